@@ -5,4 +5,4 @@ processes: it imports no openenv and runs no dataset code. `awmenv.server` is pr
 process.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -29,6 +29,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
+from awmweb import urls  # noqa: F401  # or the first request would import it
+from awmweb.embedded import gate
 from episodes.live import intake, reading
 from episodes.live.consumers import WIRE, EpisodeConsumer
 from experts.consumers import AskWait, QueueConsumer
@@ -163,3 +165,4 @@ application = ProtocolTypeRouter({"http": http, "websocket": websocket})
 # What is loaded now stays. Looking through it again and again for cycles would hold everybody up for 150 ms each time.
 gc.collect()
 gc.freeze()
+gate.wait()

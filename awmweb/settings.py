@@ -22,7 +22,7 @@ from awmweb import embedded
 from runs.statistics.costs import Rate, rates_in
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from django.views.decorators.http import require_GET, require_POST
 
 from awmclient.chat import EndpointConfig
 from episodes import events
-from episodes.formatting import duration
 from episodes.models import Episode, EpisodeState
 from episodes.pages.one import episode_page
 from episodes.show import durability, wall
@@ -45,6 +44,7 @@ from people.access import (
     scoped,
 )
 from people.errors import AWAY, NotFound
+from people.in_words import duration
 from people.models import Membership, display_name
 from people.plain_text import clean
 from runs.launch import launching

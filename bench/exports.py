@@ -108,9 +108,9 @@ def build(shape: str, run: str, parquet: str, folder: str) -> None:
     _django()
     from exports.build import datasets
     from exports.recipe import Recipe
-    from people.members import house_actor
+    from people.access import system_actor
 
-    project = house_actor("demo").project
+    project = system_actor("demo").project
     began = time.perf_counter()
     recipe = Recipe.read({"format": shape, "filter": {"run": [run]}, "parquet": bool(parquet)})
     plan = datasets.take_snapshot(project, recipe, Path(folder))
@@ -208,9 +208,9 @@ def previewed() -> tuple[float, float]:
     from exports.explain.preview import preview
     from exports.recipe import Recipe
     from exports.select.selecting import selected
-    from people.members import house_actor
+    from people.access import system_actor
 
-    actor = house_actor("demo")
+    actor = system_actor("demo")
     recipe = Recipe.read({"format": "sft"})
     preview(actor, recipe)  # packs and detectors are read once a process
     whole, counted = [], []

@@ -146,9 +146,9 @@ def take(project: str, path: str) -> None:
     """Import one file in a process of its own, as the command does, and print what it took."""
     _django()
     from imports import importing
-    from people.members import house_actor
+    from people.access import system_actor
 
-    actor = house_actor(project)
+    actor = system_actor(project)
     began, worked = time.perf_counter(), time.process_time()
     given = importing.take(actor, Path(path))
     took = {"seconds": time.perf_counter() - began, "worked": time.process_time() - worked}

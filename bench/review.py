@@ -77,10 +77,10 @@ from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
 from episodes.record import recording
 from episodes.models import Episode
 from people.access import system
-from people.members import ensure_project, house_actor
+from people.members import ensure_project, system_actor
 from reviews import assigning, schemas
 ensure_project("{slug}", "{slug}")
-actor = house_actor("{slug}")
+actor = system_actor("{slug}")
 options = [{{"value": "good", "label": "Good step"}}, {{"value": "wrong", "label": "Wrong argument"}}]
 schemas.define(actor, "quality", "Quality", "single", options)
 queue = assigning.create_queue(actor, "Bench")

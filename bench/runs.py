@@ -46,15 +46,15 @@ SELECT state, (SELECT count(*) FROM episodes_verifieroutcome found
 LAUNCH = """
 import json, time
 from django.db import connection
-from people.members import house_actor
+from people.members import system_actor
 from runs.launch import planning
 from runs.plan.plans import plan_of
 arms = [{"name": f"arm {n}", "expert": "plain" if n else "off"} for n in range(5)]
 plan = {"name": "launched", "arms": arms, "seeds": 1, "policy": "script:oracle", "start": False}
-tasks = len(planning.tasks_of(house_actor("demo"), plan_of(plan)))
+tasks = len(planning.tasks_of(system_actor("demo"), plan_of(plan)))
 plan["seeds"] = -(-%d // (tasks * len(arms)))
 began, cpu = time.perf_counter(), time.process_time()
-made, _ = planning.launch(house_actor("demo"), plan_of(plan))
+made, _ = planning.launch(system_actor("demo"), plan_of(plan))
 took, cpu = time.perf_counter() - began, time.process_time() - cpu
 with connection.cursor() as cursor:
     began = time.perf_counter()

@@ -1,9 +1,8 @@
 """Live hints: their topics, the fields of their frames, and the only publisher.
 
 Owns the fields of every frame and the format of a hint: one line each, `topic kind key payload`, so that a web process
-forwards a payload without reading it. A hint leaves after the commit; losing all of them costs a delay and no data. The
-call that wakes a worker is made here, too. Called by the write modules; received by `hub.py` in each web process and by
-waiting loops in awmweb's workers.
+forwards a payload without reading it. A hint leaves after the commit; losing all of them costs a delay and no data.
+Called by the write modules; received by `hub.py` in each web process and by waiting loops in awmweb's workers.
 """
 
 from __future__ import annotations
@@ -20,11 +19,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import redis
-from celery import current_app
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
-from kombu.exceptions import OperationalError as BrokerError
 
 log = logging.getLogger(__name__)
 CHANNEL = "awmweb:hints"
@@ -215,15 +212,3 @@ atexit.register(_teller.flush)
 def tell(lines: Iterable[str]) -> None:
     """Send hints whose facts are committed."""
     _teller.tell(lines)
-
-
-def call_worker(task: str) -> None:
-    """Wake a worker of the default queue after the commit. A call that is lost costs the time until the next sweep."""
-    transaction.on_commit(functools.partial(_call, task))
-
-
-def _call(task: str) -> None:
-    try:
-        current_app.send_task(task, queue="default", retry=False)
-    except BrokerError as error:
-        log.warning("no worker could be called for %s, the sweep will: %s", task, error)

@@ -32,7 +32,8 @@ from notices.events import person_topic
 from people.access import Actor, is_id, may_see_queue
 from people.bodies import bearer_secret
 from people.errors import AppError, Invalid, NotFound
-from people.http import TOKENS, refuse, respond
+from people.http import refuse, respond
+from people.known_tokens import TOKENS
 
 WAIT_MAX_S = 25
 

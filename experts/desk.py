@@ -26,8 +26,8 @@ from experts.find.panels import replies_of
 from experts.models import MODEL, Ask, Desk, Draft, ModelCall, Presence, QueueView, QuickReply
 from experts.rules.routing import PRESENT_FOR
 from people.access import Actor, is_id, may_advise, may_see_queue, may_set_desk, visible_or_404
+from people.audit import record
 from people.errors import Invalid
-from people.members import record
 from people.models import Membership, display_name
 from people.saved_views import SavedViews
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from episodes.formatting import clock
 from episodes.models import EpisodeState
 from episodes.show.legend import why_no_answer
 from experts.models import MODEL, Advice, Ask, AskStatus
+from people.in_words import clock
 from people.plain_text import clean
 
 NOT_FETCHED = "Not delivered yet."

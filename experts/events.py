@@ -12,6 +12,7 @@ from django.utils import timezone
 from episodes import events
 from experts import endings
 from experts.models import Ask
+from people import jobs
 
 RENEWED_EVERY_S = 20
 """Well below the length of a lease less the pause between two renewals."""
@@ -58,7 +59,7 @@ def tell_draft(ask: Ask) -> None:
 
 def call_models() -> None:
     """Wake the worker that lets models answer. A call that is lost costs the time until the next sweep."""
-    events.call_worker("experts.tasks.advise")
+    jobs.call_after_commit("experts.tasks.advise")
 
 
 def _holder(ask: Ask) -> dict[str, str | None]:

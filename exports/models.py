@@ -6,13 +6,12 @@ dataset's id.
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
-from people.models import IdField, JsonText, Project, unheard_since
+from people.jobs import Job
+from people.models import JsonText, Project
 
 
 class ExportState(models.TextChoices):
@@ -25,40 +24,26 @@ class ExportState(models.TextChoices):
 
 MEASURED_S = 2.0
 """A speed is told after this many seconds of work."""
-WORKING = (ExportState.QUEUED, ExportState.BUILDING)
 
 
-class ExportQuerySet(models.QuerySet["Export"]):
-    def silent_since(self, moment: datetime) -> ExportQuerySet:
-        """Return exports that no worker builds: never started, or without a heartbeat since then."""
-        return self.filter(state__in=WORKING).filter(unheard_since(moment))
-
-
-class Export(models.Model):
+class Export(Job):
     """One export. `dataset` is the hash of recipe, snapshot and packs, known once the snapshot is taken: two exports of
     the same dataset share its files."""
 
-    id = IdField()
+    TASK, WORKING, ATTEMPTS_MAX = "exports.tasks.build", (ExportState.QUEUED, ExportState.BUILDING), 5
+
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="exports")
     recipe = models.JSONField()
     format = models.CharField(max_length=20)
     dataset = models.CharField(max_length=64, blank=True)
     state = models.CharField(max_length=10, choices=ExportState.choices, default=ExportState.QUEUED)
-    attempt = models.IntegerField(default=0)
     episodes = models.IntegerField(default=0)
     episodes_done = models.IntegerField(default=0)
     rows = models.IntegerField(default=0)
     manifest = JsonText(null=True, blank=True)
-    problem = models.TextField(blank=True)
-    requested_by = models.CharField(max_length=160, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
-    heartbeat_at = models.DateTimeField(null=True, blank=True)
-    ended_at = models.DateTimeField(null=True, blank=True)
     measured_at = models.DateTimeField(null=True, blank=True)
     measured_episodes = models.IntegerField(default=0)
-
-    objects = ExportQuerySet.as_manager()
 
     class Meta:
         indexes = [
@@ -72,10 +57,6 @@ class Export(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("export", args=[self.pk])
-
-    @property
-    def is_working(self) -> bool:
-        return self.state in WORKING
 
     @property
     def seconds_left(self) -> int | None:
@@ -99,31 +80,18 @@ class PushState(models.TextChoices):
 PUSHING = (PushState.QUEUED, PushState.PUSHING)
 
 
-class PushQuerySet(models.QuerySet["Push"]):
-    def silent_since(self, moment: datetime) -> PushQuerySet:
-        """Filter to pushes that no worker handles: never begun, or their worker was not heard since."""
-        return self.filter(state__in=PUSHING).filter(unheard_since(moment))
-
-
-class Push(models.Model):
+class Push(Job):
     """One push of a done export to a repository of the Hub. `address` is the commit, once it is there."""
 
-    id = IdField()
+    TASK, WORKING = "exports.tasks.push", PUSHING
+
     export = models.ForeignKey(Export, on_delete=models.CASCADE, related_name="pushes")
     repo = models.CharField(max_length=200)
     private = models.BooleanField(default=True)
     state = models.CharField(max_length=10, choices=PushState.choices, default=PushState.QUEUED)
-    attempt = models.IntegerField(default=0)
     bytes_total = models.BigIntegerField(default=0)
     bytes_done = models.BigIntegerField(default=0)
     address = models.CharField(max_length=500, blank=True)
-    problem = models.TextField(blank=True)
-    requested_by = models.CharField(max_length=160, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
-    heartbeat_at = models.DateTimeField(null=True, blank=True)
-    ended_at = models.DateTimeField(null=True, blank=True)
-
-    objects = PushQuerySet.as_manager()
 
     class Meta:
         indexes = [models.Index(fields=["export", "-created_at"], name="pushes_newest")]
@@ -136,7 +104,3 @@ class Push(models.Model):
 
     def __str__(self) -> str:
         return self.repo
-
-    @property
-    def is_working(self) -> bool:
-        return self.state in PUSHING

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -17,21 +17,48 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from exports.errors import BadRecipe
 from people.errors import words_of
 
-FormatName = Literal[
-    "sft",
-    "steps",
-    "tokens",
-    "dpo",
-    "kto",
-    "openai",
-    "prompts",
-    "curriculum",
-    "ask_decision",
-    "atif",
-    "inspect",
-    "openenv",
-    "raw",
-]
+Needs = Literal["complete", "both", "tasks", "curriculum"]
+"""Complete episodes; those that were judged, complete or not; tasks, whatever came of their episodes; or the tasks of a
+curriculum, without episodes."""
+
+
+class Kind(NamedTuple):
+    """What a recipe has to know of a format. `trains` is false for files that people and viewers read: they alone may
+    hold held-out and evaluation episodes, if the recipe asks for them. `takes_verdicts`: it can learn from what people
+    rejected.
+    """
+
+    title: str
+    needs: Needs = "complete"
+    trains: bool = True
+    takes_verdicts: bool = False
+    takes_tokenizer: bool = False
+
+    @property
+    def is_curriculum(self) -> bool:
+        return self.needs == "curriculum"
+
+
+KINDS: dict[str, Kind] = {
+    "sft": Kind("SFT: conversations with tools"),
+    "steps": Kind("SFT by turn: prompt and completion"),
+    "tokens": Kind("SFT as token IDs of a local tokenizer", takes_tokenizer=True),
+    "dpo": Kind("DPO: pairs of single actions", "both", takes_verdicts=True),
+    "kto": Kind("KTO: single actions with a label", "both", takes_verdicts=True),
+    "openai": Kind("OpenAI fine-tuning"),
+    "prompts": Kind("Prompts to run (GRPO)", "tasks"),
+    "curriculum": Kind("Curriculum: tasks with level and weight", "curriculum"),
+    "ask_decision": Kind("When to ask: one row per turn", "both"),
+    "atif": Kind("ATIF trajectories"),
+    "inspect": Kind("Inspect log", "both", trains=False),
+    "openenv": Kind("OpenEnv episode records"),
+    "raw": Kind("Raw record", trains=False),
+}
+"""The formats. How rows of each are made is in `formats`."""
+if TYPE_CHECKING:
+    FormatName = str
+else:
+    FormatName = Literal[tuple(KINDS)]
 AdviceMode = Literal["keep", "keep_masked", "drop", "distil"]
 OptIn = Literal[
     "reported",
@@ -47,10 +74,6 @@ OptIn = Literal[
     "ungrounded",
     "evaluation",
 ]
-FOR_VIEWERS = ("inspect", "raw")
-"""Formats that may hold held-out and evaluation episodes, if the recipe asks for them."""
-OF_VERDICTS = ("dpo", "kto")
-"""Formats that learn from what people rejected, if the recipe asks for it."""
 FILTERS = (
     *("run", "arm", "scenario", "task_idx", "split", "policy", "policy_kind", "expert", "outcome", "origin"),
     *("environment", "group_key", "training_step", "checkpoint", "seed", "id", "since", "until"),
@@ -103,6 +126,10 @@ class Recipe(BaseModel):
     license: Annotated[str, Field(max_length=100)] = "other"
     tokenizer: Annotated[str, Field(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,99})?$")] = ""
 
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.format]
+
     @field_validator("filter", mode="before")
     @classmethod
     def _filters(cls, value: Any) -> Any:
@@ -121,21 +148,21 @@ class Recipe(BaseModel):
 
     @model_validator(mode="after")
     def _never_trained_on(self) -> Self:
-        if "evaluation" in self.include and self.format not in FOR_VIEWERS:
-            raise ValueError(f"include: evaluation requires a format for viewers: {', '.join(FOR_VIEWERS)}")
+        if "evaluation" in self.include and self.kind.trains:
+            viewers = ", ".join(name for name, one in KINDS.items() if not one.trains)
+            raise ValueError(f"include: evaluation requires a format for viewers: {viewers}")
         return self
 
     @model_validator(mode="after")
     def _verdicts(self) -> Self:
-        if "verdicts" in self.include and (self.format not in OF_VERDICTS or "rejected" in self.include):
-            raise ValueError(
-                f"include: verdicts requires one of the formats {', '.join(OF_VERDICTS)}, and no include: rejected"
-            )
+        if "verdicts" in self.include and (not self.kind.takes_verdicts or "rejected" in self.include):
+            formats = ", ".join(name for name, one in KINDS.items() if one.takes_verdicts)
+            raise ValueError(f"include: verdicts requires one of the formats {formats}, and no include: rejected")
         return self
 
     @model_validator(mode="after")
     def _tokenizer(self) -> Self:
-        if (self.format == "tokens") != bool(self.tokenizer):
+        if self.kind.takes_tokenizer != bool(self.tokenizer):
             raise ValueError("format tokens requires a tokenizer; other formats do not accept one")
         return self
 

@@ -2,27 +2,22 @@
 
 A file comes in whole or not at all: it is read to its end, what was read waits on disk, and only if no row is refused
 one transaction stores all of it. An episode's key is the digest of its row, so that the same row twice makes one
-episode. A worker claims a row by raising its attempt; what an older attempt writes reaches no row.
+episode. Leaves what all jobs do alike to `people/jobs.py`.
 """
 
 from __future__ import annotations
 
-import functools
-import logging
 import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from celery import current_app
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
-from kombu.exceptions import OperationalError as BrokerError
 
 from episodes.record import admitting
 from episodes.stored import arrivals
@@ -31,16 +26,14 @@ from imports.errors import FileRefused
 from imports.models import Import, Imported, ImportState
 from imports.readers.found import FURTHER
 from imports.spooling import Spool, Waiting, spooling
+from people import jobs
 from people.access import Actor, may_launch, may_see_imports, scoped, system
+from people.audit import record
 from people.errors import AppError, Invalid, TooLarge
-from people.members import record
 from people.models import Project
 
-log = logging.getLogger(__name__)
 UPLOAD_MAX = 24 * 1024 * 1024
 """A file by page or API; larger ones come in by command."""
-SILENT_AFTER = timedelta(seconds=60)
-ATTEMPTS_MAX = 3
 TELL_EVERY_S = 1.0
 REFUSALS_KEPT = 100
 KINDS_MAX = 200
@@ -83,10 +76,7 @@ def request(actor: Actor, name: str, wanted: str, blocks: Iterable[bytes]) -> Im
     path = path_of(given.pk)
     try:
         given.size = _keep(path, blocks)
-        with transaction.atomic():
-            given.save()
-            record(actor, "import.requested", given.pk, given.name)
-            transaction.on_commit(functools.partial(wake, given.pk))
+        jobs.request(given, actor, "import.requested", given.pk, given.name)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -122,49 +112,22 @@ def _keep(path: Path, blocks: Iterable[bytes]) -> int:
     return size
 
 
-def wake(import_id: str) -> None:
-    """Call a worker. A call that is lost costs the time until the next sweep."""
-    try:
-        current_app.send_task("imports.tasks.read", [import_id], queue="default", retry=False)
-    except BrokerError as error:
-        log.warning("no worker could be called for import %s, the sweep will: %s", import_id, error)
-
-
-def wake_forgotten() -> None:
-    """Call a worker for every import that none reads."""
-    silent = Import.objects.silent_since(timezone.now() - SILENT_AFTER).values_list("pk", flat=True)
-    for import_id in silent[:20]:
-        wake(import_id)
-
-
 def carry_out(import_id: str) -> bool:
     """Read an import that no worker reads; return false if there is nothing to do."""
-    given = _claim(import_id)
+    given = jobs.claim(Import, import_id)
     if given is None:
         return False
     path = path_of(given.pk)
     try:
-        if given.attempt > ATTEMPTS_MAX:
-            raise FileRefused(f"Stopped after {ATTEMPTS_MAX} attempts: the process that reads it keeps failing.")
+        if given.is_worn_out:
+            raise FileRefused(f"Stopped after {given.ATTEMPTS_MAX} attempts: the process that reads it keeps failing.")
         _read(given, system(given.project), path, _telling(given))
     except (AppError, readers.BadFile) as error:
-        _end(given, ImportState.REFUSED, problem=str(error)[:4000])
+        jobs.end(given, ImportState.REFUSED, str(error))
     except OSError as error:
-        _end(given, ImportState.FAILED, problem=f"{type(error).__name__}: {error}"[:4000])
+        jobs.end(given, ImportState.FAILED, f"{type(error).__name__}: {error}")
     path.unlink(missing_ok=True)
     return True
-
-
-def _claim(import_id: str) -> Import | None:
-    """Claim one import; a row that another transaction holds is being stored right now."""
-    with transaction.atomic():
-        silent = Import.objects.silent_since(timezone.now() - SILENT_AFTER).filter(pk=import_id)
-        given = silent.select_related("project").select_for_update(of=("self",), skip_locked=True).first()
-        if given is None:
-            return None
-        given.state, given.attempt, given.heartbeat_at = ImportState.READING, given.attempt + 1, timezone.now()
-        given.save(update_fields=["state", "attempt", "heartbeat_at"])
-    return given
 
 
 def take(actor: Actor, path: Path, wanted: str = "", tell: Tell | None = None) -> Import:
@@ -191,7 +154,7 @@ def take(actor: Actor, path: Path, wanted: str = "", tell: Tell | None = None) -
     try:
         _read(given, actor, path, lambda behind, size: (beat(behind, size), tell(behind, size) if tell else None))
     except (AppError, readers.BadFile) as error:
-        _end(given, ImportState.REFUSED, problem=str(error)[:4000])
+        jobs.end(given, ImportState.REFUSED, str(error))
         raise FileRefused(str(error)) from error
     given.refresh_from_db()
     if given.state == ImportState.REFUSED:
@@ -207,7 +170,7 @@ def _read(given: Import, actor: Actor, path: Path, tell: Tell) -> None:
         reading = _read_through(given, path, spool, tell)
         if not reading.rows:
             raise FileRefused("The file has no rows.")
-        facts = {
+        facts: dict[str, Any] = {
             "format": reading.format,
             "rows": reading.rows,
             "refused": reading.refused,
@@ -215,17 +178,22 @@ def _read(given: Import, actor: Actor, path: Path, tell: Tell) -> None:
             "behind": given.size,
         }
         if reading.refused:
-            _end(given, ImportState.REFUSED, **facts)
+            jobs.end(given, ImportState.REFUSED, **facts)
             return
-        _mine(given).update(heartbeat_at=timezone.now(), behind=given.size, rows=reading.rows)
+        jobs.progress(given, behind=given.size, rows=reading.rows)
         with transaction.atomic():
-            if not _mine(given).select_for_update().exists():
+            if not jobs.claimed(given).select_for_update().exists():
                 return  # another attempt has taken over
             # two imports of one project wait for each other here, so that none stores what the other has just stored
             Project.objects.select_for_update(no_key=True).get(pk=given.project_id)
             stored, known = _store(given, actor, spool)
-            ended = {"episodes": stored, "known": known, "steps": reading.steps, "lost": dict(reading.lost)}
-            _end(given, ImportState.DONE, **facts, **ended)
+            ended: dict[str, Any] = {
+                "episodes": stored,
+                "known": known,
+                "steps": reading.steps,
+                "lost": dict(reading.lost),
+            }
+            jobs.end(given, ImportState.DONE, **facts, **ended)
 
 
 def _read_through(given: Import, path: Path, spool: Spool, tell: Tell) -> Reading:
@@ -280,10 +248,6 @@ def lost_words(lost: Any) -> list[str]:
     return [f"{what} ({count:,})" for what, count in Counter(lost).most_common()]
 
 
-def _mine(given: Import) -> Any:
-    return Import.objects.filter(pk=given.pk, attempt=given.attempt, state=ImportState.READING)
-
-
 def _telling(given: Import) -> Tell:
     """Write progress at most once a second."""
     last = time.monotonic()
@@ -292,13 +256,9 @@ def _telling(given: Import) -> Tell:
         nonlocal last
         if time.monotonic() - last > TELL_EVERY_S:
             last = time.monotonic()
-            _mine(given).update(heartbeat_at=timezone.now(), behind=behind)
+            jobs.progress(given, behind=behind)
 
     return tell
-
-
-def _end(given: Import, state: str, **facts: Any) -> None:
-    _mine(given).update(state=state, ended_at=timezone.now(), **facts)
 
 
 def imports_of(actor: Actor) -> Any:

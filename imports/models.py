@@ -5,14 +5,15 @@ Owns what a row may contain. Leaves every change to `importing.py`.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import timedelta
 
 from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
 from episodes.models import Episode
-from people.models import IdField, JsonText, Project, unheard_since
+from people.jobs import Job
+from people.models import JsonText, Project
 
 
 class ImportState(models.TextChoices):
@@ -23,30 +24,22 @@ class ImportState(models.TextChoices):
     FAILED = "failed", "Failed"
 
 
-WORKING = (ImportState.QUEUED, ImportState.READING)
-
-
-class ImportQuerySet(models.QuerySet["Import"]):
-    def silent_since(self, moment: datetime) -> ImportQuerySet:
-        """Return imports that no worker reads: never started, or without a heartbeat since then."""
-        return self.filter(state__in=WORKING).filter(unheard_since(moment))
-
-
-class Import(models.Model):
+class Import(Job):
     """One file that was given. `format` is what was asked for, then what was recognized.
 
     `rows` counts what the file holds, `episodes` those that are new, `known` those that the project already had.
     `refusals` holds place and reason of the first refused rows, `lost` counts what the record could not hold.
     """
 
-    id = IdField()
+    TASK, WORKING = "imports.tasks.read", (ImportState.QUEUED, ImportState.READING)
+    SILENT_AFTER = timedelta(seconds=60)
+
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="imports")
     name = models.CharField(max_length=255)
     format = models.CharField(max_length=20, blank=True)
     size = models.BigIntegerField(default=0)
     behind = models.BigIntegerField(default=0)
     state = models.CharField(max_length=10, choices=ImportState.choices, default=ImportState.QUEUED)
-    attempt = models.IntegerField(default=0)
     rows = models.IntegerField(default=0)
     episodes = models.IntegerField(default=0)
     known = models.IntegerField(default=0)
@@ -54,13 +47,6 @@ class Import(models.Model):
     refused = models.IntegerField(default=0)
     refusals = JsonText(default=list, blank=True)
     lost = JsonText(default=dict, blank=True)
-    problem = models.TextField(blank=True)
-    requested_by = models.CharField(max_length=160, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
-    heartbeat_at = models.DateTimeField(null=True, blank=True)
-    ended_at = models.DateTimeField(null=True, blank=True)
-
-    objects = ImportQuerySet.as_manager()
 
     class Meta:
         indexes = [models.Index(fields=["project", "-created_at"], name="imports_newest")]
@@ -71,10 +57,6 @@ class Import(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("import", args=[self.pk])
-
-    @property
-    def is_working(self) -> bool:
-        return self.state in WORKING
 
     @property
     def is_storing(self) -> bool:

@@ -6,6 +6,7 @@ Publishes through `episodes.events`, the only publisher.
 from __future__ import annotations
 
 from episodes import events
+from people import jobs
 
 
 def person_topic(project_id: str, key: str) -> str:
@@ -19,4 +20,4 @@ def tell_person(project_id: str, key: str, notice: events.Frame) -> None:
 
 def call_sender() -> None:
     """Wake the worker that sends; a call that is lost costs the time until the next sweep."""
-    events.call_worker("notices.tasks.send")
+    jobs.call_after_commit("notices.tasks.send")

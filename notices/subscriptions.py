@@ -23,8 +23,8 @@ from notices import allowances, deliveries, outbound, subjects
 from notices.errors import WrongCode
 from notices.models import Channel, Delivery, DeliveryState, QuietHours, Subscription, SubscriptionQuerySet
 from people.access import Actor, may_annotate
+from people.audit import record
 from people.errors import Forbidden, Invalid, NotFound
-from people.members import record
 from people.plain_text import clean
 
 ADDRESS_CHARS = 1000

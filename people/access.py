@@ -80,6 +80,18 @@ def system(project: Project) -> Actor:
     return Actor(project=project)
 
 
+def project_named(slug: str) -> Project:
+    found = Project.objects.filter(slug=slug).first()
+    if found is None:
+        raise NotFound(f"Project {slug!r} not found.")
+    return found
+
+
+def system_actor(slug: str) -> Actor:
+    """Return the actor of awmweb in the project of this name, for commands."""
+    return system(project_named(slug))
+
+
 def current_memberships(user: User, session: Mapping[str, Any]) -> QuerySet[Membership]:
     """Return those by which a signed-in browser acts: of its person, not ended, and opened by a link that its own
     session was begun with. An account that joined another project is not there for who was signed in as it before.

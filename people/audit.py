@@ -1,89 +1,11 @@
-"""Read the audit trail of a project: filters, pages by cursor, and CSV.
-
-Writes go through `members.record`. Called by the Audit page.
-"""
+"""The one write of the audit trail. Leaves reading it to `audit_trail.py`. Called by every write to be answered for."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
-
-from django.db.models import QuerySet
-
-from people.access import Actor, may_manage_projects, scoped
-from people.errors import Invalid
+from people.access import Actor
 from people.models import AuditEntry
 
-COLUMNS = ("at", "actor", "verb", "target", "reason")
-CSV_ROWS = 50_000
-PAGE_ROWS = 100
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""A cell that begins with one of these is a formula to a spreadsheet."""
 
-
-@dataclass(frozen=True)
-class Filters:
-    """What an address asks for; empty means all."""
-
-    actor: str = ""
-    verb: str = ""
-    since: date | None = None
-    until: date | None = None
-    """Both days count, in UTC."""
-
-    @classmethod
-    def read(cls, query: Mapping[str, str]) -> Filters:
-        """Raise `Invalid` for a value that is no date."""
-        texts = {name: query.get(name, "").replace("\x00", "").strip() for name in ("actor", "verb")}
-        return cls(**texts, since=_day(query.get("since", "")), until=_day(query.get("until", "")))
-
-    def rows(self, actor: Actor) -> QuerySet[AuditEntry]:
-        """Return entries of the actor's project, newest first."""
-        may_manage_projects(actor)
-        rows = scoped(AuditEntry.objects.all(), actor.project).order_by("-pk")
-        if self.actor:
-            rows = rows.filter(actor=self.actor)
-        if self.verb:
-            rows = rows.filter(verb=self.verb)
-        if self.since:
-            rows = rows.filter(at__gte=datetime.combine(self.since, time(), UTC))
-        if self.until:
-            rows = rows.filter(at__lt=datetime.combine(self.until, time(), UTC) + timedelta(days=1))
-        return rows
-
-
-def _day(text: str) -> date | None:
-    if not text:
-        return None
-    try:
-        day = date.fromisoformat(text)
-    except ValueError as error:
-        raise Invalid(f"{text[:40]!r} is not a date. Use the form 2026-12-31.") from error
-    if day.year > 9000:
-        raise Invalid("Use a date before the year 9000.")
-    return day
-
-
-def choices(actor: Actor, column: str) -> list[str]:
-    """Return the values that a column has in this project, for a filter."""
-    may_manage_projects(actor)
-    rows = scoped(AuditEntry.objects.all(), actor.project).order_by(column)
-    return list(rows.values_list(column, flat=True).distinct()[:500])
-
-
-def in_csv(entries: Iterable[AuditEntry]) -> str:
-    """Return the entries as CSV; an apostrophe keeps spreadsheets from running names and reasons as formulas."""
-    text = io.StringIO()
-    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
-    writer.writerow(COLUMNS)
-    for one in entries:
-        cells = (one.at.astimezone(UTC).isoformat(), one.actor, one.verb, one.target, one.reason)
-        writer.writerow([inert(cell) for cell in cells])
-    return text.getvalue()
-
-
-def inert(cell: str) -> str:
-    return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
+def record(actor: Actor, verb: str, target: str = "", reason: str = "") -> None:
+    """Write one line of the audit trail, in the transaction of the act."""
+    AuditEntry.objects.create(project=actor.project, actor=actor.name, verb=verb, target=target[:200], reason=reason)

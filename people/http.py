@@ -6,15 +6,11 @@ which keeps the OpenAPI document true to the types.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-import math
-import time
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import get_user
@@ -23,7 +19,6 @@ from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponse
 from django.http.cookie import parse_cookie
 from django.http.response import JsonResponse
-from django.utils import timezone
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.parser import Parser
@@ -33,8 +28,10 @@ from ninja.security import APIKeyCookie, HttpBearer
 from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES, ErrorEnvelope
 from people.access import Actor, bearer, chosen_membership, person
 from people.bodies import Send, bearer_secret, header
-from people.errors import AWAY, AppError, Away, BadJson, Broken, Invalid, TooLarge, Unauthenticated, words_of
-from people.members import digest, token_of
+from people.errors import AWAY, AppError, Away, Broken, Invalid, TooLarge, Unauthenticated, words_of
+from people.json_text import read_object
+from people.known_tokens import TOKENS
+from people.members import token_of
 from people.sessions import SessionStore
 
 log = logging.getLogger(__name__)
@@ -43,98 +40,10 @@ REFUSALS = dict.fromkeys((400, 401, 403, 404, 408, 409, 413, 422, 429, 503), Err
 AGAIN = (429, 503)
 SLOW = 408
 RETRY_AFTER_S = "1"
-KNOWN_S = 3.0
-"""For so long a token is known without asking the database; a revoked one is refused after this at the latest."""
-KNOWN_TOKENS = 10_000
-MAX_DEPTH = 128
-"""Deeper JSON is no record of a tool call; everything that walks a value may count on this."""
-TOO_DEEP = f"The body nests deeper than {MAX_DEPTH} levels."
-_SHAPE = bytes.maketrans(b"012345678E", b"999999999e")
-_BOXES = (dict, list)
-_LONG_NUMBER = b"9" * 19
 
 
 class Api(NinjaAPI):
     """Refusals of the framework itself (unknown path of the API, wrong method) come in the envelope, too."""
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _whole(text: str) -> int:
-    _number(text)
-    return int(text)
-
-
-def _number(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("a number is out of range")
-    return number
-
-
-def parse_json(raw: bytes) -> Any:
-    """Parse strict JSON: no NaN, no number that a double cannot hold, no bottomless nesting. Raises `BadJson`."""
-    try:
-        value = _read_fast(raw)
-    except orjson.JSONDecodeError:
-        value = _read(raw)
-    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _is_deep(value):
-        raise BadJson(TOO_DEEP)
-    return value
-
-
-def _read_fast(raw: bytes) -> Any:
-    """Return the same values as `_read`, for nearly every body: whole numbers of more than 64 bits come out as doubles
-    here, and half a pair of surrogates is refused.
-    """
-    return _read(raw) if _LONG_NUMBER in raw.translate(_SHAPE) else orjson.loads(raw)
-
-
-def _read(raw: bytes) -> Any:
-    try:
-        text = raw.decode("utf-8", "surrogatepass")
-        exact: dict[str, Any] = {}
-        if _may_overflow(raw):  # rare; hooks in the reader cost time for every number
-            exact = {"parse_int": _whole, "parse_float": _number}
-        return json.loads(text, parse_constant=_refuse_constant, **exact)
-    except RecursionError as error:
-        raise BadJson(TOO_DEEP) from error
-    except ValueError as error:
-        raise BadJson(f"The body is not JSON: {error}") from error
-
-
-def _may_overflow(raw: bytes) -> bool:
-    """Return whether a number may be too large for a double: an exponent of three digits, or so many digits that one of
-    two is enough. Looked for in the shape of the text, where every digit is a 9, since patterns cost time for each
-    letter.
-    """
-    shape = raw.translate(_SHAPE)
-    return b"e999" in shape or b"e+999" in shape or b"9" * 200 in shape
-
-
-def _is_deep(value: Any) -> bool:
-    """Tell whether a value is nested too deeply, without recursion, which hostile nesting would exhaust."""
-    level = [value] if isinstance(value, _BOXES) else []
-    for _ in range(MAX_DEPTH):
-        level = [one for box in level for one in (box.values() if type(box) is dict else box) if type(one) in _BOXES]
-        if not level:
-            return False
-    return True
-
-
-def read_object(raw: bytes, limit: int) -> dict[str, Any]:
-    """Return the JSON object of a body, within its limit."""
-    if len(raw) > limit:
-        raise TooLarge
-    body = parse_json(raw)
-    if not isinstance(body, dict):
-        raise Invalid("The body must be a JSON object.")
-    steps = body.get("steps")
-    if len(raw) > MAX_BATCH_BYTES and not (isinstance(steps, list) and len(steps) == 1):
-        raise TooLarge("A batch of steps has at most 2 MB; only a single step may be larger.")
-    return body
 
 
 class StrictParser(Parser):
@@ -170,49 +79,6 @@ class TokenAuth(HttpBearer):
             # said here, or the session would be tried next and complain of a missing CSRF token
             raise Unauthenticated
         return bearer(known)
-
-
-class KnownTokens:
-    """Actors of bearers for one event loop, remembered for a moment, so that a busy loop's token is not read from the
-    database for every batch. Many requests of one unknown token ask once."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[float, asyncio.Task[Actor | None]]] = {}
-
-    async def actor(self, secret: str) -> Actor:
-        """Return who calls. Raises `Unauthenticated`."""
-        now = time.monotonic()
-        key = digest(secret)
-        until, task = self._known.get(key, (0.0, None))
-        if task is None or until < now or task.get_loop() is not asyncio.get_running_loop():
-            if len(self._known) >= KNOWN_TOKENS:
-                self._known.clear()
-            task = asyncio.get_running_loop().create_task(_asked(secret))
-            self._known[key] = (now + KNOWN_S, task)
-        try:
-            found = await asyncio.shield(task)
-        except Exception:
-            self._known.pop(key, None)
-            raise
-        if found is None or found.token is None or not found.token.is_current(timezone.now()):
-            self._known.pop(key, None)
-            raise Unauthenticated
-        return found
-
-
-TOKENS = KnownTokens()
-
-
-async def _asked(secret: str) -> Actor | None:
-    return await sync_to_async(_ask, thread_sensitive=False)(secret)
-
-
-def _ask(secret: str) -> Actor | None:
-    try:
-        known = token_of(secret)
-        return bearer(known) if known is not None else None
-    finally:
-        close_old_connections()
 
 
 async def sender_of(scope: dict[str, Any]) -> str:

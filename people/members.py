@@ -1,4 +1,4 @@
-"""Writes: invite, remove, name skills, issue and revoke tokens and links, sign in by a link, and the audit trail.
+"""Writes: invite, remove, name skills, issue and revoke tokens and links, sign in by a link.
 
 Owns every change of a row in `people.models`. Leaves rights to `access.py`. Called by views, commands and `http.py`.
 """
@@ -19,18 +19,9 @@ from django.utils import timezone
 from django.utils.text import slugify
 
 from people.access import Actor, may_issue_tokens, may_manage_people, person, scoped, system
+from people.audit import record
 from people.errors import Invalid, LinkSpent, NotFound
-from people.models import (
-    ApiToken,
-    AuditEntry,
-    LoginLink,
-    Membership,
-    Project,
-    Role,
-    TokenScope,
-    display_name,
-    new_id,
-)
+from people.models import ApiToken, LoginLink, Membership, Project, Role, TokenScope, display_name, new_id
 
 OnLeave = Callable[[Actor], None]
 OnRole = Callable[[Membership], None]
@@ -60,11 +51,6 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
-def record(actor: Actor, verb: str, target: str = "", reason: str = "") -> None:
-    """Write one line of the audit trail, in the transaction of the act."""
-    AuditEntry.objects.create(project=actor.project, actor=actor.name, verb=verb, target=target[:200], reason=reason)
-
-
 def ensure_project(slug: str, name: str | None = None) -> Project:
     project, _ = Project.objects.get_or_create(slug=slug, defaults={"name": name or slug})
     return project
@@ -87,13 +73,6 @@ def create_project(slug: str, name: str = "", by: Actor | None = None) -> Projec
         raise Invalid(f"Project {slug!r} already exists.")
     record(replace(by, project=project) if by is not None else system(project), "created project", slug, name)
     return project
-
-
-def project_named(slug: str) -> Project:
-    found = Project.objects.filter(slug=slug).first()
-    if found is None:
-        raise NotFound(f"Project {slug!r} not found.")
-    return found
 
 
 @transaction.atomic
@@ -336,8 +315,3 @@ def token_of(secret: str) -> ApiToken | None:
     if token.last_used_at is None or now - token.last_used_at > LAST_USED_STEP:
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
-
-
-def house_actor(slug: str) -> Actor:
-    """Return the actor of awmweb in the project of this name, for commands."""
-    return system(project_named(slug))

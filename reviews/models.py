@@ -40,6 +40,19 @@ class SchemaKind(models.TextChoices):
     SCORE = "score", "Score"
     TEXT = "text", "Text"
 
+    @property
+    def has_options(self) -> bool:
+        return self in (SchemaKind.SINGLE, SchemaKind.MULTI)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether values are few enough to filter and compare by; what people write freely is not."""
+        return self is not SchemaKind.TEXT
+
+    @classmethod
+    def counted(cls) -> list[SchemaKind]:
+        return [kind for kind in cls if kind.is_counted]
+
 
 class LabelSchema(models.Model):
     """One version of a question that reviewers answer about a step or an episode.

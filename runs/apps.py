@@ -11,7 +11,7 @@ class RunsConfig(AppConfig):
     def ready(self) -> None:
         """Import what needs models; they can be imported only now."""
         from episodes.record import recording
-        from runs.launch import launching, planning
+        from runs.launch import feeding, launching
 
         recording.on_queued(lambda episode_id: launching.wake_worker(episode_id))
-        recording.on_end(planning.episode_ended)
+        recording.on_end(feeding.episode_ended)

@@ -16,7 +16,7 @@ from episodes.record import recording
 from episodes.stored import settled
 from people.errors import AWAY
 from runs.errors import NoServer
-from runs.launch import launching, paying, planning
+from runs.launch import feeding, launching, paying
 from runs.play import certifying, parking, playing
 
 ROLLOUTS = "rollouts"
@@ -44,7 +44,7 @@ def certify(_task: Task[..., None], episode_id: str) -> None:
 @shared_task
 def wake() -> None:
     launching.wake_forgotten()
-    planning.feed_all()
+    feeding.feed_all()
 
 
 @shared_task

@@ -16,10 +16,15 @@ import pytest
 from django.conf import settings
 from django.core.management import get_commands
 
+import awmenv
 from awmclient.chat import EndpointConfig
+from awmclient.schema import SCHEMA_VERSION
+from exports.build import datasets
+from exports.formats import FORMATS
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("people", "notices", "episodes", "reviews", "experts", "runs", "curriculum", "exports", "imports", "awmweb")
+DECISIONS = ROOT / "docs" / "decisions"
 CONFIGURATION = ROOT / "docs" / "configuration.md"
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 READERS = {"text", "number", "switch", "web_address", "price_table", "get", "getenv", "whole", "choice"}
@@ -114,6 +119,19 @@ def test_every_link_in_a_document_leads_to_a_file(page: Path) -> None:
     assert [link for link in local if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_anchor_in_a_document_is_a_heading_of_its_page(page: Path) -> None:
+    links = re.findall(r"\]\(([\w./-]*\.md)?#([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    assert [f"{name}#{anchor}" for name, anchor in links if anchor not in anchors(page.parent / name, page)] == []
+
+
+def anchors(target: Path, page: Path) -> set[str]:
+    """Anchors of the headings of a page, as GitHub makes them; a folder means the page itself."""
+    text = (page if target.is_dir() else target).read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
 def test_every_page_that_the_code_points_to_exists() -> None:
     """A message that says `see docs/...` must not lead nowhere."""
     texts = [*sources(*APPS, "awmenv", "awmclient", "tests"), ROOT / "Makefile", ROOT / "requirements.txt", *DOCUMENTS]
@@ -122,11 +140,18 @@ def test_every_page_that_the_code_points_to_exists() -> None:
 
 
 def test_the_changelog_has_an_entry_for_the_present_version() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert project["project"]["version"] == settings.VERSION
+    projects = [tomllib.loads((ROOT / name / "pyproject.toml").read_text())["project"] for name in ("", "awmclient")]
+    assert {*(project["version"] for project in projects), awmenv.__version__} == {settings.VERSION}
     entries = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     present = [entry for entry in entries if entry.split()[0] == settings.VERSION]
     assert present and "\n- " in present[0]
+
+
+def test_operations_lists_the_number_of_each_format() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    numbers = {SCHEMA_VERSION, datasets.VERSION, settings.VERSION, *(one.version for one in FORMATS.values())}
+    section = page.split("## What a version number promises", 1)[1].split("\n## ", 1)[0]
+    assert [number for number in sorted(numbers) if f"`{number}`" not in section] == []
 
 
 @pytest.mark.parametrize("package", [*APPS, "awmclient", "awmenv", "awmenv/server"])
@@ -141,8 +166,14 @@ def test_architecture_names_every_module_of_a_package(package: str) -> None:
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
-    numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+    numbers = [int(path.name[:4]) for path in sorted(DECISIONS.glob("[0-9]*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_every_decision_is_in_the_index_once() -> None:
+    lines = re.findall(r"^- \[(\d+)\]\(([\w.-]+)\): .+\.$", (DECISIONS / "README.md").read_text(), re.MULTILINE)
+    assert sorted(name for _, name in lines) == sorted(path.name for path in DECISIONS.glob("[0-9]*.md"))
+    assert [name for number, name in lines if int(number) != int(name[:4])] == []
 
 
 def promises() -> list[tuple[str, str, str]]:

@@ -76,9 +76,20 @@ DOORS = {"api", "tasks", "apps", "urls", "management", "pages"}
 ROOMS: dict[str, tuple[set[str], ...]] = {
     "people": (
         {*GROUND, "sessions", "slots"},
-        {"access", "audit", "bodies", "plain_text", "revalidation", "rows", "turns"},
-        {"leasing", "members", "projects", "saved_views"},
-        {"http", *DOORS},
+        {
+            "access",
+            "audit_trail",
+            "bodies",
+            "in_words",
+            "json_text",
+            "plain_text",
+            "rates",
+            "revalidation",
+            "rows",
+            "turns",
+        },
+        {"audit", "jobs", "leasing", "members", "projects", "saved_views"},
+        {"http", "known_tokens", *DOORS},
     ),
     "notices": (
         {*GROUND, "events", "subjects"},
@@ -116,7 +127,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "imports": (GROUND, {"readers", "spooling"}, {"importing"}, DOORS),
     "episodes": (
         {*GROUND, "events"},
-        {"stored", "tool_schemas", "quoting", "formatting"},
+        {"stored", "tool_schemas", "quoting"},
         {"visible"},
         {"find", "show", "templatetags"},
         {"record"},
@@ -134,7 +145,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
 }
 """The floors of each app, lowest first: folders, and the modules beside them."""
 WRITES = {
-    "people": {"leasing", "members", "projects", "saved_views"},
+    "people": {"audit", "jobs", "leasing", "members", "projects", "saved_views"},
     "notices": {"allowances", "deliveries", "subscriptions", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},
@@ -163,11 +174,7 @@ FRAMEWORKS = {"agents": "openai_agents", "langchain_core": "langgraph", "langgra
 SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
 LATE = {
     ("awmenv.server.sandbox.confine", "_open_socket"),  # a probe's own need; the process it is forked from stays small
-    (
-        "reviews.statistics.agreement",
-        "share",
-    ),  # scipy: thirty megabytes, for the processes in which somebody opens the figures
-    ("reviews.statistics.agreement", "alpha"),
+    ("reviews.statistics.agreement", "alpha"),  # krippendorff and numpy, for processes in which the figures are opened
     ("exports.build.parts", "Parts._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet
     ("exports.build.datasets", "_join"),
     ("exports.rules.redaction", "_library_rules"),  # twenty megabytes, for processes that redact

@@ -41,7 +41,7 @@ from awmenv.server.channels.gate import Asgi, Gate  # noqa: E402
 from awmenv.server.channels.start_tables import StartTables, Unanswered  # noqa: E402
 from awmenv.server.session.environment import WorldEnvironment  # noqa: E402
 from awmenv.server.session.library import SPLIT  # noqa: E402
-from awmenv.server.session.sessions import World  # noqa: E402
+from awmenv.server.session.shared import World  # noqa: E402
 from awmenv.server.session.wire import WorldObservation, WorldState  # noqa: E402
 from awmenv.server.settings import Settings  # noqa: E402
 

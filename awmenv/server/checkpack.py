@@ -22,7 +22,7 @@ from awmenv.health import Health
 from awmenv.packs import Pack
 from awmenv.server import logs
 from awmenv.server.session.checkup import Checkup
-from awmenv.server.session.sessions import World
+from awmenv.server.session.shared import World
 from awmenv.server.settings import BadSetting, Settings
 
 

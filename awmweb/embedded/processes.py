@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
+from awmweb.embedded.gate import Gate
 from awmweb.embedded.paths import Account
 
 LOG_LIMIT = 10_000_000  # bytes; one older file of the same size is kept
@@ -39,7 +40,7 @@ class Spec:
 class Child:
     """A running child process with its own process group."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, gate: Gate | None = None) -> None:
         self.spec = spec
         self.started = time.monotonic()
         spec.log.parent.mkdir(mode=0o700, exist_ok=True)
@@ -47,7 +48,8 @@ class Child:
             self.process = subprocess.Popen(
                 spec.command,
                 cwd=spec.cwd,
-                env=dict(spec.environment),
+                env={**spec.environment, **(gate.environment if gate else {})},
+                pass_fds=[gate.inner] if gate else [],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -12,14 +12,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
 
 from awmweb.embedded import known_settings, postgres, services, valkey
-from awmweb.embedded.paths import EmbeddedError, data_paths, ensure_folders, postgres_programs
+from awmweb.embedded.gate import Gate
+from awmweb.embedded.paths import EmbeddedError, Secrets, data_paths, ensure_folders, postgres_programs
 from awmweb.embedded.processes import Child, end_leftovers, kill_group, last_lines, remember, rotate
 from awmweb.embedded.servers import locked
 
@@ -67,6 +69,7 @@ class Supervisor:
         self.here = data_paths(Path(options.var))
         self.began = time.monotonic()
         self.kept: list[Kept] = []
+        self.gates = {"prepare": Gate(), "web": Gate()}
         self.stopping = False
         self.ready = False
         self.wake, self.waker = os.pipe()
@@ -76,11 +79,15 @@ class Supervisor:
         self._listen()
         try:
             services.check_ports(self.options)
-            self._servers()
-            login = self._prepare()
+            passwords = self._folders()
+            with self._preparing() as process:
+                if self.options.web_processes == 1:  # several are processes of a parent, which serves before they load
+                    self._services("web", gate=self.gates["web"])
+                self._servers(passwords)
+                login = self._prepare(process)
             self._wait_healthy("web", self.options.local_url)
-            self._services("worker", "rollouts", "beat")  # after the page is there, which needs both cores until then
             self._wait_healthy("env", f"http://127.0.0.1:{self.options.env_port}")
+            self._services("worker", "rollouts", "beat")  # last, because the others need both cores until then
             self.ready = True
             address = self.options.public_url or self.options.local_url
             self.here.address.write_text(address)
@@ -95,11 +102,14 @@ class Supervisor:
             self._stop()
         self._say("stopped")
 
-    def _servers(self) -> None:
+    def _folders(self) -> Secrets:
         postgres.check_version(self.here)
         passwords = ensure_folders(self.here)
         for name in end_leftovers(self.here.children, keep=lambda name: name == postgres.NAME):
             self._say(f"stopped leftover process {name}")
+        return passwords
+
+    def _servers(self, passwords: Secrets) -> None:
         if not self.options.external_database:
             if not self.here.database.exists():
                 self._say(f"creating the database in {self.here.database}")
@@ -110,41 +120,48 @@ class Supervisor:
             self._keep(valkey.NAME, lambda: valkey.start(self.here, passwords))
             self._say("queue: Valkey, append-only")
 
-    def _services(self, *names: str) -> None:
+    def _services(self, *names: str, gate: Gate | None = None) -> None:
         for name, spec in services.specs(self.options).items():
             if name in names:
-                self._keep(name, partial(Child, spec))
+                self._keep(name, partial(Child, spec), gate)
 
-    def _prepare(self) -> str:
-        """Migrate and fill the database in a process of its own, and return the owner's login path.
-
-        Its lines go to the terminal, but those that start with @ are for us: `@migrated` lets the services start while
-        the packs are still loading, `@login PATH` is the last word.
-        """
-        self._services("env")
-        login = ""
-        command = [sys.executable, "manage.py", "prepare"]
+    @contextmanager
+    def _preparing(self) -> Iterator[subprocess.Popen[str]]:
+        """Load what migrates and fills the database, in a process of its own, while the database starts."""
+        gate = self.gates["prepare"]
         with subprocess.Popen(
-            command,
+            [sys.executable, "manage.py", "prepare"],
             cwd=self.options.base,
-            env=services.environment("prepare", self.options),
+            env=services.environment("prepare", self.options) | gate.environment,
+            pass_fds=[gate.inner],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
             process_group=0,
         ) as process:
             try:
-                for line in process.stdout or ():
-                    if line.startswith("@login "):
-                        login = line.removeprefix("@login ").strip()
-                    elif line.startswith("@migrated"):
-                        self._services("web")
-                    elif line.strip():
-                        self._say(line.rstrip())
+                yield process
             except BaseException:
                 kill_group(process.pid)
                 raise
-        if process.returncode or not login:
+
+    def _prepare(self, process: subprocess.Popen[str]) -> str:
+        """Have the database migrated and filled, and return the owner's login path.
+
+        Lines of the process go to the terminal, but those that start with @ are for us: `@migrated` lets the services
+        start while the packs are still loading, `@login PATH` is the last word.
+        """
+        login = ""
+        self.gates["prepare"].open()
+        for line in process.stdout or ():
+            if line.startswith("@login "):
+                login = line.removeprefix("@login ").strip()
+            elif line.startswith("@migrated"):
+                self.gates["web"].open()
+                self._services("env", *(["web"] if self.options.web_processes > 1 else []))
+            elif line.strip():
+                self._say(line.rstrip())
+        if process.wait() or not login:
             raise EmbeddedError("The database could not be prepared. See the log lines above.")
         return login
 
@@ -156,10 +173,10 @@ class Supervisor:
                 raise EmbeddedError(f"No answer from {name} within {READY_SECONDS:.0f} s. See {self.here.logs}.")
         self._say(f"{name}: ready on {url}")
 
-    def _keep(self, name: str, launch: Callable[[], Child]) -> None:
+    def _keep(self, name: str, launch: Callable[..., Child], gate: Gate | None = None) -> None:
         kept = Kept(name, self.here.logs / f"{name}.log", launch)
         self.kept.append(kept)
-        kept.child = launch()
+        kept.child = launch(gate) if gate else launch()
         self._note_pids()
 
     def _tend(self, seconds: float) -> None:
@@ -204,6 +221,8 @@ class Supervisor:
         self._say(f"{kept.name} restarted")
 
     def _stop(self) -> None:
+        for gate in self.gates.values():
+            gate.close()
         for names, patience in STAGES:
             children = [kept.child for kept in self.kept if kept.child and kept.name in names]
             for child in children:

@@ -10,7 +10,8 @@ from typing import Any
 
 from awmweb import asgi as asgi  # sets Django up, and makes this process as large as the real one
 from people.bodies import Body, Receive, Send, header
-from people.http import TOKENS, respond
+from people.http import respond
+from people.known_tokens import TOKENS
 
 MOST_BYTES = 1024 * 1024
 

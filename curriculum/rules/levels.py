@@ -6,7 +6,6 @@ pass the gate without one completed task.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,7 +17,6 @@ KNOWN_FROM = 4
 """Solo episodes of a task that must count before it has a level."""
 WINDOW, EPISODES_NEEDED, TASKS_NEEDED = 100, 50, 10
 UNLOCK_ABOVE, TRIGGER_BELOW, TRIGGER_STEP = 0.30, 0.10, 500
-Z = 1.959963984540054
 
 
 class Level(NamedTuple):
@@ -76,14 +74,3 @@ def is_recommended(step: int, newest_first: Sequence[Counted]) -> bool:
     found = gate(newest_first)
     enough = step >= TRIGGER_STEP and found.episodes >= EPISODES_NEEDED
     return enough and found.mean is not None and found.mean < TRIGGER_BELOW
-
-
-def wilson(solved: int, episodes: int) -> tuple[float, float]:
-    """Return the 95% interval of a rate (Wilson 1927); all of 0 to 1 without episodes."""
-    if not episodes:
-        return 0.0, 1.0
-    rate, square = solved / episodes, Z * Z / episodes
-    middle = rate + square / 2
-    spread = Z * math.sqrt(rate * (1 - rate) / episodes + square / (4 * episodes))
-    low, high = (middle - spread) / (1 + square), (middle + spread) / (1 + square)
-    return max(0.0, low), min(1.0, high)

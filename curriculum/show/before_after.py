@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from curriculum.counting import Solo, counted
-from curriculum.rules.levels import wilson
 from episodes.models import Run
+from people.rates import wilson
 
 EACH = 20
 

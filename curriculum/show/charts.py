@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from curriculum.rules.levels import wilson
 from curriculum.rules.ratio import (
     INDEPENDENCE_BELOW,
     SCAFFOLD_ABOVE,
@@ -18,6 +17,7 @@ from curriculum.rules.ratio import (
     group,
 )
 from curriculum.show.series import Counts, Series
+from people.rates import wilson
 from runs.show import figures
 from runs.show.figures import (
     BASELINE,

@@ -8,7 +8,7 @@ from typing import Any
 
 from curriculum import next_tasks
 from curriculum.models import Decision, TrainingStep
-from curriculum.rules import levels, ratio
+from curriculum.rules import ratio
 from curriculum.rules.plan import Plan
 from curriculum.rules.ratio import Help, Measured, Phase, Strategy
 from curriculum.show import charts, series
@@ -16,6 +16,7 @@ from curriculum.show.generations import Turn, of_step
 from episodes.models import Run
 from people.access import scoped
 from people.models import Project
+from people.rates import wilson
 from runs.show.figures import Chart
 
 RUNS_SHOWN, TASKS_SHOWN, LINKS_SHOWN, SERIES_SHOWN = 50, 100, 8, 24
@@ -135,7 +136,7 @@ def level_rows(content: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the levels with what is missing to open the next one."""
     found = []
     for place, one in enumerate(content["levels"]):
-        low, high = levels.wilson(round((one["mean"] or 0) * one["episodes"]), one["episodes"])
+        low, high = wilson(round((one["mean"] or 0) * one["episodes"]), one["episodes"])
         above = "" if one["above"] < 0 else f"solo rate above {one['above']:g}"
         upper = content["levels"][place - 1]["above"] if place else None
         words = above if upper is None else f"{one['above']:g} to {upper:g}" if above else f"{upper:g} or below"
@@ -150,7 +151,7 @@ def task_rows(content: dict[str, Any], state: str) -> tuple[list[dict[str, Any]]
     rows = [row for row in content["tasks"] if row["state"] == state][:TASKS_SHOWN]
     found = []
     for row in rows:
-        low, high = levels.wilson(row["solo_solved"], row["solo"])
+        low, high = wilson(row["solo_solved"], row["solo"])
         rate = row["solo_solved"] / row["solo"] if row["solo"] else None
         bar = {"x": round(low * 150, 1), "width": round((high - low) * 150, 1), "at": round((rate or 0) * 150, 1)}
         found.append({**row, "rate": rate, "low": low, "high": high, "bar": bar})

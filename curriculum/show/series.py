@@ -21,7 +21,7 @@ from curriculum.counting import EXCLUDED, finished_of
 from curriculum.models import TrainingStep
 from episodes.models import ExpertMode, Run
 from episodes.stored import outcomes
-from people.audit import inert
+from people.audit_trail import inert
 
 CUT_OFF = ("max_steps", "timeout")
 Counts = dict[int, tuple[int, int]]

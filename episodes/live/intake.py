@@ -18,7 +18,9 @@ from episodes.record.committer import committer
 from episodes.stored.entries import Entry, entries_of_batch
 from people.access import Actor
 from people.bodies import Body, HungUp, Receive, Send, bearer_secret
-from people.http import TOKENS, misshapen, read_object, refuse, respond
+from people.http import misshapen, refuse, respond
+from people.json_text import read_object
+from people.known_tokens import TOKENS
 
 PATH = re.compile(r"/api/v1/episodes/([^/]+)/steps")
 LARGE_BYTES = 64 * 1024

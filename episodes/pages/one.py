@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from episodes.models import AGAIN, Episode, EpisodeState
-from episodes.record import recording
+from episodes.record import noting, recording
 from episodes.show import durability, wall, windows
 from episodes.show.findings import failed_check, found_by
 from episodes.show.step_cards import card_of, pieces_of
@@ -146,7 +146,7 @@ def _context(request: MemberRequest, lens: Lens, one: Episode) -> dict[str, Any]
     asked, all_asks = windows.asks(lens, one)
     asks = [_ask_line(step, one) for step in reversed(asked)]
     row = wall.row_of(one, timezone.now())
-    no_server = one.events.filter(verb=recording.NO_SERVER).first() if one.state == EpisodeState.QUEUED else None
+    no_server = one.events.filter(verb=noting.NO_SERVER).first() if one.state == EpisodeState.QUEUED else None
     unverified = outcome is None and not withheld
     waits_for_verifier = one.is_builtin and not one.fault and one.state == EpisodeState.FINISHED and unverified
     return {

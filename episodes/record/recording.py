@@ -43,20 +43,18 @@ from episodes.record.appending import (
 from episodes.stored.attesting import attested
 from episodes.stored.entries import Entry, entries_of, entry_of
 from episodes.stored.policies import policy_facts
-from episodes.stored.settled import NOT_ATTESTED, NOT_VERIFIED
+from episodes.stored.settled import NOT_ATTESTED
 from episodes.visible import trajectory
 from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, scoped, visible_or_404
+from people.audit import record
 from people.errors import Invalid, NotFound, WrongScope
-from people.members import record
 from people.models import Project
 from people.rows import Row
 
-INTERRUPTED, RESUMED, RESTORED = "interrupted", "resumed", "restored"
+INTERRUPTED, RESUMED = "interrupted", "resumed"
 PARKED, UNPARKED = "parked", "unparked"
 IDLE_ATTEMPTS = 3
 """An episode whose worker is lost so many times in a row without a new step is failed: it may be what ends them."""
-NO_SERVER = "no environment server"
-UNBRIEFED = "no briefing"
 _WHOLE, _ROW = Row(Episode), Row(Episode, without={"tools"})
 """An episode as writes look at it is without its tools, which are most of a row."""
 LOCKED = f"SELECT {_ROW.columns()} FROM episodes_episode WHERE id = %s AND project_id = %s FOR UPDATE"
@@ -73,9 +71,6 @@ WITH begun AS (
          CASE attempt WHEN 1 THEN '' ELSE format('attempt %%s, from step %%s', attempt, last_seq + 1) END FROM begun
 )
 SELECT * FROM begun
-"""
-FOUND = """
-UPDATE episodes_episode SET tools = coalesce(%s, tools), world = coalesce(%s, world) WHERE id = %s AND attempt = %s
 """
 ENDED = """
 WITH ended AS (
@@ -254,7 +249,7 @@ def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon], att
     return append_alone(Append(actor, episode_id, entries_of(steps), attempt=attempt))
 
 
-def _locked(actor: Actor, episode_id: str, attempt: int | None = None) -> Episode:
+def locked(actor: Actor, episode_id: str, attempt: int | None = None) -> Episode:
     """Lock and return the episode. Raises EpisodeEnded for an attempt that another one has taken over from."""
     episode = _ROW.one(LOCKED, [episode_id, actor.project.pk]) if is_id(episode_id) else None
     if episode is None:
@@ -295,7 +290,7 @@ def hear(actor: Actor, episode_id: str) -> None:
 def heartbeat(actor: Actor, episode_id: str, attempt: int | None = None) -> Episode:
     """1. note the sign of life, 2. reopen an episode that was given up for lost."""
     may_record(actor)
-    episode = _locked(actor, episode_id, attempt)
+    episode = locked(actor, episode_id, attempt)
     if not episode.is_live and episode.is_cut_off:
         reopen_or_refuse(episode, actor)
         announce(episode)
@@ -311,7 +306,7 @@ def park_now(actor: Actor, episode_id: str) -> Episode:
     Raises `NotWaiting` if none of its asks is open.
     """
     may_record(actor)
-    episode = _locked(actor, episode_id)
+    episode = locked(actor, episode_id)
     if episode.state != EpisodeState.PARKED and not park(episode.pk):
         raise NotWaiting
     episode.refresh_from_db()
@@ -348,7 +343,7 @@ def finish(actor: Actor, episode_id: str, end: Finish, attempt: int | None = Non
     """1. lock, 2. accept the same end again, 3. end it, with the fault that its loop names, and close its asks, 4. keep
     the reported outcome, and what the environment server attests of it, 5. tell."""
     may_record(actor)
-    episode = _locked(actor, episode_id, attempt)
+    episode = locked(actor, episode_id, attempt)
     if not episode.is_live and _is_same_end(episode, end):
         return episode
     reopen_or_refuse(episode, actor)
@@ -419,7 +414,7 @@ def _end(episode: Episode, state: str, actor: Actor | None, reason: str) -> None
 @transaction.atomic
 def fail(actor: Actor, episode_id: str, fault: str, detail: str, attempt: int | None = None) -> bool:
     """Fail the episode with the fault and cause of a boundary, which never counts as a failed task."""
-    episode = _locked(actor, episode_id, attempt)
+    episode = locked(actor, episode_id, attempt)
     if not episode.is_live:
         return False
     episode.fault, episode.fault_detail, episode.stop_reason = fault, _storable(detail), "error"
@@ -431,7 +426,7 @@ def fail(actor: Actor, episode_id: str, fault: str, detail: str, attempt: int | 
 def cancel(actor: Actor, episode_id: str, reason: str) -> Episode:
     """Cancel an episode as a person; its loop hears `episode_ended` at its next word."""
     may_launch(actor)
-    episode = _locked(actor, episode_id)
+    episode = locked(actor, episode_id)
     if episode.is_live:
         _end(episode, EpisodeState.CANCELLED, actor, reason)
         record(actor, "stopped episode", episode.pk, reason)
@@ -456,7 +451,7 @@ def record_outcome(
     The check of the verifier is only in the row. `final` is the digest of the final database; it is stored with the
     record of the world, for certificates.
     """
-    episode, now = _locked(actor, episode_id), timezone.now()
+    episode, now = locked(actor, episode_id), timezone.now()
     said = {"reward_type": outcome.reward_type, "reward": outcome.reward}
     body = {"seq": episode.last_seq + 1, "kind": "verification", **said, "details": outcome.details}
     entry = entry_of(body, now)
@@ -478,57 +473,6 @@ def record_outcome(
     events.publish(events.people_topic(episode.pk), {**frame, **said})
     events.publish(events.queue_topic(episode.project_id), frame)
     return True
-
-
-@transaction.atomic
-def note_unverified(actor: Actor, episode_id: str, reason: str) -> None:
-    """Note in the history why the verifier did not run; the episode has no outcome."""
-    note(_locked(actor, episode_id), NOT_VERIFIED, actor, reason.replace("\x00", "")[:2000])
-
-
-@transaction.atomic
-def note_no_server(episode_id: str, reason: str) -> None:
-    """Note, once per episode, why a queued episode could not start: no environment server responded."""
-    queued = Episode.objects.select_for_update().filter(pk=episode_id, state=EpisodeState.QUEUED).first()
-    if queued is None or queued.events.filter(verb=NO_SERVER).exists():
-        return
-    note(queued, NO_SERVER, None, reason.replace("\x00", "")[:2000])
-    announce(queued)
-
-
-@transaction.atomic
-def note_unbriefed(episode_id: str, reason: str) -> None:
-    """Note, once per episode, why its agent gets no briefing though its arm gives one."""
-    queued = Episode.objects.select_for_update().filter(pk=episode_id, state=EpisodeState.QUEUED).first()
-    if queued is not None and not queued.events.filter(verb=UNBRIEFED).exists():
-        note(queued, UNBRIEFED, None, reason.replace("\x00", "")[:2000])
-
-
-@transaction.atomic
-def note_partial(actor: Actor, episode_id: str, partial: BuildReport) -> None:
-    """Store that the episode's scenario is partial: statements of its pack fail, and it runs without them."""
-    episode = _locked(actor, episode_id)
-    episode.partial = partial.wire()
-    episode.save(update_fields=["partial"])
-
-
-def note_environment(
-    episode_id: str, attempt: int, tools: list[dict[str, Any]] | None = None, world: dict[str, Any] | None = None
-) -> None:
-    """Store what an attempt found in its environment before its first step: the `tools` that it listed, and how its
-    `world` began. Our own worker queues an episode before it has asked."""
-    found = [None if said is None else json.dumps(said) for said in (tools, world)]
-    with connection.cursor() as cursor:
-        cursor.execute(FOUND, [*found, episode_id, attempt])
-
-
-@transaction.atomic
-def note_restored(episode_id: str, grade: str, difference: str) -> None:
-    """Say in the history that a world was restored with a lower grade than *exact*, and the first difference."""
-    episode = Episode.objects.filter(pk=episode_id).first()
-    if episode is not None:
-        said = difference.replace("\x00", "")[:2000]
-        note(episode, RESTORED, None, f"attempt {episode.attempt}, grade {grade}: {said}")
 
 
 def _outcome(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from episodes.formatting import ago
 from episodes.models import Certificate, Episode, EpisodeState
+from people.in_words import ago
 
 Grade = Certificate.Grade
 

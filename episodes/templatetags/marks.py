@@ -15,12 +15,12 @@ from django.utils.safestring import SafeString
 
 from awmenv.health import Health
 from awmenv.models import BuildReport
-from episodes.formatting import ago, clock, duration, percent
 from episodes.models import Episode
 from episodes.show.html_cache import context_of, picture_of
 from episodes.show.step_cards import bytes_in_words, initials, number
 from episodes.show.windows import Shown
 from episodes.stored import strip as line
+from people.in_words import ago, clock, duration, percent
 from people.plain_text import clean
 
 register = template.Library()
@@ -181,7 +181,7 @@ def strip(
     stalled: bool = False,
 ) -> SafeString:
     """Return an episode in one line: its marks, then a dot for every step still allowed, or the hexagon of its outcome.
-    One that is stalled has no step in progress; `static/strip.js` draws the same from frames.
+    One that is stalled has no step in progress; `static/steps/strip.js` draws the same from frames.
     """
     codes += "n" if running and not stalled else line.outcome_letter(outcome) if outcome else ""
     marks, left_out = line.shown(codes, room)

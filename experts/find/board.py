@@ -13,7 +13,6 @@ from typing import Any
 
 from django.db.models import Aggregate, Count, DurationField, F, Q, QuerySet
 
-from episodes.formatting import clock
 from episodes.stored.strip import actions_in
 from episodes.visible import visibility
 from experts.endings import waited
@@ -40,6 +39,7 @@ from experts.find.filters import (
 from experts.find.reading import NOT_LISTED, asks_of
 from experts.models import LATE, TOKEN, Ask, AskStatus, Tier
 from people.access import Actor
+from people.in_words import clock
 from people.plain_text import clean
 from reviews.models import Annotation
 

@@ -41,7 +41,9 @@ from experts.models import Ask
 from people.access import Actor, may_record
 from people.bodies import Body, HungUp, Receive, Send, bearer_secret, header
 from people.errors import AWAY, AppError, NotFound, Unauthenticated
-from people.http import TOKENS, envelope, read_object, respond, told
+from people.http import envelope, respond, told
+from people.json_text import read_object
+from people.known_tokens import TOKENS
 from people.models import shown
 
 log = logging.getLogger(__name__)

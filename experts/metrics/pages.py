@@ -16,12 +16,12 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from episodes.formatting import duration
 from experts.find.board import percent
 from experts.metrics import records
 from experts.metrics.records import TIMES, Look, Numbers
 from experts.metrics.statistics import Calls, Line, Middle, Rate, Share
 from people.access import MemberRequest, may_see_numbers, member_required
+from people.in_words import duration
 from people.plain_text import clean
 
 COLUMNS = {

@@ -12,12 +12,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import NormalDist, median
+from statistics import median
 from typing import Any, TypeVar
 
 from experts.metrics.adherence import CANNOT_TELL, FOLLOWED
+from people.rates import Z, wilson
 
-Z = NormalDist().inv_cdf(0.975)
 RATE_FROM_H = 0.25
 P90_FROM = 10
 """With fewer values a 90th percentile is hardly more than the largest of them."""
@@ -162,15 +162,6 @@ class Calls:
     took: Middle
     faults: Share
     words: list[tuple[str, int]]
-
-
-def wilson(part: int, of: int) -> tuple[float, float]:
-    """Return the 95 % score interval of a share, kept between 0 and 1."""
-    share, spread = part / of, Z * Z / of
-    middle = share + spread / 2
-    reach = Z * math.sqrt(share * (1 - share) / of + spread / (4 * of))
-    low, high = (middle - reach) / (1 + spread), (middle + reach) / (1 + spread)
-    return (0.0 if part == 0 else low, 1.0 if part == of else high)
 
 
 def ranks_below(n: int) -> int:

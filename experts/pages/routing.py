@@ -25,7 +25,7 @@ from experts.find import availability
 from experts.models import Desk, Tier
 from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required, scoped
 from people.errors import BadJson, NotFound
-from people.http import parse_json
+from people.json_text import parse_json
 from people.models import AuditEntry, Membership, display_name
 
 CHANGES = 20

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from awmclient.schema import ToolCall
 from episodes.tool_schemas import Checker
 from people.errors import BadJson, Invalid
-from people.http import parse_json
+from people.json_text import parse_json
 from people.plain_text import clean
 
 CALLS = TypeAdapter(list[ToolCall])

@@ -152,8 +152,8 @@ def _digest(value: dict[str, Any]) -> str:
 
 
 def _rules(format_: Format, ground: Ground) -> tuple[Rule, ...]:
-    rules = rules_of(ground.recipe, needs_complete=format_.needs == "complete")
-    if format_.needs not in ("tasks", "curriculum"):
+    rules = rules_of(ground.recipe, needs_complete=format_.kind.needs == "complete")
+    if format_.kind.needs not in ("tasks", "curriculum"):
         return rules
     about_tasks = {"branch", "held_out", "near_held_out", "evaluation", "control_tools"}
     return tuple(rule for rule in rules if rule.__name__ in about_tasks)

@@ -29,7 +29,7 @@ def _head(manifest: dict[str, Any], format_: Format) -> str:
 
 def _body(manifest: dict[str, Any], format_: Format) -> str:
     lines = [
-        f"# {format_.title}",
+        f"# {format_.kind.title}",
         "",
         f"{manifest['rows']:,} rows from {manifest['episodes_used']:,} of {manifest['episodes']:,} matching episodes.",
         "Agents ran tasks in generated environments. Outcomes come from verifier programs unless stated otherwise.",

@@ -83,7 +83,7 @@ def take_snapshot(project: Project, recipe: Recipe, folder: Path) -> Plan:
 
 
 def _selected(project: Project, recipe: Recipe) -> Iterator[Entry]:
-    if recipe.format == "curriculum":
+    if recipe.kind.is_curriculum:
         return curricula.entries(project, recipe)
     return entries_of(project, recipe, matching(project, recipe))
 
@@ -206,7 +206,7 @@ def _manifest(plan: Plan, reports: list[dict[str, Any]], files: list[dict[str, A
         "record_version": SCHEMA_VERSION,
         "recipe": plan.recipe.model_dump(mode="json"),
         "opted_in": list(plan.recipe.include),
-        "for_training": plan.format.trains and "evaluation" not in plan.recipe.include,
+        "for_training": plan.recipe.kind.trains and "evaluation" not in plan.recipe.include,
         "snapshot_sha256": plan.snapshot_digest,
         "packs": plan.packs,
         "tokenizer_sha256": plan.tokenizer_digest or None,

@@ -23,7 +23,7 @@ from exports.errors import NotBuilt
 from exports.explain import reasons
 from exports.formats import FORMATS
 from exports.models import Export, ExportState
-from exports.recipe import FOR_VIEWERS, OptIn, Recipe
+from exports.recipe import KINDS, OptIn, Recipe
 from exports.select.selecting import may_open
 from people.access import Actor, is_id, scoped
 from people.errors import NotFound
@@ -198,7 +198,7 @@ def fate_of(dataset: Dataset, episode: str) -> EpisodeFate:
 def _opt_in(dataset: Dataset, reason: str) -> str:
     """Return what a recipe includes so that this reason no longer counts; "" where no recipe can."""
     name = reasons.OPT_IN.get(reason, reason)
-    if name == "evaluation" and dataset.manifest["format"] not in FOR_VIEWERS:
+    if name == "evaluation" and KINDS[dataset.manifest["format"]].trains:
         return ""
     return name if name in get_args(OptIn) else ""
 

@@ -99,7 +99,7 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
 
 def _newest(actor: Actor, recipe: Recipe) -> tuple[list[Entry], int, int]:
     """Return what is looked at, how many episodes that is, and how many match; of a curriculum, all its tasks."""
-    if recipe.format == "curriculum":
+    if recipe.kind.is_curriculum:
         visibility.refuse_while_blind(actor)
         tasks = list(curricula.entries(actor.project, recipe))
         return tasks, len(tasks), len(tasks)

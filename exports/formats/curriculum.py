@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from curriculum.rules.levels import VERSION, wilson
+from curriculum.rules.levels import VERSION
 from exports.formats.columns import NUMBER, TEXT, TEXT_LIST, WHOLE, YES_NO, sha256
 from exports.record import Record
 from exports.rules.leakage import Ground
 from exports.rules.shaping import Shaped
+from people.rates import wilson
 
 FEATURES: dict[str, Any] = {
     "schema_version": TEXT,

@@ -1,14 +1,8 @@
-"""Builds one requested export to its end, in a process of its own.
-
-A build keeps a core busy for minutes and must not share a process with threads that answer asks: the worker starts
-`manage.py build_export ID` and watches it.
-"""
+"""Builds one requested export to its end, called by `manage.py build_export ID` in a process of its own."""
 
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 import time
 
 from django.conf import settings
@@ -18,6 +12,7 @@ from exports.build import datasets, storing
 from exports.jobs import requesting
 from exports.models import Export
 from exports.recipe import Recipe
+from people import jobs
 from people.errors import AppError
 
 log = logging.getLogger(__name__)
@@ -44,7 +39,7 @@ def build(export_id: str) -> bool:
 def _build(export: Export) -> None:
     folder = storing.work_folder(export.pk)
     plan = datasets.take_snapshot(export.project, Recipe.read(export.recipe), folder)
-    if not requesting.progress(export, episodes=plan.episodes, dataset=plan.id):
+    if not jobs.progress(export, episodes=plan.episodes, dataset=plan.id):
         raise datasets.Stopped
     if storing.is_kept(export.project_id, plan.id):
         manifest = storing.manifest_of(export.project_id, plan.id)
@@ -70,15 +65,6 @@ def _telling(export: Export) -> datasets.Progress:
             return True
         start = {} if last else {"measured_at": timezone.now(), "measured_episodes": episodes}
         last = time.monotonic()
-        return requesting.progress(export, episodes_done=episodes, rows=rows, **start)
+        return jobs.progress(export, episodes_done=episodes, rows=rows, **start)
 
     return tell
-
-
-def in_own_process(command: str, row_id: str) -> None:
-    """Run a command in a child, whose writes are the result. The sweep finds a child that was killed."""
-    done = subprocess.run(
-        [sys.executable, str(settings.BASE_DIR / "manage.py"), command, row_id], check=False, cwd=settings.BASE_DIR
-    )
-    if done.returncode:
-        log.warning("%s %s ended with %s", command, row_id, done.returncode)

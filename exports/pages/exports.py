@@ -15,24 +15,22 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from episodes.formatting import clock
 from episodes.models import Episode, ExpertMode, Run
 from episodes.stored.strip import outcome_words
 from exports.build import storing
 from exports.errors import BadRecipe
 from exports.explain import comparing, explaining, reasons
 from exports.explain.preview import Preview, preview
-from exports.formats import FORMATS
 from exports.jobs import pushing, requesting
 from exports.models import Export, ExportState
 from exports.pages import downloads
-from exports.recipe import FILTERS, Recipe
+from exports.recipe import FILTERS, KINDS, Recipe
 from exports.rules import tokenizing
 from exports.select.ground import tokenizer_root
 from exports.select.selecting import filters_of, may_open
 from people.access import MemberRequest, holds, may_export, may_push, member_required, scoped, visible_or_404
 from people.errors import AppError
-from runs.statistics.compare import count
+from people.in_words import clock, count
 
 LISTED, CHOICES, YAML_MAX = 50, 100, 64 * 1024
 COMPARED = 500_000
@@ -154,7 +152,8 @@ def recipe_of(given: QueryDict) -> Recipe:
     """Return the recipe of a form: its controls, and `more` for all that has none. Raises `BadRecipe`."""
     more = _more(given.get("more", ""))
     options = {name: given[name] for name in ("format", "advice", "redact", "license") if given.get(name)}
-    if options.get("format") == "tokens" and given.get("tokenizer"):
+    kind = KINDS.get(str(options.get("format")))
+    if kind is not None and kind.takes_tokenizer and given.get("tokenizer"):
         options["tokenizer"] = given["tokenizer"]
     filters = filters_of((name, value) for name in FILTERS for value in given.getlist(name))
     include = [*more.get("include", []), *given.getlist("include")]
@@ -212,7 +211,7 @@ def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:
     tokenizers = tokenizing.names(tokenizer_root())
     menus = _menus(request)
     return {
-        "formats": [(name, one.title) for name, one in FORMATS.items() if name != "tokens" or tokenizers],
+        "formats": [(name, one.title) for name, one in KINDS.items() if tokenizers or not one.takes_tokenizer],
         "tokenizers": tokenizers,
         "advice_modes": ADVICE,
         "redactions": REDACT,
@@ -250,7 +249,7 @@ def one(request: MemberRequest, pk: str) -> HttpResponse:
     context = {
         "export": export,
         "manifest": manifest,
-        "title": FORMATS[export.format].title if export.format in FORMATS else export.format,
+        "title": KINDS[export.format].title if export.format in KINDS else export.format,
         "files": _files(export) if export.state == ExportState.DONE else [],
         "left_out": [(reasons.label(name), count) for name, count in _most(manifest.get("left_out"))],
         "rows_left_out": [(reasons.label(name), count) for name, count in _most(manifest.get("rows_left_out"))],

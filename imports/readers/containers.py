@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from imports.readers.found import Unreadable
 from people.errors import BadJson
-from people.http import parse_json
+from people.json_text import parse_json
 
 FILE_MAX = 2 * 1024**3
 LINE_MAX = 64 * 1024 * 1024

@@ -12,7 +12,7 @@ from typing import Any
 
 from imports.readers.found import Draft, Unreadable
 from people.errors import BadJson
-from people.http import parse_json
+from people.json_text import parse_json
 
 ROLES = {"developer": "system", "function": "tool", "human": "user", "gpt": "assistant"}
 ERROR = "Error: "

@@ -16,7 +16,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
-from people import audit, projects
+from people import audit_trail, projects
 from people.access import (
     SESSION_ENTRIES,
     SESSION_PROJECT,
@@ -106,33 +106,33 @@ def _actor_in(request: HttpRequest, slug: str) -> Actor:
 @never_cache
 def audit_page(request: MemberRequest) -> HttpResponse:
     """Show who did what in this project, as a page or as CSV."""
-    filters, problem = audit.Filters(), ""
+    filters, problem = audit_trail.Filters(), ""
     try:
-        filters = audit.Filters.read(request.GET.dict())
+        filters = audit_trail.Filters.read(request.GET.dict())
     except Invalid as refused:
         problem = refused.message
     rows = filters.rows(request.actor) if not problem else filters.rows(request.actor).none()
     if "csv" in request.GET and not problem:
         name = f"audit-{request.project.slug}.csv"
-        answer = HttpResponse(audit.in_csv(rows[: audit.CSV_ROWS]), content_type="text/csv; charset=utf-8")
+        answer = HttpResponse(audit_trail.in_csv(rows[: audit_trail.CSV_ROWS]), content_type="text/csv; charset=utf-8")
         answer["Content-Disposition"] = f'attachment; filename="{name}"'
         return answer
     total = rows.count()
     before = request.GET.get("before", "")
     if before.isdecimal() and len(before) < 18:
         rows = rows.filter(pk__lt=int(before))
-    shown = list(rows[: audit.PAGE_ROWS + 1])
-    older = shown[audit.PAGE_ROWS - 1].pk if len(shown) > audit.PAGE_ROWS else None
+    shown = list(rows[: audit_trail.PAGE_ROWS + 1])
+    older = shown[audit_trail.PAGE_ROWS - 1].pk if len(shown) > audit_trail.PAGE_ROWS else None
     asked = {name: value for name in ("actor", "verb", "since", "until") if (value := request.GET.get(name, ""))}
     context: dict[str, Any] = {
-        "entries": shown[: audit.PAGE_ROWS],
-        "actors": audit.choices(request.actor, "actor"),
-        "verbs": [(one, verb_in_words(one)) for one in audit.choices(request.actor, "verb")],
+        "entries": shown[: audit_trail.PAGE_ROWS],
+        "actors": audit_trail.choices(request.actor, "actor"),
+        "verbs": [(one, verb_in_words(one)) for one in audit_trail.choices(request.actor, "verb")],
         "asked": asked,
         "csv": urlencode({**asked, "csv": 1}),
         "older": urlencode({**asked, "before": older}) if older else "",
         "headline": f"{total:,} {'entry' if total == 1 else 'entries'}{' match' if asked else ' in the audit log'}.",
-        "csv_rows": audit.CSV_ROWS if total > audit.CSV_ROWS else 0,
+        "csv_rows": audit_trail.CSV_ROWS if total > audit_trail.CSV_ROWS else 0,
         "problem": problem,
     }
     return render(request, "people/audit.html", context, status=422 if problem else 200)

@@ -63,7 +63,7 @@ def _answer(request: MemberRequest, ids: list[str]) -> str:
 
 def _own(label: LabelSchema, said: Mapping[str, Annotation], total: int) -> str:
     """Return on how many of the selected episodes this person has set the label, and which values; nothing for none."""
-    if not said or label.kind == SchemaKind.TEXT:
+    if not said or not SchemaKind(label.kind).is_counted:
         return f"You labeled {len(said)} of {total}." if said else ""
     names = {one.get("value"): one.get("label") for one in label.options}
     chosen = (row.text if isinstance(row.text, list) else [row.text] for row in said.values())

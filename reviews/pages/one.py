@@ -20,11 +20,10 @@ from django.views.decorators.http import require_GET, require_POST
 
 from episodes.models import Episode
 from episodes.show import windows
-from episodes.stored.strip import outcome_words
 from episodes.visible.lens import Lens, lens_of
 from people.access import MemberRequest, holds, may_review, may_see_reviews, member_required, scoped, visible_or_404
 from people.errors import AppError, BadJson, Invalid, NotFound
-from people.http import parse_json
+from people.json_text import parse_json
 from reviews.models import (
     COMMENT,
     Annotation,
@@ -90,7 +89,6 @@ def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 20
         "revealed": shown,
         "late": late,
         "late_rubric": list(late.rubric.items()) if late is not None else [],
-        "outcome_words": outcome_words(shown.outcome.reward_type) if shown and shown.outcome else "",
         "ruling": rulings.ruling_of(review.episode) if shown and not shown.is_withheld else None,
         "explanations": Explanation.choices,
         "confidences": Confidence.choices,

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from people.rates import wilson
+
 Item = Mapping[str, str]
 BOOTSTRAPS = 2_000
 FEWEST = 20
@@ -49,12 +51,7 @@ class Agreement:
 
 def share(part: int, of: int) -> Share:
     """Return a rate with its interval."""
-    from scipy.stats import binomtest
-
-    if not of:
-        return Share(part, of)
-    found = binomtest(part, of).proportion_ci(method="wilson")
-    return Share(part, of, float(found.low), float(found.high))
+    return Share(part, of, *wilson(part, of)) if of else Share(part, of)
 
 
 def agreement(items: Sequence[Item]) -> Agreement:

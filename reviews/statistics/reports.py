@@ -218,7 +218,7 @@ def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[Li
     told = _open_to(actor, queue)
     told = told.filter(review__in_sample=True) if only_sample else told
     rows = Annotation.objects.filter(episode__in=told.values("episode"))
-    for schema in LabelSchema.objects.filter(pk__in=queue.schemas).exclude(kind=SchemaKind.TEXT).order_by("name"):
+    for schema in LabelSchema.objects.filter(pk__in=queue.schemas, kind__in=SchemaKind.counted()).order_by("name"):
         items: dict[Any, dict[str, str]] = {}
         for one in current(rows.filter(schema=schema)):
             place = (one.episode_id, one.seq, one.path, one.start, one.end)

@@ -30,8 +30,6 @@ from reviews.models import COMMENT, Annotation, Decision, LabelSchema, SchemaKin
 
 NO_VERDICT = "none"
 VERDICTS = {**dict(Decision.choices), NO_VERDICT: "No verdict"}
-COUNTABLE = (SchemaKind.SINGLE, SchemaKind.MULTI, SchemaKind.SCORE)
-"""Kinds of labels whose values are few enough to filter by; what people write freely is not."""
 READ = 5_000
 """A search reads up to this many labels and comments that may match, the newest first."""
 _PLAIN = re.compile(r"[a-z0-9]+")
@@ -62,7 +60,7 @@ class Sayings:
         labels = _labels(actor).filter(episode__in=among(episodes))
         if name == "label":
             return Counter(label for _, label in set(labels.values_list("episode_id", "label")))
-        rows = labels.filter(schema__kind__in=COUNTABLE).values_list("episode_id", "label", "text")
+        rows = labels.filter(schema__kind__in=SchemaKind.counted()).values_list("episode_id", "label", "text")
         return Counter(said for _, said in {(pk, f"{label}:{one}") for pk, label, text in rows for one in _each(text)})
 
     def words(self, project: Project, name: str) -> Mapping[str, str]:
@@ -72,7 +70,7 @@ class Sayings:
         for schema in LabelSchema.objects.filter(project=project).order_by("version"):
             if name == "label":
                 words[schema.name] = schema.title
-            elif schema.kind in (SchemaKind.SINGLE, SchemaKind.MULTI):
+            elif SchemaKind(schema.kind).has_options:
                 words |= {f"{schema.name}:{one['value']}": f"{one['label']} ({schema.title})" for one in schema.options}
         return words
 
@@ -169,7 +167,7 @@ def _words_of(schema: LabelSchema) -> str:
 
 def _called(schema: LabelSchema) -> dict[str, str]:
     """Return what pages call the values of a label with options."""
-    options = schema.options if schema.kind in (SchemaKind.SINGLE, SchemaKind.MULTI) else []
+    options = schema.options if SchemaKind(schema.kind).has_options else []
     return {one["value"]: str(one["label"]) for one in options}
 
 

@@ -19,8 +19,8 @@ from episodes.models import AGAIN, Episode, EpisodeState, Origin, Run
 from episodes.stored import outcomes, splits
 from episodes.visible import visibility
 from people.access import Actor, is_id, may_launch, may_read, scoped, sees_outcomes
+from people.audit import record
 from people.errors import Invalid, WrongScope
-from people.members import record
 from people.models import Project
 from people.plain_text import clean
 from runs.errors import NoExpertModel

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
-from episodes.formatting import clock
 from episodes.models import Episode, EpisodeState
 from episodes.stored.policies import policy_facts
 from episodes.stored.strip import BRIEFED
 from people.access import Actor, scoped
+from people.in_words import clock, count
 from runs.launch import launching
 from runs.plan import spending
 from runs.plan.plans import PlanDocument, PlannedArm
-from runs.statistics.compare import count
 from runs.statistics.costs import dollars
 
 NEWEST = 200

@@ -7,7 +7,6 @@ is the record: `wake_forgotten` calls again for episodes whose wake-up was lost.
 from __future__ import annotations
 
 import functools
-import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -16,13 +15,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from celery import current_app
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.text import slugify
-from kombu.exceptions import OperationalError as BrokerError
 
 from awmclient.schema import EpisodeStart, ExpertMode, RunStart
 from awmenv.errors import PackError
@@ -30,13 +27,13 @@ from awmenv.packs import Pack, load_pack
 from episodes.models import Episode, EpisodeState, Origin, Run
 from episodes.record import recording
 from episodes.stored.packs import find_pack, packs
+from people import jobs
 from people.access import Actor, may_launch, scoped, visible_or_404
 from runs.errors import BadPack, DatabasesUnchecked, NoEndpoint, NotBroken, NoWorker, UnknownPolicy, UnknownTask
 from runs.models import PlanState
 from runs.plan.limits import FIRST
 from runs.taskset import checking
 
-log = logging.getLogger(__name__)
 OURS = "awmweb"
 DEMO_RUN = "demo"
 DEMO_PACE_S = 3.0
@@ -205,28 +202,18 @@ def _wake_later(episode_id: str, delay_s: int) -> None:
 
 def wake_worker(episode_id: str, delay_s: int = 0) -> None:
     """Notify a worker. A lost call costs a delay: the episode is in the database, and `wake_forgotten` calls again."""
-    try:
-        current_app.send_task("runs.tasks.play", [episode_id], queue="rollouts", countdown=delay_s or None, retry=False)
-    except BrokerError as error:
-        log.warning("no worker could be notified of %s, retrying: %s", episode_id, error)
+    jobs.call_worker("runs.tasks.play", episode_id, queue="rollouts", delay_s=delay_s)
 
 
 def judge_later(episode_id: str, delay_s: int = 0) -> None:
     """Call a worker for a verdict that was lost."""
-    try:
-        current_app.send_task(
-            "runs.tasks.judge", [episode_id], queue="rollouts", countdown=delay_s or None, retry=False
-        )
-    except BrokerError as error:
-        log.warning("no worker could be called for the verdict of %s: %s", episode_id, error)
+    jobs.call_worker("runs.tasks.judge", episode_id, queue="rollouts", delay_s=delay_s)
 
 
 def certify_later(episode_id: str) -> None:
     """Call a worker to replay an episode. Raises `NoWorker` if none can be called."""
-    try:
-        current_app.send_task("runs.tasks.certify", [episode_id], queue="rollouts", retry=False)
-    except BrokerError as error:
-        raise NoWorker from error
+    if not jobs.call_worker("runs.tasks.certify", episode_id, queue="rollouts"):
+        raise NoWorker
 
 
 def wake_again(episode: Episode) -> None:

@@ -1,9 +1,7 @@
 """Writes: a planned run from its launch to its end: launch, start, pause, resume, cancel, retry, more seeds.
 
-Owns every change of `runs.models`. All tries of a plan are inserted at the launch; workers are called for as many of
-them as `limits.py` leaves room for, in the planned order, so that runs share the workers and a pause holds what has not
-begun.
-The database is the record: `feed` may be called at any time and calls for what is next. Leaves playing to `playing.py`.
+Owns every change of `runs.models` but the calls of workers, which are in `feeding.py`. All tries of a plan are inserted
+at the launch. Leaves playing to `playing.py`.
 """
 
 from __future__ import annotations
@@ -18,22 +16,21 @@ from types import MappingProxyType
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
-from awmclient.schema import LIVE_STATES, EpisodeStart, RunStart
+from awmclient.schema import EpisodeStart, RunStart
 from episodes.errors import KeyConflict
 from episodes.models import Episode, EpisodeState, ExpertMode, Run, Split, SplitTask
 from episodes.record import queueing, recording
 from episodes.stored.packs import packs
 from people.access import Actor, may_launch, visible_or_404
 from people.errors import Invalid
-from people.models import Project
-from people.rows import Row
 from runs.errors import BadPlan, NoExpertModel, WrongState
-from runs.launch import briefings, launching, relay
+from runs.launch import briefings, launching
+from runs.launch.feeding import feed
 from runs.models import Arm, Plan, PlannedTry, PlanState
-from runs.plan import limits, replaceable, servers, spending
+from runs.plan import replaceable, servers, spending
 from runs.plan.plans import (
     MAX_EPISODES,
     MAX_SEEDS,
@@ -45,56 +42,7 @@ from runs.plan.plans import (
 from runs.statistics.offers import is_for_people, is_offered
 
 Task = tuple[str, int, str]
-CHUNK = 200
 IDX = re.compile("0|[1-9][0-9]{0,9}")
-# of each episode that is played these statements are made; the ORM takes longer to write them than the database to
-# answer them
-BEGUN = """
-UPDATE runs_plannedtry AS try SET begun_at = %s WHERE episode_id = %s
-RETURNING EXISTS (
-    SELECT FROM runs_plan AS plan WHERE plan.run_id = try.plan_id AND plan.state = 'running' AND (
-        plan.parallel > %s
-        OR EXISTS (SELECT FROM runs_plan AS other WHERE other.state = 'running' AND other.run_id <> plan.run_id)))
-  AND EXISTS (
-    SELECT FROM runs_plannedtry AS waiting JOIN episodes_episode AS episode ON episode.id = waiting.episode_id
-     WHERE waiting.plan_id = try.plan_id AND waiting.called_at IS NULL AND episode.state = 'queued')
-"""
-CALLED = """
-WITH next AS MATERIALIZED (
-    SELECT try.id, try.episode_id, try.wave, try.position, try.seed, arm.place
-      FROM runs_plannedtry AS try
-      JOIN episodes_episode AS episode ON episode.id = try.episode_id JOIN runs_arm AS arm ON arm.id = try.arm_id
-     WHERE try.plan_id = %s AND try.called_at IS NULL AND episode.state = 'queued'
-     ORDER BY try.wave, try.position, try.seed, arm.place LIMIT %s FOR UPDATE OF try SKIP LOCKED
-), called AS (
-    UPDATE runs_plannedtry AS try SET called_at = %s FROM next WHERE try.id = next.id
-)
-SELECT episode_id FROM next ORDER BY wave, position, seed, place
-"""
-_EPISODE = Row(Episode, only={"id", "key", "created_at", "scenario", "task_idx", "environment", "arm", "policy", "run"})
-_PROJECT, _PLAN = Row(Project), Row(Plan, only={"run", "state", "document"})
-QUEUED = f"""
-SELECT {_EPISODE.columns("episode")}, {_PROJECT.columns("project")}, {_PLAN.columns("plan")}
-  FROM episodes_episode AS episode JOIN people_project AS project ON project.id = episode.project_id
-  LEFT JOIN runs_plannedtry AS try ON try.episode_id = episode.id
-  LEFT JOIN runs_plan AS plan ON plan.run_id = try.plan_id
- WHERE episode.id = %s AND episode.state = 'queued'
-"""
-_FED = Row(Plan, only={"run", "document", "parallel", "state", "ended_at"})
-FED = f"SELECT {_FED.columns()} FROM runs_plan WHERE run_id = %s AND state = 'running' FOR UPDATE"
-# another that ends at the same time takes another one
-NEXT = """
-UPDATE runs_plannedtry SET called_at = %s WHERE id = (
-    SELECT try.id
-      FROM runs_plan AS plan
-      JOIN runs_plannedtry AS try ON try.plan_id = plan.run_id
-      JOIN episodes_episode AS episode ON episode.id = try.episode_id JOIN runs_arm AS arm ON arm.id = try.arm_id
-     WHERE plan.run_id = %s AND plan.state = 'running' AND try.called_at IS NULL AND episode.state = 'queued'
-       AND NOT EXISTS (SELECT FROM runs_plan AS other WHERE other.state = 'running' AND other.run_id <> plan.run_id)
-       AND NOT plan.document @? '$.arms[*].parallel ? (@ != null)'
-     ORDER BY try.wave, try.position, try.seed, arm.place LIMIT 1 FOR UPDATE OF try SKIP LOCKED
-) RETURNING episode_id
-"""
 
 
 @dataclass(frozen=True)
@@ -422,115 +370,3 @@ def add_seeds(actor: Actor, run_id: str, seeds: int) -> Plan:
     else:
         _set(actor, plan, plan.state)
     return plan
-
-
-@transaction.atomic
-def feed(run_id: str, relays: bool = False) -> int:
-    """Call workers for the next tries, as many as all limits leave room for; finish a run with no try left. The thread
-    that ended an episode `relays`: it takes the first itself, unless another run waits for threads, too."""
-    plan = _FED.one(FED, [run_id])
-    if plan is None:
-        return 0
-    asked = limits.limited(plan)
-    limits.lock(asked.values())
-    running = limits.loads()
-    mine = running.pop(plan.pk, limits.RunLoad(plan.parallel))
-    if not mine.arms and not plan.tries.filter(episode__state__in=LIVE_STATES).exists():
-        plan.state, plan.ended_at = PlanState.FINISHED, timezone.now()
-        plan.save(update_fields=["state", "ended_at"])
-        return 0
-    room = limits.room(mine, running.values())
-    called = _call(plan, mine, asked, room) if room > 0 else []
-    is_alone = limits.share(mine, running.values()) is None
-    for episode_id in called:
-        transaction.on_commit(functools.partial(_wake, episode_id, relays and is_alone))
-    return len(called)
-
-
-def _wake(episode_id: str, relays: bool) -> None:
-    if not (relays and relay.thread.take(episode_id)):
-        launching.wake_worker(episode_id)
-
-
-def _call(plan: Plan, mine: limits.RunLoad, asked: dict[str, str], room: int) -> list[str]:
-    """Note calls for the next tries within the limits of arms and endpoints, and return their episodes."""
-    of_arms = {name: most - mine.arms.get(name, limits.Load()).live for name, most in limits.arm_limits(plan).items()}
-    if not of_arms and not asked:
-        return _call_first(plan, room)
-    of_endpoints = {one.name: one.room for one in limits.endpoints(plan, asked.values())}
-    full = [name for name, left in of_arms.items() if left <= 0]
-    full += [arm for arm, name in asked.items() if of_endpoints[name] <= 0]
-    ordered = plan.tries.filter(called_at=None, episode__state=EpisodeState.QUEUED)
-    ordered = ordered.order_by("wave", "position", "seed", "arm__place")
-    open_ = ordered.exclude(arm__name__in=full).values_list("episode_id", "arm__name")
-    # the first in the planned order that fit can be far down, behind thousands of a full arm
-    called = limits.chosen(open_.iterator(chunk_size=CHUNK), room, of_arms, asked, of_endpoints)
-    PlannedTry.objects.filter(episode__in=called).update(called_at=timezone.now())
-    return called
-
-
-def _call_first(plan: Plan, room: int) -> list[str]:
-    with connection.cursor() as cursor:
-        cursor.execute(CALLED, [plan.pk, room, timezone.now()])
-        return [pk for (pk,) in cursor.fetchall()]
-
-
-def feed_all() -> None:
-    """Feed every running run, the one with the fewest episodes at work first: a lost call must cost a delay only."""
-    running = limits.loads()
-    runs = Plan.objects.filter(state=PlanState.RUNNING).values_list("pk", flat=True)
-    for run_id in sorted(runs, key=lambda pk: running[pk].all.busy if pk in running else 0):
-        feed(str(run_id))
-
-
-def queued(episode_id: str) -> Episode | None:
-    """Return what must be known of a queued episode before it begins, with its project and the plan of its run; None if
-    it is not queued."""
-    with connection.cursor() as cursor:
-        cursor.execute(QUEUED, [episode_id])
-        row = cursor.fetchone()
-    if row is None:
-        return None
-    episode, (project, plan) = _EPISODE.made(row), (row[_EPISODE.width :], row[_EPISODE.width + _PROJECT.width :])
-    episode.project = _PROJECT.made(project)
-    if plan[0] is not None:
-        PlannedTry(episode=episode, plan=_PLAN.made(plan))  # which `episode.planned` then is
-    return episode
-
-
-def begun(episode: Episode) -> None:
-    """1. note that a worker has begun an episode, 2. call for the next where that leaves room: a run has few calls at a
-    time that no worker has taken, and fewer beside others. A run alone that may have no more live episodes than calls
-    gains no room by it."""
-    with connection.cursor() as cursor:
-        cursor.execute(BEGUN, [timezone.now(), episode.pk, limits.AHEAD])
-        gains = any(row for (row,) in cursor.fetchall())
-    if gains and episode.run_id:
-        transaction.on_commit(functools.partial(feed, episode.run_id))
-
-
-def episode_ended(episode: Episode, reason: str) -> None:
-    """Make room for the next when an episode ends: for its run, and for others that wait for the same model.
-    Registered with `recording.on_end`."""
-    if limits.is_limited(episode):
-        transaction.on_commit(feed_all)
-    elif episode.run_id and (taken := _next_of(episode.run_id)):
-        transaction.on_commit(functools.partial(_wake, taken, relays=True))
-    elif episode.run_id:
-        transaction.on_commit(functools.partial(feed, episode.run_id, relays=True))
-
-
-def _next_of(run_id: str) -> str:
-    """Call for the next try for the thread that ends one, in the same transaction: with nothing but the run itself to
-    limit how many are live, these stay as many as they were, and need not be counted. Else nothing."""
-    if not relay.thread.is_free or settings.AGENT_LIMITS:
-        return ""
-    with connection.cursor() as cursor:
-        cursor.execute(NEXT, [timezone.now(), run_id])
-        return "".join(pk for (pk,) in cursor.fetchall())
-
-
-def is_held(episode: Episode) -> bool:
-    """Return whether a queued episode must not begin: its run is planned, paused or ended."""
-    planned = getattr(episode, "planned", None)
-    return planned is not None and planned.plan.state != PlanState.RUNNING

@@ -20,12 +20,12 @@ from episodes.stored.packs import find_pack
 from episodes.stored.strip import outcome_words
 from episodes.visible import visibility
 from people.access import Actor
+from people.in_words import count
 from runs.launch import briefings
 from runs.launch.planning import Task, shuffled
 from runs.models import Plan
 from runs.plan.plans import PlanDocument, PlannedArm, plan_of
 from runs.statistics import power
-from runs.statistics.compare import count
 from runs.statistics.offers import FEWEST
 from runs.taskset import probes, split_checks
 

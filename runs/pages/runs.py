@@ -23,6 +23,7 @@ from episodes.models import Run, Split
 from episodes.stored.packs import packs
 from people.access import MemberRequest, holds, may_launch, may_read, member_required, scoped, visible_or_404
 from people.errors import AppError, NotFound
+from people.in_words import count
 from runs.errors import BadPlan
 from runs.launch import briefings, estimating, planning, preflight
 from runs.models import Plan, PlanState
@@ -38,7 +39,6 @@ from runs.plan.plans import (
 from runs.show import charts, overview, rewarding, tables
 from runs.show.comparison import compare_run
 from runs.show.tables import TABLES, in_csv, of_completions, repeats
-from runs.statistics.compare import count
 
 PAGE = 30
 REWARDS_DRAWN = 2000

@@ -19,8 +19,8 @@ from django.db.models import Q
 
 from awmclient.schema import AT_WORK_STATES
 from episodes.models import Episode, EpisodeState, Origin
+from people.in_words import count
 from runs.models import Plan, PlanState
-from runs.statistics.compare import count
 
 MODEL = "model"
 FIRST = "agent"

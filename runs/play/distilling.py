@@ -22,7 +22,7 @@ from awmclient.errors import EndpointError
 from awmclient.schema import BRIEFING_MAX
 from episodes.models import Episode
 from episodes.quoting import Secret
-from episodes.record import recording
+from episodes.record import noting
 from episodes.stored import outcomes, packs, splits
 from episodes.visible import trajectory
 from episodes.visible.lens import MODEL
@@ -87,7 +87,7 @@ async def briefing_for(episode: Episode) -> dict[str, Any] | None | Literal["lat
         said = await _distilled(row, str(arm.briefing), bool(arm.outcomes))
         briefing = await _do(lambda: briefings.keep(row, **said))
     if briefing is None or not briefing.text:
-        await _do(recording.note_unbriefed, episode.pk, briefing.reason if briefing else NOTHING_WRITTEN)
+        await _do(noting.note_unbriefed, episode.pk, briefing.reason if briefing else NOTHING_WRITTEN)
         return None
     return briefings.step_of(briefing)
 

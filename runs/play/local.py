@@ -33,7 +33,7 @@ from awmclient.schema import (
 )
 from episodes.live.hub import hub
 from episodes.models import Episode
-from episodes.record import ask_steps, recording
+from episodes.record import ask_steps, noting, recording
 from episodes.visible.trajectory import steps_of
 from experts import closing, queue
 from experts.events import ask_topic
@@ -109,7 +109,7 @@ class LocalDashboard:
             if tools != self.queued.tools:  # an attempt that goes on mostly finds those that are stored
                 found["tools"] = tools
             if found:
-                await patiently(recording.note_environment, self.queued.pk, self.queued.attempt, **found)
+                await patiently(noting.note_environment, self.queued.pk, self.queued.attempt, **found)
             return LocalEpisode(self.actor, self.queued, self.queued.attempt)
         fields.setdefault("key", new_id())
         plan = EpisodeStart(task=task, **fields)

@@ -27,12 +27,12 @@ from awmenv.errors import CapacityReached, EnvironmentFault, ServerTimeout, Serv
 from awmenv.health import Health
 from awmenv.models import BuildReport, Observation
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import noting, recording
 from episodes.stored import settled
 from people.access import Actor, system
 from people.errors import AppError
 from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
-from runs.launch import briefings, launching, planning, relay
+from runs.launch import briefings, feeding, launching, relay
 from runs.plan import limits, servers
 from runs.plan.plans import OF_LOOP
 from runs.play import database, distilling, parking
@@ -78,17 +78,17 @@ async def _play(episode_id: str, worker: str) -> None:
                 await _through(actor, begun, policy, environment, briefing)
     except ServerUnreachable as away:
         log.warning("episode %s stays queued: %s", episode.pk, away)
-        await in_database(recording.note_no_server)(episode.pk, str(away))
+        await in_database(noting.note_no_server)(episode.pk, str(away))
         await in_database(launching.wake_again)(episode)
     except EnvironmentFault as gone:
-        await in_database(planning.begun)(episode)  # it ends before it began: its call is taken all the same
+        await in_database(feeding.begun)(episode)  # it ends before it began: its call is taken all the same
         await _fail(actor, episode, "environment", str(gone))
 
 
 def _planned(episode_id: str) -> tuple[Episode, Policy | AppError] | None:
     """Return a queued episode that may begin, with its policy or why it has none; None if it may not."""
-    episode = planning.queued(episode_id)
-    if episode is None or planning.is_held(episode):
+    episode = feeding.queued(episode_id)
+    if episode is None or feeding.is_held(episode):
         return None
     try:
         return episode, policy_of(episode)
@@ -102,7 +102,7 @@ def _begin(queued: Episode, worker: str) -> Episode | None:
     begun = recording.begin(queued.pk, worker)
     if begun is not None:
         begun.project = queued.project
-        planning.begun(begun)
+        feeding.begun(begun)
     return begun
 
 
@@ -127,9 +127,9 @@ async def _judge(episode_id: str) -> None:
         await in_database(launching.judge_later)(episode.pk, launching.AGAIN_S)
     except BoundaryFault as lost:
         reason = f"The world was lost before its verdict. {lost.message}"
-        await patiently(recording.note_unverified, actor, episode.pk, reason)
+        await patiently(noting.note_unverified, actor, episode.pk, reason)
     except EnvironmentFault as gone:
-        await patiently(recording.note_unverified, actor, episode.pk, f"The world was lost before its verdict: {gone}")
+        await patiently(noting.note_unverified, actor, episode.pk, f"The world was lost before its verdict: {gone}")
 
 
 async def _world(actor: Actor, episode: Episode) -> _World:
@@ -164,7 +164,7 @@ class _World(EnvironmentClient):
         observation = await self._reset(arguments | ({"world": self.episode.world} if self._is_at_record else {}))
         partial = BuildReport.from_wire(observation.metadata.get("partial"))
         if partial is not None:
-            await patiently(recording.note_partial, self._actor, self.episode.pk, partial)
+            await patiently(noting.note_partial, self._actor, self.episode.pk, partial)
         return observation
 
     def fresh(self) -> dict[str, Any]:
@@ -187,7 +187,7 @@ class _World(EnvironmentClient):
         await super().settle()
         restored = self.restored
         if restored.grade != "exact":
-            await patiently(recording.note_restored, self.episode.pk, restored.grade, restored.difference)
+            await patiently(noting.note_restored, self.episode.pk, restored.grade, restored.difference)
 
     async def _reset(self, arguments: dict[str, Any]) -> Observation:
         if self._extended and self.episode.project.real_clocks:
@@ -261,14 +261,14 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
         mode, said = await _verdict(world, final_answer)
     except SessionLost as gone:
         await patiently(
-            recording.note_unverified, actor, episode.pk, f"The environment was lost before the verifier ran: {gone}"
+            noting.note_unverified, actor, episode.pk, f"The environment was lost before the verifier ran: {gone}"
         )
         return
     except EnvironmentFault as refused:
-        await patiently(recording.note_unverified, actor, episode.pk, str(refused))
+        await patiently(noting.note_unverified, actor, episode.pk, str(refused))
         return
     if said.reward_type == NO_VERIFIER:
-        await patiently(recording.note_unverified, actor, episode.pk, said.error or "The task has no verifier.")
+        await patiently(noting.note_unverified, actor, episode.pk, said.error or "The task has no verifier.")
         return
     final = str((said.metadata.get("world") or {}).get("final") or "") if mode == "code" else ""
     about = str(said.metadata.get("tier", "")), Health.from_wire(said.metadata.get("health"))

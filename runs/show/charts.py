@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
+from people.in_words import count
 from runs.show import figures
 from runs.show.comparison import ArmCount
 from runs.show.figures import (
@@ -23,9 +24,10 @@ from runs.show.figures import (
     thinned,
 )
 from runs.show.tables import Row
-from runs.statistics.compare import Contrast, count, points, span_text
-from runs.statistics.compare import Row as Difference
+from runs.statistics.contrast import Contrast
+from runs.statistics.contrast import Row as Difference
 from runs.statistics.paired import Interval
+from runs.statistics.sentences import points, span_text
 
 SCENARIOS = 40
 """Scenarios of one forest plot; its table has all."""

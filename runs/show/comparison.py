@@ -31,13 +31,8 @@ from runs.errors import WrongState
 from runs.models import ENDED, Plan, PlanState
 from runs.plan import replaceable
 from runs.plan.plans import briefing_words
-from runs.statistics.compare import (
-    CANCELLED,
-    Contrast,
-    Try,
-    contrasts,
-    uncounted,
-)
+from runs.statistics.compare import CANCELLED, Try, contrasts, uncounted
+from runs.statistics.contrast import Contrast
 from runs.statistics.difficulty import ByDifficulty, by_difficulty
 from runs.statistics.offers import Effect, effects
 from runs.taskset import probes

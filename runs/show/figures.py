@@ -1,8 +1,8 @@
 """The grammar of charts: a chart as its page holds it, and the parts that all Plotly figures are put together from.
 
-Pure. `charts.py` of each app makes figures from tables with this; `static/charts.js` draws them. A color is the name of
-a token of `tokens.css`, such as `--c2` or, at 16%, `--c2/16`, which the script looks up in the theme of the page. Names
-from datasets, plans and trainers pass through `label`: Plotly reads its texts as markup.
+Pure. `charts.py` of each app makes figures from tables with this; `static/lists/charts.js` draws them. A color is the
+name of a token of `tokens.css`, such as `--c2` or, at 16%, `--c2/16`, which the script looks up in the theme of the
+page. Names from datasets, plans and trainers pass through `label`: Plotly reads its texts as markup.
 """
 
 from __future__ import annotations

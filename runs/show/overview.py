@@ -18,11 +18,11 @@ from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from awmclient.schema import LIVE_STATES
-from episodes.formatting import duration
 from episodes.models import Episode, EpisodeState, OutcomeQuerySet, Run
 from episodes.stored.strip import outcome_words
 from episodes.visible import visibility
 from people.access import Actor, scoped
+from people.in_words import duration
 from runs.models import INFRASTRUCTURE, Plan, PlanState
 from runs.plan import replaceable
 from runs.plan.plans import briefing_words

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from people.in_words import count
 from people.plain_text import printable
 from runs.plan import spending
 from runs.show import charts, drawing, rewarding
@@ -21,10 +22,11 @@ from runs.show.tables import (
     plan_file,
     repeats,
 )
-from runs.statistics.compare import Contrast, count, points
+from runs.statistics.contrast import Contrast
 from runs.statistics.costs import Cost
 from runs.statistics.difficulty import ByDifficulty
 from runs.statistics.offers import Effect
+from runs.statistics.sentences import points
 
 MARKS = str.maketrans({mark: f"\\{mark}" for mark in r"\`*_{}[]<>#|!"})
 

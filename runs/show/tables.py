@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from people.audit import inert
+from people.audit_trail import inert
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.plans import MAX_SEEDS, PlanDocument, plan_of, repeatable
 from runs.show import rewarding
 from runs.show.comparison import Comparison
-from runs.statistics.compare import Contrast, Try
+from runs.statistics.compare import Try
+from runs.statistics.contrast import Contrast
 from runs.statistics.paired import Interval, cluster_interval, pass_all, pass_at
 
 Row = dict[str, Any]

@@ -1,31 +1,26 @@
-"""What the tries of a run allow to be said: pairs by task, two scopes, the e-process while it runs, and the sentence.
+"""What the tries of a run allow to be said: pairs by task, two scopes, and the e-process while it runs.
 
 The datum is a task's mean over valid seeds with an arm minus the same with the control, on tasks valid in both. Only
 the verifier's complete or not enters; shaped rewards never. Scope *tasks* speaks of these tasks, scope *scenarios* of
 scenarios like these: a result of the first must not carry a claim of the second. Pure: tries in, findings out. Called
-by `comparison.py`, which reads the tries; the methods are in `paired.py` and `anytime.py`.
+by `comparison.py`, which reads the tries; the methods are in `paired.py` and `anytime.py`, the words in `sentences.py`.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
-from runs.statistics.anytime import (
-    Unit,
-    Wave,
-    first_crossing,
-    interval,
-    log_e,
-)
+from runs.statistics import sentences
+from runs.statistics.anytime import Unit, Wave, first_crossing, interval, log_e
+from runs.statistics.contrast import Contrast, Exclusions, Row, Running, Scope
 from runs.statistics.paired import (
     FEW_EFFECTIVE,
     FEW_UNITS,
-    Interval,
     cluster_interval,
     effective,
     holm,
@@ -39,7 +34,6 @@ from runs.statistics.prices import Price, price
 GAP = 0.05
 """Arms that lost shares of their tries further apart than this are not compared."""
 MCNEMAR, FLIPS, TANGO, JACKKNIFE = "exact McNemar", "sign-flip", "Tango score", "cluster jackknife CV3"
-WITHHELD = "Withheld: the arms lost different shares of their episodes."
 CANCELLED = "cancelled"
 """Why a try counts in no rate whose episode a person ended."""
 
@@ -75,116 +69,6 @@ class Try:
     @property
     def is_open(self) -> bool:
         return self.complete is None and not self.excluded
-
-
-@dataclass(frozen=True)
-class Scope:
-    """What is shown for one kind of unit at the planned size. A unit is a task, or all tasks that share an answer; or a
-    scenario, with those that share an answer with it."""
-
-    units: int
-    interval: Interval | None
-    p: float | None
-    method: str
-    verdict: str = "few"
-    """better, worse, none (no difference shown) or few."""
-    sentence: str = ""
-    p_holm: float | None = None
-    """Set where the plan has several contrasts: the p that decides."""
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether test and interval both speak against "no difference"."""
-        p = self.p if self.p_holm is None else self.p_holm
-        return p is not None and p < 0.05 and not self.holds_zero
-
-    @property
-    def holds_zero(self) -> bool:
-        return self.interval is None or self.interval[0] <= 0 <= self.interval[1]
-
-    def p_words(self, how: str = "") -> str:
-        holm = "" if self.p_holm is None else f", p {p_text(self.p_holm)} after Holm"
-        return f"p {p_text(1.0 if self.p is None else self.p)}{how}{holm}"
-
-
-@dataclass(frozen=True)
-class Running:
-    """What may be said at any time. `read` of `planned` tasks are in the complete prefix; where seeds were added, a
-    task counts once in each round of seeds. `since` is the task at which the statement came."""
-
-    e: float
-    read: int
-    planned: int
-    interval: Interval
-    verdict: str
-    since: int | None
-    sentence: str
-
-
-@dataclass(frozen=True)
-class Exclusions:
-    """Tries that count in no rate though their task is fit, and what they could change at the most."""
-
-    treated: dict[str, int]
-    control: dict[str, int]
-    treated_planned: int
-    control_planned: int
-    withheld: bool
-    bounds: Interval
-    as_failures: float
-
-
-@dataclass(frozen=True)
-class Row:
-    """One scenario: raw counts for reading, no p, and its difference without its share of luck, by which rows stand."""
-
-    scenario: str
-    tasks: int
-    won: int
-    lost: int
-    delta: float
-    shrunk: float
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """One arm against the control. Until all tries have ended, counts and rates are those of the complete prefix: what
-    ended first is not like the rest."""
-
-    arm: str
-    control: str
-    tasks: int
-    planned: int
-    won: int
-    lost: int
-    delta: float | None
-    treated_rate: float | None
-    control_rate: float | None
-    state: str
-    """running, final, stopped (ended before the planned size) or extended (seeds were added)."""
-    tasks_scope: Scope | None
-    scenarios_scope: Scope | None
-    running: Running
-    exclusions: Exclusions
-    scenarios: list[Row]
-    price: Price | None = None
-    """What an extra complete episode costs, where the planned size may be read."""
-    sentence: str = ""
-    sharing: int = 0
-    """Tasks that share an answer with another task."""
-
-    @property
-    def verdict(self) -> str:
-        """The verdict on these tasks: at the planned size the one test, else what the e-process showed."""
-        if self.exclusions.withheld:
-            return "withheld"
-        if self.tasks_scope is not None and self.tasks_scope.verdict in ("better", "worse"):
-            return self.tasks_scope.verdict
-        return self.running.verdict
-
-    @property
-    def p_holm(self) -> float | None:
-        return self.tasks_scope.p_holm if self.tasks_scope is not None else None
 
 
 @dataclass
@@ -267,10 +151,17 @@ def _told(one: Contrast, on_tasks: Scope | None, on_scenarios: Scope | None, tas
     """Return the contrast with its verdicts and sentences."""
     told = replace(
         one,
-        tasks_scope=on_tasks and _tasks_told(one, on_tasks),
-        scenarios_scope=on_scenarios and _scenarios_told(one, on_scenarios),
+        tasks_scope=on_tasks and _scope_told(one, on_tasks, sentences.of_tasks),
+        scenarios_scope=on_scenarios and _scope_told(one, on_scenarios, sentences.of_scenarios),
     )
-    return replace(told, sentence=_headline(told), price=_price(told, tasks.values()))
+    return replace(told, sentence=sentences.headline(told), price=_price(told, tasks.values()))
+
+
+def _scope_told(one: Contrast, scope: Scope, sentence: Callable[[Contrast, Scope], str]) -> Scope:
+    """Return a scope with its verdict, which is *few* until told otherwise, and its sentence."""
+    if scope.interval is not None and one.delta is not None:
+        scope = replace(scope, verdict=_word(one.delta) if scope.is_shown else "none")
+    return replace(scope, sentence=sentence(one, scope))
 
 
 def _price(one: Contrast, tasks: Iterable[_Task]) -> Price | None:
@@ -306,7 +197,7 @@ def _contrast(
     rounds = [_round(tasks if len(waves) == 1 else _of_wave(tries, arm, control, wave)) for wave in waves]
     running = _running(rounds, state, alpha)
     if lost.withheld:
-        running = replace(running, interval=lost.bounds, verdict="withheld", since=None, sentence=WITHHELD)
+        running = replace(running, interval=lost.bounds, verdict="withheld", since=None, sentence=sentences.WITHHELD)
     read = {(name, wave) for wave, one in zip(waves, rounds, strict=True) for name in one.read}
     known = tasks if complete else _by_task([one for one in tries if (one.task, one.wave) in read], arm, control)
     paired = [(one, d) for one in known.values() if (d := one.difference) is not None]
@@ -379,30 +270,6 @@ def _on_tasks(ds: Sequence[Fraction], units: Sequence[Sequence[int]], single: bo
     return Scope(len(units), span, sign_flip(sums), f"{FLIPS} on {what}, {JACKKNIFE}")
 
 
-def _tasks_told(one: Contrast, scope: Scope) -> Scope:
-    """Return what the tasks allow to be said at the planned size."""
-    n = one.tasks
-    if scope.interval is None or one.delta is None:
-        kept = f" ({count(scope.units, 'unit')}, as tasks share answers)" if scope.units < n else ""
-        few = f"{count(n, 'task')}{kept} are too few for a result." if n != 1 else "1 task is too few for a result."
-        return replace(scope, verdict="few", sentence=few)
-    on = f"on {'this task' if n == 1 else f'these {n} tasks'}"
-    found = f"{on}: {points(one.delta)} {span_text(scope.interval)}, {one.won} won, {one.lost} lost"
-    test = scope.method.partition(",")[0].partition(" on ")[0]
-    if scope.is_shown:
-        verdict = _word(one.delta)
-        said = f"{verdict.capitalize()} {found}, {scope.p_words(f' ({test}, planned size)')}."
-        return replace(scope, verdict=verdict, sentence=said)
-    said, limit = f"No difference shown {found}.", math.ceil(100 * max(map(abs, scope.interval)) - 1e-9)
-    if not scope.holds_zero:
-        said += f" Borderline: the interval leaves out 0 but the exact test does not show it ({scope.p_words()})."
-    elif scope.p is not None and scope.p < 0.05:
-        said += f" Borderline: the interval includes 0 though the test alone would show it ({scope.p_words()})."
-    elif limit < 100:
-        said += f" Differences beyond {count(limit, 'point')} are ruled out at 95%."
-    return replace(scope, verdict="none", sentence=said)
-
-
 def _on_scenarios(paired: Sequence[tuple[_Task, Fraction]]) -> Scope:
     units = _units([one for one, _ in paired], by_scenario=True)
     sums = [sum((paired[place][1] for place in unit), Fraction()) for unit in units]
@@ -411,18 +278,6 @@ def _on_scenarios(paired: Sequence[tuple[_Task, Fraction]]) -> Scope:
     enough = len(units) >= FEW_UNITS and effective(sizes) >= FEW_EFFECTIVE and span is not None
     p = sign_flip(sums) if enough else None
     return Scope(len(units), span if enough else None, p, f"{FLIPS} on scenario sums, {JACKKNIFE}")
-
-
-def _scenarios_told(one: Contrast, scope: Scope) -> Scope:
-    """Return what the scenarios allow to be said of others like them."""
-    if scope.interval is None or one.delta is None:
-        verb = "is" if scope.units == 1 else "are"
-        few = f"{count(scope.units, 'scenario')} {verb} too few to speak of others."
-        return replace(scope, verdict="few", sentence=few)
-    verdict = _word(one.delta) if scope.is_shown else "none"
-    word = verdict if scope.is_shown else "not shown"
-    said = f"For scenarios like these {scope.units}: {word} ({points(one.delta)} {span_text(scope.interval)})."
-    return replace(scope, verdict=verdict, sentence=said)
 
 
 def _of_wave(tries: Iterable[Try], arm: str, control: str, wave: int) -> dict[str, _Task]:
@@ -467,22 +322,11 @@ def _running(rounds: Sequence[_Round], state: str, alpha: float) -> Running:
     if crossed := first_crossing(bets, alpha):
         place, within = next(each for each in _places(rounds) if each[0] == crossed[0])[1:]
         since, verdict = sum(one.planned for one in rounds[:place]) + within, _word(crossed[1])
-        said = f"Shown while running, at task {_where(rounds, place, within)}: {verdict} (E {crossed[2]:.3g}, may be "
-        said += f"read at any time). Interval so far {span_text(span)}."
+        said = sentences.shown_while_running(_where(rounds, place, within), verdict, crossed[2], span)
         return Running(e, read, planned, span, verdict, since, said)
     place = next((number for number, one in enumerate(rounds) if len(one.read) < one.planned), len(rounds) - 1)
     so_far = _where(rounds, place, len(rounds[place].read)) if rounds else "0 of 0"
-    return Running(e, read, planned, span, "none", None, not_shown(state, so_far, span))
-
-
-def not_shown(state: str, so_far: str, span: Interval, what: str = "Nothing shown") -> str:
-    """Return what the anytime statement says while it has shown nothing: `so_far` is how much was read of how much,
-    `what` is not shown of a run that goes on."""
-    if state == "stopped":
-        return f"Stopped at {so_far} by a person: only the anytime statement applies. Nothing shown."
-    if state == "extended":
-        return f"Seeds were added, so only the anytime statement applies: nothing shown. Interval {span_text(span)}."
-    return f"{what} yet at {so_far}. You can look as often as you like."
+    return Running(e, read, planned, span, "none", None, sentences.not_shown(state, so_far, span))
 
 
 def _places(rounds: Iterable[_Round]) -> Iterator[tuple[int, int, int]]:
@@ -547,46 +391,3 @@ def _rows(paired: Sequence[tuple[_Task, Fraction]]) -> list[Row]:
         for (name, ds), mean, without_luck in zip(by_scenario.items(), means, shrunk, strict=True)
     ]
     return sorted(rows, key=lambda row: (-row.shrunk, -row.delta, row.scenario))
-
-
-def _headline(one: Contrast) -> str:
-    lost = one.exclusions
-    if lost.withheld:
-        a, b = (sum(arm.values()) for arm in (lost.treated, lost.control))
-        low, high = map(signed, lost.bounds)
-        return (
-            f"Not comparable: {a} of {count(lost.treated_planned, 'episode')} of {one.arm} and {b} of "
-            f"{lost.control_planned} of {one.control} were lost. Delta between {low} and {high} points whatever they "
-            f"were; with losses counted as failures {points(lost.as_failures)}."
-        )
-    if not one.tasks and one.state in ("final", "extended"):
-        return "Nothing to compare: no task is valid in both arms."
-    if one.tasks_scope is None or (one.tasks_scope.verdict == "none" and one.running.since is not None):
-        return one.running.sentence
-    return one.tasks_scope.sentence
-
-
-def signed(share: float) -> str:
-    """Return a share as a whole number of points with its sign; 0 has none."""
-    value = round(100 * share)
-    return f"{value:+d}" if value else "0"
-
-
-def points(share: float) -> str:
-    """Return a difference of shares as points, such as `+18 points`."""
-    value = signed(share)
-    return f"{value} {'point' if value in ('+1', '-1') else 'points'}"
-
-
-def span_text(span: Interval) -> str:
-    return (
-        f"[{100 * span[0]:+.0f}, {100 * span[1]:+.0f}]".replace("+0,", "0,").replace("-0,", "0,").replace("+0]", "0]")
-    )
-
-
-def p_text(p: float) -> str:
-    return "< .001" if p < 0.001 else f"{p:.3f}".lstrip("0") if p < 1 else "1"
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

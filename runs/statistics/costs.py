@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from episodes.formatting import duration
 from people.errors import words_of
+from people.in_words import duration
 
 MILLION = 1_000_000
 

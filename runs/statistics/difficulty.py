@@ -12,7 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from runs.statistics.compare import Contrast, Try, points
+from runs.statistics.compare import Try
+from runs.statistics.contrast import Contrast
+from runs.statistics.sentences import points
 
 LEVELS = {"easy": 0.5, "medium": 0.1, "hard": -1.0}
 """A task is of the first level whose bound its solve rate is above. The curriculum's levels are these by default."""

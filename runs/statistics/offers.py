@@ -18,20 +18,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from people.in_words import count
 from runs.statistics.anytime import Unit, Wave, first_crossing, interval
-from runs.statistics.compare import (
-    GAP,
-    Try,
-    count,
-    not_shown,
-    p_text,
-    points,
-    signed,
-    span_text,
-    uncounted,
-)
+from runs.statistics.compare import GAP, Try, uncounted
 from runs.statistics.paired import Interval, cluster_interval, holm
 from runs.statistics.prices import Price, price
+from runs.statistics.sentences import not_shown, p_text, points, signed, span_text
 
 FEWEST = 60
 """Counted tries from which on the interval of a mean of scores may be read."""

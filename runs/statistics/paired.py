@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from statistics import NormalDist
 
-Z = NormalDist().inv_cdf(0.975)
+from people.rates import Z
+
 FEW_UNITS, FEW_EFFECTIVE = 6, 3
 """With five units the smallest p of a sign-flip test is .0625: five can never show anything."""
 GRID = 2**17

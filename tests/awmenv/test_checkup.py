@@ -17,7 +17,7 @@ from awmenv.health import Form, Health
 from awmenv.packs import Pack, load_pack
 from awmenv.server.session import checkup
 from awmenv.server.session.checkup import Checkup
-from awmenv.server.session.sessions import World
+from awmenv.server.session.shared import World
 from awmenv.server.settings import Judge, Settings
 from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.awmenv.conftest import ROOT, TINY, OpenFolders, Server

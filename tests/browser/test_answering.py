@@ -58,7 +58,7 @@ from datetime import timedelta
 from django.conf import settings
 from people import members
 for name in {GUESTS!r}:
-    secret = members.link_for(members.house_actor("{house.project}"), name, "expert", timedelta(hours=1))
+    secret = members.link_for(members.system_actor("{house.project}"), name, "expert", timedelta(hours=1))
     print(f"{{settings.LINK_BASE}}/login/once/{{secret}}")
 """
     return dict(zip(GUESTS, house.manage("shell", "-c", code).split()[-len(GUESTS) :], strict=True))

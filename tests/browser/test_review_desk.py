@@ -15,9 +15,9 @@ from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
 from episodes.record import recording
 from episodes.models import Episode
 from people.access import system
-from people.members import house_actor
+from people.members import system_actor
 from reviews.record import assigning
-ada = house_actor("{project}")
+ada = system_actor("{project}")
 for number in range(4):
     scenario = "known_1" if number in (1, 2) else "deciding_1"
     start = EpisodeStart(key=f"one {{number}}", task="Shut ticket 7.", scenario=scenario, task_idx=number)

@@ -7,8 +7,8 @@ import json
 import pytest
 from django.core.management import call_command
 
-from curriculum.rules.levels import wilson
 from curriculum.show import before_after
+from people.rates import wilson
 
 pytestmark = pytest.mark.usefixtures("shop")
 

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from curriculum.rules.levels import (
-    Counted,
-    gate,
-    is_recommended,
-    level_of,
-    wilson,
-)
+from curriculum.rules.levels import Counted, gate, is_recommended, level_of
+from people.rates import wilson
 
 
 @pytest.mark.parametrize(

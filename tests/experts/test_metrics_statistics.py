@@ -18,8 +18,8 @@ from experts.metrics.statistics import (
     per_hour,
     ranks_below,
     sorted_lines,
-    wilson,
 )
+from people.rates import wilson
 
 EDO, SMALL = (
     {"source": "human", "author_key": "user:2", "author": "edo"},

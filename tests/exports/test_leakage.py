@@ -9,7 +9,7 @@ import pytest
 from episodes.quoting import Secret
 from exports.build.building import Walk
 from exports.formats import FORMATS
-from exports.recipe import FOR_VIEWERS, BadRecipe, Recipe
+from exports.recipe import KINDS, BadRecipe, Recipe
 from exports.record import Result
 from exports.rules.leakage import Ground, NearTasks
 from exports.rules.redaction import Redactor
@@ -96,12 +96,12 @@ def test_task_text_repeated_by_verifier_excludes_nothing():
     assert Secret([code]).quoted_in(told)
 
 
-@pytest.mark.parametrize("shape", sorted(set(FORMATS) - set(FOR_VIEWERS)))
+@pytest.mark.parametrize("shape", [name for name, one in KINDS.items() if one.trains])
 def test_training_formats_never_take_evaluation_episodes(shape):
     more = {"tokenizer": "x"} if shape == "tokens" else {}
     with pytest.raises(BadRecipe, match="evaluation requires a format for viewers"):
         Recipe.read({"format": shape, "include": ["evaluation"], **more})
-    assert set(FOR_VIEWERS) == {name for name, one in FORMATS.items() if not one.trains}
+    assert list(KINDS) == list(FORMATS)
 
 
 @pytest.mark.parametrize("field", ["result", "error", "arguments"])

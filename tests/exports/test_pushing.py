@@ -12,6 +12,7 @@ from django.utils import timezone
 from exports.build import storing
 from exports.jobs import pushing
 from exports.models import Push
+from people import jobs
 from people.models import AuditEntry
 from tests.browsing import as_person, html
 from tests.exports.hub_server import TOKEN, hub
@@ -42,10 +43,13 @@ def test_page_pushes_a_dataset_as_one_commit(ada, store, server, monkeypatch):
     episode(ada, "a")
     export, page = built(ada), as_person(ada)
     seen = []
-    progress = pushing.progress
-    monkeypatch.setattr(
-        pushing, "progress", lambda push, done, total: (seen.append((done, total)), progress(push, done, total))
-    )
+    progress = jobs.progress
+
+    def watched(push, **fields):
+        seen.append((fields.get("bytes_done"), fields.get("bytes_total")))
+        return progress(push, **fields)
+
+    monkeypatch.setattr(jobs, "progress", watched)
     assert page.post(f"/exports/{export.pk}/push", {"repo": "lab/rows"}).status_code == 302
     assert "waiting for a worker" in html(page.get(f"/exports/{export.pk}/"))
     push = pushed(export)
@@ -113,7 +117,7 @@ def test_push_whose_worker_died_is_claimed_again(ada, store, server):
     push = pushing.request(ada, built(ada).pk, "lab/rows", private=True)
     first = pushing.claim(push.pk)
     assert pushing.claim(push.pk) is None, "its worker was heard just now"
-    Push.objects.update(heartbeat_at=timezone.now() - 2 * pushing.SILENT_AFTER)
+    Push.objects.update(heartbeat_at=timezone.now() - 2 * Push.SILENT_AFTER)
     second = pushing.claim(push.pk)
     pushing.fail(first, "too late")
     push.refresh_from_db()

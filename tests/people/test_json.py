@@ -7,7 +7,7 @@ import json
 import pytest
 
 from people.errors import BadJson
-from people.http import MAX_DEPTH, parse_json
+from people.json_text import MAX_DEPTH, parse_json
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from people import members, projects
+from people import access, audit, members, projects
 from people.access import system
 from people.errors import Invalid
 from people.models import ApiToken, AuditEntry, Membership, Project
@@ -42,7 +42,7 @@ def test_a_login_link_opens_the_project_that_it_was_made_for(client):
     for slug in ("first", "second"):
         members.create_project(slug)
     for slug in ("first", "second", "first"):
-        secret = members.link_for(members.house_actor(slug), "mina", "researcher")
+        secret = members.link_for(access.system_actor(slug), "mina", "researcher")
         assert client.get(f"/login/once/{secret}").status_code == 302
         assert client.session["project"] == slug
 
@@ -185,10 +185,10 @@ def test_the_last_admin_keeps_the_role(ada, edo):
 
 
 def test_audit_log_filters_pages_and_exports_safe_csv(ada, elsewhere, monkeypatch):
-    monkeypatch.setattr("people.audit.PAGE_ROWS", 2)
+    monkeypatch.setattr("people.audit_trail.PAGE_ROWS", 2)
     for reason in ("=cmd|' /C calc'!A0", " +1", "-minus", "@mention", "\ttab", "plain"):
-        members.record(ada, "tried", "formula", reason)
-    members.record(system(elsewhere), "tried", "formula", "theirs")
+        audit.record(ada, "tried", "formula", reason)
+    audit.record(system(elsewhere), "tried", "formula", "theirs")
     client = as_person(ada)
     page = html(client.get("/audit/?verb=tried"))
     assert "6 entries match." in page and "plain" in page and "-minus" not in page and "theirs" not in page
@@ -205,8 +205,8 @@ def test_audit_log_filters_pages_and_exports_safe_csv(ada, elsewhere, monkeypatc
 
 
 def test_audit_page_shows_codes_as_words_and_ids_to_copy(ada):
-    members.record(ada, "export.requested", "1m87s7hh1q2ns559g43r", "sft")
-    members.record(ada, "issued token", "t-expert")
+    audit.record(ada, "export.requested", "1m87s7hh1q2ns559g43r", "sft")
+    audit.record(ada, "issued token", "t-expert")
     page = html(as_person(ada).get("/audit/"))
     assert "<td>requested export</td>" in page and 'value="export.requested"' in page
     assert page.count("data-copy-text") == 1 and 'data-copy-text="1m87s7hh1q2ns559g43r"' in page

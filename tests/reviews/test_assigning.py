@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from awmclient.schema import EpisodeStart
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import noting, recording
 from people import members
 from people.access import system
 from people.errors import Forbidden, Invalid, NotFound, WrongScope
@@ -163,7 +163,7 @@ def test_episode_without_its_verifier_yet_is_not_settled(ada, episode):
         builtin_rows.update(**changed)
         assert worth.is_settled(builtin), changed
     builtin_rows.update(state="finished")
-    recording.note_unverified(system(ada.project), builtin.pk, "no server")
+    noting.note_unverified(system(ada.project), builtin.pk, "no server")
     assert worth.is_settled(builtin)
     builtin_rows.update(state="running")
     assert not worth.is_settled(builtin)

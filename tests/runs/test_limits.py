@@ -17,7 +17,7 @@ from episodes.models import Episode
 from episodes.record import recording
 from people import access, members
 from people.errors import AppError
-from runs.launch import launching, planning
+from runs.launch import feeding, launching, planning
 from runs.models import Plan, PlannedTry
 from runs.plan import limits
 from runs.plan.limits import Load, RunLoad
@@ -65,10 +65,10 @@ class Workers:
         self.held = {pk: left - 1 for pk, left in self.held.items()}
         while self.calls and len(self.held) < self.threads:
             pk = self.calls.popleft()
-            if not planning.is_held(Episode.objects.get(pk=pk)) and recording.begin(pk, "w"):
+            if not feeding.is_held(Episode.objects.get(pk=pk)) and recording.begin(pk, "w"):
                 run = Episode.objects.get(pk=pk).run_id
                 self.held[pk] = lasts(run)
-                planning.begun(Episode.objects.get(pk=pk))
+                feeding.begun(Episode.objects.get(pk=pk))
         at_work = Counter(Episode.objects.filter(pk__in=self.held).values_list("run_id", flat=True))
         self.most = self.most | at_work
 
@@ -196,8 +196,8 @@ def test_any_order_ends_each_try_once_within_limits(calls, limited_models, acts)
         try:
             if act == "begin" and calls:
                 pk = calls.popleft()
-                if not planning.is_held(Episode.objects.get(pk=pk)) and recording.begin(pk, worker):
-                    planning.begun(Episode.objects.get(pk=pk))
+                if not feeding.is_held(Episode.objects.get(pk=pk)) and recording.begin(pk, worker):
+                    feeding.begun(Episode.objects.get(pk=pk))
             elif act == "end" and running:
                 recording.finish(access.system(ada.project), running[0], Finish(stop_reason="done"))
             elif act == "break" and running:
@@ -206,7 +206,7 @@ def test_any_order_ends_each_try_once_within_limits(calls, limited_models, acts)
                 recording.lose_of_worker(worker)
             elif act == "lose":
                 calls.clear()
-                planning.feed_all()
+                feeding.feed_all()
             elif act == "seeds" and plan.tries.count() < 18:
                 planning.add_seeds(ada, plan.pk, 1)
             elif act == "rival" and Plan.objects.filter(run__project=ada.project).count() < 4:
@@ -235,7 +235,7 @@ def _through(ada, plan):
         planning.retry(ada, plan.pk)
         for one in Plan.objects.filter(run__project=ada.project, state="paused"):
             planning.resume(ada, one.pk)
-        planning.feed_all()
+        feeding.feed_all()
         # one that was called before a pause can begin on that call, and then has none of its own
         called = Q(state="queued", planned__called_at__isnull=False)
         for one in Episode.objects.filter(called | Q(state="running"), project=ada.project):

@@ -7,8 +7,8 @@ from django.db import OperationalError as DatabaseAway
 from kombu.exceptions import OperationalError
 
 from episodes.models import Episode
+from people import jobs
 from runs import tasks
-from runs.launch import launching
 from tests.browsing import as_person
 
 
@@ -17,7 +17,7 @@ def test_the_demo_is_queued_although_no_worker_could_be_called(ada, monkeypatch)
     def gone(*args, **kwargs):
         raise OperationalError("connection refused")
 
-    monkeypatch.setattr(launching.current_app, "send_task", gone)
+    monkeypatch.setattr(jobs.current_app, "send_task", gone)
     assert as_person(ada).post("/demo/again").status_code == 302
     assert Episode.objects.filter(state="queued").exists()
 

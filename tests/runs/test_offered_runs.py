@@ -13,7 +13,7 @@ from experts import advising, queue
 from experts.models import Advice
 from people.access import system
 from runs.errors import BadPlan, NoExpertModel
-from runs.launch import launching, planning, preflight
+from runs.launch import feeding, launching, planning, preflight
 from runs.models import PlannedTry
 from runs.plan.plans import plan_of
 from runs.show.comparison import compare_run, tries_of
@@ -151,7 +151,7 @@ def test_stored_draw_has_a_chance_or_neither(ada):
 def test_page_api_and_report_show_the_effect(ada, rita, project, client, tmp_path):
     plan = launched(ada, arms=DRAWN, tasks={"limit": 12}, seeds=8, parallel=100)
     ended_rows(dict(plan.tries.values_list("episode_id", "offered")))
-    planning.feed(plan.run_id)
+    feeding.feed(plan.run_id)
     found = compare_run(ada, plan.run_id)
     [effect] = found.effects
     assert effect.verdict == "better" and found.sentence == effect.sentence

@@ -10,7 +10,7 @@ from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch
 from awmenv.models import BuildReport
 from curriculum import next_tasks
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import noting, recording
 from episodes.stored import packs
 from exports.explain.preview import preview
 from exports.recipe import Recipe
@@ -67,7 +67,7 @@ def test_episode_and_outcome_of_a_partial_scenario_say_so(ada, world):
 
 def test_export_leaves_partial_scenarios_out_unless_asked(ada):
     one, _ = recording.start_episode(ada, EpisodeStart(key="k", task="t"))
-    recording.note_partial(ada, one.pk, HOSTILE)
+    noting.note_partial(ada, one.pk, HOSTILE)
     message = {"seq": 1, "kind": "message", "role": "assistant", "content": "Done."}
     recording.append_steps(ada, one.pk, StepBatch.model_validate({"steps": [message]}).steps)
     recording.finish(ada, one.pk, Finish(stop_reason="done"))
@@ -101,14 +101,14 @@ def test_plans_and_next_tasks_leave_partial_scenarios_out(ada, monkeypatch):
 
 def test_text_of_a_failed_statement_stays_text(ada, project):
     one, _ = recording.start_episode(ada, EpisodeStart(key="k", task="t"))
-    recording.note_partial(ada, one.pk, HOSTILE)
+    noting.note_partial(ada, one.pk, HOSTILE)
     page = html(as_person(ada).get(one.get_absolute_url()))
     assert "&lt;b&gt;near&lt;/b&gt;" in page and "\u202e" not in page
 
 
 def test_agent_token_reads_nothing_of_it(client, ada, project):
     one, _ = recording.start_episode(ada, EpisodeStart(key="k", task="t"))
-    recording.note_partial(ada, one.pk, HOSTILE)
+    noting.note_partial(ada, one.pk, HOSTILE)
     token = issue_token(ada, "loop", "agent")[1]
     answer = client.get(f"/api/v1/episodes/{one.pk}", headers={"Authorization": f"Bearer {token}"})
     assert answer.status_code == 200 and "partial" not in answer.content.decode()

@@ -9,7 +9,7 @@ import pytest
 
 from episodes.models import VerifierOutcome
 from runs import tasks
-from runs.launch import paying, planning
+from runs.launch import feeding, paying, planning
 from runs.models import Plan, PlanState, ShapedReward
 from runs.rewards import PROFILES, Profile, Reward
 from runs.show import rewarding
@@ -24,7 +24,7 @@ def ended_run(actor, **said):
     plan = launched(actor, tasks={"limit": 2}, **said)
     for one in plan.tries.all():
         end(one.episode_id, complete=one.position == 0)
-    assert planning.feed(plan.pk) == 0
+    assert feeding.feed(plan.pk) == 0
     plan.refresh_from_db()
     return plan
 
@@ -59,7 +59,7 @@ def test_run_is_paid_after_its_last_outcome(ada):
     end(first.episode_id)
     end(second.episode_id)
     VerifierOutcome.objects.filter(episode=second.episode_id).delete()
-    planning.feed(plan.pk)
+    feeding.feed(plan.pk)
     assert Plan.objects.get().ended_at and paying.pay(plan.pk) == 0, "the verifier of one has not run yet"
 
 
@@ -70,7 +70,7 @@ def test_more_seeds_pay_again_where_the_reference_changed(ada):
     planning.add_seeds(ada, plan.pk, 1)
     for one in plan.tries.filter(seed=2):
         end(one.episode_id, complete=True)
-    planning.feed(plan.pk)
+    feeding.feed(plan.pk)
     assert paying.pay(plan.pk) == 4, "2 new ones, and again the 2 of the task that has a reference now"
     of_first = ShapedReward.objects.filter(episode__planned__seed=0, episode__planned__position=0)
     assert {(row.profile, row.reference) for row in of_first} == {

@@ -15,12 +15,12 @@ from awmclient.chat import EndpointConfig
 from awmclient.schema import Finish, RunStart
 from episodes.errors import KeyConflict
 from episodes.models import Episode
-from episodes.record import pinning, recording
+from episodes.record import noting, pinning, recording
 from people.access import system
 from people.errors import Forbidden, NotFound
 from reviews.record import court
 from runs.errors import BadPlan, NoEndpoint, UnknownPolicy, WrongState
-from runs.launch import launching, planning
+from runs.launch import feeding, launching, planning
 from runs.models import Plan
 from runs.plan import servers
 from runs.plan.plans import (
@@ -166,11 +166,11 @@ def test_pause_holds_what_has_not_begun_and_resume_calls_for_it(ada, calls):
     plan = launched(ada, parallel=3)
     recording.begin(calls[0], "w")
     assert planning.pause(ada, plan.run_id).state == planning.pause(ada, plan.run_id).state == "paused"
-    assert planning.is_held(Episode.objects.get(pk=calls[1])) and planning.feed(plan.run_id) == 0
+    assert feeding.is_held(Episode.objects.get(pk=calls[1])) and feeding.feed(plan.run_id) == 0
     assert launching.wake_forgotten(after=-launching.WAKE_AFTER) == 0
     called = list(calls)
     planning.resume(ada, plan.run_id)
-    assert not planning.is_held(Episode.objects.get(pk=calls[1])) and calls[len(called) :] == called[1:]
+    assert not feeding.is_held(Episode.objects.get(pk=calls[1])) and calls[len(called) :] == called[1:]
 
 
 def test_planned_run_starts_when_resumed(ada, calls):
@@ -230,7 +230,7 @@ def test_retry_replaces_lost_outcomes_not_missing_verifiers(ada, project, calls,
     recording.finish(system(project), calls[0], Finish(stop_reason="done"))
     [end(pk) for pk in calls[1:4]]
     assert planning.retry(ada, plan.run_id) == 0  # its verdict is still on the way
-    recording.note_unverified(system(project), calls[0], reason)
+    noting.note_unverified(system(project), calls[0], reason)
     [card] = overview.cards(ada, [plan.run])
     found = compare_run(ada, plan.run_id)
     assert card.broken == overview.card_of(found).broken == int(lost)

@@ -12,7 +12,7 @@ from django.db import DatabaseError, connection, transaction
 from episodes.models import Episode
 from episodes.record import recording
 from runs.errors import UnknownPolicy
-from runs.launch import launching, planning, relay
+from runs.launch import feeding, launching, relay
 from runs.models import Plan, PlannedTry
 from runs.plan import limits
 from runs.play import playing
@@ -118,7 +118,7 @@ def test_end_calls_a_worker_while_another_run_waits_for_threads(ada, calls):
 
     relay.thread.play(first, play)
     assert played == [first] and len(calls) == 3
-    assert planning.feed(other.pk) == 0
+    assert feeding.feed(other.pk) == 0
 
 
 @pytest.mark.django_db(transaction=True)
@@ -149,7 +149,7 @@ def test_end_and_a_look_at_the_run_call_for_different_tries(ada, calls):
 
     def look():
         try:
-            return planning.feed(plan.pk)
+            return feeding.feed(plan.pk)
         finally:
             connection.close()
 

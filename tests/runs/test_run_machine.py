@@ -27,7 +27,7 @@ from episodes.record import recording
 from people import access, members
 from people.errors import AppError
 from runs import tasks
-from runs.launch import launching, planning
+from runs.launch import feeding, launching, planning
 from runs.models import Plan
 from runs.play import parking
 from runs.show.comparison import compare_run
@@ -132,11 +132,11 @@ class PlannedRun(RuleBasedStateMachine):
         else:
             return
         for _ in range(1 + twice):
-            begun = not planning.is_held(Episode.objects.get(pk=pk)) and recording.begin(pk, self.worker)
+            begun = not feeding.is_held(Episode.objects.get(pk=pk)) and recording.begin(pk, self.worker)
             assert bool(begun) == (self.now[pk] == "queued" and self.state == "running")
             if begun:
                 self.now[pk] = "running"
-                planning.begun(Episode.objects.get(pk=pk))
+                feeding.begun(Episode.objects.get(pk=pk))
 
     def _at_work(self):
         return sorted(pk for pk, how in self.now.items() if how == "running")
@@ -193,7 +193,7 @@ class PlannedRun(RuleBasedStateMachine):
     def lose_the_calls(self):
         self.calls.clear()
         launching.wake_forgotten(timedelta(0))
-        planning.feed_all()
+        feeding.feed_all()
 
     @invariant()
     def the_run_agrees(self):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from awmenv.errors import EnvironmentFault
 from awmenv.server.session.environment import WorldEnvironment
-from awmenv.server.session.sessions import World
+from awmenv.server.session.shared import World
 
 log = logging.getLogger("awmenv.connections")
 

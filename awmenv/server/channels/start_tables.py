@@ -16,7 +16,7 @@ from awmenv.attesting import NotAttested, asked
 from awmenv.errors import EnvironmentFault, UnknownScenario
 from awmenv.server import database
 from awmenv.server.session.marks import MAX_CLOCK
-from awmenv.server.session.sessions import World
+from awmenv.server.session.shared import World
 
 AT_ONCE = 2
 FRESH_S = 120

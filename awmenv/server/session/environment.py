@@ -25,7 +25,9 @@ from awmenv.errors import EnvironmentFault
 from awmenv.models import CONTROL_TOOLS, BuildReport
 from awmenv.server.session.library import SPLIT
 from awmenv.server.session.marks import REAL, RECORDED, Mark, Start
-from awmenv.server.session.sessions import CallResult, Session, Verification, World
+from awmenv.server.session.sessions import CallResult, Session
+from awmenv.server.session.shared import World
+from awmenv.server.session.verifying import Verification
 from awmenv.server.session.wire import WorldObservation, WorldState
 from awmenv.server.strict import clean
 
@@ -158,14 +160,14 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
     def _reset_ok(self, session: Session) -> WorldObservation:
         return WorldObservation(
             reward_type="reset_ok" if session.tools.names else "reset_warning",
-            scenario=session.scenario,
-            task=session.task,
-            task_idx=session.task_idx,
-            has_verifier=session.has_verifier,
+            scenario=session.case.scenario,
+            task=session.case.task,
+            task_idx=session.case.task_idx,
+            has_verifier=session.case.has_verifier,
             num_tools=len(session.tools.names),
             warning=None if session.tools.names else "The scenario offers no tools.",
             metadata={
-                **({"tier": self.world.tier, **_built(session)} if session.wants_diff else {}),
+                **({"tier": self.world.tier, **_built(session)} if session.case.wants_diff else {}),
                 **_start(session),
             },
         )
@@ -205,7 +207,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         result = await self._session.call(name, arguments, known, put_back)
         if result.cause == "sealed":
             return _ended()
-        metadata = _metadata(result, self._session.partial) if self._session.wants_diff else {}
+        metadata = _metadata(result, self._session.partial) if self._session.case.wants_diff else {}
         metadata |= {"mark": result.mark.wire()} if result.mark is not None else {}
         _note(self._session, name, arguments, result)
         if result.cause == "ok":
@@ -259,27 +261,27 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         if session is None:
             error = "Cannot verify: environment not initialized (reset failed or not called)"
             return WorldObservation(reward=0.0, reward_type="server_error", error=error)
-        if session.task_idx is None or session.has_verifier is None:
+        if session.case.task_idx is None or session.case.has_verifier is None:
             return self._refused("no_verifier", "", "Cannot verify: the episode has no task with a verifier")
         mode, answer = arguments.get("verifier_mode", "code"), arguments.get("final_answer")
         if mode not in ("code", "sql"):
             return self._refused("invalid_args", "", "Invalid verifier_mode. Must be one of: code, sql")
-        if not session.has_verifier[mode]:
+        if not session.case.has_verifier[mode]:
             return self._refused("no_verifier", "", f"No {mode} verifier available for this task")
         found = await session.verify(mode, answer if answer is None or isinstance(answer, str) else str(answer))
         metadata: dict[str, Any] = {
             name: found.result[name] for name in ("tier", "duration_ms") if name in found.result
         }
-        if session.wants_diff and found.diff is not None:
+        if session.case.wants_diff and found.diff is not None:
             metadata["state_diff"] = found.diff
         if found.health is not None:
             metadata["health"] = found.health.wire()
-        if session.wants_diff and session.partial is not None:
+        if session.case.wants_diff and session.partial is not None:
             metadata["partial"] = session.partial.wire()
-        if session.final_digest:
-            metadata["world"] = {"final": session.final_digest}
+        if session.case.final_digest:
+            metadata["world"] = {"final": session.case.final_digest}
         reward = self._reward(found.reward_type)
-        if session.trail is not None and found.verifier_sha256 and session.database_sha256:
+        if session.trail is not None and found.verifier_sha256 and session.case.database_sha256:
             statement = _statement(session, session.trail, mode, found, reward)
             metadata["attestation"] = signed(self.world.settings.attest_key, statement)
         return WorldObservation(
@@ -353,11 +355,11 @@ def _statement(session: Session, trail: Trail, mode: str, found: Verification, r
     """Return what the server vouches for: which session came to what, by which verifier, after which calls."""
     return {
         "session": session.id,
-        "scenario": session.scenario,
-        "task_idx": session.task_idx,
+        "scenario": session.case.scenario,
+        "task_idx": session.case.task_idx,
         "mode": mode,
         "verifier_sha256": found.verifier_sha256,
-        "database_sha256": session.database_sha256,
+        "database_sha256": session.case.database_sha256,
         "trail_sha256": trail.sha256(),
         "calls": trail.calls,
         "final_answer_sha256": sha256_of(found.final_answer),
@@ -415,7 +417,7 @@ def _metadata(result: CallResult, partial: BuildReport | None) -> dict[str, Any]
 
 
 def _place(session: Session) -> dict[str, Any]:
-    return {"scenario": session.scenario, "task": session.task, "task_idx": session.task_idx}
+    return {"scenario": session.case.scenario, "task": session.case.task, "task_idx": session.case.task_idx}
 
 
 def _ended() -> WorldObservation:

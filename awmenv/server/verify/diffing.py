@@ -1,7 +1,7 @@
 """What changed between two SQLite files: rows added, removed and changed, by table, bounded.
 
 Pure reading of databases that dataset code wrote, so it runs behind the sandbox only (`runner`, work `diff`). The shape
-is described in docs/environment.md: {"table": {"added": [row], "removed": [row], "changed": [{"key", "before",
+is described in docs/environment-protocol.md: {"table": {"added": [row], "removed": [row], "changed": [{"key", "before",
 "after"}], "more": n}}.
 """
 

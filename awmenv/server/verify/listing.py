@@ -1,8 +1,8 @@
 """The tables of a SQLite file and the first rows of one of them, bounded.
 
 Pure reading of databases that dataset code wrote, so it runs behind the sandbox only (`runner`, work `tables`). The
-shape is described in docs/environment.md: {"tables": [{"name", "rows"}], "more": n}, and of the table that is asked for
-{"columns", "key", "offset", "rows": [[value]]}.
+shape is described in docs/environment-protocol.md: {"tables": [{"name", "rows"}], "more": n}, and of the table that is
+asked for {"columns", "key", "offset", "rows": [[value]]}.
 """
 
 import json

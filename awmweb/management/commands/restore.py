@@ -13,6 +13,7 @@ from django.db.migrations.loader import MigrationLoader
 from awmweb.embedded import EmbeddedError, backup
 from awmweb.embedded.paths import data_paths
 from awmweb.embedded.servers import database_of
+from awmweb.management.commands.prepare import known_migrations
 
 
 class Command(BaseCommand):
@@ -28,7 +29,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         here = data_paths(settings.VAR)
         loader = MigrationLoader(None, ignore_no_migrations=True)
-        known = {f"{app}.{name}" for app, name in loader.disk_migrations or {}}
+        known = {f"{app}.{name}" for app, name in known_migrations(loader)}
         try:
             with database_of(settings.VAR, os.environ.get("DATABASE_URL", "").strip()) as url:
                 target = backup.database(url, here)

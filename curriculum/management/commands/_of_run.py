@@ -11,9 +11,8 @@ from django.db.models import Q
 
 from episodes.find.selection import run_named
 from episodes.models import Run
-from people.access import Actor, scoped
+from people.access import Actor, scoped, system_actor
 from people.errors import AppError
-from people.members import house_actor
 
 
 class OfRun(BaseCommand, ABC):
@@ -25,7 +24,7 @@ class OfRun(BaseCommand, ABC):
     def handle(self, *args: Any, **options: Any) -> None:
         folder: Path = options["output"]
         try:
-            actor = house_actor(options["project"])
+            actor = system_actor(options["project"])
             named = scoped(Run.objects.filter(Q(pk=options["run"]) | Q(name=options["run"])), actor.project)
             if not named.exists():
                 raise CommandError(f"There is no run {options['run']}.")

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from exports.explain import comparing, explaining
+from people.access import system_actor
 from people.errors import AppError
-from people.members import house_actor
 
 
 class Command(BaseCommand):
@@ -22,7 +22,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            actor = house_actor(options["project"])
+            actor = system_actor(options["project"])
             found = comparing.compare(*(explaining.named(actor, options[name]) for name in ("old", "new")))
         except AppError as refused:
             raise CommandError(refused.message) from refused

@@ -8,8 +8,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from exports.explain import explaining
 from exports.explain.explaining import Dataset
+from people.access import system_actor
 from people.errors import AppError
-from people.members import house_actor
 
 
 class Command(BaseCommand):
@@ -24,7 +24,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            dataset = explaining.named(house_actor(options["project"]), options["dataset"])
+            dataset = explaining.named(system_actor(options["project"]), options["dataset"])
             lines = self._row(dataset, options["row"]) if options["row"] else self._fate(dataset, options["episode"])
         except AppError as refused:
             raise CommandError(refused.message) from refused

@@ -13,11 +13,11 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from exports.build import datasets
-from exports.recipe import FILTERS, AdviceMode, FormatName, OptIn, Recipe
+from exports.recipe import FILTERS, KINDS, AdviceMode, OptIn, Recipe
 from exports.select.selecting import filters_of, selected
+from people.access import system_actor
 from people.errors import AppError
-from people.members import house_actor
-from runs.statistics.compare import count
+from people.in_words import count
 
 EVERY_S = 0.5
 
@@ -26,7 +26,7 @@ class Command(BaseCommand):
     help = "Write episodes as training data. PATH is a file, or a folder if it ends with a slash."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--format", dest="format", choices=get_args(FormatName))
+        parser.add_argument("--format", dest="format", choices=list(KINDS))
         parser.add_argument("--recipe", type=Path, metavar="FILE", help="a recipe in YAML; options override it")
         parser.add_argument(
             *("--filter",),
@@ -59,7 +59,7 @@ class Command(BaseCommand):
             raise CommandError(refused.message) from refused
         except OSError as error:
             raise CommandError(f"cannot write {output}: {error}") from error
-        source = "task" if manifest["format"] == "curriculum" else "finished episode"
+        source = "task" if KINDS[manifest["format"]].is_curriculum else "finished episode"
         of = f"{manifest['episodes_used']:,} of {count(manifest['episodes'], source)}"
         self.stdout.write(f"Wrote {count(manifest['rows'], 'row')} from {of} to {output}")
         for what in ("left_out", "rows_left_out"):
@@ -87,7 +87,7 @@ class Command(BaseCommand):
 
     def _write(self, recipe: Recipe, project: str, output: str) -> dict[str, Any]:
         """Build beside the target first, so that an interrupted export never looks like a whole one."""
-        actor = house_actor(project)
+        actor = system_actor(project)
         selected(actor, recipe)
         target = Path(output)
         with tempfile.TemporaryDirectory(dir=_work_folder(), prefix="export-") as work:

@@ -11,9 +11,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from exports.explain import explaining
 from exports.jobs import hub_commits, pushing
+from people.access import system_actor
+from people.audit import record
 from people.errors import AppError
-from people.members import house_actor, record
-from runs.statistics.compare import count
+from people.in_words import count
 
 
 class Command(BaseCommand):
@@ -29,7 +30,7 @@ class Command(BaseCommand):
         name, repo = options["dataset"], options["repo"]
         try:
             hub_commits.token_or_refuse()
-            actor = house_actor(options["project"])
+            actor = system_actor(options["project"])
             dataset = explaining.named(actor, name)
             with self._folder(dataset) as folder:
                 message = f"awmweb dataset {dataset.manifest['dataset'][:12]}"

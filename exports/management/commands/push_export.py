@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from exports.jobs import hub_commits, pushing
+from people import jobs
 from people.errors import AppError
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ class Command(BaseCommand):
                     push.repo,
                     private=push.private,
                     message=f"awmweb dataset {export.dataset[:12]}",
-                    progress=lambda done, total: pushing.progress(push, done, total),
+                    progress=lambda done, total: jobs.progress(push, bytes_done=done, bytes_total=total),
                 )
         except AppError as refused:
             pushing.fail(push, refused.message)

@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from imports import importing
 from imports.readers import FORMATS
+from people.access import system_actor
 from people.errors import AppError
-from people.members import house_actor
 
 EVERY_S = 0.2
 BAR = 30
@@ -28,7 +28,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            actor = house_actor(options["project"])
+            actor = system_actor(options["project"])
         except AppError as refused:
             raise CommandError(refused.message) from refused
         refusals = []

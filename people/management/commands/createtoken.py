@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.timezone import is_naive, make_aware
 
-from people import members
+from people import access, members
 from people.errors import AppError
 from people.models import TokenScope
 
@@ -38,7 +38,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            actor = members.house_actor(options["project"])
+            actor = access.system_actor(options["project"])
             _, secret = members.issue_token(actor, options["name"], options["scope"], options["expires"])
         except AppError as refused:
             raise CommandError(refused.message) from refused

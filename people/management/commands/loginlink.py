@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from people import members
+from people import access, members
 from people.errors import AppError
 from people.models import Role
 
@@ -26,7 +26,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            house = members.house_actor(options["project"])
+            house = access.system_actor(options["project"])
             secret = members.link_for(house, options["user"], options["role"], timedelta(hours=options["hours"]))
         except AppError as refused:
             raise CommandError(refused.message) from refused

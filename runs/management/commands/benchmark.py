@@ -11,15 +11,14 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from people import access, members
-from people.access import Actor
+from people.access import Actor, system_actor
 from people.errors import AppError
-from people.members import house_actor
+from people.in_words import count
 from runs.launch import benchmarking, planning, preflight
 from runs.models import Plan
 from runs.plan import plans
 from runs.show import overview, report
 from runs.show.comparison import compare_run, is_settled
-from runs.statistics.compare import count
 from runs.taskset import splitting
 
 EVERY_S = 1.0
@@ -46,7 +45,7 @@ class Command(BaseCommand):
         arms = [one.strip() for one in options["arms"].split(",") if one.strip()]
         if unknown := sorted(set(arms) - set(benchmarking.MODES)):
             raise CommandError(f"Unknown arm {', '.join(unknown)}. Arms are {', '.join(benchmarking.MODES)}.")
-        actor = house_actor(options["project"])
+        actor = system_actor(options["project"])
         try:
             plan = self._launched(actor, arms, options)
             with _notes_expert(actor) as expert:

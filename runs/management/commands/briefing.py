@@ -8,9 +8,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from people.access import Actor
+from people.access import Actor, system_actor
 from people.errors import AppError
-from people.members import house_actor
 from runs.launch import briefings, planning
 from runs.plan.plans import plan_from_yaml
 
@@ -29,7 +28,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            self.stdout.write(self._done(house_actor(options["project"]), options))
+            self.stdout.write(self._done(system_actor(options["project"]), options))
         except AppError as refused:
             raise CommandError(refused.message) from refused
 

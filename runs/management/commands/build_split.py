@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from awmenv.packs import Pack
 from episodes.record import pinning
 from episodes.stored.packs import rows_digest
+from people.access import system_actor
 from people.errors import AppError
-from people.members import house_actor
 from runs.launch import preflight
 from runs.taskset import checking, probes, splitting
 from runs.taskset.splitting import VERIFIERS, Sides, TaskFacts
@@ -51,7 +51,7 @@ class Command(BaseCommand):
         packs = checking.packs_named([])
         for _checked in checking.verifiers(packs):
             continue
-        known = probes.unfit(house_actor(options["project"]).project)
+        known = probes.unfit(system_actor(options["project"]).project)
         tasks = [task for pack in packs for task in _tasks(pack, known) if _is_wanted(task, options["scenario"])]
         if options["read"]:
             sides, name = splitting.read(options["read"].read_text(encoding="utf-8")), options["name"]
@@ -73,7 +73,7 @@ class Command(BaseCommand):
             name, about = options["name"] or options["output"].stem, sides.meta
         if name:
             train, val = ([f"{scenario}/{idx}" for scenario, idx in side] for side in (sides.train, sides.val))
-            actor = house_actor(options["project"])
+            actor = system_actor(options["project"])
             pinning.pin(actor, name, unit=sides.unit, seed=sides.seed, train=train, val=val, about=about)
         if not options["read"]:  # a refused name leaves the file of the split that has it
             options["output"].write_text(sides.as_json(), encoding="utf-8")

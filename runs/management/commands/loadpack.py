@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from awmenv.packs import Report
 from people.errors import AppError
+from people.in_words import count
 from runs.launch import launching
-from runs.statistics.compare import count
 
 SHOWN = 40
 STEP = 200

@@ -11,10 +11,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from people.errors import AppError
+from people.in_words import count
 from people.plain_text import first_line
 from runs.models import Probe
 from runs.play import probing
-from runs.statistics.compare import count
 
 SHOWN = 300
 """Letters of a reason: a verifier can say anything, and this is an operator's terminal."""

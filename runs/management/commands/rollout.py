@@ -8,8 +8,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from awmclient.schema import ExpertMode
+from people.access import system_actor
 from people.errors import AppError
-from people.members import house_actor
 from runs.launch import launching
 
 
@@ -37,7 +37,7 @@ class Command(BaseCommand):
                 expert=options["expert"],
                 arm=options["arm"],
             )
-            run = launching.launch(house_actor(options["project"]), f"{scenario}/{task_idx}", [start], options["arm"])
+            run = launching.launch(system_actor(options["project"]), f"{scenario}/{task_idx}", [start], options["arm"])
         except AppError as refused:
             raise CommandError(refused.message) from refused
         episode = run.episodes.get()

@@ -9,13 +9,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from people.access import Actor
+from people.access import Actor, system_actor
 from people.errors import AppError
-from people.members import house_actor
+from people.in_words import count
 from runs.launch import estimating, planning, preflight
 from runs.plan.plans import PlanDocument, plan_from_yaml
 from runs.show.comparison import compare_run, is_settled
-from runs.statistics.compare import count
 
 EVERY_S = 1.0
 
@@ -46,7 +45,7 @@ class Command(BaseCommand):
             raise CommandError(refused.message) from refused
 
     def _done(self, options: dict[str, Any]) -> str:
-        actor = house_actor(options["project"])
+        actor = system_actor(options["project"])
         if options["plan"]:
             file = Path(options["plan"])
             if not file.exists() or file.is_dir():  # a pipe is as good as a file

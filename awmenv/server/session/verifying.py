@@ -1,0 +1,143 @@
+"""What the verifiers of one session are shown, and what they said: each once, repeated on request.
+
+Leaves when a session is sealed to `sessions`, the verifiers' processes to `verifier`, rulings to `judge`.
+"""
+
+import asyncio
+import json
+import logging
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from awmenv.attesting import sha256_of
+from awmenv.errors import EnvironmentFault
+from awmenv.health import Health
+from awmenv.packs import Mode
+from awmenv.server.session.shared import World
+from awmenv.server.verifier import verdict
+from awmenv.server.verify import judge
+
+log = logging.getLogger("awmenv.session")
+
+MAX_TRAIL = 200  # calls kept for the judge
+MAX_NOTED = 2000  # characters of a call's arguments, and of its result
+CHECKUP_WAIT_S = 2.0
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What one verifier said, stored and repeated on request."""
+
+    reward_type: str
+    result: dict[str, Any]
+    diff: dict[str, Any] | None = None
+    health: Health | None = None
+    verifier_sha256: str = ""
+    final_answer: str | None = None
+
+
+@dataclass
+class Case:
+    """What one session is judged by: its task, its first and its final database, and the agent's calls."""
+
+    world: World
+    scenario: str = ""
+    task: str | None = None
+    task_idx: int | None = None
+    has_verifier: dict[str, bool] | None = None
+    wants_diff: bool = False
+    initial: Path | None = None
+    final: Path | None = None
+    no_final: str = ""
+    final_digest: str = ""
+    database_sha256: str = ""
+    diff: dict[str, Any] | None = None
+    missed_calls: bool = False
+    _calls: list[dict[str, Any]] = field(default_factory=list)
+    _verified: dict[Mode, Verification] = field(default_factory=dict)
+
+    def note(self, name: str, arguments: dict[str, Any], status: str | int, text: str) -> None:
+        """Keep the call for the judge, large arguments as the beginning of their JSON: a session holds many calls."""
+        if not (self.has_verifier or {}).get("sql"):
+            return
+        written = json.dumps(arguments, ensure_ascii=False)
+        step = {
+            "tool": name,
+            "arguments": arguments if len(written) <= MAX_NOTED else written[:MAX_NOTED],
+            "status": status,
+            "result": text[:MAX_NOTED],
+        }
+        self._calls = [*self._calls[-MAX_TRAIL + 1 :], step]
+
+    async def compare(self, before: Path | None, after: Path) -> dict[str, Any] | None:
+        """Return what changed between two copies; None where that cannot be told."""
+        try:
+            run = await self.world.in_worker(
+                self.scenario, partial(self.world.verifiers.run, private=True), "diff", [str(before), str(after)]
+            )
+        except EnvironmentFault as error:
+            log.warning("no state diff for %s: %s", self.scenario, error)
+            return None
+        return run.value if isinstance(run.value, dict) else None
+
+    def check_up(self) -> "asyncio.Task[Health] | None":
+        """Have the verifier's health checked, if it is not yet."""
+        if self.task_idx is None:
+            return None
+        return self.world.checkup.ask(self.world.library.find(self.scenario), self.scenario, self.task_idx)
+
+    async def verify(self, mode: Mode, final_answer: str | None) -> Verification:
+        """Run one verifier; a second request for the same mode gets the stored result."""
+        if mode not in self._verified:
+            found = await self._run_verifier(mode, final_answer)
+            self._verified[mode] = replace(found, health=await self._health(), final_answer=final_answer)
+            self.world.counts.verifications += 1
+        return self._verified[mode]
+
+    async def _health(self) -> Health | None:
+        """Return the check of the verifier that has just run; the outcome waits for it only briefly."""
+        asked = self.check_up() if self.wants_diff else None
+        if asked is None:
+            return None
+        done, _ = await asyncio.wait({asked}, timeout=CHECKUP_WAIT_S)
+        return asked.result() if done else Health(unchecked="the verifier ran before the check ended")
+
+    async def _run_verifier(self, mode: Mode, final_answer: str | None) -> Verification:
+        task_idx = self.task_idx if self.task_idx is not None else -1
+        verifier = await asyncio.to_thread(
+            self.world.library.find(self.scenario).verifier, self.scenario, task_idx, mode
+        )
+        if verifier is None or self.final is None or self.missed_calls:
+            missing = "no verifier" if verifier is None else f"no final database: {self.no_final}"
+            if self.missed_calls:
+                missing = "the environment was lost before the agent finished"
+            return Verification(
+                "judge_error", {"result": "others", "execution_status": "error", "error_message": missing}
+            )
+        paths = str(self.initial), str(self.final)
+        result = await self.world.in_worker(
+            self.scenario, verdict, self.world.verifiers, verifier.code, mode, *paths, final_answer, True
+        )
+        if result["execution_status"] != "success":
+            return Verification("judge_error", result, self.diff)
+        if mode == "code":
+            return Verification(result["result"], result, self.diff, verifier_sha256=sha256_of(verifier.code))
+        evidence = {
+            "task": self.task,
+            "steps": self._calls,
+            "evidence": result["raw_result"],
+            "about": verifier.raw_response,
+        }
+        ruling, said = await judge.rule(self.world.settings.judge, evidence)
+        told = {**result, **_ruled(ruling, said)}
+        return Verification(ruling, told, self.diff, verifier_sha256=sha256_of(verifier.code))
+
+
+def _ruled(ruling: str, said: dict[str, Any]) -> dict[str, Any]:
+    """Return what a ruling makes of the verifier's result: a judge that failed is an error, and never a verdict."""
+    if ruling == "judge_error":
+        reason = f"the judge gave no ruling: {said.get('error', 'no reason')}"
+        return {"llm_judge": said, "execution_status": "error", "error_message": reason}
+    return {"llm_judge": said, "result": "complete" if ruling == "complete" else "others"}

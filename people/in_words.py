@@ -1,0 +1,37 @@
+"""Numbers and times as people say them. Pure. Called by the template tags and by the reads that make headlines."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+
+def clock(seconds: float | None) -> str:
+    """Return seconds as m:ss, or h:mm:ss from an hour on."""
+    whole = max(0, int(seconds or 0))
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return how long something took: m:ss, and "<1 s" where that would be 0:00."""
+    return clock(seconds) if (seconds or 0) >= 1 else "<1\u00a0s"
+
+
+def ago(when: datetime, now: datetime) -> str:
+    """Return one unit, rounded down: "12 s ago", "3 min ago"."""
+    seconds = (now - when).total_seconds()
+    if abs(seconds) < 5:
+        return "just now"
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        if abs(seconds) >= size:
+            return f"{int(seconds // size)} {unit} ago" if seconds > 0 else f"in {int(-seconds // size)} {unit}"
+    return "just now"
+
+
+def percent(share: float | None) -> str:
+    """Return a rate as people read it: 0.816 is "82%"."""
+    return "" if share is None else f"{100 * share:.0f}%"
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,98 @@
+"""Strict JSON out of a body: no NaN, no number that a double cannot hold, no bottomless nesting, within its limit."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import orjson
+
+from awmclient.schema import MAX_BATCH_BYTES
+from people.errors import BadJson, Invalid, TooLarge
+
+MAX_DEPTH = 128
+"""Deeper JSON is no record of a tool call; everything that walks a value may count on this."""
+TOO_DEEP = f"The body nests deeper than {MAX_DEPTH} levels."
+_SHAPE = bytes.maketrans(b"012345678E", b"999999999e")
+_BOXES = (dict, list)
+_LONG_NUMBER = b"9" * 19
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _whole(text: str) -> int:
+    _number(text)
+    return int(text)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is out of range")
+    return number
+
+
+def parse_json(raw: bytes) -> Any:
+    """Parse strict JSON: no NaN, no number that a double cannot hold, no bottomless nesting. Raises `BadJson`."""
+    try:
+        value = _read_fast(raw)
+    except orjson.JSONDecodeError:
+        value = _read(raw)
+    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _is_deep(value):
+        raise BadJson(TOO_DEEP)
+    return value
+
+
+def _read_fast(raw: bytes) -> Any:
+    """Return the same values as `_read`, for nearly every body: whole numbers of more than 64 bits come out as doubles
+    here, and half a pair of surrogates is refused.
+    """
+    return _read(raw) if _LONG_NUMBER in raw.translate(_SHAPE) else orjson.loads(raw)
+
+
+def _read(raw: bytes) -> Any:
+    try:
+        text = raw.decode("utf-8", "surrogatepass")
+        exact: dict[str, Any] = {}
+        if _may_overflow(raw):  # rare; hooks in the reader cost time for every number
+            exact = {"parse_int": _whole, "parse_float": _number}
+        return json.loads(text, parse_constant=_refuse_constant, **exact)
+    except RecursionError as error:
+        raise BadJson(TOO_DEEP) from error
+    except ValueError as error:
+        raise BadJson(f"The body is not JSON: {error}") from error
+
+
+def _may_overflow(raw: bytes) -> bool:
+    """Return whether a number may be too large for a double: an exponent of three digits, or so many digits that one of
+    two is enough. Looked for in the shape of the text, where every digit is a 9, since patterns cost time for each
+    letter.
+    """
+    shape = raw.translate(_SHAPE)
+    return b"e999" in shape or b"e+999" in shape or b"9" * 200 in shape
+
+
+def _is_deep(value: Any) -> bool:
+    """Tell whether a value is nested too deeply, without recursion, which hostile nesting would exhaust."""
+    level = [value] if isinstance(value, _BOXES) else []
+    for _ in range(MAX_DEPTH):
+        level = [one for box in level for one in (box.values() if type(box) is dict else box) if type(one) in _BOXES]
+        if not level:
+            return False
+    return True
+
+
+def read_object(raw: bytes, limit: int) -> dict[str, Any]:
+    """Return the JSON object of a body, within its limit."""
+    if len(raw) > limit:
+        raise TooLarge
+    body = parse_json(raw)
+    if not isinstance(body, dict):
+        raise Invalid("The body must be a JSON object.")
+    steps = body.get("steps")
+    if len(raw) > MAX_BATCH_BYTES and not (isinstance(steps, list) and len(steps) == 1):
+        raise TooLarge("A batch of steps has at most 2 MB; only a single step may be larger.")
+    return body

@@ -1,0 +1,117 @@
+"""What a comparison of two arms found: two scopes, what may be said at any time, what was left out, and by scenario.
+
+Pure. Made by `compare.py`, in words by `sentences.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runs.statistics.paired import Interval
+from runs.statistics.prices import Price
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is shown for one kind of unit at the planned size. A unit is a task, or all tasks that share an answer; or a
+    scenario, with those that share an answer with it."""
+
+    units: int
+    interval: Interval | None
+    p: float | None
+    method: str
+    verdict: str = "few"
+    """better, worse, none (no difference shown) or few."""
+    sentence: str = ""
+    p_holm: float | None = None
+    """Set where the plan has several contrasts: the p that decides."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether test and interval both speak against "no difference"."""
+        p = self.p if self.p_holm is None else self.p_holm
+        return p is not None and p < 0.05 and not self.holds_zero
+
+    @property
+    def holds_zero(self) -> bool:
+        return self.interval is None or self.interval[0] <= 0 <= self.interval[1]
+
+
+@dataclass(frozen=True)
+class Running:
+    """What may be said at any time. `read` of `planned` tasks are in the complete prefix; where seeds were added, a
+    task counts once in each round of seeds. `since` is the task at which the statement came."""
+
+    e: float
+    read: int
+    planned: int
+    interval: Interval
+    verdict: str
+    since: int | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Exclusions:
+    """Tries that count in no rate though their task is fit, and what they could change at the most."""
+
+    treated: dict[str, int]
+    control: dict[str, int]
+    treated_planned: int
+    control_planned: int
+    withheld: bool
+    bounds: Interval
+    as_failures: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scenario: raw counts for reading, no p, and its difference without its share of luck, by which rows stand."""
+
+    scenario: str
+    tasks: int
+    won: int
+    lost: int
+    delta: float
+    shrunk: float
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One arm against the control. Until all tries have ended, counts and rates are those of the complete prefix: what
+    ended first is not like the rest."""
+
+    arm: str
+    control: str
+    tasks: int
+    planned: int
+    won: int
+    lost: int
+    delta: float | None
+    treated_rate: float | None
+    control_rate: float | None
+    state: str
+    """running, final, stopped (ended before the planned size) or extended (seeds were added)."""
+    tasks_scope: Scope | None
+    scenarios_scope: Scope | None
+    running: Running
+    exclusions: Exclusions
+    scenarios: list[Row]
+    price: Price | None = None
+    """What an extra complete episode costs, where the planned size may be read."""
+    sentence: str = ""
+    sharing: int = 0
+    """Tasks that share an answer with another task."""
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on these tasks: at the planned size the one test, else what the e-process showed."""
+        if self.exclusions.withheld:
+            return "withheld"
+        if self.tasks_scope is not None and self.tasks_scope.verdict in ("better", "worse"):
+            return self.tasks_scope.verdict
+        return self.running.verdict
+
+    @property
+    def p_holm(self) -> float | None:
+        return self.tasks_scope.p_holm if self.tasks_scope is not None else None

@@ -1,0 +1,99 @@
+"""A comparison in words: a sentence for each scope and for a run that goes on, and the headline. Pure."""
+
+from __future__ import annotations
+
+import math
+
+from people.in_words import count
+from runs.statistics.contrast import Contrast, Scope
+from runs.statistics.paired import Interval
+
+WITHHELD = "Withheld: the arms lost different shares of their episodes."
+
+
+def headline(one: Contrast) -> str:
+    lost = one.exclusions
+    if lost.withheld:
+        a, b = (sum(arm.values()) for arm in (lost.treated, lost.control))
+        low, high = map(signed, lost.bounds)
+        return (
+            f"Not comparable: {a} of {count(lost.treated_planned, 'episode')} of {one.arm} and {b} of "
+            f"{lost.control_planned} of {one.control} were lost. Delta between {low} and {high} points whatever they "
+            f"were; with losses counted as failures {points(lost.as_failures)}."
+        )
+    if not one.tasks and one.state in ("final", "extended"):
+        return "Nothing to compare: no task is valid in both arms."
+    if one.tasks_scope is None or (one.tasks_scope.verdict == "none" and one.running.since is not None):
+        return one.running.sentence
+    return one.tasks_scope.sentence
+
+
+def of_tasks(one: Contrast, scope: Scope) -> str:
+    """Return what the tasks allow to be said at the planned size."""
+    n = one.tasks
+    if scope.interval is None or one.delta is None:
+        kept = f" ({count(scope.units, 'unit')}, as tasks share answers)" if scope.units < n else ""
+        return f"{count(n, 'task')}{kept} are too few for a result." if n != 1 else "1 task is too few for a result."
+    on = f"on {'this task' if n == 1 else f'these {n} tasks'}"
+    found = f"{on}: {points(one.delta)} {span_text(scope.interval)}, {one.won} won, {one.lost} lost"
+    test = scope.method.partition(",")[0].partition(" on ")[0]
+    if scope.is_shown:
+        return f"{scope.verdict.capitalize()} {found}, {_p_words(scope, f' ({test}, planned size)')}."
+    said, limit = f"No difference shown {found}.", math.ceil(100 * max(map(abs, scope.interval)) - 1e-9)
+    if not scope.holds_zero:
+        said += f" Borderline: the interval leaves out 0 but the exact test does not show it ({_p_words(scope)})."
+    elif scope.p is not None and scope.p < 0.05:
+        said += f" Borderline: the interval includes 0 though the test alone would show it ({_p_words(scope)})."
+    elif limit < 100:
+        said += f" Differences beyond {count(limit, 'point')} are ruled out at 95%."
+    return said
+
+
+def of_scenarios(one: Contrast, scope: Scope) -> str:
+    """Return what the scenarios allow to be said of others like them."""
+    if scope.interval is None or one.delta is None:
+        return f"{count(scope.units, 'scenario')} {'is' if scope.units == 1 else 'are'} too few to speak of others."
+    word = scope.verdict if scope.is_shown else "not shown"
+    return f"For scenarios like these {scope.units}: {word} ({points(one.delta)} {span_text(scope.interval)})."
+
+
+def _p_words(scope: Scope, how: str = "") -> str:
+    holm = "" if scope.p_holm is None else f", p {p_text(scope.p_holm)} after Holm"
+    return f"p {p_text(1.0 if scope.p is None else scope.p)}{how}{holm}"
+
+
+def shown_while_running(where: str, verdict: str, e: float, span: Interval) -> str:
+    said = f"Shown while running, at task {where}: {verdict} (E {e:.3g}, may be read at any time). Interval so far "
+    return f"{said}{span_text(span)}."
+
+
+def not_shown(state: str, so_far: str, span: Interval, what: str = "Nothing shown") -> str:
+    """Return what the anytime statement says while it has shown nothing: `so_far` is how much was read of how much,
+    `what` is not shown of a run that goes on."""
+    if state == "stopped":
+        return f"Stopped at {so_far} by a person: only the anytime statement applies. Nothing shown."
+    if state == "extended":
+        return f"Seeds were added, so only the anytime statement applies: nothing shown. Interval {span_text(span)}."
+    return f"{what} yet at {so_far}. You can look as often as you like."
+
+
+def signed(share: float) -> str:
+    """Return a share as a whole number of points with its sign; 0 has none."""
+    value = round(100 * share)
+    return f"{value:+d}" if value else "0"
+
+
+def points(share: float) -> str:
+    """Return a difference of shares as points, such as `+18 points`."""
+    value = signed(share)
+    return f"{value} {'point' if value in ('+1', '-1') else 'points'}"
+
+
+def span_text(span: Interval) -> str:
+    return (
+        f"[{100 * span[0]:+.0f}, {100 * span[1]:+.0f}]".replace("+0,", "0,").replace("-0,", "0,").replace("+0]", "0]")
+    )
+
+
+def p_text(p: float) -> str:
+    return "< .001" if p < 0.001 else f"{p:.3f}".lstrip("0") if p < 1 else "1"
