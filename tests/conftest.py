@@ -16,7 +16,7 @@ LONG_FIRST = ["chaos", "product", "browser", "runs", "awmweb", "awmenv", "packs_
 
 SHARING = ("product", "browser", "frameworks")
 """Folders whose files share `house`, as the test of logs does, but for those below."""
-DESK = ("answering", "calling_people", "catch_up", "long_episode", "pushing", "two_at_the_queue")
+DESK = ("answering", "calling_people", "catch_up", "long_episode", "push_page", "two_at_the_queue")
 """Files that share `desk` (`browser/conftest.py`)."""
 OWN = ("briefings", "expert_model", "kill", "models", "parked", "restart", "story")
 """Files with a product of their own."""

@@ -97,7 +97,7 @@ Episode.objects.filter(pk__in={episodes}).update(heartbeat_at=F("heartbeat_at") 
 """
 
 
-def test_silent_episode_is_lost_and_reopens_polling_one_lives(agent, expert, house):
+def test_silent_episode_is_lost_reopens_and_a_polling_one_lives(agent, expert, house):
     """Both were last heard of at the same time; this product gives a loop up after 12 s of silence."""
     episode, polling = started(agent), started(agent)
     ask, polled = asked(agent, episode, deadline_s=600), asked(agent, polling, deadline_s=600)
