@@ -17,6 +17,7 @@ from django.conf import settings
 from django.core.management import get_commands
 
 from awmclient.chat import EndpointConfig
+from tests.test_layers import Tree
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("people", "notices", "episodes", "reviews", "experts", "runs", "curriculum", "exports", "imports", "awmweb")
@@ -24,6 +25,11 @@ CONFIGURATION = ROOT / "docs" / "configuration.md"
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 READERS = {"text", "number", "switch", "web_address", "price_table", "get", "getenv", "whole", "choice"}
 NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+
+
+@pytest.fixture(scope="module")
+def tree() -> Tree:
+    return Tree.read()
 
 
 def sources(*folders: str) -> list[Path]:
@@ -129,15 +135,37 @@ def test_the_changelog_has_an_entry_for_the_present_version() -> None:
     assert present and "\n- " in present[0]
 
 
-@pytest.mark.parametrize("package", [*APPS, "awmclient", "awmenv", "awmenv/server"])
-def test_architecture_names_every_module_of_a_package(package: str) -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    sections = re.split(r"^(\w+)/ ", page.split("```")[1], flags=re.MULTILINE)
-    section = sections[sections.index(package.partition("/")[0]) + 1]
-    of_each_app = {"__init__", "__main__", "apps", "errors", "models", "urls", "migrations", "management"}
-    modules = {path.stem for path in (ROOT / package).glob("*.py")}
-    modules |= {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
-    assert sorted(modules - of_each_app - set(re.findall(r"\w+", section))) == []
+MAPS = [
+    path.parent
+    for package in (*APPS, "awmclient", "awmenv")
+    for path in sorted((ROOT / package).rglob("__init__.py"))
+    if not {"migrations", "management"} & set(path.parts)
+]
+
+
+@pytest.mark.parametrize("folder", MAPS, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_map_of_a_folder_names_its_modules_in_eight_words(folder: Path) -> None:
+    said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")), clean=False) or ""
+    rows = dict(re.findall(r"^ {4}(\w+/?) +(\S.*)$", said, re.MULTILINE))
+    inside = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    inside |= {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")} - {"migrations/"}
+    assert set(rows) == inside
+    assert [words for words in rows.values() if len(words.split()) > 8] == []
+
+
+@pytest.mark.parametrize("folder", MAPS, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_map_of_a_folder_says_truly_who_imports_it(folder: Path, tree: Tree) -> None:
+    """A map that says "Only `x` imports it" is right."""
+    said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")), clean=False) or ""
+    only = re.search(r"[Oo]nly ((?:`[\w./]+`(?:, | and )?)+) imports? it", said)
+    if only is None:
+        return
+    named = {one.removesuffix(".py").replace("/", ".") for one in re.findall(r"`([\w./]+)`", only[1])}
+    room = ".".join(folder.relative_to(ROOT).parts)
+    users = {one.module for one in tree.imports if f"{one.target}.".startswith(f"{room}.")}
+    outside = {one for one in users if not f"{one}.".startswith(f"{room}.")}
+    assert {one for one in outside if not any(f"{one}.".startswith(f"{name}.") for name in named)} == set()
+    assert all(any(f"{one}.".startswith(f"{name}.") for one in outside) for name in named), outside
 
 
 def test_decisions_are_numbered_without_gaps() -> None:

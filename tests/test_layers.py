@@ -76,7 +76,7 @@ DOORS = {"api", "tasks", "apps", "urls", "management", "pages"}
 ROOMS: dict[str, tuple[set[str], ...]] = {
     "people": (
         {*GROUND, "sessions", "slots", "states"},
-        {"access", "audit", "bodies", "plain_text", "revalidation", "rows", "turns"},
+        {"access", "audit", "bodies", "figures", "plain_text", "revalidation", "rows", "turns"},
         {"leasing", "members", "projects", "saved_views"},
         {"http", *DOORS},
     ),

@@ -18,8 +18,8 @@ from curriculum.rules.ratio import (
     group,
 )
 from curriculum.show.series import Counts, Series
-from runs.show import figures
-from runs.show.figures import (
+from people import figures
+from people.figures import (
     BASELINE,
     EXPERT,
     LISTED,

@@ -9,9 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
-from runs.show import figures
-from runs.show.comparison import ArmCount
-from runs.show.figures import (
+from people import figures
+from people.figures import (
     EXPERT,
     LISTED,
     SERIES,
@@ -22,6 +21,7 @@ from runs.show.figures import (
     styles_of,
     thinned,
 )
+from runs.show.comparison import ArmCount
 from runs.show.tables import Row
 from runs.statistics.compare import Contrast, count, points, span_text
 from runs.statistics.compare import Row as Difference
