@@ -144,7 +144,7 @@ def may_see_queue(actor: Actor) -> None:
     _demand(_holds(actor, Role.values, {"expert"}), actor)
 
 
-def may_see_numbers(actor: Actor) -> None:
+def may_see_metrics(actor: Actor) -> None:
     """Allow how the desk works, people by name and outcomes included, for all but an agent."""
     _demand(_holds(actor, Role.values, {"expert", "export"}), actor)
 

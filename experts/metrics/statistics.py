@@ -187,8 +187,8 @@ def ranks_below(n: int) -> int:
 
 def per_hour(asks: Sequence[Asked]) -> Rate:
     """Return useful answers (in time, and read by the agent) by hours from claim to answer; the interval of a ratio, on
-    the scale of its logarithm. No rate on less than 15 minutes. Time in hand that led to no answer is in no row and not
-    counted.
+    the scale of its logarithm. No rate on less than `RATE_FROM_H`. Time in hand that led to no answer is in no row and
+    not counted.
     """
     timed = [(is_useful(one), one.took_s / 3600) for one in asks if one.took_s is not None]
     n, hours, useful = len(timed), sum(hours for _, hours in timed), sum(use for use, _ in timed)
