@@ -2,6 +2,7 @@
 
     paired      tests and intervals of paired differences
     anytime     the e-process, valid at any look
+    deciding    what makes a run say better
     compare     what a run's tries can say
     power       size of a run before its launch
     difficulty  differences by how hard tasks are

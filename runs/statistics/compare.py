@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
+from runs.statistics import deciding
 from runs.statistics.anytime import (
     Unit,
     Wave,
@@ -95,12 +96,11 @@ class Scope:
     @property
     def is_shown(self) -> bool:
         """Whether test and interval both speak against "no difference"."""
-        p = self.p if self.p_holm is None else self.p_holm
-        return p is not None and p < 0.05 and not self.holds_zero
+        return deciding.is_shown(self.p, self.p_holm, self.interval)
 
     @property
     def holds_zero(self) -> bool:
-        return self.interval is None or self.interval[0] <= 0 <= self.interval[1]
+        return deciding.holds_zero(self.interval)
 
     def p_words(self, how: str = "") -> str:
         holm = "" if self.p_holm is None else f", p {p_text(self.p_holm)} after Holm"
@@ -178,7 +178,7 @@ class Contrast:
         """The verdict on these tasks: at the planned size the one test, else what the e-process showed."""
         if self.exclusions.withheld:
             return "withheld"
-        if self.tasks_scope is not None and self.tasks_scope.verdict in ("better", "worse"):
+        if self.tasks_scope is not None and self.tasks_scope.verdict in deciding.SHOWN:
             return self.tasks_scope.verdict
         return self.running.verdict
 
@@ -279,7 +279,7 @@ def _price(one: Contrast, tasks: Iterable[_Task]) -> Price | None:
         return None
     paired = [(task, d) for task in tasks if (d := task.difference) is not None]
     minutes = [_minutes(task.treated) - _minutes(task.control) for task, _ in paired]
-    return price(minutes, [float(d) for _, d in paired], is_shown=one.tasks_scope.verdict in ("better", "worse"))
+    return price(minutes, [float(d) for _, d in paired], is_shown=one.tasks_scope.verdict in deciding.SHOWN)
 
 
 def _minutes(tries: Iterable[Try]) -> float:
@@ -390,7 +390,7 @@ def _tasks_told(one: Contrast, scope: Scope) -> Scope:
     found = f"{on}: {points(one.delta)} {span_text(scope.interval)}, {one.won} won, {one.lost} lost"
     test = scope.method.partition(",")[0].partition(" on ")[0]
     if scope.is_shown:
-        verdict = _word(one.delta)
+        verdict = deciding.word(one.delta)
         said = f"{verdict.capitalize()} {found}, {scope.p_words(f' ({test}, planned size)')}."
         return replace(scope, verdict=verdict, sentence=said)
     said, limit = f"No difference shown {found}.", math.ceil(100 * max(map(abs, scope.interval)) - 1e-9)
@@ -419,7 +419,7 @@ def _scenarios_told(one: Contrast, scope: Scope) -> Scope:
         verb = "is" if scope.units == 1 else "are"
         few = f"{count(scope.units, 'scenario')} {verb} too few to speak of others."
         return replace(scope, verdict="few", sentence=few)
-    verdict = _word(one.delta) if scope.is_shown else "none"
+    verdict = deciding.word(one.delta) if scope.is_shown else "none"
     word = verdict if scope.is_shown else "not shown"
     said = f"For scenarios like these {scope.units}: {word} ({points(one.delta)} {span_text(scope.interval)})."
     return replace(scope, verdict=verdict, sentence=said)
@@ -466,7 +466,7 @@ def _running(rounds: Sequence[_Round], state: str, alpha: float) -> Running:
     e, span = math.exp(min(700.0, log_e(bets))), interval(bets, alpha)
     if crossed := first_crossing(bets, alpha):
         place, within = next(each for each in _places(rounds) if each[0] == crossed[0])[1:]
-        since, verdict = sum(one.planned for one in rounds[:place]) + within, _word(crossed[1])
+        since, verdict = sum(one.planned for one in rounds[:place]) + within, deciding.word(crossed[1])
         said = f"Shown while running, at task {_where(rounds, place, within)}: {verdict} (E {crossed[2]:.3g}, may be "
         said += f"read at any time). Interval so far {span_text(span)}."
         return Running(e, read, planned, span, verdict, since, said)
@@ -494,10 +494,6 @@ def _places(rounds: Iterable[_Round]) -> Iterator[tuple[int, int, int]]:
 def _where(rounds: Sequence[_Round], place: int, within: int) -> str:
     of = f" in round {place + 1} of {len(rounds)}" if len(rounds) > 1 else ""
     return f"{within} of {rounds[place].planned}{of}"
-
-
-def _word(direction: float) -> str:
-    return "better" if direction > 0 else "worse"
 
 
 def _exclusions(tasks: Iterable[_Task]) -> Exclusions:
