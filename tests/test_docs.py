@@ -17,6 +17,9 @@ from django.conf import settings
 from django.core.management import get_commands
 
 from awmclient.chat import EndpointConfig
+from experts.metrics import statistics
+from experts.rules.routing import LEASE_S as ASK_LEASE_S
+from reviews.models import LEASE_S
 from tests.test_layers import Tree
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -143,9 +146,13 @@ MAPS = [
 ]
 
 
+def map_of(folder: Path) -> str:
+    return ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")), clean=False) or ""
+
+
 @pytest.mark.parametrize("folder", MAPS, ids=lambda folder: str(folder.relative_to(ROOT)))
 def test_map_of_a_folder_names_its_modules_in_eight_words(folder: Path) -> None:
-    said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")), clean=False) or ""
+    said = map_of(folder)
     rows = dict(re.findall(r"^ {4}(\w+/?) +(\S.*)$", said, re.MULTILINE))
     inside = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     inside |= {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")} - {"migrations/"}
@@ -156,7 +163,7 @@ def test_map_of_a_folder_names_its_modules_in_eight_words(folder: Path) -> None:
 @pytest.mark.parametrize("folder", MAPS, ids=lambda folder: str(folder.relative_to(ROOT)))
 def test_map_of_a_folder_says_truly_who_imports_it(folder: Path, tree: Tree) -> None:
     """A map that says "Only `x` imports it" is right."""
-    said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")), clean=False) or ""
+    said = map_of(folder)
     only = re.search(r"[Oo]nly ((?:`[\w./]+`(?:, | and )?)+) imports? it", said)
     if only is None:
         return
@@ -166,6 +173,18 @@ def test_map_of_a_folder_says_truly_who_imports_it(folder: Path, tree: Tree) -> 
     outside = {one for one in users if not f"{one}.".startswith(f"{room}.")}
     assert {one for one in outside if not any(f"{one}.".startswith(f"{name}.") for name in named)} == set()
     assert all(any(f"{one}.".startswith(f"{name}.") for one in outside) for name in named), outside
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("experts", f"A lease lasts {ASK_LEASE_S} s"),
+        ("review", f"A claim lasts {LEASE_S // 60} minutes"),
+        ("experts", f"from {statistics.RATE_FROM_H * 60:.0f} minutes of work on"),
+    ],
+)
+def test_number_in_a_document_is_that_of_the_code(page: str, said: str) -> None:
+    assert said in (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
 
 
 def test_decisions_are_numbered_without_gaps() -> None:

@@ -4,5 +4,5 @@
     one        one episode: live, replay, connect
     comparing  several episodes side by side
 
-Only `episodes/urls.py`, `awmweb/urls.py` and `awmweb/views.py` import it.
+Only `episodes/urls.py` and `awmweb/views.py` import it.
 """
