@@ -138,6 +138,35 @@ def test_the_changelog_has_an_entry_for_the_present_version() -> None:
     assert present and "\n- " in present[0]
 
 
+def rules() -> list[tuple[str, str, str]]:
+    """The rows of the index of rules: a question, a file and a name in it."""
+    page = (ROOT / "docs" / "developing.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| ([^|]+\?) \| `([^`]+)` \| `(\w+)` \|$", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("question", "file", "name"), rules())
+def test_index_of_rules_names_a_definition_that_exists(question: str, file: str, name: str) -> None:
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    defined = {one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.ClassDef)}
+    targets = [target for one in tree.body if isinstance(one, ast.Assign) for target in one.targets]
+    targets += [one.target for one in tree.body if isinstance(one, ast.AnnAssign)]
+    defined |= {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+    assert name in defined
+
+
+def test_index_of_rules_has_a_row_for_every_question() -> None:
+    page = (ROOT / "docs" / "developing.md").read_text(encoding="utf-8")
+    table = page.partition("| question | file | name |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert len(table) == len({question for question, _, _ in rules()}) >= 25
+
+
+def test_files_that_a_recipe_names_exist() -> None:
+    page = (ROOT / "docs" / "developing.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.(?:py|js|md|html))`", page.partition("## Recipes")[2].partition("## Words")[0])
+    places = (ROOT, ROOT / "imports" / "readers", ROOT / "runs")
+    assert len(named) > 15 and [one for one in named if not any((place / one).exists() for place in places)] == []
+
+
 MAPS = [
     path.parent
     for package in (*APPS, "awmclient", "awmenv")

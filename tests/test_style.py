@@ -20,7 +20,10 @@ STYLE = ROOT / "docs" / "style.md"
 COVERED = (
     *("templates", "static", "awmclient", "awmenv", "awmweb", "bench", "curriculum", "episodes", "examples", "experts"),
     *("exports", "imports", "notices", "people", "reviews", "runs", "manage.py"),
-    *(f"docs/{page}.md" for page in ("architecture", "configuration", "durable", "environment", "experts", "exports")),
+    *(
+        f"docs/{page}.md"
+        for page in ("architecture", "configuration", "developing", "durable", "environment", "experts", "exports")
+    ),
     *(f"docs/{page}.md" for page in ("curriculum", "frameworks", "review", "runs", "training")),
     *(f"docs/{page}.md" for page in ("import", "mcp", "operations", "packs", "pages", "protocol", "security")),
     "README.md",
