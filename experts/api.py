@@ -118,5 +118,5 @@ def desk_numbers(
         run = run_named(actor.project, run).pk
     days = {name: day.isoformat() for name, day in (("since", since), ("until", until)) if day}
     look = records.Look.read({"time": time, **days, "run": run, "arm": arm, "drawn": str(int(drawn))})
-    found = records.numbers_of(actor, look, timezone.now())
+    found = records.metrics_of(actor, look, timezone.now())
     return DeskNumbers.model_validate({"note": records.NOTE, **asdict(found)})

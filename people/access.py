@@ -158,7 +158,7 @@ def may_see_queue(actor: Actor) -> None:
     _demand(_holds(actor, Role.values, {"expert"}), actor)
 
 
-def may_see_numbers(actor: Actor) -> None:
+def may_see_metrics(actor: Actor) -> None:
     """Allow the desk's metrics, with people's names and outcomes, for all but an agent."""
     _demand(_holds(actor, Role.values, {"expert", "export"}), actor)
 

@@ -75,11 +75,12 @@ DOORS = {"api", "tasks", "apps", "urls", "management", "pages"}
 """What every app opens to the outside: its JSON calls, jobs, addresses, commands and pages."""
 ROOMS: dict[str, tuple[set[str], ...]] = {
     "people": (
-        {*GROUND, "sessions", "slots"},
+        {*GROUND, "sessions", "slots", "states"},
         {
             "access",
             "audit_trail",
             "bodies",
+            "figures",
             "in_words",
             "json_text",
             "plain_text",

@@ -25,7 +25,7 @@ from experts.metrics import statistics
 from experts.metrics.adherence import followed, next_call
 from experts.metrics.statistics import Asked, Called, Calls, Line
 from experts.models import Advice, Ask, Decline, ModelCall
-from people.access import Actor, is_id, may_see_numbers, scoped
+from people.access import Actor, is_id, may_see_metrics, scoped
 from people.plain_text import clean
 
 NOTE = "Differences between rows are not effects. Asks vary in difficulty; only randomized asks are assigned at random."
@@ -152,12 +152,12 @@ class Numbers:
         return [self.desk, *self.experts, *self.arms]
 
 
-def numbers_of(actor: Actor, look: Look, now: datetime) -> Numbers:
+def metrics_of(actor: Actor, look: Look, now: datetime) -> Numbers:
     """Return all metrics.
 
     1. Read the asks. 2. Compare with the agents' next calls. 3. Compute the rows of desk, experts, arms and models.
     """
-    may_see_numbers(actor)
+    may_see_metrics(actor)
     rows = _rows(actor, look, now)
     asks = rows[:MOST]
     did = _compared([row for row in asks if row.source in ADVISED and not row.unread][:COMPARED])

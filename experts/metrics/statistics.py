@@ -182,8 +182,8 @@ def ranks_below(n: int) -> int:
 def per_hour(asks: Sequence[Asked]) -> Rate:
     """Return useful answers (in time and read by the agent) per hour from claim to answer, with an interval.
 
-    The interval is that of a ratio, on a log scale. No rate on less than 15 minutes. Claimed time without an answer has
-    no row and is not counted.
+    The interval is that of a ratio, on a log scale. No rate on less than `RATE_FROM_H`. Claimed time without an answer
+    has no row and is not counted.
     """
     timed = [(is_useful(one), one.took_s / 3600) for one in asks if one.took_s is not None]
     n, hours, useful = len(timed), sum(hours for _, hours in timed), sum(use for use, _ in timed)

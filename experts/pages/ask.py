@@ -43,6 +43,7 @@ from experts.find.panels import (
 from experts.find.reading import asks_of
 from experts.models import Advice, Ask, Tier
 from experts.pages.answer import ask_form, ask_page, checked_body, tags_for
+from experts.rules.routing import LEASE_S
 from people.access import (
     Actor,
     MemberRequest,
@@ -98,6 +99,7 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "budget_s": board.budget_of(one),
         "mine": mine,
         "held_by": slot.holder_name if held and not mine else "",
+        "lease_s": LEASE_S,
         "lease_until": slot.lease_until or now,
         "lease_token": slot.lease_token if mine else "",
         "nonce": given.get("nonce") or secrets.token_urlsafe(12),

@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
-LEASE = timedelta(seconds=90)
+LEASE_S = 90
+"""How long a claim lasts without a renewal; pages and documents say the same."""
+LEASE = timedelta(seconds=LEASE_S)
 PRESENT_FOR = timedelta(seconds=100)
 DRAFT_SHARE = 0.6
 """After this share of an ask's time a model prepares a draft, unseen, in case no one answers."""

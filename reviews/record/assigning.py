@@ -25,7 +25,7 @@ from people.access import Actor, may_review, may_set_reviews, scoped, visible_or
 from people.errors import AppError, Invalid
 from people.slots import FREED, OPEN, SlotState, is_free
 from reviews.errors import AlreadyClaimed, AlreadyReviewed, Declined, LeaseLost, NothingToReview, NotSettled, TooLate
-from reviews.models import Decision, Review, ReviewDecline, ReviewQueue, ReviewSlot, Verdict
+from reviews.models import LEASE_S, Decision, Review, ReviewDecline, ReviewQueue, ReviewSlot, Verdict
 from reviews.record import schemas, withholding
 from reviews.statistics import worth
 from reviews.statistics.reports import known_to
@@ -50,7 +50,7 @@ def create_queue(
     *,
     reviews_required: int = 1,
     is_blind: bool = True,
-    lease_s: int = 900,
+    lease_s: int = LEASE_S,
     gold_share: float = 0.0,
     seed: int = 1,
     rubric: Sequence[str] = (),

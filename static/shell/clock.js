@@ -31,12 +31,13 @@ export function clock(seconds) {
 }
 
 /**
- * Return how near a deadline is, by the share of its budget that is left.
+ * Return how near a deadline is, by the share of its budget that is left; the page's body has the levels.
  * @param {number} share
  */
-export function level(share) {
-  if (share < 0.2) return "late";
-  return share < 0.45 ? "soon" : "";
+function level(share) {
+  const { late, soon } = document.body.dataset;
+  if (share < Number(late)) return "late";
+  return share < Number(soon) ? "soon" : "";
 }
 
 /**

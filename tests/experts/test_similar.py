@@ -138,9 +138,9 @@ def test_reused_answer_stores_its_source_and_similarity(answered, asked, ada, ed
     said = Advice.objects.get(ask=ask)
     assert said.taken_from_id == before.accepted_id and 0.8 < said.taken_kept < 1 and said.drafted_by == ""
     assert "Reused edo&#x27;s answer from" in sent and "% kept)" in sent
-    told = records.numbers_of(ada, records.Look(time="all"), timezone.now()).desk.taken
+    told = records.metrics_of(ada, records.Look(time="all"), timezone.now()).desk.taken
     assert (told.part, told.of) == (1, 2)
-    assert "Reused an answer" in html(as_person(ada).get("/desk/numbers/?time=all"))
+    assert "Reused an answer" in html(as_person(ada).get("/desk/metrics/?time=all"))
 
 
 def test_the_mark_outlives_amending_and_taking_back(answered, asked, edo):

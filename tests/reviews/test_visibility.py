@@ -56,7 +56,7 @@ def said(text: str) -> str:
 
 def addresses(episode: Episode, review) -> list[str]:
     pk = episode.pk
-    pages = ["/", "/episodes/", f"/episodes/{pk}/", f"/episodes/{pk}/replay/", "/desk/numbers/", "/reviews/"]
+    pages = ["/", "/episodes/", f"/episodes/{pk}/", f"/episodes/{pk}/replay/", "/desk/metrics/", "/reviews/"]
     pages += [
         reverse("review", args=[review.pk]),
         reverse("review_queue", args=[review.queue_id]),

@@ -21,6 +21,7 @@ from people import access, members
 from people.models import new_id
 from runs.launch import launching
 from runs.play import parking
+from tests.moves import recorded
 from tests.people_by_name import person
 
 LIVE = {"queued", "running", "waiting", "parked"}
@@ -179,4 +180,6 @@ class Machine:
 def test_durable_episode_agrees_with_its_model(monkeypatch):
     monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: Machine.woken.append(pk))
     quick = {"max_examples": 10, "stateful_step_count": 20, "deadline": None, "phases": [Phase.generate]}
-    run_state_machine_as_test(Durable, settings=settings(suppress_health_check=list(HealthCheck), **quick))
+    with recorded() as seen:
+        run_state_machine_as_test(Durable, settings=settings(suppress_health_check=list(HealthCheck), **quick))
+    assert seen.allowed and seen.others == []

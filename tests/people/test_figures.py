@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runs.show import figures
-from runs.show.figures import (
+from people import figures
+from people.figures import (
     BASELINE,
     EXPERT,
     FIFTH,
