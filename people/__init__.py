@@ -7,16 +7,22 @@
     sessions      sign-in sessions in the database
     access        one function per right; scoped querysets
     revalidation  whether open sockets may stay open
-    audit         reads of the audit trail
+    audit_trail   reads of the audit trail
     plain_text    cleans hostile text for display
     figures       the grammar of charts
+    in_words      counts, durations and sizes as words
+    json_text     strict JSON of strangers, within bounds
+    rates         a share with its interval
     rows          model rows from a statement in SQL
     bodies        limits on request bodies, per sender
     turns         turns at heavy reads, per sender
+    audit         the one write of the audit trail
+    jobs          a job that one worker claims
     leasing       claim, renew and release a slot
-    members       writes: members, tokens, links, the audit trail
+    members       writes: members, tokens and links
     projects      writes: create, rename, archive, restore
     saved_views   writes: saved views of a list
+    known_tokens  tokens remembered for a moment
     http          the JSON API's door: actor, body, errors
     pages/        sign-in, members, API tokens, projects, audit
     urls          addresses of its pages
