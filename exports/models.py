@@ -1,7 +1,7 @@
-"""Rows about exports: what was asked for, how far it is, and what it holds.
+"""Rows about exports: the recipe, the progress and the contents.
 
-Owns what a row may contain. Leaves changes to `datasets.py`. The files stand in the storage of exports, under the
-dataset's id.
+Owns what a row may contain. Leaves changes to `datasets.py`. The files are in the storage of exports, under the
+dataset's ID.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ExportState(models.TextChoices):
 
 
 MEASURED_S = 2.0
-"""A speed is told after this many seconds of work."""
+"""A speed is shown after this many seconds of work."""
 WORKING = (ExportState.QUEUED, ExportState.BUILDING)
 
 
@@ -79,7 +79,7 @@ class Export(models.Model):
 
     @property
     def seconds_left(self) -> int | None:
-        """How long the rest takes at the speed of this attempt so far; None until that was measured."""
+        """The remaining time at the average speed of this attempt; None until that was measured."""
         if self.state != ExportState.BUILDING or self.measured_at is None or self.heartbeat_at is None:
             return None
         elapsed = (self.heartbeat_at - self.measured_at).total_seconds()
@@ -101,12 +101,12 @@ PUSHING = (PushState.QUEUED, PushState.PUSHING)
 
 class PushQuerySet(models.QuerySet["Push"]):
     def silent_since(self, moment: datetime) -> PushQuerySet:
-        """Filter to pushes that no worker handles: never begun, or their worker was not heard since."""
+        """Filter to pushes that no worker handles: never started, or without a heartbeat since then."""
         return self.filter(state__in=PUSHING).filter(unheard_since(moment))
 
 
 class Push(models.Model):
-    """One push of a done export to a repository of the Hub. `address` is the commit, once it is there."""
+    """One push of a done export to a repository of the Hub. `address` is the commit, once it exists."""
 
     id = IdField()
     export = models.ForeignKey(Export, on_delete=models.CASCADE, related_name="pushes")

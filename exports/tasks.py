@@ -1,4 +1,4 @@
-"""Celery: build or push an export in a child process, and call again for those that no worker handles."""
+"""Celery: build or push an export in a child process, and retry those that no worker handles."""
 
 from __future__ import annotations
 

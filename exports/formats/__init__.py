@@ -25,7 +25,7 @@ from exports.rules.pairs import Episode
 from exports.rules.shaping import Shaped
 
 Needs = Literal["complete", "both", "tasks", "curriculum"]
-"""Complete episodes; those that were judged, complete or not; tasks, whatever came of their episodes; or the tasks of a
+"""Complete episodes; episodes with any outcome; tasks, whatever the outcome of their episodes; or the tasks of a
 curriculum, without episodes."""
 
 
@@ -34,9 +34,10 @@ class Format:
     """One format. Exactly one of `of_episode` and `of_task` makes its rows.
 
     `of_episode` gets one shaped episode, `of_task` all shaped episodes of one task. `features` are the column types of
-    a table, None where rows are no table. `trains` is false for files that people and viewers read. `tells` is false
-    where rows hold steps and no conversation. `file` is the name of the data file where readers look for one, and
-    `container` of the writer where rows do not stand as lines.
+    a table, None if rows are no table. `trains` is false for files that people and viewers read. `tells` is false if
+    rows hold steps and no conversation. `file` is the name of the data file if readers expect a fixed one, and
+    `container` that of the writer if rows are not lines.
+
     """
 
     version: str

@@ -27,7 +27,7 @@ from people.members import record
 
 log = logging.getLogger(__name__)
 SILENT_AFTER = timedelta(seconds=30)
-"""A worker that was not heard for so long is taken for dead, and another goes on with its parts."""
+"""A worker without a heartbeat for this long counts as lost, and another one continues with its parts."""
 ATTEMPTS_MAX = 5
 NOT_MEASURED: dict[str, Any] = {"measured_at": None, "measured_episodes": 0}
 
