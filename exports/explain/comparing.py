@@ -24,12 +24,14 @@ _TABLES = """
     CREATE TABLE {side}_out (episode TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
 """
 _ONE_SIDE = """
+    -- rows without a row of the same key on the other side, with what the other side recorded about their episode
     SELECT {one}_row.key, {one}_row.number, {one}_row.episode, {other}_out.reason,
            EXISTS (SELECT 1 FROM {other}_used WHERE {other}_used.episode = {one}_row.episode)
     FROM {one}_row LEFT JOIN {other}_row USING (key) LEFT JOIN {other}_out ON {other}_out.episode = {one}_row.episode
     WHERE {other}_row.key IS NULL ORDER BY {one}_row.number
 """
 _CHANGED = """
+    -- an outcome can change while the content of its row stays the same
     SELECT old_row.key, new_row.number, new_row.episode, old_row.outcome, new_row.outcome, old_row.sha <> new_row.sha
     FROM old_row JOIN new_row USING (key)
     WHERE old_row.sha <> new_row.sha OR old_row.outcome <> new_row.outcome ORDER BY new_row.number

@@ -34,6 +34,7 @@ _SAME = (
 )
 _COLUMNS = (*_SAME, "id", "run_id", "task", "final_answer", "tools", "policy", "partial", "created_at")
 _STEPS = """
+    -- only up to the step that the snapshot names: later steps must not change the dataset
     SELECT s.episode_id, s.body, to_char(s.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') FROM episodes_step s
     JOIN unnest(%s::text[], %s::int[]) AS wanted(episode_id, last_seq) USING (episode_id)
     WHERE s.seq <= wanted.last_seq AND s.kind <> 'verification' ORDER BY s.episode_id, s.seq
