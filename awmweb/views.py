@@ -169,7 +169,7 @@ def play_demo(request: MemberRequest) -> HttpResponse:
 @require_POST
 @episode_page
 def rerun(request: MemberRequest, pk: str) -> HttpResponse:
-    again = launching.play_again(request.actor, pk)
+    again = launching.rerun(request.actor, pk)
     messages.success(request, "Rerun queued as this episode.")
     return redirect("episode", again.pk)
 

@@ -1,4 +1,4 @@
-"""The JSON edge of training steps and of the curriculum."""
+"""The JSON API of training steps and of the curriculum."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def next_tasks(
     seed: QueryEx[int, P(ge=0, le=SEED_MAX)] = 0,
     snapshot: QueryEx[str, P(max_length=40, description="An earlier snapshot of the run.")] = "",
 ) -> schema.CurriculumNext:
-    """Return what to play next, and with how much help. The same snapshot and seed give the same tasks."""
+    """Return the next tasks to run, and how much help they get. The same snapshot and seed give the same tasks."""
     return taking.next_of(actor_of(request), run, n, seed, snapshot)

@@ -1,7 +1,7 @@
-"""Reads: what the record says about a run's rollouts: format errors, solve rates, and which episodes count.
+"""Reads: counts from the record of a run's rollouts: format errors, solve rates, and which episodes count.
 
-Nothing here takes a trainer's word. A rollout that a fault ended counts nowhere, and an outcome counts if a verifier of
-ours found it or an environment server signed it.
+Nothing here relies on values that a trainer reports. A rollout that ended by a fault never counts. An outcome counts if
+awmweb's verifier returned it or an environment server signed it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from episodes.stored.strip import BRIEFED
 from runs.rewards.played import NOT_EXECUTABLE
 
 EXCLUDED = NOT_COUNTED | {"timeout"}
-"""Outcomes that say something about the infrastructure and nothing about the agent."""
+"""Outcomes that are about the infrastructure, not about the agent."""
 CALLS = (StepKind.TOOL_CALL, StepKind.ACTION)
 
 
@@ -34,7 +34,7 @@ class StepCount(NamedTuple):
 
 
 class Solo(NamedTuple):
-    """One counted episode with its task, as the newest come first."""
+    """One counted episode with its task; lists of these are newest first."""
 
     task: str
     complete: bool
@@ -44,7 +44,8 @@ class Solo(NamedTuple):
 def format_errors(run: Run, training_step: int) -> StepCount:
     """Count the finished rollouts of a training step, and those of them without one executable call.
 
-    Rollouts that still run, were cancelled or ended by a fault are not counted.
+    Rollouts that are still running, were cancelled or ended by a fault are not counted.
+
     """
     finished = set(finished_of(run).filter(training_step=training_step).values_list("pk", flat=True))
     executed = with_executable_call(finished)
@@ -58,7 +59,7 @@ def finished_of(run: Run) -> QuerySet[Episode]:
 
 
 def with_executable_call(episodes: Collection[str]) -> set[str]:
-    """Return the episodes in which the environment executed at least one call. Asking an expert is no such call."""
+    """Return the episodes in which the environment executed at least one call. Asking an expert does not count."""
     calls = Step.objects.filter(episode__in=episodes, kind__in=CALLS).order_by("episode", "seq")
     found = {episode for episode, body in _bodies(calls.distinct("episode")) if is_executable(body)}
     for episode, body in _bodies(calls.exclude(episode__in=found)):
@@ -72,12 +73,12 @@ def _bodies(rows: object) -> Iterator[tuple[str, str]]:
 
 
 def is_executable(body: str) -> bool:
-    """Return whether a recorded call was one that the environment could execute, also where the tool then failed."""
+    """Return whether the environment could execute a recorded call, even if the tool then failed."""
     return json.loads(body).get("reward_type") not in NOT_EXECUTABLE
 
 
 def counted(run: Run, newest: int | None = None) -> list[Solo]:
-    """Return the run's episodes that count, the newest first; of each the verifier's word, else the signed one."""
+    """Return the run's episodes that count, newest first; the verifier's outcome goes before the signed one."""
     held_out = splits.held_out(run.project)
     rows = outcomes.proved_of(run.project).filter(episode__run=run, episode__state=EpisodeState.FINISHED)
     rows = rows.exclude(reward_type__in=EXCLUDED).exclude(episode__fault__gt="").order_by("-episode__ended_at", "-pk")
@@ -97,7 +98,7 @@ def counted(run: Run, newest: int | None = None) -> list[Solo]:
 
 
 def rates(episodes: Collection[Solo]) -> dict[str, Rates]:
-    """Return what is known of each task."""
+    """Return the solve counts of each task."""
     sums: dict[str, list[int]] = {}
     for one in episodes:
         row = sums.setdefault(one.task, [0, 0, 0, 0])

@@ -1,7 +1,7 @@
 """Rows about training: reported steps, people's decisions about a run, and the snapshots that trainers draw from.
 
-Owns what such a row may contain. Steps and snapshots are written once; of a decision only its end is added. Leaves
-changes to `training.py`, `steering.py` and `snapshots.py`.
+Owns what such a row may contain. Steps and snapshots are never changed; a decision only gets its end. Leaves changes to
+`training.py`, `steering.py` and `snapshots.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from people.models import IdField, JsonText
 class TrainingStep(AppendOnly):
     """A training step that a trainer reported as finished.
 
-    `losses`, `components` and `checkpoint` are the trainer's word. `rollouts`, `format_errors` and `not_counted` were
-    counted from the record when the report came, and move the ratio.
+    `losses`, `components` and `checkpoint` are the trainer's own values. `rollouts`, `format_errors` and `not_counted`
+    were counted from the record when the report arrived, and move the ratio.
+
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="training_steps", db_index=False)
@@ -43,10 +44,11 @@ class TrainingStep(AppendOnly):
 
 
 class Decision(models.Model):
-    """What a person decided about a run's curriculum, why, and until when.
+    """A person's decision about a run's curriculum, its reason, and its end.
 
     `after` is the last finished training step at that moment. `subject` is the phase of an override, the key of a task
     that is pinned or skipped, or the snapshot of a freeze.
+
     """
 
     class Kind(models.TextChoices):
@@ -88,9 +90,10 @@ class Decision(models.Model):
 
 
 class Snapshot(AppendOnly):
-    """The curriculum of a run as it stood after a training step or a decision; trainers and exports share its id.
+    """The curriculum of a run after a training step or a decision; trainers and exports share its ID.
 
-    `basis` names what it was made from, so that two requests at once make one snapshot.
+    `basis` identifies the inputs, so that two concurrent requests make one snapshot.
+
     """
 
     id = IdField()

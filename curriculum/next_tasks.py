@@ -1,7 +1,7 @@
 """Reads: the content of a snapshot: phase, ratio, levels and every task with its weight and why it is served or not.
 
-Leaves storing to `snapshots.py` and the draw to `weights.py`. A held-out task is never served; one that the court found
-at fault, or that a probe passed, only where a person pins it.
+Leaves storing to `taking.py` and the draw to `weights.py`. A held-out task is never served. A task that the court found
+at fault, or that a probe passed, is served only if a person pins it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNFIT = "unfit"
 
 @dataclass(frozen=True)
 class Standing:
-    """Where the levels of a run stand: which are open, what the gate of the current one says, and the trigger."""
+    """The state of a run's levels: which are open, the gate of the current one, and the trigger."""
 
     open: tuple[str, ...]
     current: str
@@ -45,12 +45,13 @@ def measured_steps(run: Run) -> list[Measured]:
 
 
 def decisions(run: Run, kind: str) -> list[Decision]:
-    """Return the decisions of a kind that stand, the oldest first."""
+    """Return the active decisions of a kind, oldest first."""
     return list(Decision.objects.filter(run=run, kind=kind, undone_at=None))
 
 
 def help_of(run: Run) -> list[Help]:
-    """Return the phase of every finished step of a run and of the one to come; undone overrides held while they did."""
+    """Return the phase of every finished step of a run and of the next one; undone overrides count for the steps they
+    covered."""
     rows = Decision.objects.filter(run=run, kind=Decision.Kind.OVERRIDE)
     held = [
         Override(Phase(one.subject), one.after, one.until, one.until_step, one.undone_after, one.made_by)
@@ -60,8 +61,8 @@ def help_of(run: Run) -> list[Help]:
 
 
 def sides(run: Run) -> dict[str, str]:
-    """Return the tasks that a run could play, with their side: those of packs, without partial scenarios, and those of
-    the project's splits."""
+    """Return the tasks that a run can use, with their side: those of packs, without partial scenarios, and those of the
+    project's splits."""
     found: dict[str, str] = {}
     for pack in packs.packs():
         for scenario in (name for name, known in pack.scenarios.items() if not known.partial):
@@ -81,9 +82,10 @@ def level_names(tasks: Mapping[str, str], known: Mapping[str, Rates], plan: Sequ
 
 
 def standing(run: Run, plan: Plan, placed: Mapping[str, str], seen: Sequence[Solo], step: int) -> Standing:
-    """Return where the levels stand, with those that open now.
+    """Return the state of the levels, including those that open now.
 
-    The easiest level that has a task is open; after it, one level opens another by its gate, and none closes again.
+    The easiest level that has a task is open. After it, each level opens the next by its gate, and none closes again.
+
     """
     names = [one.name for one in plan.levels]
     opened = set(LevelOpened.objects.filter(run=run).values_list("level", flat=True))
@@ -100,7 +102,7 @@ def standing(run: Run, plan: Plan, placed: Mapping[str, str], seen: Sequence[Sol
 
 
 def content(run: Run) -> tuple[dict[str, Any], Standing]:
-    """Return the content of the snapshot that a run has now, and the standing of its levels."""
+    """Return the content of a new snapshot of a run, and the state of its levels."""
     plan = Plan.of(run.metadata)
     helps = help_of(run)
     coming, step = helps[-1], helps[-2].step if len(helps) > 1 else 0
@@ -141,7 +143,7 @@ def _level(level: Level, at: Standing) -> dict[str, Any]:
 def _rows(
     run: Run, plan: Plan, tasks: Mapping[str, str], placed: Mapping[str, str], known: Mapping[str, Rates], at: Standing
 ) -> list[dict[str, Any]]:
-    """Return every task, those that are served first, by weight; a person's word goes before the rules."""
+    """Return every task, served ones first, by weight; a person's decision overrides the rules."""
     pinned = {one.subject: place for place, one in enumerate(decisions(run, Decision.Kind.PIN))}
     skipped = {one.subject for one in decisions(run, Decision.Kind.SKIP)}
     ruled, unfit = rulings.at_fault(run.project), probes.unfit(run.project)
@@ -178,7 +180,7 @@ def _rows(
 
 
 def _probe(probe: Probe | None) -> dict[str, Any] | None:
-    """Return what a snapshot keeps of a task's probe."""
+    """Return the part of a task's probe that a snapshot stores."""
     if probe is None:
         return None
     return {"state": probe.state, "attempts": sorted(probe.attempts), "verifier": probe.verifier}

@@ -1,4 +1,4 @@
-"""The page Curriculum: phase, ratio and what moves it, levels, next tasks, and people's decisions."""
+"""The page Curriculum: phase, ratio and its cause, levels, next tasks, and people's decisions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DONE = {"override": "Phase held.", "pin": "Task pinned.", "skip": "Task skipped.
 @require_GET
 @member_required(may_read)
 def curriculum_page(request: MemberRequest) -> HttpResponse:
-    """Show the curriculum of a run; without one, of the run that trained last."""
+    """Show the curriculum of a run; by default, of the run that trained last."""
     try:
         run = snapshots.run_of(request.actor, request.GET.get("run", ""))
     except NoRun:
@@ -73,7 +73,7 @@ def _run_for_files(request: MemberRequest) -> Run:
 @require_POST
 @member_required(may_launch)
 def decide(request: MemberRequest) -> HttpResponse:
-    """Write a decision; keep what was typed if it is refused."""
+    """Write a decision; if it is refused, show the form again with the input."""
     typed = {name: request.POST.get(name, "").strip() for name in ("kind", "task", "reason", "until", "until_step")}
     run = snapshots.run_of(request.actor, request.POST.get("run", ""))
     kind, _, phase = typed["kind"].partition(":")

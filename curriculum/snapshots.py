@@ -1,8 +1,8 @@
-"""Reads: the snapshots of a run's curriculum that were taken, and what a new one would be made from.
+"""Reads: the snapshots of a run's curriculum that were taken, and the inputs of a new one.
 
 A snapshot never changes: the same snapshot and seed give the same tasks. Leaves taking one, and drawing tasks from it,
-to `taking.py`. Called by pages and exports, which show the newest snapshot and never take one: whoever looks first
-must not decide how many outcomes count.
+to `taking.py`. Called by pages and exports, which show the newest snapshot and never take one: the first reader must
+not decide how many outcomes count.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from runs.models import Probe
 
 @dataclass(frozen=True)
 class Seen:
-    """A curriculum as a page shows it: its content, and the snapshot that has it.
+    """A curriculum as a page shows it: its content and its snapshot.
 
-    `snapshot` is empty before the first one was taken. `is_behind` says that a step, decision, split, ruling or probe
-    came after it; the trainer's next request takes a newer one.
+    `snapshot` is empty before the first one was taken. `is_behind` is true if a step, decision, split, ruling or probe
+    is newer than the snapshot; the trainer's next request takes a new one.
+
     """
 
     snapshot: str
@@ -49,19 +50,19 @@ def run_of(actor: Actor, pk: str = "") -> Run:
 
 
 def frozen(run: Run) -> str | None:
-    """Return the snapshot that a person holds the run at, if any."""
+    """Return the snapshot that a person froze the run at, if any."""
     held = Decision.objects.filter(run=run, kind=Decision.Kind.FREEZE, undone_at=None)
     return held.order_by("-made_at", "-pk").values_list("subject", flat=True).first()
 
 
 def newest(run: Run) -> str:
-    """Return the id of the snapshot that counts: the frozen one, or the one taken last; empty before the first."""
+    """Return the ID of the snapshot that counts: the frozen one, or the last one; empty before the first."""
     taken = Snapshot.objects.filter(run=run).order_by("-made_at", "-pk").values_list("pk", flat=True)
     return frozen(run) or taken.first() or ""
 
 
 def look(run: Run) -> Seen:
-    """Return the newest snapshot; before the first one, what it would hold now, which is stored nowhere."""
+    """Return the newest snapshot; before the first one, its content as of now, which is not stored."""
     pk = newest(run)
     if not pk:
         return Seen("", next_tasks.content(run)[0], is_behind=False)
@@ -70,8 +71,8 @@ def look(run: Run) -> Seen:
 
 
 def basis(run: Run) -> str:
-    """Name what a snapshot is made from: the last step, the decisions made and undone, the project's splits and
-    rulings, and the probes."""
+    """Return a text that identifies the inputs of a snapshot: the last step, the decisions made and undone, the
+    project's splits and rulings, and the probes."""
     step = TrainingStep.objects.filter(run=run).aggregate(last=Max("training_step"), count=Count("pk"))
     said = Decision.objects.filter(run=run).aggregate(made=Count("pk"), undone=Count("undone_at"))
     pinned = scoped(Split.objects.all(), run.project).count()

@@ -1,4 +1,4 @@
-"""Writes: what a person decides about a curriculum (override, pin, skip, freeze), with a reason, and undoing it."""
+"""Writes: a person's decision about a curriculum (override, pin, skip, freeze) with its reason, and its undo."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def decide(
     until: str = "undone",
     until_step: int | None = None,
 ) -> Decision:
-    """Write a decision: 1. check right, reason, subject and end, 2. insert, 3. tell the pages, 4. take a snapshot.
+    """Write a decision: 1. check right, reason, subject and end, 2. insert, 3. notify the pages, 4. take a snapshot.
 
-    Raises `Invalid` with what to say instead.
+    Raises `Invalid`, which says what to send instead.
+
     """
     may_launch(actor)
     after = last_step(run)
@@ -61,7 +62,7 @@ def decide(
 
 
 def undo(actor: Actor, pk: str) -> Decision:
-    """End a decision. Twice is the same as once."""
+    """End a decision. Idempotent."""
     may_launch(actor)
     decision = visible_or_404(Decision.objects.select_related("run__project"), actor, pk, "run__project")
     ended = {"undone_by": actor.name, "undone_at": timezone.now(), "undone_after": last_step(decision.run)}

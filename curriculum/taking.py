@@ -1,8 +1,8 @@
 """Writes: take a snapshot of a run's curriculum, and draw next tasks from one.
 
-A snapshot is taken where its basis changes: with a training step (`training.py`) and with a person's decision
-(`steering.py`). Splits, rulings and probes belong to packages below this one; what they change is taken in at the
-trainer's next request. No page, preview or export takes one.
+A snapshot is taken when its inputs change: with a training step (`training.py`) and with a person's decision
+(`steering.py`). Splits, rulings and probes belong to packages below this one; the trainer's next request includes their
+changes. No page, preview or export takes a snapshot.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ RATES = ("solo", "solo_solved", "helped", "helped_solved")
 
 
 def current(run: Run) -> str:
-    """Return the id of the snapshot that counts now; take it if a step, decision, split, ruling or probe is new.
+    """Return the ID of the snapshot that counts now; take one if a step, decision, split, ruling or probe is new.
 
     A frozen run keeps the snapshot that it was frozen with.
+
     """
     if (kept := snapshots.frozen(run)) is not None:
         return kept
@@ -40,7 +41,8 @@ def current(run: Run) -> str:
 
 
 def _take(run: Run, basis: str) -> str:
-    """1. read everything, 2. note the levels that open, 3. store; of two at once the first one counts."""
+    """Take a snapshot: 1. read everything, 2. record the levels that open, 3. store; the first of two concurrent
+    requests counts."""
     content, at = next_tasks.content(run)
     text = json.dumps(content, sort_keys=True)
     said = {"training_step": content["training_step"], "digest": hashlib.sha256(text.encode()).hexdigest()}
@@ -55,18 +57,19 @@ def _take(run: Run, basis: str) -> str:
 
 @functools.lru_cache(maxsize=16)
 def _served(pk: str) -> tuple[dict[str, dict[str, Any]], list[str], list[tuple[str, float]]]:
-    """Return the tasks that a snapshot serves, those of them that are pinned, and the weights of the others."""
+    """Return the tasks that a snapshot serves, the pinned ones among them, and the weights of the others."""
     served = {row["task"]: row for row in snapshots.content_of(pk)["tasks"] if row["weight"] > 0}
     pinned = [task for task, row in served.items() if row["pinned"] is not None]
     return served, pinned, sorted((task, row["weight"]) for task, row in served.items() if row["pinned"] is None)
 
 
 def next_of(actor: Actor, run_pk: str, count: int, seed: int, snapshot_pk: str = "") -> CurriculumNext:
-    """Return what to play next: `count` tasks of the current snapshot, or of a named one, by weight.
+    """Return the next tasks: `count` tasks of the current snapshot, or of a named one, by weight.
 
     Pinned tasks come first, in the order in which they were pinned. A task that a split has held out since the snapshot
-    was made is left out. Solve rates are for those who may see outcomes.
-    Raises `BlindReview` while any is withheld from this reviewer.
+    was taken is left out. Solve rates are for readers who can see outcomes. Raises `BlindReview` while any is withheld
+    from this reviewer.
+
     """
     visibility.refuse_while_blind(actor)
     run = snapshots.run_of(actor, run_pk)
@@ -95,7 +98,7 @@ def next_of(actor: Actor, run_pk: str, count: int, seed: int, snapshot_pk: str =
 
 
 def _for(actor: Actor, run: Run) -> str:
-    """Return the snapshot to draw from: a trainer's request takes what is new, others read the newest."""
+    """Return the snapshot to draw from: a trainer's request takes a new one if needed, others read the newest."""
     pk = current(run) if holds(actor, may_record) else snapshots.newest(run)
     if not pk:
         raise NoSnapshot

@@ -1,6 +1,6 @@
 """Writes: training steps as trainers report them.
 
-A report closes a step: format errors are counted from the record then and move the ratio of the next one.
+A report closes a step: its format errors are counted from the record and move the ratio of the next one.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from people.access import Actor, may_read, may_record, visible_or_404
 
 
 def report(actor: Actor, run_pk: str, said: TrainingStepReport) -> TrainingStepView:
-    """1. check the right and the plan, 2. count the record, 3. insert, 4. tell the pages, 5. take a snapshot.
+    """Store a report: 1. check the right and the plan, 2. count the record, 3. insert, 4. notify the pages, 5. take a
+    snapshot.
 
-    The same report again changes nothing. Raises `StepReported`, which names the fields that differ, if
-    another one holds this step.
+    The same report again changes nothing. Raises `StepReported`, which names the fields that differ, if another report
+    exists for this step.
+
     """
     may_record(actor)
     run = visible_or_404(Run.objects.select_related("project"), actor, run_pk)
@@ -50,7 +52,7 @@ def report(actor: Actor, run_pk: str, said: TrainingStepReport) -> TrainingStepV
 
 
 def view(step: TrainingStep, run: Run) -> TrainingStepView:
-    """Return a step as the API gives it, with the help of the step that follows the last one."""
+    """Return a step for the API, with the help of the step that follows the last one."""
     plan, coming = Plan.of(run.metadata), next_tasks.help_of(run)[-1]
     expert, solo = ratio.group(plan.strategy, coming.phase, plan.group_size)
     shares = Ratio(group_size=plan.group_size, expert=expert, solo=solo)
@@ -58,7 +60,7 @@ def view(step: TrainingStep, run: Run) -> TrainingStepView:
 
 
 def steps_of(actor: Actor, run_pk: str) -> TrainingStepPage:
-    """Return the reported steps of a run, the first one first."""
+    """Return the reported steps of a run, first one first."""
     may_read(actor)
     run = visible_or_404(Run.objects.all(), actor, run_pk)
     rows = TrainingStep.objects.filter(run=run).order_by("training_step")

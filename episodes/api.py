@@ -1,4 +1,4 @@
-"""The JSON edge of episodes and steps: one thin function per call of the contract. That of runs is in `runs`."""
+"""The JSON API of episodes and steps: one thin function per call of the contract. The API of runs is in `runs`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def _ref(episode: Episode) -> schema.EpisodeRef:
 
 
 def filters_in(names: Sequence[str]) -> dict[str, Any]:
-    """Describe a list's filters for the document: each may come several times, and then one of its values suffices."""
+    """Describe a list's filters for the OpenAPI document: each can be repeated, and one of its values must match."""
     values = {"type": "array", "items": {"type": "string"}}
     return {"parameters": [{"in": "query", "name": name, "required": False, "schema": values} for name in names]}
 
 
 def filters_of(request: HttpRequest) -> dict[str, list[str]]:
-    """Return the filters of a list's query string; `Invalid` is raised later for those that it does not have."""
+    """Return the filters of a list's query string; the read raises `Invalid` for unknown ones."""
     return {name: request.GET.getlist(name) for name in request.GET if name not in ("cursor", "limit")}
 
 
@@ -58,8 +58,7 @@ def start_episode(request: HttpRequest, payload: schema.EpisodeStart) -> Status[
 @router.post("/episodes/{episode_id}/steps", response={200: schema.Acknowledged, **REFUSALS})
 def append_steps(request: HttpRequest, episode_id: str, payload: schema.StepBatch) -> schema.Acknowledged:
     """Append steps. Under the product's server `intake.py` answers this call for bearers, many batches in one
-    transaction; this plain form documents it, and answers people's sessions.
-    """
+    transaction; this plain form documents it, and answers sessions of people."""
     return schema.Acknowledged(acknowledged=recording.append_steps(actor_of(request), episode_id, payload.steps))
 
 
@@ -84,7 +83,7 @@ def get_steps(
 
 @router.get("/episodes/{episode_id}/steps/{seq}", response={200: Object, **REFUSALS})
 def get_step(request: HttpRequest, episode_id: str, seq: int) -> HttpResponse:
-    """Return one step, whole. Sockets send a large one cut."""
+    """Return one complete step. Sockets send a large one cut."""
     recording.hear(actor_of(request), episode_id)
     if not 1 <= seq <= MAX_INT:
         raise NotFound
@@ -99,7 +98,8 @@ def heartbeat(request: HttpRequest, episode_id: str) -> schema.EpisodeView:
 
 @router.post("/episodes/{episode_id}/park", response={202: schema.EpisodeView, **REFUSALS})
 def park(request: HttpRequest, episode_id: str) -> Status[schema.EpisodeView]:
-    """Let a waiting episode wait without its loop. Silence does not fail it, and its next step lets it run again."""
+    """Let a waiting episode wait without its loop. It does not fail without heartbeats, and its next step continues
+    it."""
     return Status(202, trajectory.view_of(recording.park_now(actor_of(request), episode_id)))
 
 
@@ -109,5 +109,5 @@ def finish(request: HttpRequest, episode_id: str, payload: schema.Finish) -> sch
 
 
 def unknown_call(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-    """Answer a path below the API that is no call of it, in the envelope."""
+    """Answer an unknown path below the API with the error envelope."""
     return refusal(NotFound("Not found: no such endpoint."))

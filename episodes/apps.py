@@ -9,7 +9,7 @@ class EpisodesConfig(AppConfig):
     name = "episodes"
 
     def ready(self) -> None:
-        """Import what needs models; they can be imported only now."""
+        """Import the modules that need models; Django allows that only now."""
         from episodes.record import recording
         from people import projects
 

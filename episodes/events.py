@@ -25,28 +25,28 @@ from django.utils import timezone
 
 log = logging.getLogger(__name__)
 CHANNEL = "awmweb:hints"
-EVERYBODY = "*"
+ALL_TOPICS = "*"
 STEPS, LAST, EACH, GAP = "steps", "last", "each", "gap"
-"""Kinds of a hint: steps of an episode are joined to one frame; of several with one key the last is news; each one
-counts; something was lost."""
-STANDS = {"episode": "episode", "lease": "ask"}
-"""Frames of which the last counts, and what each is about."""
+"""Kinds of a hint: steps of an episode, joined to one frame; only the last per key counts; each one counts; some were
+lost."""
+KEYS = {"episode": "episode", "lease": "ask"}
+"""Frames of which only the last per key counts, and the field with the key."""
 MESSAGE_BYTES = FRAME_BYTES = 512 * 1024
 WAITING_BYTES = 8 * 1024 * 1024
 LOST_TOPICS = 10_000
 GATHER_S = 0.01
-"""Half the time between two frames of a socket (`hub.py`): after a message, what comes meanwhile goes with the next."""
-STRIP_TOLD = 200
+"""Half the time between two frames of a socket (`hub.py`): hints after a message are gathered for the next one."""
+STRIP_SENT = 200
 Frame = dict[str, Any]
 
 
 def episode_topic(episode_id: str) -> str:
-    """Return what everybody in the project may hear, agents included."""
+    """Return the topic that all of the project can read, agents included."""
     return f"episode:{episode_id}"
 
 
 def people_topic(episode_id: str) -> str:
-    """Return what an agent never hears: verification."""
+    """Return the topic that agents cannot read: verification."""
     return f"episode:{episode_id}:people"
 
 
@@ -60,27 +60,27 @@ def connection() -> redis.Redis:
 
 
 def publish(topic: str, frame: Frame) -> None:
-    """Tell after the commit. The frame goes through JSON at once, so that a bad one fails where it was made."""
-    about = STANDS.get(frame["type"])
+    """Send after the commit. The frame is serialized immediately, so that an invalid one raises in its caller."""
+    about = KEYS.get(frame["type"])
     kind, key = (LAST, frame[about]) if about else (EACH, "-")
     line = hint(topic, kind, key, json.dumps({**frame, "now": stamp(timezone.now())}))
     transaction.on_commit(functools.partial(tell, [line]))
 
 
-def publish_steps(topic: str, episode_id: str, told: Sequence[str]) -> None:
+def publish_steps(topic: str, episode_id: str, steps: Sequence[str]) -> None:
     """Publish steps as JSON text, after the commit."""
-    transaction.on_commit(functools.partial(tell, step_hints(topic, episode_id, told)))
+    transaction.on_commit(functools.partial(tell, step_hints(topic, episode_id, steps)))
 
 
-def step_hints(topic: str, episode_id: str, told: Sequence[str]) -> list[str]:
-    return [hint(topic, STEPS, episode_id, ",".join(part)) for part in parted(told)]
+def step_hints(topic: str, episode_id: str, steps: Sequence[str]) -> list[str]:
+    return [hint(topic, STEPS, episode_id, ",".join(part)) for part in parted(steps)]
 
 
-def parted(told: Sequence[str]) -> Iterator[list[str]]:
-    """Split steps into portions of a frame each: readers of sockets give up on frames above a megabyte."""
+def parted(steps: Sequence[str]) -> Iterator[list[str]]:
+    """Split steps into frames: readers of sockets close on frames above a megabyte."""
     part: list[str] = []
     size = 0
-    for text in told:
+    for text in steps:
         if part and size + len(text) > FRAME_BYTES:
             yield part
             part, size = [], 0
@@ -99,10 +99,10 @@ def stamp(moment: Any) -> str:
     return str(moment.isoformat().replace("+00:00", "Z"))
 
 
-def steps_frame(episode_id: str, told: Iterable[str]) -> str:
-    """Return the frame of steps that are JSON text already."""
+def steps_frame(episode_id: str, steps: Iterable[str]) -> str:
+    """Return the frame of steps that are already JSON text."""
     return (
-        f'{{"type":"steps","episode":{json.dumps(episode_id)},"steps":[{",".join(told)}],'
+        f'{{"type":"steps","episode":{json.dumps(episode_id)},"steps":[{",".join(steps)}],'
         f'"now":"{stamp(timezone.now())}"}}'
     )
 
@@ -110,7 +110,7 @@ def steps_frame(episode_id: str, told: Iterable[str]) -> str:
 def episode_frame(
     episode_id: str, state: str, last_seq: int, stop_reason: str, fault: str, strip: str, last_action: str | None
 ) -> Frame:
-    """Return where an episode stands. Of a long strip the end is told; it ends at `last_seq`."""
+    """Return the state of an episode. Only the end of a long strip is sent; it ends at `last_seq`."""
     return {
         "type": "episode",
         "episode": episode_id,
@@ -118,21 +118,22 @@ def episode_frame(
         "last_seq": last_seq,
         "stop_reason": stop_reason or None,
         "fault": fault or None,
-        "strip": strip[-STRIP_TOLD:],
+        "strip": strip[-STRIP_SENT:],
         "last_action": last_action,
     }
 
 
-def episode_line(now: str, *stands: Any) -> str:
+def episode_line(now: str, *fields: Any) -> str:
     """Return the same as text."""
-    return json.dumps({**episode_frame(*stands), "now": now})
+    return json.dumps({**episode_frame(*fields), "now": now})
 
 
 class Teller:
-    """Sends hints from its own thread, so that no write waits for Valkey.
+    """A sender of hints with its own thread, so that no write waits for Valkey.
 
-    Waiting hints are joined to one message; the first after a pause leaves at once. While Valkey is unavailable hints
-    are dropped and their topics remembered; then each of them gets a `gap`, and readers fetch what they missed.
+    Waiting hints are joined to one message; the first after a pause is sent immediately. While Valkey is unavailable
+    hints are dropped and their topics stored. Later each of these gets a `gap`, and readers fetch the missed steps.
+
     """
 
     def __init__(self) -> None:
@@ -152,7 +153,7 @@ class Teller:
             self._news.notify()
 
     def flush(self, seconds: float = 1.0) -> None:
-        """Wait until everything is sent, for a process that is about to end."""
+        """Wait until everything is sent, for a process that is about to exit."""
         with self._news:
             self._news.wait_for(lambda: self._idle or self._process != os.getpid(), seconds)
 
@@ -166,10 +167,10 @@ class Teller:
     def _lose(self, lines: Iterable[str]) -> None:
         self._lost.update(line.partition(" ")[0] for line in lines)
         if len(self._lost) > LOST_TOPICS:
-            self._lost = {EVERYBODY}
+            self._lost = {ALL_TOPICS}
 
     def _start(self) -> None:
-        """Start a thread of this very process; a fork leaves its parent's behind."""
+        """Start a thread of this process; a fork does not inherit its parent's."""
         if self._process != os.getpid():
             self._process = os.getpid()
             threading.Thread(target=self._run, name="hints", daemon=True).start()

@@ -179,7 +179,7 @@ class Episode(models.Model):
     token = models.CharField(max_length=40, blank=True)
     worker = models.CharField(max_length=200, blank=True)
     attempt = models.IntegerField(default=0)
-    """How often a worker of ours took it into play; only the last of them may write."""
+    """How often a worker of awmweb began it; only the last attempt can write."""
     attempt_seq = models.IntegerField(default=0)
     """The last step when this attempt began."""
     idle_attempts = models.SmallIntegerField(default=0)
@@ -373,7 +373,7 @@ class EpisodeEvent(AppendOnly):
 
 
 class Certificate(AppendOnly):
-    """How a replay came out: of an episode's recorded calls, or of a task's oracle played for this."""
+    """The result of a replay: of an episode's recorded calls, or of a task's oracle that was run for this."""
 
     class Grade(models.TextChoices):
         EXACT = "exact", "Exact"

@@ -1,6 +1,6 @@
-"""Whether a text quotes a verifier: eight words in a row that both hold. Pure.
+"""Whether a text quotes a verifier: eight consecutive words that are in both. Pure.
 
-Called where a verifier must not be told: by models that advise with its demands in sight, and by exports.
+Called where a verifier must not be revealed: by models that advise with verifier access, and by exports.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 SHINGLE = 8
-"""So many words in a row are a quotation."""
+"""This many consecutive words are a quotation."""
 _WORD = re.compile(r"[^\W_]+")
 _ASCII_WORDS = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
 _SHORTEST = 2 * SHINGLE - 1
@@ -22,9 +22,10 @@ _ALL_KNOWN = b"\x01" * SHINGLE
 class Secret:
     """Texts that must not be quoted.
 
-    Letters and digits count; case, signs, underscores and line breaks do not. What is `known` to the reader anyway, as
-    the task that a verifier repeats, is no quotation. Looking a text up costs one pass over its words: a run can match
-    only where eight words in a row are known, and that is rare.
+    Letters and digits count; case, signs, underscores and line breaks do not. Text that is `known` to the reader, such
+    as the task that a verifier repeats, is not a quotation. A look-up costs one pass over the words of a text: a run
+    can match only if eight consecutive words are known, which is rare.
+
     """
 
     __slots__ = ("_runs", "_words")
@@ -64,7 +65,7 @@ def _runs(words: list[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield all texts of a JSON value; a name and a number are texts, too."""
+    """Yield all texts of a JSON value; names and numbers count as texts, too."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield str(name)

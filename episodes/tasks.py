@@ -1,4 +1,4 @@
-"""Celery: read the steps that cannot be found yet."""
+"""Celery: index steps that are not searchable yet."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Pure: whether a value fits a tool's JSON Schema, as far as the desk reads one.
+"""Whether a value fits a tool's JSON Schema, as far as awmweb reads one. Pure.
 
-A schema is the agent's word, so the work is bounded whatever stands in it. Of JSON Schema (2020-12) only the keywords
-of `READ` are read, each of which looks at a value once; references are not followed and patterns not run, and a keyword
-that is not of its proper shape counts as absent. Every look costs one step of a budget. What is not read, or not any
-more, fits: the environment checks every call anyway. Called by `suggested_calls.py`.
+A schema is untrusted, so the work is bounded whatever it contains. Of JSON Schema (2020-12) only the keywords of `READ`
+are read, each of which visits a value once; references are not followed, patterns are not run, and a malformed keyword
+counts as absent. Every visit costs one step of a budget. Unread values and keywords count as fitting: the environment
+checks every call anyway. Called by `suggested_calls.py`.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from operator import ge, gt, le, lt
 from typing import Any
 
 STEPS = 30_000
-"""Looks that checking all calls of one answer may take: a tenth of a second at the worst. A usual call takes ten."""
+"""The most steps for all calls of one answer: a tenth of a second at worst. A usual call takes ten."""
 SHOWN = 8
 TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
 
 
 class _Spent(Exception):
-    """The budget is used up."""
+    """An error: the budget is used up."""
 
 
 class Checker:
-    """Checks any number of values within one budget of steps."""
+    """A checker of any number of values within one budget of steps."""
 
     def __init__(self, steps: int = STEPS) -> None:
         self._left = steps
         self._choices: dict[int, tuple[list[Any], set[Hashable]]] = {}
 
     def misfit(self, value: Any, schema: Any, name: str = "") -> str:
-        """Return why a value does not fit, in words that name the place; empty if it fits or nobody can tell."""
+        """Return why a value does not fit, naming the place; "" if it fits or the budget is used up."""
         try:
             return self._misfit(value, schema, name)
         except (_Spent, RecursionError):
@@ -112,7 +112,7 @@ class Checker:
         return next(filter(None, found), "")
 
     def _any(self, value: Any, parts: Any, schema: dict[str, Any], name: str) -> str:
-        """Check that at least one part fits, for `oneOf`, too: with keywords unread, a second fit may be none."""
+        """Check that at least one part fits, for `oneOf`, too: with unread keywords, a second fit can be wrong."""
         if not isinstance(parts, list) or not parts:
             return ""
         words = []
@@ -123,7 +123,7 @@ class Checker:
         return " or ".join(dict.fromkeys(words[:SHOWN]))[:300]
 
     def _same(self, value: Any) -> Hashable:
-        """Return something that is equal for equal JSON values: 1 is 1.0, and true is not 1."""
+        """Return a value that is equal for equal JSON values: 1 is 1.0, and true is not 1."""
         self._spend(1)
         if isinstance(value, dict):
             return "object", frozenset((name, self._same(item)) for name, item in value.items())
@@ -152,7 +152,7 @@ Check = Callable[[Checker, Any, Any, dict[str, Any], str], str]
 
 
 def _limit(fits: Callable[[Any, Any], bool], words: str, measured: Callable[[Any], float | None]) -> Check:
-    """Return a check of a number against a bound. `measured` gives the number, none for a value that has none."""
+    """Return a check of a number against a bound. `measured` returns the number, None for a value that has none."""
 
     def check(checker: Checker, value: Any, bound: Any, schema: dict[str, Any], name: str) -> str:
         size = measured(value)

@@ -18,7 +18,7 @@ urlpatterns = [
     path("episodes/<str:pk>/replay/", one.replay, name="replay"),
     path("episodes/<str:pk>/briefing/<int:seq>", one.briefing_words, name="briefing_words"),
     path("episodes/<str:pk>/stop", one.stop_episode, name="stop_episode"),
-    path("wall.html", one.wall_rows, name="wall_rows"),
+    path("wall.html", one.live_rows, name="wall_rows"),
     path("connect/", one.connect, name="connect"),
     path("connect/status", one.connect_status, name="connect_status"),
 ]

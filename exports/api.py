@@ -1,4 +1,4 @@
-"""The JSON edge of exports: ask for one, look how far it is, fetch its files."""
+"""The JSON API of exports: request one, read its progress, download its files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ router = Router(tags=["exports"])
 
 
 class ExportView(Schema):
-    """Where an export stands. `counts` and `manifest` are there once it is done."""
+    """One export and its state. `counts` and `manifest` are set once it is done."""
 
     id: str
     url: str
@@ -56,8 +56,8 @@ class AnsweredView(Schema):
 
 
 class RowView(Schema):
-    """Where a row comes from. `seq` is the step that it ends with, where a row is one turn. `outcome` is the outcome
-    that counted. `rejected` is the episode of the rejected side of a pair. `exists` is false for a deleted episode."""
+    """The origin of a row. `seq` is the last step of a row that is one turn. `outcome` is the outcome that counted.
+    `rejected` is the episode of the rejected side of a pair. `exists` is false for a deleted episode."""
 
     number: int
     key: str
@@ -73,8 +73,8 @@ class RowView(Schema):
 
 
 class FateView(Schema):
-    """What became of an episode: `state` is `in`, `left_out`, `not_selected` or `unknown`; `why` says it in a sentence.
-    `reason` is the rule or the filter, and `opt_in` what a recipe includes to keep such episodes."""
+    """Whether an episode is in the dataset: `state` is `in`, `left_out`, `not_selected` or `unknown`, and `why` is a
+    sentence. `reason` is the rule or the filter, and `opt_in` is what a recipe includes to keep such episodes."""
 
     episode: str
     state: str
@@ -101,7 +101,7 @@ class ChangeView(Schema):
 
 
 class ComparisonView(Schema):
-    """What differs from the older dataset to this one. `recipe` holds [field, old, new] where the recipes differ."""
+    """The differences from the older dataset to this one. `recipe` holds [field, old, new] where the recipes differ."""
 
     old: str
     new: str
@@ -131,7 +131,7 @@ def _view(export: Export) -> ExportView:
     )
 
 
-def _found(request: HttpRequest, export_id: str) -> Export:
+def _export_or_404(request: HttpRequest, export_id: str) -> Export:
     actor = actor_of(request)
     may_open(actor)
     return visible_or_404(Export.objects.select_related("project"), actor, export_id)
@@ -153,7 +153,7 @@ def list_exports(request: HttpRequest) -> ExportList:
 
 @router.get("/exports/{export_id}", response={200: ExportView, **REFUSALS})
 def get_export(request: HttpRequest, export_id: str) -> ExportView:
-    return _view(_found(request, export_id))
+    return _view(_export_or_404(request, export_id))
 
 
 @router.post("/exports/{export_id}/cancel", response={200: Done, **REFUSALS})
@@ -165,23 +165,23 @@ def cancel_export(request: HttpRequest, export_id: str) -> Done:
 @router.get("/exports/{export_id}/download", response={200: None, **REFUSALS})
 def download(request: HttpRequest, export_id: str, path: str = "") -> HttpResponseBase:
     """Return the data file, or with `path` another file of the dataset. Takes a `Range`."""
-    return downloads.serve(request, _found(request, export_id), path)
+    return downloads.serve(request, _export_or_404(request, export_id), path)
 
 
 @router.get("/exports/{export_id}/row", response={200: RowView, **REFUSALS})
 def explain_row(request: HttpRequest, export_id: str, row: str) -> Any:
-    """Return where a row comes from. `row` is its number from 1, or its key as in `rows.jsonl`."""
-    return explaining.row_origin(explaining.of_export(_found(request, export_id)), row)
+    """Return the origin of a row. `row` is its number from 1, or its key as in `rows.jsonl`."""
+    return explaining.row_origin(explaining.of_export(_export_or_404(request, export_id)), row)
 
 
 @router.get("/exports/{export_id}/episode", response={200: FateView, **REFUSALS})
 def explain_episode(request: HttpRequest, export_id: str, episode: str) -> Any:
     """Return whether an episode is in the dataset, and which rule or filter left it out if it is not."""
-    return explaining.fate_of(explaining.of_export(_found(request, export_id)), episode)
+    return explaining.fate_of(explaining.of_export(_export_or_404(request, export_id)), episode)
 
 
 @router.get("/exports/{export_id}/compare", response={200: ComparisonView, **REFUSALS})
 def compare_exports(request: HttpRequest, export_id: str, older: str) -> Any:
     """Return rows that were added, removed or changed since the export `older`, and why."""
-    old, new = (explaining.of_export(_found(request, one)) for one in (older, export_id))
+    old, new = (explaining.of_export(_export_or_404(request, one)) for one in (older, export_id))
     return comparing.compare(old, new)

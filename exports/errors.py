@@ -40,7 +40,7 @@ class HubUnreachable(AppError):
     status = 503
 
     @classmethod
-    def told(cls, endpoint: str) -> str:
+    def message_for(cls, endpoint: str) -> str:
         return f"Cannot push to the Hub at {endpoint}. Check HF_ENDPOINT and the network."
 
 

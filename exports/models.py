@@ -1,7 +1,7 @@
-"""Rows about exports: what was asked for, how far it is, and what it holds.
+"""Rows about exports: the recipe, the progress and the contents.
 
-Owns what a row may contain. Leaves changes to `datasets.py`. The files stand in the storage of exports, under the
-dataset's id.
+Owns what a row may contain. Leaves changes to `datasets.py`. The files are in the storage of exports, under the
+dataset's ID.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Export(Job):
 
     @property
     def seconds_left(self) -> int | None:
-        """How long the rest takes at the speed of this attempt so far; None until that was measured."""
+        """The remaining time at the average speed of this attempt; None until that was measured."""
         if self.state != ExportState.BUILDING or self.measured_at is None or self.heartbeat_at is None:
             return None
         elapsed = (self.heartbeat_at - self.measured_at).total_seconds()

@@ -1,6 +1,6 @@
-"""What an export is made by: format, filters and options, as one value that is the same in a file, a form and a call.
+"""The recipe of an export: format, filters and options, one value for files, forms and calls.
 
-Pure. Owns the names and defaults of options and the canonical text that a dataset's id is made from.
+Pure. Owns the names and defaults of options and the canonical text that a dataset's ID is made from.
 """
 
 from __future__ import annotations
@@ -98,18 +98,19 @@ class Pattern(BaseModel):
 
 
 def _said(wrong: Mapping[str, Any]) -> str:
-    """Return what is wrong, without pydantic's prefix; messages of the recipe itself name their field."""
+    """Return the error without pydantic's prefix; messages of the recipe itself name their field."""
     place, message = ".".join(map(str, wrong["loc"])), words_of(wrong)
     names_its_field = wrong["type"] == "value_error" and place in ("", "filter")
     return message if names_its_field else f"{place or 'recipe'}: {message}"
 
 
 class Recipe(BaseModel):
-    """All that decides what an export holds, beside the rows it selects from.
+    """Everything that decides what an export holds, except the rows it selects from.
 
-    `include` names what is left out unless asked for. `evaluation` there makes a file of held-out and evaluation
-    episodes for viewers, which no training format takes. `authors` names experts and reviewers instead of giving them
-    opaque ids. `tokenizer` is the name of a folder below `tokenizers/` of the data folder.
+    `include` names what is left out by default. `evaluation` there makes a file of held-out and evaluation episodes for
+    viewers; no training format accepts it. `authors` names experts and reviewers instead of giving them opaque IDs.
+    `tokenizer` is the name of a folder below `tokenizers/` of the data folder.
+
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -168,7 +169,7 @@ class Recipe(BaseModel):
 
     @classmethod
     def read(cls, value: Any) -> Self:
-        """Return the recipe of this object. Raises `BadRecipe`, which names each wrong field."""
+        """Return the recipe of this object. Raises `BadRecipe`, which names each invalid field."""
         try:
             return cls.model_validate(value)
         except ValidationError as error:

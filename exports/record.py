@@ -1,6 +1,6 @@
 """One ended episode as exports read it: a plain value, so that rules and formats need no database.
 
-Owns the shape and facts about one record. `reading.py` makes records from rows; importers may make them from files.
+Owns its fields and facts about one record. `reading.py` makes records from rows; importers can make them from files.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from awmclient.conversation import Said, conversation
 from awmclient.schema import ToolSpec
 
 WORDS = ("verified", "attested", "reported")
-"""Whose word an outcome is: awmweb's verifier, a signed statement of the environment server, the loop's own."""
+"""The source of an outcome: awmweb's verifier, a signed statement of the environment server, or the loop itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an episode came to, and whose word that is."""
+    """The outcome of an episode and its source."""
 
     reward_type: str
     reward: float | None
@@ -34,12 +34,12 @@ class Result:
 
 @dataclass
 class Record:
-    """An ended episode with its steps as they cross a process, verifications left out.
+    """An ended episode with its steps as they are sent between processes, without verifications.
 
-    `results` holds every outcome by whose word it is. `task_key` is `scenario/idx`, or a digest of the task's text.
-    `ruling` is what the verifier court found wrong with the task, `verdict` what blind reviewers said of the episode;
-    `corrections` hold what reviewers would have done who
-    could not read the verifier, each with seq, kind, name, arguments and text.
+    `results` holds every outcome by its source. `task_key` is `scenario/idx`, or a digest of the task's text. `ruling`
+    is the fault that the verifier court found with the task, `verdict` the verdict of blind reviewers on the episode.
+    `corrections` are those of reviewers without verifier access, each with seq, kind, name, arguments and text.
+
     """
 
     id: str
@@ -97,7 +97,7 @@ class Record:
 
     @cached_property
     def advice(self) -> list[Mapping[str, Any]]:
-        """What the asks brought; an absence of advice is none."""
+        """Return the advice of all asks; an ask that fell back without advice has none."""
         given = (step.get("advice") for step in self.asks)
         return [one for one in given if isinstance(one, Mapping) and one.get("source") != "fallback"]
 
@@ -107,5 +107,5 @@ class Record:
 
     @property
     def is_informed(self) -> bool:
-        """Return whether any advice or briefing came from someone who knew the verifier or outcomes, as recorded."""
+        """Return whether the author of any advice or briefing knew the verifier or outcomes, as recorded."""
         return any(one.get("privilege") == "sees_verifier" for one in (*self.advice, *self.briefings))

@@ -1,4 +1,4 @@
-"""The JSON edge of imports: give a file, look how far it is."""
+"""The JSON API of imports: send a file, read its progress."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ router = Router(tags=["imports"])
 
 
 class RefusalView(Schema):
-    """Why a row was refused: `row` says where in the file it is."""
+    """The reason a row was refused: `row` says where in the file it is."""
 
     row: str
     reason: str
 
 
 class ImportView(Schema):
-    """Where an import is. `episodes` counts new ones, `known` those that the project already had. A file with one
-    refused row is refused whole. `lost` counts what the record has no place for, by kind."""
+    """One import and its state. `episodes` counts new ones, `known` those that the project already had. A file with one
+    refused row is refused as a whole. `lost` counts values that the record cannot hold, by kind."""
 
     id: str
     url: str

@@ -1,4 +1,4 @@
-"""Writes: give a file, claim it, read it, store its episodes.
+"""Writes: receive a file, claim it, read it, store its episodes.
 
 A file comes in whole or not at all: it is read to its end, what was read waits on disk, and only if no row is refused
 one transaction stores all of it. An episode's key is the digest of its row, so that the same row twice makes one
@@ -37,14 +37,14 @@ UPLOAD_MAX = 24 * 1024 * 1024
 TELL_EVERY_S = 1.0
 REFUSALS_KEPT = 100
 KINDS_MAX = 200
-"""Kinds of losses of a file that are named."""
+"""Kinds of losses of a file that are listed."""
 Tell = Callable[[int, int], object]
-"""Called with the bytes that were read and the size of the file."""
+"""Called with the number of bytes read and the size of the file."""
 
 
 @dataclass
 class Reading:
-    """What reading a file to its end found."""
+    """The result of reading a file to its end."""
 
     format: str = ""
     rows: int = 0
@@ -69,7 +69,7 @@ def _shown(text: str) -> str:
 
 
 def request(actor: Actor, name: str, wanted: str, blocks: Iterable[bytes]) -> Import:
-    """Take a file: 1. check right and format, 2. keep it, 3. the row, 4. wake a worker once it is committed."""
+    """Receive a file: 1. check right and format, 2. store it, 3. insert the row, 4. wake a worker after the commit."""
     may_launch(actor)
     check_format(wanted)
     given = Import(project=actor.project, name=_shown(name) or "file", format=wanted, requested_by=actor.name)
@@ -89,7 +89,7 @@ def check_format(wanted: str) -> None:
 
 
 def folder() -> Path:
-    """Return the folder of files that are being imported; makes it where it is missing."""
+    """Return the folder of files that are being imported, and create it if it is missing."""
     here: Path = settings.VAR / "imports"
     here.mkdir(parents=True, exist_ok=True)
     return here
@@ -131,7 +131,7 @@ def carry_out(import_id: str) -> bool:
 
 
 def take(actor: Actor, path: Path, wanted: str = "", tell: Tell | None = None) -> Import:
-    """Import a file of this machine, for the command.
+    """Import a local file, for the command.
 
     Raises:
         FileRefused: the file or a row of it is refused; nothing of it was stored.
@@ -165,7 +165,7 @@ def take(actor: Actor, path: Path, wanted: str = "", tell: Tell | None = None) -
 
 
 def _read(given: Import, actor: Actor, path: Path, tell: Tell) -> None:
-    """1. read all of it, 2. refuse it if a row is refused, 3. store all of it in one transaction."""
+    """Import one file: 1. read all of it, 2. refuse it if a row is refused, 3. store it in one transaction."""
     with spooling(folder()) as spool:
         reading = _read_through(given, path, spool, tell)
         if not reading.rows:
@@ -184,7 +184,7 @@ def _read(given: Import, actor: Actor, path: Path, tell: Tell) -> None:
         with transaction.atomic():
             if not jobs.claimed(given).select_for_update().exists():
                 return  # another attempt has taken over
-            # two imports of one project wait for each other here, so that none stores what the other has just stored
+            # imports of one project take turns here, so that no two of them store the same episode
             Project.objects.select_for_update(no_key=True).get(pk=given.project_id)
             stored, known = _store(given, actor, spool)
             ended: dict[str, Any] = {
@@ -197,7 +197,7 @@ def _read(given: Import, actor: Actor, path: Path, tell: Tell) -> None:
 
 
 def _read_through(given: Import, path: Path, spool: Spool, tell: Tell) -> Reading:
-    """Read a file to its end. After the first refused row the others are checked, and nothing waits any more."""
+    """Read a file to its end. After the first refused row the other rows are only checked."""
     reading = Reading()
     for found in readers.read(path, given.format):
         reading.rows += 1
@@ -215,7 +215,7 @@ def _read_through(given: Import, path: Path, spool: Spool, tell: Tell) -> Readin
 
 
 def _waiting(found: readers.Found, given: Import) -> Waiting:
-    """Make a row ready to be stored. Raises `Invalid` for one that is refused."""
+    """Return a row ready to be stored. Raises `Invalid` if it is refused."""
     if found.trajectory is None or found.start is None:
         raise Invalid(found.refusal)
     place = _shown(found.place)
@@ -227,7 +227,7 @@ def _waiting(found: readers.Found, given: Import) -> Waiting:
 
 
 def _store(given: Import, actor: Actor, spool: Spool) -> tuple[int, int]:
-    """Store what is new; returns how many episodes are, and how many the project had."""
+    """Store new episodes; return the number of new ones and the number that the project already had."""
     stored = known = 0
     for batch in spool.batches():
         by_key: dict[str, Waiting] = {}
@@ -244,7 +244,7 @@ def _store(given: Import, actor: Actor, spool: Spool) -> tuple[int, int]:
 
 
 def lost_words(lost: Any) -> list[str]:
-    """Return what was lost, the most first."""
+    """Return the kinds of losses, the most frequent first."""
     return [f"{what} ({count:,})" for what, count in Counter(lost).most_common()]
 
 

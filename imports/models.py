@@ -1,4 +1,4 @@
-"""Rows about imports: what was given, how far its reading is, what came of it.
+"""Rows about imports: the file, its progress and its result.
 
 Owns what a row may contain. Leaves every change to `importing.py`.
 """
@@ -25,11 +25,7 @@ class ImportState(models.TextChoices):
 
 
 class Import(Job):
-    """One file that was given. `format` is what was asked for, then what was recognized.
-
-    `rows` counts what the file holds, `episodes` those that are new, `known` those that the project already had.
-    `refusals` holds place and reason of the first refused rows, `lost` counts what the record could not hold.
-    """
+    """One file that was given. `format` is what was asked for, then what was recognized."""
 
     TASK, WORKING = "imports.tasks.read", (ImportState.QUEUED, ImportState.READING)
     SILENT_AFTER = timedelta(seconds=60)
@@ -60,12 +56,12 @@ class Import(Job):
 
     @property
     def is_storing(self) -> bool:
-        """All of it is read: rows are known from then on, and are stored in one transaction."""
+        """Whether the file is read completely: `rows` is set, and one transaction is storing the episodes."""
         return self.state == ImportState.READING and self.rows > 0
 
 
 class Imported(models.Model):
-    """An episode that an import made: where in the file it was, and what was lost of it."""
+    """An episode that an import made: its place in the file, and the values that were lost."""
 
     of = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="made")
     episode = models.OneToOneField(Episode, on_delete=models.CASCADE, related_name="imported")

@@ -1,6 +1,6 @@
-"""The page Imports: give a file, the imports there are, and one import with its episodes.
+"""The page Imports: the form, the list of imports, and one import with its episodes.
 
-Owns HTTP status and which template.
+Owns HTTP status and template choice.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def _headline(imports: QuerySet[Import]) -> str:
 
 @require_GET
 @member_required(may_see_imports, rows=Import.objects.all)
-def one(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show one import: how far it is, what was refused or lost, and its episodes. A fragment while it is being read."""
+def import_detail(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show one import: its progress, refused rows, losses and episodes. A fragment while the file is being read."""
     given = Import.objects.get(pk=pk)
     template = "imports/_one.html" if request.htmx else "imports/one.html"  # type: ignore[attr-defined]
     context = {

@@ -1,7 +1,7 @@
-"""Rows that were read and wait to be stored, in a file without a name.
+"""Rows that were read and wait to be stored, in an unnamed temporary file.
 
-A file comes in whole or not at all, so all of it is read before the first row is stored. What was read waits on disk:
-memory holds a few rows at a time, however large the file is. The kernel removes the file however the process ends.
+A file is imported completely or not at all, so all of it is read before the first row is stored. The rows wait on disk:
+memory holds a few rows at a time at any file size. The kernel removes the file however the process ends.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from episodes.stored.arrivals import Arrival
 from imports.readers import BadFile
 
 BYTES_MAX = 8 * 1024**3
-"""What may wait of one file. Escapes make up to three times as much of it as was read."""
+"""The most bytes that can wait for one file. Escapes can triple the size of the input."""
 BATCH_ROWS, BATCH_BYTES = 200, 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """An episode that waits to be stored: where in the file it was, and what was lost of it."""
+    """An episode that waits to be stored: its place in the file, and the values that were lost."""
 
     place: str
     lost: dict[str, int]
@@ -39,13 +39,13 @@ def spooling(folder: Path) -> Iterator[Spool]:
 
 
 class Spool:
-    """What waits of one file, in its order."""
+    """The waiting rows of one file, in their order."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
     def add(self, row: Waiting) -> None:
-        """Write a row: a line of JSON, and behind it its steps, whose length the line says. Raises `BadFile`."""
+        """Write a row: a line of JSON, then its steps, whose length the line contains. Raises `BadFile`."""
         one = row.arrival
         said = {"episode": one.episode, "outcome": one.outcome, "about": one.about}
         head = {"place": row.place, "lost": row.lost, "arrival": said, "bytes": len(one.steps)}

@@ -1,6 +1,7 @@
-"""Celery: read a file in a child process, and call again for files that no worker reads.
+"""Celery: read a file in a child process, and retry files that no worker reads.
 
-What strangers wrote is parsed in a process of its own: it may take much memory, and the worker's threads answer asks.
+A file is untrusted and parsed in a process of its own: parsing can take much memory, and the worker's threads answer
+asks.
 """
 
 from __future__ import annotations

@@ -8,5 +8,5 @@ from imports import pages
 
 urlpatterns = [
     path("imports/", pages.imports_page, name="imports"),
-    path("imports/<str:pk>/", pages.one, name="import"),
+    path("imports/<str:pk>/", pages.import_detail, name="import"),
 ]

@@ -1,4 +1,4 @@
-"""The grammar of charts: a chart as its page holds it, and the parts that all Plotly figures are put together from.
+"""The grammar of charts: a chart as its page holds it, and the shared parts of all Plotly figures.
 
 Pure. `charts.py` of each app makes figures from tables with this; `static/lists/charts.js` draws them. A color is the
 name of a token of `tokens.css`, such as `--c2` or, at 16%, `--c2/16`, which the script looks up in the theme of the
@@ -20,13 +20,13 @@ T = TypeVar("T")
 Points = Sequence[tuple[float, float]]
 
 DRAWN = 400
-"""Points of a line; more would not be seen. Tables of files have all."""
+"""The most points of a line; more would not be visible. Tables in files have all."""
 LISTED = 24
-"""Rows of a table behind its chart, where its file has all."""
+"""The most rows of the table behind a chart; its file has all."""
 SERIES = 5
 """Lines that one chart can distinguish."""
 LABEL = 22
-"""Characters of a name in a drawing; its table has it whole."""
+"""Characters of a name in a drawing; its table has the full name."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,10 @@ BY_EXPERT = {"off": BASELINE, "plain": EXPERT, "informed": INFORMED}
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart of a page: what it shows, the same as a sentence, its table, and its figure.
+    """One chart of a page: its content, the same as a sentence, its table, and its figure.
 
     `file` is the address of the table as CSV; `left_out` counts rows that only the file has.
+
     """
 
     name: str
@@ -66,25 +67,25 @@ class Chart:
 
     @property
     def data_id(self) -> str:
-        """The id of the element that holds the figure."""
+        """The ID of the element that holds the figure."""
         return f"figure-{self.name}"
 
 
 def name_of(kind: str, subject: str) -> str:
-    """Return a name that stays the same on every look at a page, whatever the subject is called."""
+    """Return a name that is the same on every load of a page, for any subject."""
     return f"{kind}-{hashlib.sha256(subject.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def label(name: object, most: int = LABEL) -> str:
-    """Return a name for a text of Plotly, which would read `<a href>` and `&` in it. A long one loses its middle:
-    names of one series begin alike."""
+    """Return a name as a Plotly text, which would otherwise render `<a href>` and `&` in it. A long one loses its
+    middle, because names of one series start the same."""
     text = clean(name)
     end = most // 2
     return escape(text if len(text) <= most else f"{text[: most - end - 1]}…{text[-end:]}", quote=False)
 
 
 def styles_of(experts: Sequence[str]) -> list[Style]:
-    """Return a style for each arm by its expert mode; where two arms share a mode, the second takes a free one."""
+    """Return a style for each arm by its expert mode; if two arms share a mode, the second gets an unused one."""
     free = [SINGLE, FIFTH, INFORMED, EXPERT, BASELINE]
     found: list[Style] = []
     for expert in experts:
@@ -94,7 +95,7 @@ def styles_of(experts: Sequence[str]) -> list[Style]:
 
 
 def thinned(points: Sequence[T], most: int = DRAWN) -> list[T]:
-    """Return at most this many of these, at even distances, the first and the last among them."""
+    """Return at most this many of these, evenly spaced, including the first and the last."""
     if len(points) <= most:
         return list(points)
     pitch = (len(points) - 1) / (most - 1)
@@ -132,7 +133,7 @@ def band(low: Points, high: Points, style: Style) -> Figure:
 
 
 def ends(values: Sequence[tuple[float, str, Style]], span: tuple[float, float]) -> list[Figure]:
-    """Return the labels at the ends of lines, moved apart where lines end close to each other."""
+    """Return the labels at the ends of lines, moved apart if lines end close to each other."""
     gap = (span[1] - span[0]) * 0.09
     order = sorted(range(len(values)), key=lambda place: values[place][0])
     at = spread([values[place][0] for place in order], gap, span)
@@ -146,7 +147,7 @@ def ends(values: Sequence[tuple[float, str, Style]], span: tuple[float, float]) 
 
 
 def spread(places: Sequence[float], gap: float, span: tuple[float, float]) -> list[float]:
-    """Return rising places at least `gap` apart within `span`, each as near to its own as the others allow."""
+    """Return ascending places at least `gap` apart within `span`, each as near to its original as the others allow."""
     found: list[float] = []
     for place in places:
         found.append(place if not found else max(place, found[-1] + gap))
@@ -166,7 +167,7 @@ def limit(y: float, words: str) -> tuple[Figure, Figure]:
 
 
 def axis(words: str, **more: Any) -> Figure:
-    """Return an axis with its name. `grid=True` draws lines in the direction of the value."""
+    """Return an axis with its name. `grid=True` draws lines along the value."""
     grid = more.pop("grid", False)
     plain = {"showgrid": grid, "gridcolor": "--line", "linecolor": "--edge", "showline": not grid, "zeroline": False}
     named = {"title": {"text": words, "standoff": 8}} if words else {}
@@ -174,13 +175,13 @@ def axis(words: str, **more: Any) -> Figure:
 
 
 def shares(words: str, **more: Any) -> Figure:
-    """Return an axis of shares in percent, which runs from 0 to 100."""
+    """Return an axis of shares in percent, from 0 to 100."""
     ticks = {"tickvals": [0, 25, 50, 75, 100], "ticktext": ["0", "25", "50", "75", "100%"]}
     return axis(words, grid=True, range=[-2, 102], fixedrange=True, **ticks, **more)
 
 
 def layout(height: int, x: Figure, y: Figure, *, right: int = 16, top: int = 12, **more: Any) -> Figure:
-    """Return what all figures share: a transparent ground, small type, words beside a mark, no legend box."""
+    """Return the shared layout of all figures: a transparent ground, small type, names beside a mark, no legend box."""
     return {
         "height": height,
         "margin": {"l": 44, "r": right, "t": top, "b": 40},
@@ -197,12 +198,12 @@ def layout(height: int, x: Figure, y: Figure, *, right: int = 16, top: int = 12,
 
 
 def stretches(values: Sequence[tuple[int, T]]) -> list[tuple[int, int, T]]:
-    """Return each value with the step at which it begins, and the one at which it holds no more."""
+    """Return each value with the step at which it begins, and the one at which it no longer holds."""
     starts = [one for place, one in enumerate(values) if not place or values[place - 1][1] != one[1]]
     ends = [step for step, _ in starts[1:]] + [step + 1 for step, _ in values[-1:]]
     return [(step, end, value) for (step, value), end in zip(starts, ends, strict=True)]
 
 
 def whole(top: float) -> Figure:
-    """Return ticks at whole numbers, for an axis that would have parts of them."""
+    """Return ticks at whole numbers, for an axis that would have fractions."""
     return {"dtick": 1} if top < 6 else {}

@@ -1,4 +1,4 @@
-"""The JSON edge of reviews: one thin function per call. People, programs and models review through the same calls."""
+"""The JSON API of reviews: one thin function per call. People, programs and models use the same calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Words = Annotated[str, Field(max_length=20_000)]
 
 
 class ReviewView(Record):
-    """A review that the caller can claim or holds. It says nothing of outcome, rank or other reviewers."""
+    """A review that the caller can claim or holds, without outcome, rank or other reviewers."""
 
     id: str
     queue: str
@@ -61,7 +61,7 @@ class OtherVerdict(Record):
 
 
 class VerdictView(Record):
-    """One's own verdict with what it opens."""
+    """The caller's verdict with the outcome and the other verdicts."""
 
     id: str
     verdict: str
@@ -78,7 +78,7 @@ class ExplanationBody(Record):
 
 class AnnotationBody(Record):
     """A label with the schema and version that the caller saw, or without them a comment or tag. `path`, `start` and
-    `end` name letters of a text in the step, `quote` what the caller read there."""
+    `end` select characters of a text in the step, `quote` is the text that the caller read there."""
 
     label: Line
     value: Any = ""
@@ -166,7 +166,7 @@ def decline(request: HttpRequest, review_id: str, payload: LeaseBody) -> Done:
 
 @router.post("/reviews/{review_id}/verdict", response={200: VerdictView, **REFUSALS})
 def verdict(request: HttpRequest, review_id: str, payload: VerdictBody) -> VerdictView:
-    """Give the verdict of a claimed review; a program names the `model` whose judgment it hands in."""
+    """Give the verdict of a claimed review; a program names the `model` whose judgment it submits."""
     actor = actor_of(request)
     said = payload.model_dump(exclude={"lease_token", "verdict"})
     deciding.decide(actor, review_id, payload.lease_token, Wanted(payload.verdict, **said))
@@ -202,7 +202,7 @@ def annotate(request: HttpRequest, episode_id: str, payload: AnnotationBody) -> 
     episode = annotating.visible_episode(actor, episode_id)
     versions = LabelSchema.objects.filter(project=actor.project, name=payload.label)
     wanted = versions if payload.version is None else versions.filter(version=payload.version)
-    schema = wanted.order_by("-version").first()  # a name that is no schema's is a label of the sender's own
+    schema = wanted.order_by("-version").first()  # a name without a schema is the sender's own label
     if schema is None and payload.version is not None:
         raise NotFound("This project has no such label in this version.")
     pinned = None

@@ -1,5 +1,5 @@
-"""The reviews app: registers that who leaves gives back the reviews they hold, that roles decide what blind queues
-withhold, comments as a subject of notifications, and verdicts and labels as filters of episodes."""
+"""The reviews app: registers the release of a removed member's reviews, the withholding of outcomes by role, comments
+as a subject of notifications, and verdicts and labels as filters of episodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ReviewsConfig(AppConfig):
         from reviews.record import assigning, withholding
         from reviews.visible import narrowing
 
-        members.on_leave(assigning.give_back)
+        members.on_leave(assigning.release_all_of)
         members.on_role(withholding.follow_role)
         subjects.register(notifications.CommentKind())
         filters_of_episodes.register(narrowing.Sayings())

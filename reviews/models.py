@@ -18,11 +18,11 @@ from people.slots import Slot, SlotState
 AUTHOR_KINDS = [("human", "Human"), ("model", "Model"), ("code", "Code")]
 SCALE_MAX = 10
 COMMENT = "comment"
-"""The label of a comment: the only label that an author can have several of at one place."""
+"""The label of a comment: the only label that an author can set more than once at one place."""
 
 
 class Authored(AppendOnly):
-    """A row that someone wrote once, under the privilege they had."""
+    """A row that a person or program wrote once, with the privilege they had."""
 
     author = models.CharField(max_length=160)
     author_key = models.CharField(max_length=160)
@@ -143,7 +143,7 @@ class Annotation(Authored):
         return found
 
     def newest(self) -> Annotation:
-        """Return the row that stands in this one's place now: itself, or the last of those that supersede it."""
+        """Return the current version of this row: itself, or the last of those that supersede it."""
         row = self
         while (
             later := Annotation.objects.filter(supersedes=row).select_related("episode__project").first()
@@ -153,7 +153,7 @@ class Annotation(Authored):
 
 
 class Mention(models.Model):
-    """A person whom a comment names. `seen_at`: when they first opened the comment."""
+    """A person named in a comment. `seen_at` is when they first opened the comment."""
 
     annotation = models.ForeignKey(Annotation, on_delete=models.CASCADE, related_name="mentions")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mentions")
@@ -176,9 +176,8 @@ class CorrectionKind(models.TextChoices):
 
 
 class Correction(Authored):
-    """What the agent should have done at a step; the newest of a reviewer counts, unless it withdraws. Unverified: no
-    branch proves it.
-    """
+    """The action that the agent should have taken at a step; the newest of a reviewer counts, unless it withdraws.
+    Unverified: no environment has executed it."""
 
     id = IdField()
     episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="corrections")
@@ -301,7 +300,7 @@ class ReviewSlot(Slot):
 
 
 class ReviewDecline(AppendOnly):
-    """One reviewer passing on one episode; the others still get it."""
+    """A reviewer's decline of one episode; the others can still review it."""
 
     review = models.ForeignKey(Review, on_delete=models.CASCADE, related_name="declines")
     author_key = models.CharField(max_length=160)
@@ -360,7 +359,7 @@ class Explanation(models.TextChoices):
 
 
 class Disagreement(AppendOnly):
-    """What a reviewer says about a verdict of theirs that differs from the verifier's outcome."""
+    """A reviewer's explanation of a verdict that differs from the verifier's outcome."""
 
     verdict = models.OneToOneField(Verdict, on_delete=models.CASCADE, related_name="disagreement")
     explanation = models.CharField(max_length=14, choices=Explanation.choices)
@@ -371,7 +370,7 @@ class Disagreement(AppendOnly):
 
 
 class CourtCase(models.Model):
-    """A task whose verifier or wording someone doubts. Open until a ruling is newer than the last doubt."""
+    """A task whose verifier or text someone doubts. Open until a ruling is newer than the last doubt."""
 
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="court_cases")
@@ -393,7 +392,7 @@ class CourtCase(models.Model):
 
 
 class Word(models.TextChoices):
-    """What the court can say: of the verifier, or of the task."""
+    """The possible rulings of the court on a verifier or a task."""
 
     SOUND = "sound", "The verifier is right"
     BROKEN = "broken", "The verifier is broken"
@@ -405,7 +404,7 @@ class Word(models.TextChoices):
 
 
 class Ruling(Authored):
-    """The court's word on a task. It stands beside outcomes and changes none; the newest of a case counts."""
+    """The court's decision on a task. It is shown beside outcomes and changes none; the newest of a case counts."""
 
     id = IdField()
     case = models.ForeignKey(CourtCase, on_delete=models.CASCADE, related_name="rulings")

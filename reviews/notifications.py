@@ -1,8 +1,8 @@
 """Reads: a comment that names people, as the subject of notifications.
 
-Owns who hears of it, when it is no longer worth a notice, and its words, which are those that stand when the notice
-leaves. A person who judges the episode blind hears of it only afterward: a comment may give the outcome away. Leaves
-queueing, sending and people's own rules to `notices`, which asks these questions again just before anything leaves.
+Owns who is notified, when the notification expires, and its text, which is the comment's text at the time of sending. A
+person who judges the episode blind is notified only afterward, because a comment can reveal the outcome. Leaves
+queueing, sending and people's own rules to `notices`, which calls this again just before sending.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOOK_AGAIN = timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class CommentSubject:
-    """One comment; each person whom it names hears of it once, however often it is reworded."""
+    """One comment. Each person whom it names is notified once, however often it is edited."""
 
     comment: Annotation
     kind: str = KIND
@@ -94,5 +94,5 @@ class CommentKind:
         return set(Mention.objects.filter(annotation__in=ids, seen_at=None).values_list("annotation_id", flat=True))
 
     def open_count(self, project_id: str, now: datetime) -> int:
-        """Return zero: a mention is for one person, so no one else could take it."""
+        """Return zero: a mention is for one person, so no one else could claim it."""
         return 0

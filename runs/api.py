@@ -1,4 +1,4 @@
-"""The JSON edge of runs: start one, with a plan or for a loop's own episodes; its states; its comparison."""
+"""The JSON API of runs: start one, with a plan or for an external loop's episodes; its states; its comparison."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ router = Router(tags=["runs"])
 
 
 class ComparisonView(Schema):
-    """What a run shows. Each contrast holds counts, delta, intervals, method names and its sentence; `running` may be
-    read at any time, the scopes are null before the planned size. `help` holds what offering it changed, for each arm
-    that draws its offers; `difficulty` differences by level, for reading. Differences are shares from -1 to 1."""
+    """The results of a run. Each contrast holds counts, delta, intervals, method names and its sentence. `running` is
+    valid at any time; the scopes are null before the planned size. `help` holds the effect of the offer, for each arm
+    that draws its offers; `difficulty` holds differences by level, for description only. Differences are shares from -1
+    to 1."""
 
     run: str
     name: str
@@ -57,16 +58,16 @@ class BriefingBody(schema.Record):
 
 
 class PlanBody(schema.Record):
-    """A plan that is looked at before its launch; `name` is that of its run."""
+    """A plan to preview before its launch; `name` is that of its run."""
 
     name: Line
     plan: Object
 
 
 class PlanPreview(Schema):
-    """What a plan takes, from `earlier` episodes, and what is known for its comparison (`checked`) and against it
-    (`doubts`). Times are seconds; `usd` is null if a part is unknown. `preflight` is the run of the last preflight of
-    such a plan, `earned` what it came to."""
+    """The cost of a plan, estimated from `earlier` episodes, with arguments for its comparison (`checked`) and against
+    it (`doubts`). Times are seconds; `usd` is null if a part is unknown. `preflight` is the run of the last preflight
+    of such a plan, `earned` its result."""
 
     tasks: int
     episodes: int
@@ -89,7 +90,7 @@ class SeedsBody(schema.Record):
 
 
 class BriefingView(Schema):
-    """A briefing. One with a `run` was distilled for its `arm`; an empty text has the `reason`, or is `withheld` from a
+    """A briefing. One with a `run` was distilled for its `arm`. An empty text has a `reason`, or is `withheld` from a
     reviewer who judges an episode of the task blind."""
 
     id: str
@@ -108,8 +109,8 @@ class BriefingView(Schema):
 
 
 class CostView(Schema):
-    """What the episodes of one arm took so far. `usd` is null where a part of the money is unknown; `unknown` says why,
-    and `usd_known` is the rest. `prompt_cached` are among `prompt_tokens`; times are seconds."""
+    """The cost of one arm's episodes so far. `usd` is null if a part of the money is unknown; `unknown` says why, and
+    `usd_known` is the rest. `prompt_cached` is part of `prompt_tokens`; times are seconds."""
 
     arm: str
     episodes: int
@@ -125,9 +126,9 @@ class CostView(Schema):
 
 
 class RunDetail(Schema):
-    """One run with what each of its arms cost. `state` and `prices` are null for a run without a plan; `prices` are
-    those of its launch, by role and endpoint, in US dollars per million tokens. `server` is what a further
-    environment server said of itself at the launch."""
+    """One run with the cost of each arm. `state` and `prices` are null for a run without a plan; `prices` are those at
+    its launch, by role and endpoint, in US dollars per million tokens. `server` is what a further environment server
+    reported about itself at the launch."""
 
     id: str
     name: str
@@ -143,9 +144,11 @@ class Retried(Schema):
 
 
 class CertificateView(Schema):
-    """How an episode last replayed: *exact*, *content*, *database* or *refused*, and the calls that came out alike.
+    """The result of an episode's last replay: *exact*, *content*, *database* or *refused*, and the calls with equal
+    results.
 
     `clocks` are *recorded* or *real*.
+
     """
 
     grade: str
@@ -180,8 +183,8 @@ def list_runs(
 
 @router.post("/runs", response={200: schema.RunView, 201: schema.RunView, **REFUSALS})
 def start_run(request: HttpRequest, payload: schema.RunStart) -> Status[schema.RunView]:
-    """Open a run. With a `plan` awmweb launches its episodes; without one a loop starts them. A `start` of false in the
-    plan leaves the run planned."""
+    """Open a run. With a `plan` awmweb launches its episodes; without one an external loop starts them. A `start` of
+    false in the plan leaves the run planned."""
     if payload.plan is not None:
         document = _document(payload.name, payload.plan)
         plan, made = planning.launch(actor_of(request), document, payload.key or "")
@@ -192,7 +195,7 @@ def start_run(request: HttpRequest, payload: schema.RunStart) -> Status[schema.R
 
 @router.post("/runs/preview", response={200: PlanPreview, **REFUSALS})
 def preview_plan(request: HttpRequest, payload: PlanBody) -> PlanPreview:
-    """Say what a plan would take and what would weaken its comparison; nothing is launched."""
+    """Return the cost of a plan and the weaknesses of its comparison, without launching anything."""
     actor = actor_of(request)
     may_launch(actor)
     document, tasks = _planned(actor, payload)
@@ -229,7 +232,7 @@ def _planned(actor: Actor, payload: PlanBody) -> tuple[PlanDocument, list[planni
 
 
 def _document(name: str, plan: Object) -> PlanDocument:
-    """Return the plan of a body. Raises `BadPlan`, also for a plan with another name than the body's."""
+    """Return the plan of a body. Raises `BadPlan`, also if the plan's name differs from the body's."""
     document = plan_of({"name": name, **plan})
     if document.name != name:
         raise BadPlan(f"plan.name: {document.name!r} is not the name of the run, {name!r}. Leave it out.")
@@ -238,7 +241,7 @@ def _document(name: str, plan: Object) -> PlanDocument:
 
 @router.get("/runs/{run_id}", response={200: RunDetail, **REFUSALS})
 def read_run(request: HttpRequest, run_id: str) -> RunDetail:
-    """Read one run, and what each of its arms cost."""
+    """Read one run, and the cost of each of its arms."""
     actor = actor_of(request)
     may_read(actor)
     run = visible_or_404(Run.objects.all(), actor, run_id)
@@ -291,7 +294,7 @@ def cancel(request: HttpRequest, run_id: str) -> schema.RunView:
 
 @router.post("/runs/{run_id}/retry", response={200: Retried, **REFUSALS})
 def retry(request: HttpRequest, run_id: str) -> Retried:
-    """Queue another episode for every one that infrastructure ended without an outcome."""
+    """Queue another episode for each one that infrastructure ended without an outcome."""
     refuse_body(request)
     return Retried(retried=planning.retry(actor_of(request), run_id))
 
@@ -317,8 +320,8 @@ def list_briefings(request: HttpRequest, scenario: str, task_idx: int) -> list[B
 
 @router.post("/briefings", response={201: BriefingView, **REFUSALS})
 def write_briefing(request: HttpRequest, payload: BriefingBody) -> Status[BriefingView]:
-    """Write the briefing of a task for runs that start from now on. It sees the verifier if its author says so, or if
-    one of its sources has an outcome that its author sees."""
+    """Write the briefing of a task for runs that start from now on. It counts as informed if its author says so, or if
+    its author sees the outcome of one of its sources."""
     said = payload.model_dump()
     return Status(201, _seen(briefings.Seen(briefings.write(actor_of(request), **said), withheld=False)))
 

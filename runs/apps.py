@@ -1,4 +1,4 @@
-"""The runs app: calls a rollouts worker for episodes that have been parked and have their answer."""
+"""The runs app: calls a rollouts worker for parked episodes whose ask is closed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class RunsConfig(AppConfig):
     name = "runs"
 
     def ready(self) -> None:
-        """Import what needs models; they can be imported only now."""
+        """Import the modules that need models; Django allows that only now."""
         from episodes.record import recording
         from runs.launch import feeding, launching
 

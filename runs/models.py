@@ -1,4 +1,4 @@
-"""Rows about planned runs: the plan of a run, its arms, each planned try with the episode that plays it; and probes of
+"""Rows about planned runs: the plan of a run, its arms, each planned try with its episode; and probes of
 tasks.
 
 Owns what a row may contain. Leaves changes to `planning.py` and `probing.py`. A run without a plan is a label for the
@@ -147,7 +147,7 @@ class PlannedTry(models.Model):
     """One cell of the plan: a task under an arm with a seed, and the episode that counts for it.
 
     `position` is the task's place in the shuffled order; `called_at` says that a worker was called for the episode,
-    `begun_at` that one has begun it: the episode's own state decides, and this tells where it need not be read;
+    `begun_at` that one has begun it: the episode's own state decides, and this saves reading it;
     `tries` how many episodes there were: a retry after an infrastructure failure replaces the one that counts.
     `offered` is what the arm's draw came to, with the `chance` that it had; both are None where the arm draws nothing.
     `briefing` is what its agent reads before it begins, the same for all seeds.
@@ -195,8 +195,8 @@ class Probe(AppendOnly):
     """What cheap attempts at a task of a pack came to, and the verifier that judged them (SHA-256 of its code form).
 
     `attempts` holds `{"outcome", "calls"}` by name: `empty`, `echo_task` and `read_only`; `health` is the server's
-    check of the verifier on the unmodified database, empty if it told none. The newest row of a task counts while its
-    verifier is the one that the pack holds.
+    check of the verifier on the unmodified database, empty if it reported none. The newest row of a task counts while
+    its verifier is the one that the pack holds.
     """
 
     class State(models.TextChoices):

@@ -1,5 +1,5 @@
-"""Celery: play one episode, call again for the forgotten ones, store the rewards of ended runs. A task takes ids and
-may run twice."""
+"""Celery: run one episode, call again for forgotten ones, store the rewards of ended runs. A task takes IDs and can run
+twice."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from runs.play import certifying, parking, playing
 
 ROLLOUTS = "rollouts"
 UNPAID, PAID_S = 20, 15
-"""Runs that are called for at a time to be paid, and how often."""
+"""The number of runs per sweep of payments, and its period."""
 
 
-# a database that is away when an episode is taken up must not cost the call: it is made again a little later
+# if the database is unavailable when an episode starts, the call must not be lost: celery retries it a little later
 @shared_task(bind=True, autoretry_for=AWAY, retry_backoff=1, retry_backoff_max=20, max_retries=20)
 def play(task: Task[..., None], episode_id: str) -> None:
     playing.play(episode_id, task.request.hostname or "")
@@ -60,8 +60,8 @@ def pay_ended() -> None:
 
 @worker_ready.connect
 def take_over(sender: Any, **about: Any) -> None:
-    """Take over after a crash of a rollouts worker: what its predecessor played goes on from its record, and verdicts
-    that it had not fetched yet are fetched."""
+    """Take over after a crash of a rollouts worker: continue its episodes from their records, and fetch outcomes that
+    it had not fetched yet."""
     if str(sender.hostname).startswith(ROLLOUTS):
         parking.threads.all = sender.controller.concurrency
         lost = recording.lose_of_worker(sender.hostname)

@@ -1,4 +1,4 @@
-"""Levels of tasks: which one a task stands on, when the next one opens, and when a run does too badly to go on.
+"""Levels of tasks: the level of a task, when the next one opens, and when a run needs attention.
 
 Pure. Everything here counts *primary* only, 1 if the verifier found `complete` and 0 otherwise: a shaped reward could
 pass the gate without one completed task.
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 VERSION = "awmweb.curriculum/1"
-"""Of rows of tasks as a curriculum serves and exports them."""
+"""The version of task rows as a curriculum serves and exports them."""
 UNKNOWN = "unknown"
 KNOWN_FROM = 4
-"""Solo episodes of a task that must count before it has a level."""
+"""The fewest counted solo episodes of a task that has a level."""
 WINDOW, EPISODES_NEEDED, TASKS_NEEDED = 100, 50, 10
 UNLOCK_ABOVE, TRIGGER_BELOW, TRIGGER_STEP = 0.30, 0.10, 500
 
 
 class Level(NamedTuple):
-    """A level holds the tasks whose solo rate is above `above`, and not above that of the level before it."""
+    """The tasks whose solo rate is above `above`, and not above that of the level before it."""
 
     name: str
     above: float
@@ -33,7 +33,7 @@ LEVELS = (Level("easy", 0.5), Level("medium", 0.1), Level("hard", -1.0))
 
 
 class Counted(NamedTuple):
-    """An episode that counts: its task and whether it was completed."""
+    """An episode that counts: its task and whether it was complete."""
 
     task: str
     complete: bool
@@ -41,7 +41,7 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True)
 class Gate:
-    """What the last counted episodes of a level say."""
+    """The result of the last counted episodes of a level."""
 
     episodes: int
     tasks: int
@@ -49,7 +49,7 @@ class Gate:
 
     @property
     def opens_next(self) -> bool:
-        """Strictly above the threshold: the boundary itself opens nothing."""
+        """Strictly above the threshold: a rate equal to it opens nothing."""
         enough = self.episodes >= EPISODES_NEEDED and self.tasks >= TASKS_NEEDED
         return enough and self.mean is not None and self.mean > UNLOCK_ABOVE
 
@@ -63,14 +63,14 @@ def level_of(solved: int, episodes: int, levels: Sequence[Level] = LEVELS) -> st
 
 
 def gate(newest_first: Sequence[Counted]) -> Gate:
-    """Return what the last episodes of a level say."""
+    """Return the result of the last episodes of a level."""
     last = newest_first[:WINDOW]
     mean = sum(one.complete for one in last) / len(last) if last else None
     return Gate(len(last), len({one.task for one in last}), mean)
 
 
 def is_recommended(step: int, newest_first: Sequence[Counted]) -> bool:
-    """Return whether a run does so badly after many steps that a person should look at its curriculum."""
+    """Return whether a run is so far behind after many steps that a person should review its curriculum."""
     found = gate(newest_first)
     enough = step >= TRIGGER_STEP and found.episodes >= EPISODES_NEEDED
     return enough and found.mean is not None and found.mean < TRIGGER_BELOW

@@ -1,4 +1,4 @@
-"""How a run wants its curriculum: the object `curriculum` of the metadata that it was started with.
+"""The curriculum that a run asks for: the object `curriculum` of its metadata.
 
 Pure. Without one every field has its default. A run's metadata never changes, so neither does its plan.
 """
@@ -17,7 +17,7 @@ from people.errors import words_of
 
 
 class PlannedLevel(BaseModel):
-    """One level: its name, the solo rate that its tasks are above, and what it limits."""
+    """One level: its name, its lower bound of solo rates, and its limits."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -29,9 +29,10 @@ class PlannedLevel(BaseModel):
 
 
 class Plan(BaseModel):
-    """Strategy and group size of the ratio, method of the weights, levels, and the run whose episodes set them.
+    """Strategy and group size of the ratio, method of the weights, levels, and the reference run.
 
-    `reference` is the id of a run of the project whose solo episodes decide the levels; without it the run's own do.
+    `reference` is the ID of a run of the project whose solo episodes decide the levels; the default is the run itself.
+
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -46,7 +47,7 @@ class Plan(BaseModel):
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        """Check that levels come easiest first and that the last one takes every rate, zero too."""
+        """Check that levels are ordered from easy to hard and that the last one takes every rate, zero too."""
         bounds = [one.above for one in self.levels]
         if bounds != sorted(set(bounds), reverse=True) or bounds[-1] >= 0:
             raise ValueError("levels: `above` must fall from level to level, and be -1 in the last one")

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """How much help the rule gives, the most first."""
+    """The amount of help that the rule gives, most help first."""
 
     SCAFFOLD = "scaffold"
     BALANCED = "balanced"
@@ -21,7 +21,7 @@ class Phase(StrEnum):
 
 
 class Strategy(StrEnum):
-    """How the help of a run is decided."""
+    """The way to decide the help of a run."""
 
     BASELINE = "baseline"
     ALWAYS = "always"
@@ -31,12 +31,12 @@ class Strategy(StrEnum):
 
 SHARE = {Phase.SCAFFOLD: 0.75, Phase.BALANCED: 0.5, Phase.INDEPENDENCE: 0.25}
 SCAFFOLD_ABOVE, INDEPENDENCE_BELOW = 70, 40
-"""Percent of rollouts with format errors. Both boundaries themselves are Balanced."""
+"""Percent of rollouts with format errors. A rate equal to either boundary is Balanced."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A finished training step: how many of its counted rollouts held no executable call."""
+    """A finished training step: its counted rollouts, and those without an executable call."""
 
     step: int
     rollouts: int
@@ -49,10 +49,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Override:
-    """A phase that a person holds, from the step after `after` on.
+    """A phase that a person sets, from the step after `after` on.
 
     `until` is *step* (through `until_step`), *agrees* (until the rule gives the same phase) or *undone*. `undone_after`
     is the last finished step at the moment when a person ended it. `by` is that person's name.
+
     """
 
     phase: Phase
@@ -63,7 +64,7 @@ class Override:
     by: str = ""
 
     def holds(self, step: int, agreed: bool) -> bool:
-        """Return whether it holds at this step; `agreed` says that the rule has come to the same phase since."""
+        """Return whether it applies to this step; `agreed` says that the rule has reached the same phase since."""
         if step <= self.after or (self.undone_after is not None and step > self.undone_after):
             return False
         if self.until == "step" and self.until_step is not None:
@@ -73,7 +74,7 @@ class Override:
 
 @dataclass(frozen=True)
 class Help:
-    """The phase of one training step: what the rule says, what holds, and the step that the rule looked at."""
+    """The phase of one training step: by the rule, the one that applies, and the step that the rule used."""
 
     step: int
     rule: Phase
@@ -96,7 +97,8 @@ def phase_of(measured: Measured | None, before: Phase = Phase.SCAFFOLD) -> Phase
 def group(strategy: Strategy, phase: Phase, size: int) -> tuple[int, int]:
     """Return how many rollouts of a group are offered an expert, and how many are solo.
 
-    Between the extremes at least one of each. Halves are rounded to the even number, as Python's `round` does.
+    Between the extremes there is at least one of each. Halves are rounded to even, as Python's `round` does.
+
     """
     if strategy == Strategy.BASELINE:
         return 0, size
@@ -108,9 +110,10 @@ def group(strategy: Strategy, phase: Phase, size: int) -> tuple[int, int]:
 
 
 def history(measured: Sequence[Measured], overrides: Sequence[Override] = ()) -> list[Help]:
-    """Return the phase of every finished step, and last that of the step to come.
+    """Return the phase of every finished step, and last that of the next step.
 
-    The first step is Scaffold, as nothing was measured. Of several overrides that hold the newest counts.
+    The first step is Scaffold, because nothing was measured yet. If several overrides apply, the newest counts.
+
     """
     finished = sorted(measured, key=lambda one: one.step)
     steps = [one.step for one in finished]

@@ -20,12 +20,12 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 
 FLOOR = 0.05
-"""No served task weighs less: a task that shows no regret today is still looked at now and then."""
+"""The lowest weight of a served task: a task without regret is still drawn sometimes."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What is known of one task: counted episodes and completed ones, solo and with an expert."""
+    """The counts of one task: counted and complete episodes, solo and with an expert."""
 
     solo: int = 0
     solo_solved: int = 0
@@ -55,10 +55,11 @@ METHODS: dict[str, Callable[[Rates], float]] = {"uniform": uniform, "uncertainty
 def draw(
     weights: Iterable[tuple[str, float]], count: int, *, snapshot: str, seed: int, without: Container[str] = ()
 ) -> list[str]:
-    """Return `count` different tasks, each as likely as it weighs (Efraimidis and Spirakis 2006).
+    """Return `count` different tasks, each with a probability by its weight (Efraimidis and Spirakis 2006).
 
-    The same weights, snapshot and seed give the same tasks in the same order, on every machine: Python keeps the
-    sequence of `random()` for a seed. What is left out by `without` moves no other task's number.
+    The same weights, snapshot and seed give the same tasks in the same order on every machine: Python guarantees the
+    sequence of `random()` for a seed. Tasks in `without` do not change the numbers of the others.
+
     """
     numbers = random.Random(int.from_bytes(hashlib.sha256(f"{snapshot}\n{seed}".encode()).digest())).random
     keys = [(math.log(1.0 - numbers()) / weight, task) for task, weight in sorted(weights) if weight > 0]

@@ -1,7 +1,7 @@
-"""Reads: whether a run's episodes without an expert complete more often at its end than at its beginning.
+"""Reads: whether a run's episodes without an expert are complete more often at its end than at its beginning.
 
-The first and the last 20 counted episodes are compared, fewer where a run is short, and never the same ones. Training
-chooses its tasks as it goes, so this describes a run; a comparison of arms on the same tasks is a run with a plan.
+The first and the last 20 counted episodes are compared, fewer in a short run, and never the same ones. Training chooses
+its tasks along the way, so this describes a run. To compare arms on the same tasks, use a planned run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EACH = 20
 
 @dataclass(frozen=True)
 class Share:
-    """How many of some episodes were complete; `ci95` is Wilson's interval."""
+    """The number of complete episodes among some; `ci95` is Wilson's interval."""
 
     episodes: int
     complete: int
@@ -28,8 +28,8 @@ class Share:
 
 @dataclass(frozen=True)
 class BeforeAfter:
-    """The shares at both ends. `improvement` is the difference relative to the beginning, and undefined (None) where
-    nothing was complete there."""
+    """The shares at both ends. `improvement` is the difference relative to the beginning, and None if nothing was
+    complete there."""
 
     before: Share
     after: Share
@@ -43,7 +43,7 @@ class BeforeAfter:
         return self.difference / self.before.rate if self.before.complete else None
 
     def summary(self, run: Run) -> dict[str, Any]:
-        """Return what `summary.json` holds."""
+        """Return the content of `summary.json`."""
         said = {"run": run.pk, "name": run.name, "before": asdict(self.before), "after": asdict(self.after)}
         return {**said, "difference": self.difference, "improvement": self.improvement, "method": "first and last solo"}
 

@@ -1,4 +1,4 @@
-"""The charts of the page Curriculum: what moves the help and its path, complete rollouts, rewards and losses by step.
+"""The charts of the page Curriculum: the help and its cause, complete rollouts, rewards and losses by step.
 
 Pure functions from the series and counts of a run to charts. Adds no claim.
 """
@@ -33,14 +33,14 @@ from people.figures import (
 from people.rates import wilson
 
 SHADES = {Phase.SCAFFOLD: "--c2/16", Phase.BALANCED: "--c2/7", Phase.INDEPENDENCE: "--c2/0"}
-"""Amber is help by people: the more of it, the fuller."""
+"""Amber is help by people: more help, more opaque."""
 ARMS = {"/solo": ("solo", BASELINE), "/with_expert": ("with expert", EXPERT), "": ("all", SINGLE)}
-"""Rollouts by the ending of their series: their name and how they are drawn."""
+"""Rollouts by the suffix of their series: the name and the style."""
 HEIGHT, ROOM = 270, 116
 NARROW = 0.12
-"""Share of the width from which on the band of a phase is named."""
+"""The smallest share of the width at which the band of a phase has a name."""
 Rate = tuple[int, int, int]
-"""A training step, a part of its rollouts, and all of them."""
+"""A training step, the number of some of its rollouts, and the number of all."""
 
 
 def format_errors(measured: Sequence[Measured], helps: Sequence[Help], file: str) -> Chart | None:
@@ -59,9 +59,9 @@ def format_errors(measured: Sequence[Measured], helps: Sequence[Help], file: str
         name="format-errors",
         title="Format errors",
         note="share of a step's rollouts without one executable call, with its 95% interval",
-        says=f"Format errors: {_told(rates[0])} at step {rates[0][0]}, {_told(rates[-1])} at step {rates[-1][0]}.",
+        says=f"Format errors: {_share(rates[0])} at step {rates[0][0]}, {_share(rates[-1])} at step {rates[-1][0]}.",
         columns=["Step", "Errors", "Share", "95%"],
-        rows=[[f"{one[0]}", _of(one), _told(one), _ci(one)] for one in thinned(rates, LISTED)],
+        rows=[[f"{one[0]}", _of(one), _share(one), _ci(one)] for one in thinned(rates, LISTED)],
         figure={
             "data": _rate(rates, "", SINGLE),
             "layout": figures.layout(HEIGHT, x, y, right=ROOM, top=40, shapes=shapes, annotations=names),
@@ -72,7 +72,8 @@ def format_errors(measured: Sequence[Measured], helps: Sequence[Help], file: str
 
 
 def help_path(helps: Sequence[Help], strategy: Strategy, size: int, file: str) -> Chart:
-    """Draw how many rollouts of a group are offered an expert, up to the step to come, with the phases behind it."""
+    """Draw how many rollouts of a group are offered an expert, through the next step, with the phases behind the
+    line."""
     offered = [(one.step, group(strategy, one.phase, size)[0]) for one in helps]
     drawn, (step, expert) = thinned(offered), offered[-1]
     hover = [f"step {at}: {part} of {size} with an expert" for at, part in drawn]
@@ -84,12 +85,12 @@ def help_path(helps: Sequence[Help], strategy: Strategy, size: int, file: str) -
     names = [*words, *last, *(name for _, name in bars)]
     x, y = _steps(helps[0].step, step), figures.shares("with an expert")
     changes, by_step = stretches(offered), {one.step: one for one in helps}
-    told = [f"{part} of {size} from step {start:g}" for start, _, part in changes]
+    shares = [f"{part} of {size} from step {start:g}" for start, _, part in changes]
     return Chart(
         name="help-path",
         title="Rollouts with an expert",
         note=f"of a group of {size}, by the rule or as a person holds it; step {step} is the one to come",
-        says=f"Rollouts with an expert: {', then '.join(told[-6:])}.",
+        says=f"Rollouts with an expert: {', then '.join(shares[-6:])}.",
         columns=["From step", "Phase", "With an expert", "Solo", "Held by"],
         rows=[
             [
@@ -119,12 +120,12 @@ def success(counts: Mapping[str, Counts], file: str) -> Chart | None:
     if not arms:
         return None
     data = [trace for ending, rates in arms.items() for trace in _rate(rates, *ARMS[ending])]
-    ends = [(100 * rates[-1][1] / rates[-1][2], ending, _told(rates[-1])) for ending, rates in arms.items()]
-    last = figures.ends([(at, f"{told} {ARMS[one][0]}", ARMS[one][1]) for at, one, told in ends], (0, 100))
+    ends = [(100 * rates[-1][1] / rates[-1][2], ending, _share(rates[-1])) for ending, rates in arms.items()]
+    last = figures.ends([(at, f"{share} {ARMS[one][0]}", ARMS[one][1]) for at, one, share in ends], (0, 100))
     steps = sorted({one[0] for rates in arms.values() for one in rates})
     by_step = {ending: {one[0]: one for one in rates} for ending, rates in arms.items()}
     x, y = _steps(steps[0], steps[-1]), figures.shares("complete")
-    now = "; ".join(f"{ARMS[ending][0]} {told} at step {arms[ending][-1][0]}" for _, ending, told in ends)
+    now = "; ".join(f"{ARMS[ending][0]} {share} at step {arms[ending][-1][0]}" for _, ending, share in ends)
     return Chart(
         name="success",
         title="Complete, solo and with an expert",
@@ -179,7 +180,7 @@ def completions(series: Mapping[str, Series], file: str) -> Chart | None:
 
 
 def small(one: Series) -> Chart:
-    """Draw one of many series. Dashed is its first step, whose rollouts the untrained model drew; a loss has none."""
+    """Draw one of many series. The dashed line is its first step, from the untrained model; a loss has none."""
     drawn = thinned(one.points)
     line = figures.line(drawn, SINGLE, [f"step {step}: {value:.4g}" for step, value in drawn])
     line["marker"] |= {"size": 3}
@@ -205,7 +206,7 @@ def small(one: Series) -> Chart:
 
 
 def _span(one: Series) -> tuple[float, float]:
-    """Return what the axis of a series shows: its values, and for one that never changes 0 and 1 with it."""
+    """Return the axis range of a series: its values, or 0 and the value if it never changes."""
     return (one.low, one.high) if one.low < one.high else (min(one.low, 0.0), max(one.high, 1.0))
 
 
@@ -227,11 +228,11 @@ def _rate(rates: Sequence[Rate], name: str, style: Style) -> list[Figure]:
     spans = [(step, *wilson(part, of)) for step, part, of in drawn]
     band = figures.band([(s, 100 * low) for s, low, _ in spans], [(s, 100 * high) for s, _, high in spans], style)
     whose = f"{name}, " if name else ""
-    hover = [f"{whose}step {one[0]}: {_told(one)}, {_of(one)}<br>95% {_ci(one)}" for one in drawn]
+    hover = [f"{whose}step {one[0]}: {_share(one)}, {_of(one)}<br>95% {_ci(one)}" for one in drawn]
     return [band, figures.line([(step, 100 * part / of) for step, part, of in drawn], style, hover)]
 
 
-def _told(rate: Rate) -> str:
+def _share(rate: Rate) -> str:
     return f"{round(100 * rate[1] / rate[2])}%"
 
 
@@ -245,12 +246,12 @@ def _ci(rate: Rate) -> str:
 
 
 def _cells(rate: Rate | None) -> tuple[str, str]:
-    return ("", "") if rate is None else (f"{_told(rate)}, {_of(rate)}", _ci(rate))
+    return ("", "") if rate is None else (f"{_share(rate)}, {_of(rate)}", _ci(rate))
 
 
 def _phases(helps: Sequence[Help]) -> tuple[list[Figure], list[Figure]]:
-    """Return the bands of the phases, and their names above those that are wide enough, in two heights by turns: on a
-    phone the name of a short phase is wider than its band."""
+    """Return the bands of the phases, and the names of the wide ones at two alternating heights: on a phone the name of
+    a short phase is wider than its band."""
     held = stretches([(one.step, one.phase) for one in helps])
     wide = NARROW * (helps[-1].step - helps[0].step + 1) if helps else 0
     band = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "layer": "below", "line": {"width": 0}}
@@ -266,7 +267,7 @@ def _phases(helps: Sequence[Help]) -> tuple[list[Figure], list[Figure]]:
 
 
 def _hold(start: float, end: float, who: str) -> tuple[Figure, Figure]:
-    """Return the bar of a phase that a person holds, and their name."""
+    """Return the bar of a phase that a person set, and their name."""
     bar = {"type": "line", "x0": start - 0.5, "x1": end - 0.5, "yref": "paper", "y0": 0.97, "y1": 0.97}
     name = {"x": start - 0.5, "xanchor": "left", "yref": "paper", "y": 0.95, "yanchor": "top", "showarrow": False}
     words = {"text": f"held by {label(who, 16)}", "font": {"color": "--expert"}}

@@ -1,4 +1,4 @@
-"""Reads: what the page Curriculum shows of a run, as values and places of marks. Leaves markup to the template."""
+"""Reads: the values of the page Curriculum and the positions of its marks. Leaves markup to the template."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from people.rates import wilson
 
 RUNS_SHOWN, TASKS_SHOWN, LINKS_SHOWN, SERIES_SHOWN = 50, 100, 8, 24
 DRAWN_TOGETHER = ("episode/format_error_rate", "episode/success_rate", "episode/completions", "episode/expert_rate")
-"""Beginnings of names of series that have a chart with others."""
+"""Name prefixes of series that share a chart with others."""
 LIMITS = {Phase.SCAFFOLD: "above 70%", Phase.BALANCED: "40 to 70%", Phase.INDEPENDENCE: "below 40%"}
 STATES = {
     next_tasks.SERVED: "Served",
@@ -34,7 +34,7 @@ STATES = {
 
 
 def runs_of(project: Project) -> list[tuple[str, str]]:
-    """Return the runs that trained, the newest first."""
+    """Return the runs with training steps, newest first."""
     trained = TrainingStep.objects.filter(run__project=project).values("run")
     rows = scoped(Run.objects.filter(pk__in=trained), project).order_by("-created_at")
     return list(rows.values_list("pk", "name")[:RUNS_SHOWN])
@@ -58,7 +58,7 @@ def headline(plan: Plan, coming: Help) -> str:
 
 
 def phases(plan: Plan, coming: Help) -> list[dict[str, Any]]:
-    """Return the three phases with their help, and which one holds."""
+    """Return the three phases with their help, and which one applies."""
     found = []
     for phase in Phase:
         expert, solo = ratio.group(plan.strategy, phase, plan.group_size)
@@ -69,7 +69,7 @@ def phases(plan: Plan, coming: Help) -> list[dict[str, Any]]:
 
 
 def links_of(run: Run) -> list[tuple[str, str]]:
-    """Return the pages elsewhere that a trainer named for its run: `metadata.links`, name to address of the web."""
+    """Return the external pages that a trainer named for its run: `metadata.links`, name to web address."""
     given = (run.metadata or {}).get("links")
     rows = given.items() if isinstance(given, dict) else ()
     web = ("https://", "http://")
@@ -78,7 +78,7 @@ def links_of(run: Run) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Generations:
-    """Turns of one training step, what its trainer reported, and the steps before and after it."""
+    """Turns of one training step, the trainer's report of it, and the steps before and after it."""
 
     step: int
     before: int | None
@@ -88,7 +88,7 @@ class Generations:
 
 
 def generations_of(run: Run, wanted: str) -> Generations | None:
-    """Return the turns of the step that an address names, else of the last one; none without a reported step."""
+    """Return the turns of the wanted step, else of the last one; None without a reported step."""
     steps = {one.training_step: one for one in TrainingStep.objects.filter(run=run).order_by("training_step")}
     if not steps:
         return None
@@ -113,11 +113,11 @@ class Charts:
     completions: list[Chart]
     small: list[Chart]
     more: int
-    """Series that only the file has."""
+    """The number of series that only the file has."""
 
 
 def charts_of(run: Run, plan: Plan, helps: Sequence[Help], file: str) -> Charts:
-    """Return what the page draws; `file` is the address of all series as CSV."""
+    """Return the charts of the page; `file` is the address of all series as CSV."""
     counts = series.rates_of(run)
     found = series.of_run(run, counts)
     measured = next_tasks.measured_steps(run)
@@ -133,7 +133,7 @@ def charts_of(run: Run, plan: Plan, helps: Sequence[Help], file: str) -> Charts:
 
 
 def level_rows(content: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the levels with what is missing to open the next one."""
+    """Return the levels with the conditions that are missing to open the next one."""
     found = []
     for place, one in enumerate(content["levels"]):
         low, high = wilson(round((one["mean"] or 0) * one["episodes"]), one["episodes"])
@@ -146,7 +146,7 @@ def level_rows(content: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def task_rows(content: dict[str, Any], state: str) -> tuple[list[dict[str, Any]], list[tuple[str, str, int]]]:
-    """Return the first tasks of a state, and how many stand in each."""
+    """Return the first tasks of a state, and the number of tasks in each state."""
     counts = [(name, words, sum(row["state"] == name for row in content["tasks"])) for name, words in STATES.items()]
     rows = [row for row in content["tasks"] if row["state"] == state][:TASKS_SHOWN]
     found = []
@@ -159,5 +159,5 @@ def task_rows(content: dict[str, Any], state: str) -> tuple[list[dict[str, Any]]
 
 
 def story(run: Run) -> list[Decision]:
-    """Return what people decided about a run, the newest first."""
+    """Return people's decisions about a run, newest first."""
     return list(Decision.objects.filter(run=run).order_by("-made_at", "-pk")[:RUNS_SHOWN])

@@ -1,4 +1,4 @@
-"""The drawing of a run's beginning and end as PNG. Only the command that writes it imports matplotlib."""
+"""The drawing of a run's first and last episodes as PNG. Only the command that writes it imports matplotlib."""
 
 from __future__ import annotations
 

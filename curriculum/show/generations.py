@@ -1,7 +1,7 @@
-"""Reads: a few turns of each training step as the model wrote them, beside what their episodes were paid.
+"""Reads: a few turns of each training step as the model wrote them, beside the rewards of their episodes.
 
-A reward that rises while the text gets worse is being hacked, and only the text shows it. Which turns are shown follows
-from the run and the step alone, so that nobody picks the good ones and everybody sees the same.
+A reward that rises while the text gets worse is being hacked, and only the text shows it. The choice of turns depends
+on the run and the step only, so that no one can pick the good ones and all readers see the same.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from runs.show.rewarding import Judged, Paid, paid, references
 
 TURNS = 5
 LONGEST = 4000
-"""Characters of a turn on the page; the file has it whole."""
+"""Characters of a turn on the page; the file has the full text."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn of an agent: its text, and its calls as JSON. `of` counts the turns of its episode; without any there
-    is no text. `outcome` is empty where none is known, and `rewards` are then none.
-    """
+    """One turn of an agent: its text, and its calls as JSON. `of` counts the turns of its episode; if it is 0 there is
+    no text. `outcome` is empty if unknown, and `rewards` are then empty too."""
 
     episode: str
     task: str
@@ -60,13 +59,14 @@ def of_step(run: Run, training_step: int) -> list[Turn]:
     tasks = _tasks(run, chosen)
     proved = outcomes.proved_of(run.project).filter(episode__in=list(tasks))
     found = proved.values_list("episode_id", "source", "reward_type")
-    types = {pk: said for pk, _, said in sorted(found, key=lambda row: row[1] == outcomes.VERIFIER)}  # its word wins
+    # of several outcomes the last one stays: the verifier's
+    types = {pk: said for pk, _, said in sorted(found, key=lambda row: row[1] == outcomes.VERIFIER)}
     judged = Judged({}, tasks, types, references(types, tasks))
     return [_turn(one, tasks[one.episode.pk], types, training_step) for one in paid(chosen, judged)]
 
 
 def _tasks(run: Run, chosen: Sequence[str]) -> dict[str, str]:
-    """Return the tasks of these episodes and of all that may be compared with them, by episode."""
+    """Return the tasks of these episodes and of all that can be compared with them, by episode."""
     columns = ("scenario", "task_idx", "task")
     same = Q(pk__in=chosen)
     for scenario, number, text in Episode.objects.filter(pk__in=chosen).values_list(*columns).distinct():
@@ -103,7 +103,7 @@ def _draw(training_step: int, name: str) -> int:
 
 
 def in_lines(run: Run) -> Iterator[str]:
-    """Yield a JSON line for each turn of each reported step, with the reward components that the trainer reported."""
+    """Yield a JSON line per turn of each reported step, with the reward components that the trainer reported."""
     for step in TrainingStep.objects.filter(run=run).order_by("training_step"):
         for turn in of_step(run, step.training_step):
             row = {

@@ -1,7 +1,7 @@
-"""Reads: how a run's training went, step by step: what the trainer reported, and rates counted from the record.
+"""Reads: a run's training, step by step: the values that the trainer reported, and rates counted from the record.
 
-Losses and reward components are the trainer's word. The rates of `episode/` are counted from episodes with a training
-step: format errors as the ratio has them, completion by outcomes that count, and rollouts cut off by a limit.
+Losses and reward components are the trainer's own values. The rates of `episode/` are counted from episodes with a
+training step: format errors as the ratio uses them, completion by outcomes that count, and rollouts cut off by a limit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from people.audit_trail import inert
 
 CUT_OFF = ("max_steps", "timeout")
 Counts = dict[int, tuple[int, int]]
-"""A part and the whole of each training step."""
+"""Part and whole by training step."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,8 @@ class Series:
 
 
 def of_run(run: Run, counts: Mapping[str, Counts] | None = None) -> list[Series]:
-    """Return every series of a run, rewards first, then rates, then losses, each by name. `counts` are its `rates_of`,
-    where someone has them already.
-    """
+    """Return every series of a run: rewards, then rates, then losses, each by name. `counts` are its `rates_of`, if the
+    caller already has them."""
     found: dict[str, dict[int, float]] = defaultdict(dict)
     for step in TrainingStep.objects.filter(run=run).order_by("training_step"):
         for group, values in (("reward", step.components), ("loss", step.losses)):
@@ -72,15 +71,14 @@ def of_run(run: Run, counts: Mapping[str, Counts] | None = None) -> list[Series]
 
 
 def numbers(values: object) -> Iterable[tuple[str, float]]:
-    """Yield what a trainer reported under a name, as far as it is a number."""
+    """Yield the numbers among the values that a trainer reported under a name."""
     if isinstance(values, Mapping):
         yield from ((str(name), float(value)) for name, value in values.items() if type(value) in (int, float))
 
 
 def rates_of(run: Run) -> dict[str, Counts]:
-    """Count a step's finished rollouts that a limit cut off, that had an expert, and that were complete: of all, and of
-    those without and with an expert.
-    """
+    """Count a step's finished rollouts that a limit cut off, that had an expert, and that were complete: in total,
+    without and with an expert."""
     finished = finished_of(run).filter(training_step__isnull=False)
     counts = finished.values("training_step", "expert").annotate(
         all=Count("pk"), cut=Count("pk", Q(stop_reason__in=CUT_OFF))
@@ -108,7 +106,7 @@ def rates_of(run: Run) -> dict[str, Counts]:
 
 
 def in_csv(series: Iterable[Series]) -> str:
-    """Return a row for each step and series. An apostrophe keeps spreadsheets from running names as formulas."""
+    """Return a row per step and series. A leading apostrophe keeps spreadsheets from running names as formulas."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["training_step", "name", "value"])
@@ -117,12 +115,12 @@ def in_csv(series: Iterable[Series]) -> str:
 
 
 def events_name(run: Run) -> str:
-    """Return a file name that TensorBoard finds."""
+    """Return a file name that TensorBoard recognizes."""
     return f"events.out.tfevents.{run.pk}"
 
 
 def in_events(run: Run, series: Iterable[Series]) -> bytes:
-    """Return the series as a TensorBoard event file: a scalar for each step, at the time when it was reported."""
+    """Return the series as a TensorBoard event file: one scalar per step, at the time of its report."""
     from tensorboardX.writer import SummaryWriter
 
     rows = TrainingStep.objects.filter(run=run).values_list("training_step", "at")

@@ -1,5 +1,6 @@
 """The training of a run as files: curves, five turns of each step with their rewards, the charts of its page as PNG,
 and its section of a report. Called by the commands `curves` and `report`.
+
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from runs.show.report import plain, table
 
 
 def write_curves(run: Run, found: Sequence[Series], folder: Path) -> list[str]:
-    """Write every series as CSV and as a TensorBoard event file, the turns, and the run's beginning beside its end.
-    Returns the names of the files."""
+    """Write every series as CSV and as a TensorBoard event file, the turns, and the comparison of the run's ends.
+    Return the names of the files."""
     (folder / "training.csv").write_text(series.in_csv(found), encoding="utf-8")
     (folder / series.events_name(run)).write_bytes(series.in_events(run, found))
     with (folder / "turns.jsonl").open("w", encoding="utf-8") as file:
@@ -43,7 +44,7 @@ def write_curves(run: Run, found: Sequence[Series], folder: Path) -> list[str]:
 
 
 def write(run: Run, found: Sequence[Series], folder: Path) -> tuple[list[str], list[str]]:
-    """Write what a run that trained shows, of which `found` are all series; returns the report's section, and the names
+    """Write the results of a run that trained; `found` are all its series. Return the report's section, and the names
     of the files."""
     names = write_curves(run, found, folder)
     plan, helps = Plan.of(run.metadata), next_tasks.help_of(run)
@@ -70,7 +71,7 @@ def _phases(phases: Sequence[dict[str, object]]) -> str:
 
 
 def _turns(shown: Generations) -> list[str]:
-    """Return the turns of the last step as the model wrote them, each below what its episode was paid."""
+    """Return the turns of the last step as the model wrote them, each below the rewards of its episode."""
     reported = ", ".join(f"{plain(name)} {value:.4g}" for name, value in shown.reported) or "nothing"
     words = f"Drawn by a hash, so that no one picks them. The trainer reported {reported}. Those of all steps are in"
     return [f"### Turns of step {shown.step}", f"{words} `turns.jsonl`.", *(_turn(one) for one in shown.turns)]

@@ -1,4 +1,4 @@
-"""Reads: what the list of episodes can be narrowed by, with how many episodes each value has.
+"""Reads: the filters of the list of episodes, with the number of episodes per value.
 
 Owns the counts: those of a filter are taken after all the other filters, among the newest 10,000 episodes that match,
 so that a count costs the same in a project of any size. Called by the list's page.
@@ -27,10 +27,10 @@ from people.access import Actor, scoped, sees_outcomes
 from people.models import Project
 
 Asked = tuple[dict[str, list[str]], list[str]]
-"""Filters that episodes pass, and those whose values are counted among them."""
+"""Filters to apply, and the filters whose values are counted among the matching episodes."""
 COUNTED = 10_000
 FREQUENT, SPARE = 0.3, 1.5
-"""A word that this share of episodes holds is first looked for in as many of the newest as hold enough, and some."""
+"""A word in at least this share of episodes is first searched in a window of the newest ones, with some spare."""
 VALUES = 8
 ASKED_WORDS = {
     **{"human": "A person", "llm": "A model", "cache": "A reused answer", "script": "A script"},
@@ -73,12 +73,12 @@ _VALUES = {
     + " ".join(f"WHEN last_seq >= {one.partition('-')[0]} THEN '{one}'" for one in reversed(LENGTHS))
     + " END",
 }
-"""Values of filters that are not simply a column of the same name, as PostgreSQL reads them."""
+"""SQL for the values of filters that are not a column of the same name."""
 _SEVERAL = {
     "tool": "facts_tools",
     "asked": "CASE WHEN facts_asks > 0 THEN facts_answered WHEN facts_asks = 0 THEN '{never}'::varchar[] END",
 }
-"""Filters of which an episode can have several values."""
+"""SQL for filters with several values per episode."""
 _EACH = """
 SELECT {place}, '{name}', value, count(*) FROM (SELECT unnest({value}) AS value FROM found_{place}) one GROUP BY value
 """
@@ -91,7 +91,7 @@ _IDS = "SELECT {place}, '', string_agg(id, ',' ORDER BY created_at DESC, id DESC
 
 @dataclass(frozen=True)
 class Choice:
-    """One value of a filter; `query` is the address that takes it, or lets it go if it is chosen."""
+    """One value of a filter; `query` is the address that adds it, or removes it if it is chosen."""
 
     value: str
     label: str
@@ -116,7 +116,7 @@ class Facet:
 
 @dataclass(frozen=True)
 class Chip:
-    """One filter that is in use; `query` is the address without it."""
+    """One filter in use; `query` is the address without it."""
 
     title: str
     label: str
@@ -125,7 +125,7 @@ class Chip:
 
 @dataclass(frozen=True)
 class Window:
-    """The newest episodes: all that were created after a moment, none of which has an id before `first`."""
+    """The newest episodes: all that were created after a moment, none of which has an ID before `first`."""
 
     after: datetime
     first: str
@@ -133,7 +133,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a list's query string asks for."""
+    """The parsed query string of a list."""
 
     said: dict[str, list[str]]
 
@@ -151,14 +151,14 @@ class Wish:
         return self.said.get(name, [""])[0]
 
     def query(self, **changed: list[str]) -> str:
-        """Return the query string, with some filters changed; a list's page is no part of it."""
+        """Return the query string, with some filters changed and without the list's page."""
         values = QueryDict(mutable=True)
         for name, said in {**self.said, **changed}.items():
             values.setlist(name, said)
         return f"?{values.urlencode()}"
 
     def turned(self, name: str, value: str) -> str:
-        """Return the query string that takes one more value, or lets it go."""
+        """Return the query string with one more value, or without it if it is chosen."""
         said = self.said.get(name, [])
         return self.query(**{name: [one for one in said if one != value] if value in said else [*said, value]})
 
@@ -169,8 +169,8 @@ class Wish:
 def counted(actor: Actor, wish: Wish) -> tuple[list[str], list[Facet]]:
     """Return the episodes that match, newest first and up to one more than `COUNTED`, and the filters with counts.
 
-    An episode whose outcome the actor does not see is counted under no outcome. Raises `Invalid` for a filter that does
-    not exist.
+    An episode whose outcome the actor cannot see is counted under no outcome. Raises `Invalid` for an unknown filter.
+
     """
     shown = [name for name in TITLES if not _is_left_out(actor, wish, name)]
     used = [name for name in shown if name in wish.said]
@@ -178,7 +178,7 @@ def counted(actor: Actor, wish: Wish) -> tuple[list[str], list[Facet]]:
     asked += [(wish.without(name), [name]) for name in used]
     window = _window(actor.project, wish)
     found, counts = _counts(actor, asked, window)
-    if window and any(len(ids) <= COUNTED for ids in found):  # there may be more behind it
+    if window and any(len(ids) <= COUNTED for ids in found):  # there can be more after it
         found, counts = _counts(actor, asked, None)
     for ids, (_, names) in zip(found, asked, strict=True):
         counts |= {name: narrowing.sayings().counts(actor, name, ids) for name in names if name in SAID}
@@ -197,7 +197,7 @@ def _words(project: Project, name: str) -> Mapping[str, str]:
 
 
 def _is_left_out(actor: Actor, wish: Wish, name: str) -> bool:
-    """Return whether this filter says nothing here: tasks are told apart within a scenario, values within a label."""
+    """Return whether this filter is useless here: task numbers need one scenario, values need one label."""
     if name in ("outcome", *SAID) and not sees_outcomes(actor):
         return True
     if name == "task_idx":
@@ -206,23 +206,22 @@ def _is_left_out(actor: Actor, wish: Wish, name: str) -> bool:
 
 
 def _window(project: Project, wish: Wish) -> Window | None:
-    """Return the newest episodes among which a frequent word is found often enough; None to look through them all."""
+    """Return the newest episodes that likely hold a frequent word often enough; None to search them all."""
     words = wish.said.get("q", [])
     share = search.share_of(words[0]) if len(words) == 1 else 0
     if share < FREQUENT:
         return None
     size = int(COUNTED * SPARE / share)
     newest = scoped(Episode.objects.all(), project).order_by("-created_at", "-pk")[:size]
-    told = newest.aggregate(after=Min("created_at"), first=Min("pk"), size=Count("pk"))
-    return Window(told["after"], told["first"]) if told["size"] == size else None
+    facts = newest.aggregate(after=Min("created_at"), first=Min("pk"), size=Count("pk"))
+    return Window(facts["after"], facts["first"]) if facts["size"] == size else None
 
 
 def _counts(
     actor: Actor, asked: Sequence[Asked], window: Window | None
 ) -> tuple[list[list[str]], dict[str, Counter[str]]]:
-    """Count the values of some filters among the episodes that pass others, for each of `asked`; returns those
-    episodes, newest first, as well. Counts nothing that people said of them.
-    """
+    """Count the values of some filters among the episodes that pass others, for each of `asked`; also return those
+    episodes, newest first. Filters by reviews are not counted here."""
     found: list[list[str]] = [[] for _ in asked]
     counts: dict[str, Counter[str]] = {name: Counter() for _, names in asked for name in names}
     with connection.cursor() as cursor:
@@ -236,9 +235,8 @@ def _counts(
 
 
 def _statement(actor: Actor, asked: Sequence[Asked], window: Window | None) -> tuple[str, list[Any]]:
-    """Return the statement that counts, with its values. It gathers the candidates of a search once for all: a frequent
-    word has as many as there are episodes.
-    """
+    """Return the statement that counts, with its values. It gathers the candidates of a search once for all parts: a
+    frequent word has as many as there are episodes."""
     words = dict.fromkeys(word for said, _ in asked for word in said.get("q", []))
     queries = [search.candidates(word, window.first if window else "") for word in words]
     gathered = {word: f"searched_{number}" * bool(queries[number]) for number, word in enumerate(words)}
@@ -263,15 +261,14 @@ def _statement(actor: Actor, asked: Sequence[Asked], window: Window | None) -> t
 def _newest(rows: QuerySet[Episode], names: Collection[str]) -> tuple[str, Sequence[Any]]:
     """Return the query for the episodes among which these filters are counted, with its values."""
     beside = _beside(names)
-    told = rows.order_by("-created_at", "-pk").annotate(**beside).values(*_COLUMNS, *beside)
-    sql, values = told[: COUNTED + 1].query.sql_with_params()
+    newest = rows.order_by("-created_at", "-pk").annotate(**beside).values(*_COLUMNS, *beside)
+    sql, values = newest[: COUNTED + 1].query.sql_with_params()
     return sql, values
 
 
 def _parts(actor: Actor, place: int, names: Collection[str]) -> list[tuple[str, list[Any]]]:
-    """Return the queries for the counts of these filters and for the episodes, each with its values. Filters of which
-    an episode has one value are counted in one go.
-    """
+    """Return the queries for the counts of these filters and for the episodes, each with its values. Filters with one
+    value per episode are counted in one query."""
     parts = [(_IDS.format(place=place), list[Any]())]
     for name in _SEVERAL.keys() & names:
         parts.append((_EACH.format(place=place, name=name, value=_SEVERAL[name]), []))
@@ -288,7 +285,7 @@ def _parts(actor: Actor, place: int, names: Collection[str]) -> list[tuple[str, 
 
 
 def _beside(names: Collection[str]) -> dict[str, Subquery | F | Q]:
-    """Return what is looked up beside each episode for these filters: thousands of look-ups that others do not need."""
+    """Return the subqueries per episode for these filters: thousands of look-ups that other filters do not need."""
     found: dict[str, Subquery | F | Q] = {}
     if "outcome" in names:
         outcome = outcomes.of_outer_episode().filter(source__in=["verifier", "attested"]).order_by("-source")

@@ -29,8 +29,9 @@ def episodes(actor: Actor, filters: Mapping[str, Sequence[str]], cursor: str, li
     """Return one page of the project's episodes, newest first.
 
     Raises:
-        WrongScope: an agent's token asks by outcome, or by what was said of episodes.
+        WrongScope: an agent's token filters by outcome, or by reviews.
         Invalid: a filter, its value or the cursor is unknown.
+
     """
     may_read(actor)
     rows = matching(actor, filters).only("pk", "run_id", *_SAME, *_OR_NONE)

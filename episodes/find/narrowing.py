@@ -1,7 +1,7 @@
 """Reads: the episodes that match a list's filters, for one actor.
 
-Owns what an actor may filter by: `selection.py` has the filters over the record, and what people said of episodes is
-asked of the app that stores it, which registers in `AppConfig.ready()`. Called by the list's page and the API.
+Owns the filters that an actor can use. `selection.py` has the filters over the record. Filters by reviews belong to the
+app that stores these, which registers in `AppConfig.ready()`. Called by the list's page and the API.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from people.errors import Invalid, WrongScope
 from people.models import Project
 
 SAID = ("verdict", "label", "label_value")
-"""Filters by what people and models said of an episode."""
+"""Filters by verdicts and labels."""
 FILTERS = (*selection.FILTERS, *SAID)
 
 
 class Sayings(Protocol):
-    """What was said of episodes, as filters of these names: only what the actor may read now."""
+    """A source of the filters by reviews: only those that the actor can read now."""
 
     def condition(self, actor: Actor, name: str, values: Collection[str]) -> Q:
-        """Return what a filter asks for. Raises `Invalid` for an unknown value."""
+        """Return the condition of a filter. Raises `Invalid` for an unknown value."""
 
     def counts(self, actor: Actor, name: str, episodes: Collection[str]) -> Counter[str]:
         """Return how many of these episodes have each value."""
 
     def words(self, project: Project, name: str) -> Mapping[str, str]:
-        """Return what a page calls the values."""
+        """Return the labels of the values on pages."""
 
     def with_words(self, actor: Actor, search: str) -> Collection[str]:
-        """Return the episodes of which a label or comment has the words of a search."""
+        """Return the episodes with the words of a search in a label or comment."""
 
     def hits(self, actor: Actor, search: str, episodes: Collection[str]) -> Mapping[str, Hit]:
-        """Return the newest label or comment of each of these episodes that has the words of a search."""
+        """Return the newest label or comment of each of these episodes with the words of a search."""
 
 
 _sources: list[Sayings] = []
 
 
 def register(source: Sayings) -> None:
-    """Make one source answer for all filters of `SAID`; the newest counts."""
+    """Register the source of all filters of `SAID`; the last one counts."""
     _sources[:] = [source]
 
 
@@ -59,17 +59,18 @@ def sayings() -> Sayings:
 
 
 def matching(actor: Actor, said: Mapping[str, Sequence[str]]) -> QuerySet[Episode]:
-    """Return the actor's episodes that match; where outcomes narrow them, only those whose outcome the actor sees.
+    """Return the actor's episodes that match; if outcomes narrow them, only those whose outcome the actor can see.
 
     Raises:
         Invalid: a filter or a value does not exist.
-        WrongScope: an agent's token asks by an outcome, or by what was said of episodes.
+        WrongScope: an agent's token filters by an outcome, or by reviews.
+
     """
     if unknown := [name for name in said if name not in FILTERS]:
         raise Invalid(f"Unknown filter: {unknown[0]}. Use one of {', '.join(FILTERS)}.")
-    told = [name for name in said if name in (*selection.TOLD_BY_OUTCOME, *SAID)]
-    if told and not sees_outcomes(actor):
-        raise WrongScope(f"Agent tokens cannot filter by {told[0]}.")
+    hidden = [name for name in said if name in (*selection.TOLD_BY_OUTCOME, *SAID)]
+    if hidden and not sees_outcomes(actor):
+        raise WrongScope(f"Agent tokens cannot filter by {hidden[0]}.")
     _refuse_unknown_outcomes(actor, said.get("outcome", ()))
     plain = {name: values for name, values in said.items() if name not in ("q", *SAID)}
     rows = selection.filtered(actor.project, plain)
@@ -82,8 +83,7 @@ def matching(actor: Actor, said: Mapping[str, Sequence[str]]) -> QuerySet[Episod
 
 
 def _refuse_unknown_outcomes(actor: Actor, values: Sequence[str]) -> None:
-    """Raise for an outcome that is not one of the environment server's and that no episode has, as far as the actor
-    sees."""
+    """Raise for an outcome that the environment server does not return and that no episode visible to the actor has."""
     own = {*OUTCOME_WORDS, *NOT_COUNTED, "incomplete", "agent_error", "timeout", selection.NOT_VERIFIED}
     for value in values:
         seen = visibility.of_project(actor).filter(reward_type=value.replace("\x00", ""))
@@ -92,8 +92,8 @@ def _refuse_unknown_outcomes(actor: Actor, values: Sequence[str]) -> None:
 
 
 def by_words(actor: Actor, searches: Mapping[str, str]) -> Q:
-    """Filter by words of steps, as `selection.by_words` does, or of labels and comments that the actor may read now;
-    an agent finds none of those."""
+    """Filter by words of steps, as `selection.by_words` does, or of labels and comments that the actor can read now; an
+    agent finds none of those."""
     if any("\x00" in word for word in searches):
         raise Invalid("Unknown filter value: q.")
     found = selection.by_words(searches)
@@ -102,5 +102,5 @@ def by_words(actor: Actor, searches: Mapping[str, str]) -> Q:
 
 
 def hits(actor: Actor, episodes: Collection[str], search: str) -> Mapping[str, Hit]:
-    """Return what people said of each of these episodes with the words of a search, where the actor may read it."""
+    """Return the label or comment of each of these episodes with the words of a search, if the actor can read it."""
     return sayings().hits(actor, search, episodes) if episodes and search and sees_outcomes(actor) else {}

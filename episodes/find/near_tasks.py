@@ -1,6 +1,6 @@
 """Tasks whose texts are nearly the same. Pure.
 
-Asked by exports, which keep tasks like a held-out one out of training, and by those who split tasks.
+Called by exports, which keep tasks like a held-out one out of training, and by modules that split tasks.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections import Counter
 from collections.abc import Iterable
 
 NEAR = 0.8
-"""Jaccard likeness of five-word shingles from which on two tasks count as one."""
+"""The smallest Jaccard similarity of five-word shingles at which two tasks count as one."""
 _NEAR_SIZE = 5
-_TOLD = 1024
+_CACHED_MAX = 1024
 _WORD = re.compile(r"\w+")
 
 
 class NearTasks:
-    """Finds tasks whose text is nearly that of one of the given."""
+    """An index that finds tasks whose text is nearly that of a given one."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._holders: dict[tuple[str, ...], list[int]] = {}
         self._sizes: list[int] = []
-        self._told: dict[str, int | None] = {}  # a task is asked about once for each of its episodes
+        self._cached: dict[str, int | None] = {}  # callers ask about a task once for each of its episodes
         for number, text in enumerate(texts):
             shingles = _shingles(text)
             self._sizes.append(len(shingles))
@@ -33,12 +33,12 @@ class NearTasks:
         return self.like(text) is not None
 
     def like(self, text: str) -> int | None:
-        """Return the place of the first given text that is nearly this one, or None."""
-        if text not in self._told:
-            if len(self._told) >= _TOLD:
-                self._told.clear()
-            self._told[text] = self._like(text)
-        return self._told[text]
+        """Return the position of the first given text that is nearly this one, or None."""
+        if text not in self._cached:
+            if len(self._cached) >= _CACHED_MAX:
+                self._cached.clear()
+            self._cached[text] = self._like(text)
+        return self._cached[text]
 
     def _like(self, text: str) -> int | None:
         shingles = _shingles(text)

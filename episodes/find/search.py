@@ -1,6 +1,7 @@
 """Reads: episodes by the words of their steps, and the hit that a row shows.
 
-Owns what a search means; which filters there are is `selection.py`'s. A search knows what `indexing.py` has read.
+Owns the meaning of a search; `selection.py` owns the list of filters. A search finds the steps that `indexing.py` has
+read.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from people.plain_text import clean
 
 WORDS_MAX = 200
 READ_THROUGH = 20_000
-"""Up to this many steps are read one by one for the hits of a page: a frequent word has more entries in the index."""
+"""The most steps that are read one by one for the hits of a page: a frequent word has more entries in the index."""
 HITS = """
 SELECT DISTINCT ON (episode_id) episode_id, seq, step_id, count(*) OVER (PARTITION BY episode_id)
   FROM (SELECT * FROM episodes_stepwords WHERE episode_id = ANY(%s){without_index}) step
@@ -37,8 +38,8 @@ SELECT most_common_elem_freqs[array_position(most_common_elems::text::text[], %s
 
 @dataclass(frozen=True)
 class Hit:
-    """The first step of an episode that holds the words: its excerpt in parts, those with a mark hit, and how many
-    steps more hold them. Of a label or comment on a whole episode `seq` is None."""
+    """The first step of an episode that holds the words: its excerpt in parts, hits marked, and the number of further
+    steps with them. For a label or comment on a whole episode `seq` is None."""
 
     seq: int | None
     name: str
@@ -47,18 +48,19 @@ class Hit:
 
 
 def candidates(search: str, first: str = "") -> tuple[str, list[str]] | None:
-    """Return a query for the ids of episodes that can be found, with its values; None if any episode can be. Of those
-    whose ids come before `first` it gives none.
+    """Return a query for the IDs of episodes that can match, with its values; None if any episode can. IDs before
+    `first` are not included.
 
-    Gathered from the joined words of episodes, where a frequent word costs one entry for each of them, and from the
-    steps whose words were not joined yet.
+    It reads the joined words of episodes, in which a frequent word has one entry per episode, and the steps whose words
+    were not joined yet.
+
     """
     wanted = " ".join(said for is_wanted, said in terms_of(search[:WORDS_MAX]) if is_wanted)
     return ("SELECT episodes_with_words(%s, %s, %s) AS id", [wanted, _query(search), first]) if wanted else None
 
 
 def share_of(search: str) -> float:
-    """Return the share of episodes that hold a frequent word, as the database's statistics say; else 0."""
+    """Return the share of episodes with a frequent word, by the database's statistics; else 0."""
     terms = terms_of(search[:WORDS_MAX])
     with connection.cursor() as cursor:
         cursor.execute(SHARE, [terms[0][1].lower() if len(terms) == 1 and terms[0][0] else ""])
@@ -67,10 +69,11 @@ def share_of(search: str) -> float:
 
 
 def condition(search: str, gathered: str = "") -> Q:
-    """Return episodes of which a step holds what is searched for: all words, "a phrase", none with a minus before it.
+    """Return a filter for episodes with a step that matches: all words, "a phrase", none with a minus before it.
 
-    `gathered` is a table that holds the candidates already. Joined words do not say which step holds them: where there
-    is more to a search than one word, each of those episodes is asked for a step as well.
+    `gathered` is a table that holds the candidates already. Joined words do not say which step holds them, so for more
+    than one word each of those episodes is checked for a single step as well.
+
     """
     query = SearchQuery(_query(search), search_type="websearch", config="simple")
     step = Q(Exists(StepWords.objects.filter(episode=OuterRef("pk"), words=query)))
@@ -83,14 +86,13 @@ def condition(search: str, gathered: str = "") -> Q:
 
 
 def _query(search: str) -> str:
-    """Return the search in PostgreSQL's form for the web; a phrase of many words is one phrase."""
+    """Return the search in PostgreSQL's websearch syntax; a phrase of many words is one phrase."""
     terms = terms_of(search[:WORDS_MAX])
     return " ".join(f'{"" if wanted else "-"}"{said}"' for wanted, said in terms)
 
 
 def hits(episodes: Collection[Episode], search: str) -> dict[str, Hit]:
-    """Return the first hit of each of these episodes, by their ids; none for those found by
-    something else than a step."""
+    """Return the first hit of each of these episodes, by ID; none for those that did not match by a step."""
     query = _query(search)
     if not episodes or not query:
         return {}
@@ -108,5 +110,5 @@ def _hit(seq: int, body: Mapping[str, Any], search: str, more: int) -> Hit:
 
 
 def read_until() -> datetime | None:
-    """Return steps that were stored before this can be found; None before the first reading."""
+    """Return the moment before which all stored steps can be found; None before the first reading."""
     return SearchMark.objects.filter(pk=1).values_list("read_until", flat=True).first()

@@ -1,7 +1,7 @@
-"""What can be found of a step: its words, and the facts of an episode that filters ask for. Pure, without Django.
+"""The searchable text of a step, and the facts of an episode that filters use. Pure, without Django.
 
-Owns which fields count as said or done. Steps of the verifier are never given to it. Called by `indexing.py` when it
-reads steps, and by `search.py` for the excerpt of a hit.
+Owns which fields are searchable. Steps of the verifier are never passed to it. Called by `indexing.py` when it reads
+steps, and by `search.py` for the excerpt of a hit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 FOUND_CHARS = 32 * 1024
-"""What of a step can be found: its first so many characters."""
+"""The number of searchable characters of a step."""
 FIELDS = ("content", "name", "question", "context", "advice", "arguments", "error", "result", "action", "observation")
 LEAVES = 5_000
 _BESIDE_WORDS = re.compile(r"[^\w\s]|_")
@@ -24,9 +24,10 @@ TOOLS_MAX, NAME_MAX = 200, 200
 
 
 def text_of(body: Mapping[str, Any]) -> str:
-    """Return the words of a step in the order in which they were said, cut to what can be found.
+    """Return the text of a step in its original order, cut to the searchable length.
 
-    A briefing that sees the verifier may tell outcomes, so its words cannot be found.
+    A briefing that sees the verifier can reveal outcomes, so its text is not searchable.
+
     """
     parts, left = [], FOUND_CHARS
     briefing = [body.get("text")] if body.get("kind") == "briefing" and body.get("privilege") != "sees_verifier" else []
@@ -39,15 +40,14 @@ def text_of(body: Mapping[str, Any]) -> str:
 
 
 def indexed(text: str) -> str:
-    """Return the same text as words alone: paths, addresses, tags and names_with_parts are found by
-    any of their words."""
+    """Return the same text as separate words: paths, addresses, tags and names_with_parts are found by any of their
+    words."""
     return _BESIDE_WORDS.sub(" ", text)
 
 
 def terms_of(search: str) -> list[tuple[bool, str]]:
-    """Return what is searched for: words or phrases, each wanted or not. A phrase is in quotes, what must not be there
-    begins with a minus.
-    """
+    """Return the terms of a search: words or phrases, each wanted or not. A phrase is in quotes, an excluded term
+    begins with a minus."""
     found = []
     for minus, phrase, less, word in _TERM.findall(search):
         said = " ".join(indexed(phrase or word).split())
@@ -57,15 +57,15 @@ def terms_of(search: str) -> list[tuple[bool, str]]:
 
 
 def matches(text: str, search: str) -> bool:
-    """Return whether a text has all words and phrases of a search that are wanted, at least one, and none that is
-    not: what PostgreSQL finds in a step."""
+    """Return whether a text has all wanted terms of a search, at least one, and no excluded one: the same result as
+    PostgreSQL's."""
     said, terms = f" {' '.join(indexed(text).lower().split())} ", terms_of(search)
     has_wanted = any(wanted for wanted, _ in terms)
     return has_wanted and all((f" {term.lower()} " in said) == wanted for wanted, term in terms)
 
 
 def excerpt_of(text: str, search: str) -> list[tuple[str, bool]]:
-    """Return the neighbourhood of the first hit, in parts of which each is a hit or not."""
+    """Return the text around the first hit, in parts of which each is a hit or not."""
     words = {re.escape(word) for wanted, said in terms_of(search) if wanted for word in said.split()}
     hit = re.compile(rf"(?<![^\W_])({'|'.join(sorted(words, key=len, reverse=True))})(?![^\W_])", re.IGNORECASE)
     first = hit.search(text) if words else None
@@ -77,7 +77,7 @@ def excerpt_of(text: str, search: str) -> list[tuple[str, bool]]:
 
 
 def _leaves(values: Iterable[Any]) -> Iterator[str]:
-    """Yield texts and numbers, and the names of fields, without recursion."""
+    """Yield texts, numbers and field names, without recursion."""
     todo = [iter(values)]
     while todo:
         for value in todo[-1]:
@@ -88,7 +88,7 @@ def _leaves(values: Iterable[Any]) -> Iterator[str]:
             elif isinstance(value, int | float):
                 yield str(value)
             elif isinstance(value, Mapping):
-                # whose words an advice is stands beside it for people, and is no word of it
+                # the author of an advice is metadata, not part of its text
                 pairs = [(name, one) for name, one in value.items() if name not in ("author", "source", "privilege")]
                 todo.append(iter([part for pair in pairs for part in pair]))
                 break
@@ -101,7 +101,7 @@ def _leaves(values: Iterable[Any]) -> Iterator[str]:
 
 @dataclass
 class Facts:
-    """What is known of an episode from the steps that were read so far."""
+    """The facts about an episode from the steps that were read so far."""
 
     errors: int = 0
     tools: set[str] = field(default_factory=set)
@@ -119,7 +119,7 @@ class Facts:
             self.waiting.append(int(step["seq"]))
 
     def hear(self, step: Mapping[str, Any]) -> None:
-        """Note who answered an ask, if it is closed."""
+        """Record who answered an ask, if it is closed."""
         said = answered_by(step)
         if said:
             self.answered.add(said)
@@ -127,8 +127,7 @@ class Facts:
 
 
 def answered_by(step: Mapping[str, Any]) -> str:
-    """Return who answered an ask: *human, llm, cache, script, fallback*; *cancelled* for none,
-    empty while it is open."""
+    """Return who answered an ask: *human, llm, cache, script, fallback*; *cancelled* for none, "" while it is open."""
     advice = step.get("advice")
     meta = step.get("meta")
     beside = meta if isinstance(meta, Mapping) else {}

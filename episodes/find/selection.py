@@ -1,7 +1,7 @@
 """Reads: the episodes that match filters, and lists of them by cursor.
 
-Owns the meaning of filters for the list, the API and exports. A filter has one or several values; an unknown name or
-value is refused with the known ones.
+Owns the meaning of filters for the list, the API and exports. A filter has one or several values; the error for an
+unknown name or value lists the known ones.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ BRIEFINGS = ("yes", "no")
 LENGTHS = ("0-5", "6-15", "16-30", "31-100", "101-")
 FILTERS = (*_EXACT, *_CHOICES, *_WHOLE, "run", "since", "until", "q", "outcome", "tool", "length", "briefed", *_FACTS)
 TOLD_BY_OUTCOME = frozenset({"outcome"})
-"""Filters that give outcomes away; nobody who may not see those has them."""
+"""Filters that reveal outcomes; only actors who can see outcomes have them."""
 
 
 def condition(project: Project, name: str, values: Collection[str]) -> Q:
-    """Return what one filter asks for. Raises `Invalid`, which names filter and value."""
+    """Return the condition of one filter. Raises `Invalid`, which names filter and value."""
     if any("\x00" in value for value in values):
         raise Invalid(f"Unknown filter value: {name}.")
     if name == "run":
@@ -84,22 +84,23 @@ def condition(project: Project, name: str, values: Collection[str]) -> Q:
 
 
 def by_words(searches: Mapping[str, str]) -> Q:
-    """Filter by the words of steps, or by a part of the task or of the names of the episode as they are.
+    """Filter by the words of steps, or by a substring of the task or of the episode's names.
 
-    Each search can come with a table that holds the candidates of `search.py` already.
+    Each search can come with a table that already holds the candidates of `search.py`.
+
     """
     return functools.reduce(operator.or_, (_by_words(*one) for one in searches.items()), Q())
 
 
 def _by_words(word: str, gathered: str) -> Q:
-    """Match one search. In small letters PostgreSQL looks for a part in half the time that ILIKE takes."""
+    """Match one search. PostgreSQL finds a substring in lower-cased text in half the time of ILIKE."""
     parts = [StrIndex(Lower(name), Lower(Value(word))) for name in ("task", "scenario", "key")]
     named = (Q(GreaterThan(part, 0)) for part in parts)
     return functools.reduce(operator.or_, named, search.condition(word, gathered))
 
 
 def _by_facts(name: str, values: Collection[str]) -> Q:
-    """Filter by what only steps tell: tools, errors, who answered, and how many steps there are."""
+    """Filter by facts that only steps contain: tools, errors, who answered, and the number of steps."""
     if name == "tool":
         return Q(facts__tools__overlap=list(values))
     if name == "length":
@@ -114,7 +115,7 @@ def _by_facts(name: str, values: Collection[str]) -> Q:
 
 
 def _by_briefing(values: Collection[str]) -> Q:
-    """Filter by whether an agent read advice before it began: a briefing is a step, so it has a mark in the strip."""
+    """Filter by whether an agent read advice before it began: a briefing is a step with a mark in the strip."""
     if unknown := sorted(set(values) - set(BRIEFINGS)):
         raise Invalid(f"Unknown filter value: briefed={unknown[0]}. Use one of {', '.join(BRIEFINGS)}.")
     kinds = {"yes": Q(strip__contains=BRIEFED), "no": ~Q(strip__contains=BRIEFED)}
@@ -142,12 +143,12 @@ def filtered(project: Project, filters: Mapping[str, Collection[str]]) -> QueryS
 
 
 def among(ids: Collection[str]) -> RawSQL:
-    """Return thousands of ids as one text, for `__in`: to write and read as many apart takes longer than to look."""
+    """Return thousands of IDs as one text, for `__in`: as separate parameters they would cost more than the look-up."""
     return RawSQL("SELECT unnest(string_to_array(%s, ','))", [",".join(ids)])
 
 
 def runs_named(project: Project, values: Collection[str]) -> list[str]:
-    """Return the ids of runs by id or by name: a name is what pages show. Raises `Invalid` for an unknown one."""
+    """Return the IDs of runs by ID or by name, because pages show names. Raises `Invalid` for an unknown one."""
     found = list(scoped(Run.objects.filter(Q(pk__in=values) | Q(name__in=values)), project).values_list("pk", "name"))
     known = {text for pair in found for text in pair}
     if unknown := [value for value in values if value not in known]:
@@ -156,7 +157,7 @@ def runs_named(project: Project, values: Collection[str]) -> list[str]:
 
 
 def run_named(project: Project, value: str) -> Run:
-    """Return the run with an id or a name. Raises `Invalid` where no run has it, or several."""
+    """Return the run with an ID or a name. Raises `Invalid` if no run has it, or several."""
     found = runs_named(project, [value])
     if len(found) > 1:
         raise Invalid(f"{len(found)} runs are named {value}. Use the ID.")
@@ -182,9 +183,10 @@ def _moment(name: str, value: str) -> datetime:
 
 
 def newest(rows: QuerySet[M], cursor: str, limit: int) -> tuple[list[M], str | None]:
-    """Return one part of a list, newest first, and the cursor of the next; None at the end.
+    """Return one page of a list, newest first, and the cursor of the next; None at the end.
 
-    What is added meanwhile stands before the first part, so that no row comes twice and none is left out.
+    Rows that are added meanwhile come before page 1, so that no row appears twice and none is left out.
+
     """
     if cursor:
         at, pk = _read(cursor)

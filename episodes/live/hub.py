@@ -26,8 +26,8 @@ from episodes.live.wire import Line, Payload
 log = logging.getLogger(__name__)
 COALESCE_S = 0.02
 """The shortest time between two frames of one topic."""
-WALL_S = 0.2
-"""The same for states of episodes on a wall, where one screen shows hundreds of them."""
+LIST_S = 0.2
+"""The same for states of episodes in lists, where one screen shows hundreds of them."""
 LONGEST_S = 0.12
 SHARE = 0.5
 """How much of its time an event loop may write frames, before frames become fewer and larger."""
@@ -134,7 +134,7 @@ class Pending:
         self._frames[events.STEPS, key] = [*parts, payload]
 
     def payload(self) -> Payload:
-        """Return the frames, to be written at once."""
+        """Return the frames, to be written together."""
         return Payload(
             *(
                 events.steps_frame(key, parts) if kind == events.STEPS else parts[0]
@@ -144,8 +144,8 @@ class Pending:
 
 
 class Lane:
-    """Hints on their way to listeners, and when they leave: at once after a quiet time, otherwise some time after those
-    before them; later while writing them takes the loop long, so that many sockets get fewer and larger frames."""
+    """Hints on their way to listeners, and when they leave: immediately after a quiet time, otherwise some time after
+    those before them; later while writing takes the loop long, so that many sockets get fewer and larger frames."""
 
     def __init__(self, every: float, deliver: Callable[[str, Payload], None]) -> None:
         self._every, self._deliver = every, deliver
@@ -177,7 +177,7 @@ class Hub:
     def __init__(self) -> None:
         self._topics: dict[str, set[Listener]] = {}
         self._soon = Lane(COALESCE_S, self._deliver)
-        self._later = Lane(WALL_S, self._deliver)
+        self._later = Lane(LIST_S, self._deliver)
         self._task: asyncio.Task[None] | None = None
         self._subscribed = asyncio.Event()
 
@@ -229,7 +229,7 @@ class Hub:
             async with client.pubsub(ignore_subscribe_messages=True) as channel:
                 await channel.subscribe(CHANNEL)
                 self._subscribed.set()
-                self._tell_everybody(GAP)
+                self._tell_all(GAP)
                 while True:
                     message = await channel.get_message(timeout=5)
                     if message is not None:
@@ -238,17 +238,17 @@ class Hub:
     def _take(self, data: bytes) -> None:
         for line in data.decode("ascii").splitlines():
             topic, kind, key, payload = line.split(" ", 3)
-            if topic == events.EVERYBODY:
-                self._tell_everybody(GAP)
+            if topic == events.ALL_TOPICS:
+                self._tell_all(GAP)
             elif topic in self._topics:
-                wall = kind == events.LAST and topic.startswith("queue:")
-                (self._later if wall else self._soon).add(topic, kind, key, payload)
+                is_listed = kind == events.LAST and topic.startswith("queue:")
+                (self._later if is_listed else self._soon).add(topic, kind, key, payload)
 
     def _deliver(self, topic: str, payload: Payload) -> None:
         for listener in tuple(self._topics.get(topic, ())):
             listener.put(payload)
 
-    def _tell_everybody(self, payload: Payload) -> None:
+    def _tell_all(self, payload: Payload) -> None:
         for listener in {one for listeners in self._topics.values() for one in listeners}:
             listener.put(payload)
 

@@ -26,7 +26,7 @@ STEPS = re.compile(r"/api/v1/episodes/[^/]+/steps(/[^/]+)?")
 EPISODE = re.compile(r"/episodes/[^/]+/")
 WAIT_S = 2.0
 TAKEN_S = 120.0
-"""A reader that has not taken its answer by then is cut off: dead connections would keep the turns of the others."""
+"""A reader that has not taken its answer by then is cut off: lost connections would keep the turns of the others."""
 App = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 
@@ -42,7 +42,7 @@ def takes(scope: dict[str, Any]) -> bool:
 
 
 async def in_turn(app: App, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Answer a known sender in their turn, and a stranger at once, who is refused anyway."""
+    """Answer a known sender in their turn, and a stranger immediately, who is refused anyway."""
     try:
         sender = await sender_of(scope)
         if not sender:

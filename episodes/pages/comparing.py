@@ -22,7 +22,7 @@ from people.errors import Invalid
 from people.plain_text import clean
 
 STEPS = 2_000
-"""Steps of each episode that are compared, large ones in their shortened form."""
+"""The number of steps of each episode that are compared, large ones in their cut form."""
 MULTIPLES = 24
 DIFFERENCES = 200
 
@@ -53,7 +53,8 @@ def _chosen(request: MemberRequest) -> list[Episode]:
 
 
 def _side_by_side(actor: Actor, pair: Sequence[Episode]) -> dict[str, Any]:
-    """Return what the page shows of two: aligned actions, the first divergence, answers, and the final databases."""
+    """Return the values of the page for two: aligned actions, the first divergence, answers, and the final
+    databases."""
     steps = [_steps(actor, one) for one in pair]
     pairs = align(*(acts_of(side) for side in steps))
     first = divergence(pairs)
@@ -79,7 +80,8 @@ def _steps(actor: Actor, one: Episode) -> list[dict[str, Any]]:
 def _changes(
     actor: Actor, pair: Sequence[Episode], steps: Sequence[list[dict[str, Any]]]
 ) -> list[list[dict[str, Any]]]:
-    """Return what changed from start to end: as the verifier saw it if it saw both, else as the steps recorded it."""
+    """Return the changes from start to end: as the verifier saw them if it saw both, else as the steps recorded
+    them."""
     seen = [visibility.of_episode(actor, one) for one in pair]
     whole = [one.state_diff for one in seen if one is not None and one.state_diff]
     return [[{"seq": 0, "state_diff": diff}] for diff in whole] if len(whole) == len(pair) else list(steps)

@@ -1,7 +1,7 @@
-"""Pages about many episodes: the list with search, filters and saved views, and what is done to a selection.
+"""Pages about many episodes: the list with search, filters and saved views, and commands on a selection.
 
-Owns HTTP status and which template. Leaves what a filter means to `selection.py`, counts to `facets.py` and writes to
-`recording.py` and `saved_views.py`.
+Owns HTTP status and template choice. Leaves the meaning of filters to `selection.py`, counts to `facets.py` and writes
+to `recording.py` and `saved_views.py`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SELECTED = 200
 NO_MATCH = "No episodes match."
 LAG_S = 10
 NOT_EXPORTED = ("q", "state", "tool", "asked", "error", "length", "briefed", "key", *SAID)
-"""Filters of the list that an export does not have."""
+"""Filters of the list that exports do not have."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
@@ -59,7 +59,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
     try:
         counted, sieve = facets.counted(actor, wish)
         cursor = request.GET.get("cursor", "")
-        # the first page is the beginning of what was counted: nothing is searched for twice
+        # page 1 is the start of the counted episodes, so that the search runs once
         rows = matching(actor, wish.said) if cursor else Episode.objects.filter(pk__in=counted[: PAGE + 1])
         found, older = newest(rows.select_related("run"), cursor, PAGE)
     except Invalid as error:
@@ -86,7 +86,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "lag": _lag() if words else "",
         "export_query": _export_query(wish),
         "not_exported": _not_exported(wish),
-        "headline": _found(len(counted), tally["total"]) if wish.said else _headline(tally),
+        "headline": _count_line(len(counted), tally["total"]) if wish.said else _headline(tally),
         "views": list(EPISODE_VIEWS.of(actor)),
         "me": actor.key,
         "may_export": holds(actor, may_export),
@@ -98,11 +98,11 @@ def episodes(request: MemberRequest) -> HttpResponse:
 
 
 def _day(wish: Wish, name: str) -> str:
-    """Return the first plain date of a filter, for its field; moments of the API are chips alone."""
+    """Return the first plain date of a filter, for its field; times from the API are shown as chips only."""
     return next((value for value in wish.said.get(name, []) if _DAY.fullmatch(value)), "")
 
 
-def _found(count: int, total: int) -> str:
+def _count_line(count: int, total: int) -> str:
     if count > COUNTED:
         return f"More than {COUNTED:,} episodes match."
     return f"{count:,} of {total:,} {'episode matches' if total == 1 else 'episodes match'}." if count else NO_MATCH
@@ -119,7 +119,7 @@ def _headline(tally: dict[str, int]) -> str:
 
 
 def _lag() -> str:
-    """Say up to when steps can be found."""
+    """Return a sentence on which steps can be found."""
     until = search.read_until()
     behind = (timezone.now() - until).total_seconds() if until else None
     if behind is None or behind > 10 * 365 * 86_400:
@@ -130,7 +130,7 @@ def _lag() -> str:
 
 
 def _export_query(wish: Wish) -> str:
-    """Return the filters that an export has too."""
+    """Return the filters that exports have, too."""
     kept = {name: values for name, values in wish.said.items() if name not in NOT_EXPORTED}
     return urlencode(
         [(name, one) for name, values in kept.items() for one in values if (name, one) != ("outcome", NOT_VERIFIED)]
@@ -138,7 +138,7 @@ def _export_query(wish: Wish) -> str:
 
 
 def _not_exported(wish: Wish) -> list[str]:
-    """Return the titles of the filters in use that an export does not have."""
+    """Return the titles of the filters in use that exports do not have."""
     titles = [{**facets.TITLES, **facets.BESIDE}[name] for name in wish.said if name in NOT_EXPORTED]
     no_outcome = NOT_VERIFIED in wish.said.get("outcome", [])
     return [*titles, *([f"Outcome: {facets.WORDS['outcome'][NOT_VERIFIED]}"] if no_outcome else [])]
@@ -166,7 +166,7 @@ def remove_view(request: MemberRequest, pk: str) -> HttpResponse:
 @require_POST
 @member_required()
 def selected(request: MemberRequest) -> HttpResponse:
-    """Do something to the episodes that were selected in the list."""
+    """Run a command on the episodes that were selected in the list."""
     ids = [one for one in request.POST.getlist("episode") if "\x00" not in one]
     if not 0 < len(ids) <= SELECTED:
         raise Invalid(f"Select 1 to {SELECTED} episodes.")
@@ -198,7 +198,7 @@ def _compare(request: MemberRequest, ids: list[str]) -> HttpResponse:
 
 
 def _review(request: MemberRequest, ids: list[str]) -> HttpResponse:
-    """Show the page of review queues, which asks for the queue that takes these episodes."""
+    """Show the page of review queues, which asks for the queue to add these episodes to."""
     may_set_reviews(request.actor)
     return redirect(f"{reverse('reviews')}?{urlencode([('episode', pk) for pk in ids])}")
 

@@ -1,6 +1,6 @@
 """Pages about one episode: live, its fragments, the replay, stopping it, and connecting an agent.
 
-Owns HTTP status and which template. Leaves what is shown to `wall.py` and `trajectory.py`, writes to `recording.py` and
+Owns HTTP status and template choice. Leaves values to `wall.py` and `trajectory.py`, writes to `recording.py` and
 `people.members`.
 """
 
@@ -45,7 +45,7 @@ episode_page = member_required(rows=Episode.objects.all)
 
 @require_GET
 @member_required()
-def wall_rows(request: MemberRequest) -> HttpResponse:
+def live_rows(request: MemberRequest) -> HttpResponse:
     """Return the live episodes, or only those named by `episode=`."""
     only = request.GET.getlist("episode") or None
     return render(request, "episodes/_wall.html", {"wall": wall.live(request.actor, only)})
@@ -54,7 +54,7 @@ def wall_rows(request: MemberRequest) -> HttpResponse:
 @require_GET
 @episode_page
 def episode(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show an episode as it runs, and with its outcome after the end."""
+    """Show a running episode, or an ended one with its outcome."""
     one = _episode(request, pk)
     if (raw := number(request.GET.get("raw"))) is not None:
         return _raw(request, one, raw)
@@ -79,7 +79,7 @@ def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
     beside = {} if request.GET.get("parts") == "0" else {"parts": True, **_context(request, lens, one)}
     ended = not one.is_live
     context = {"episode": one, "ended": ended, "steps": steps, **beside}
-    # without the request: what the top bar shows would cost more look-ups than the steps
+    # without the request: the queries of the top bar would cost more than the steps
     return HttpResponse(render_to_string("episodes/_fragments.html", context))
 
 
@@ -110,8 +110,8 @@ def briefing_words(request: MemberRequest, pk: str, seq: int) -> HttpResponse:
     step = json.loads(trajectory.step_text(lens_of(request.actor, one), one, min(seq, 2**31 - 1)))
     if step["kind"] != "briefing":
         raise NotFound
-    told = {"text": clean(step["text"]), "human": step.get("source", "human") == "human"}
-    return render(request, "episodes/_briefing_words.html", told)
+    words = {"text": clean(step["text"]), "human": step.get("source", "human") == "human"}
+    return render(request, "episodes/_briefing_words.html", words)
 
 
 @require_POST
@@ -181,17 +181,17 @@ def _context(request: MemberRequest, lens: Lens, one: Episode) -> dict[str, Any]
         "tools": wall.tools_of(one),
         "may_stop": holds(request.actor, may_launch),
         "cut_off": wall.cut_off_words(one),
-        **_plays(one),
+        **_reruns(one),
     }
 
 
-def _plays(one: Episode) -> dict[str, Any]:
+def _reruns(one: Episode) -> dict[str, Any]:
     """Return the rerun of a failed built-in episode, and the episode that this one reruns."""
     same = Episode.objects.filter(project=one.project_id)
-    broke = one.is_builtin and one.state == EpisodeState.FAILED
+    failed = one.is_builtin and one.state == EpisodeState.FAILED
     first = one.key.removeprefix(AGAIN) if one.is_builtin and one.key.startswith(AGAIN) else ""
     return {
-        "played_again": same.filter(key=one.again_key).only("pk").first() if broke else None,
+        "played_again": same.filter(key=one.again_key).only("pk").first() if failed else None,
         "plays": same.filter(pk=first).only("pk").first() if first else None,
     }
 

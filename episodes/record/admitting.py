@@ -1,8 +1,9 @@
-"""Writes: episodes that were recorded elsewhere, whole and ended, each with its steps and its outcome.
+"""Writes: episodes that were recorded elsewhere, complete and ended, each with its steps and its outcome.
 
-Owns what an imported episode is: origin *import*, and its outcome *reported* whatever the file calls it, because no
-verifier here has seen it. An episode is made ready without a database (`arrival_of`), so that a file can be read to its
-end before anything of it is stored. Leaves reading files to `imports`. Called inside the transaction of an import.
+Owns the rules of an imported episode: its origin is *import*, and its outcome *reported* whatever the file says,
+because no verifier here has seen it. An episode is prepared without a database (`arrival_of`), so that a file can be
+read to its end before any of it is stored. Leaves reading files to `imports`. Called inside the transaction of an
+import.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from episodes.stored.arrivals import Arrival
 from people.access import Actor, may_launch, scoped
 
 IMPORTED = "imported"
-# Many steps come at a time: objects would cost several times what the database needs for the rows.
+# A batch has many steps: model instances would cost several times what the database needs for the rows.
 STEPS = "COPY episodes_step (episode_id, seq, kind, body, cut, at) FROM STDIN"
 
 
 def known_keys(actor: Actor, keys: Collection[str]) -> dict[str, str]:
-    """Return the ids of the project's episodes by key, of those keys that it has."""
+    """Return the IDs of the project's episodes with these keys, by key."""
     rows = scoped(Episode.objects.filter(key__in=keys), actor.project)
     return dict(rows.values_list("key", "pk"))
 
 
 def admit(actor: Actor, arrivals: Sequence[Arrival]) -> None:
-    """Store episodes of which none is known yet. Caller holds the transaction."""
+    """Store episodes none of which exists yet. The caller must be in a transaction."""
     may_launch(actor)
     reported = VerifierOutcome.Source.REPORTED
     episodes = [_episode(actor, one) for one in arrivals]
@@ -44,8 +45,8 @@ def admit(actor: Actor, arrivals: Sequence[Arrival]) -> None:
 
 
 def _copy(model: type[Model], rows: Iterable[Model]) -> None:
-    """Insert rows with their defaults. `bulk_create` sends arrays, which cost a microsecond for each quote in a text:
-    more than all else for episodes with many tools."""
+    """Insert rows with their defaults. `bulk_create` sends arrays, which cost a microsecond per quote in a text: more
+    than all other work for episodes with many tools."""
     fields = [field for field in model._meta.concrete_fields if not isinstance(field, AutoField)]
     columns = ", ".join(f'"{field.column}"' for field in fields)
     with connection.cursor() as cursor, cursor.copy(f"COPY {model._meta.db_table} ({columns}) FROM STDIN") as copy:

@@ -1,7 +1,7 @@
 """The append of steps: its rules, and one transaction for the appends of many.
 
-Owns what becomes of a batch: rights, repeats, conflicts, gaps, the end of an episode, the rows, the hints. Called by
-`recording.py` for one batch of this process, and by `committer.py` for all that came over HTTP meanwhile.
+Owns the processing of a batch: rights, repeats, conflicts, gaps, the end of an episode, the rows, the hints. Called by
+`recording.py` for one batch of this process, and by `committer.py` for all batches that arrived over HTTP meanwhile.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ SELECT step.episode_id, step.seq, step.body FROM episodes_step step
   JOIN unnest(%s::text[], %s::int[]) AS wanted(episode_id, seq) USING (episode_id, seq)
 """
 NOTED = "INSERT INTO episodes_episodeevent (episode_id, at, verb, actor, reason) VALUES (%s, %s, %s, %s, %s)"
-# Everything of a group in one statement, so that one answer of the database stands between a group and its commit.
-# Columns come as lines of text, since texts of steps hold no line break and arrays would be quoted twice. Of what is
-# wanted only that is written which still stands as it was thought to; a sign of life is noted in steps: without a
-# change of an indexed column the update touches no index. `IS NOT DISTINCT FROM` keeps the index of projects out of it,
-# by which a database without statistics would read every episode of a project for each one.
+# Everything of a group in one statement, so that a group waits for one response of the database before its commit.
+# Columns are sent as lines of text, because texts of steps hold no line break and arrays would be quoted twice. Only
+# batches whose episode is still in the expected state are written. The heartbeat changes in coarse steps: an update
+# without a change of an indexed column touches no index. `IS NOT DISTINCT FROM` prevents the use of the index of
+# projects, with which a database without statistics would read every episode of a project for each row.
 OF_MANY = r"""
 WITH wanted AS (
+  -- one row per batch; `stood` is the last step that the batch continues from
   SELECT id, project_id, stood::int, last_seq::int, strip, token, nullif(attempt, '')::int AS attempt
     FROM unnest(string_to_array(%s, E'\n'), string_to_array(%s, E'\n'), string_to_array(%s, E'\n'),
                 string_to_array(%s, E'\n'), string_to_array(%s, E'\n'), string_to_array(%s, E'\n'),
                 string_to_array(%s, E'\n'))
          AS line(id, project_id, stood, last_seq, strip, token, attempt)
 """
-# Of one episode there is nothing to take apart, so every plan is the same: prepared, it is made once. Making it takes
-# twice as long as following it.
+# For one episode every plan is the same, so the statement is prepared: planning takes twice as long as executing.
 OF_ONE = """
 WITH wanted AS (
   SELECT %s::text AS id, %s::text AS project_id, (%s::text)::int AS stood, (%s::text)::int AS last_seq,
@@ -64,6 +64,7 @@ WITH wanted AS (
 """
 WRITE = r"""
 ), held AS (
+  -- lock the episodes that are as expected and not locked elsewhere; the order prevents deadlocks
   SELECT episode.id FROM wanted JOIN episodes_episode episode USING (id)
    WHERE episode.project_id IS NOT DISTINCT FROM wanted.project_id AND episode.last_seq = wanted.stood
      AND (wanted.attempt IS NULL OR episode.attempt = wanted.attempt)
@@ -73,6 +74,7 @@ WRITE = r"""
               AND (known.ends_at IS NULL OR known.ends_at > clock_timestamp())))
    ORDER BY episode.id FOR NO KEY UPDATE OF episode SKIP LOCKED
 ), written AS (
+  -- the steps of the locked episodes
   INSERT INTO episodes_step (episode_id, seq, kind, body, cut, at)
   SELECT line.episode_id, line.seq::int, line.kind, line.body, nullif(line.cut, ''), line.at::timestamptz
     FROM ROWS FROM (string_to_table(%s, E'\n'), string_to_table(%s, E'\n'), string_to_table(%s, E'\n'),
@@ -80,6 +82,7 @@ WRITE = r"""
          AS line(episode_id, seq, kind, body, cut, at)
     JOIN held ON held.id = line.episode_id
 ), moved AS (
+  -- the new state of those episodes, which the hints report
   UPDATE episodes_episode episode
      SET last_seq = wanted.last_seq,
          strip = episode.strip || coalesce(wanted.strip, ''),
@@ -99,7 +102,7 @@ SELECT * FROM moved
 
 @dataclass(eq=False, slots=True)
 class Append:
-    """A batch of steps on its way into an episode; of our own worker, with its attempt."""
+    """A batch of steps for an episode; from awmweb's own worker, with its attempt."""
 
     actor: Actor
     episode_id: str
@@ -109,7 +112,7 @@ class Append:
 
 @dataclass(slots=True)
 class Standing:
-    """An episode inside one transaction: as it was locked, and what was added to it since."""
+    """The state of an episode inside one transaction: as it was locked, and the steps added to it since."""
 
     project_id: str
     state: str
@@ -126,7 +129,7 @@ class Standing:
 
 @dataclass(slots=True)
 class Room:
-    """What one transaction knows: the episodes it holds, those that others hold, the tokens that have ended."""
+    """The data of one transaction: the episodes it has locked, those that others have locked, the ended tokens."""
 
     standings: dict[str, Standing]
     held: set[str]
@@ -134,11 +137,11 @@ class Room:
 
 
 class Held(Exception):
-    """Another transaction holds this episode; later again."""
+    """An error: another transaction holds this episode; retry later."""
 
 
 def append_alone(append: Append) -> int:
-    """Append one batch, waiting for its episode if need be, and return the last number of the batch."""
+    """Append one batch, waiting for its episode if needed, and return the last number of the batch."""
     result = append_together([append], wait=True)[0]
     if isinstance(result, Exception):
         raise result
@@ -149,8 +152,9 @@ def append_together(group: Sequence[Append], *, wait: bool = False) -> list[Appe
     """Append many batches.
 
     First, one statement writes the batches that continue their episode; then the others are checked one by one, in a
-    transaction. Hints leave after the commit. A refused batch adds nothing. Unless `wait` is set, batches of an episode
-    that is locked by another writer are `Held`.
+    transaction. Hints are sent after the commit. A refused batch adds nothing. Unless `wait` is set, batches of an
+    episode that another writer has locked are `Held`.
+
     """
     written = _write(_hoped(group))
     left = [append for append in group if append.episode_id not in written]
@@ -159,9 +163,7 @@ def append_together(group: Sequence[Append], *, wait: bool = False) -> list[Appe
 
 
 def _hoped(group: Sequence[Append]) -> dict[str, Standing]:
-    """Return episodes as they will stand if each batch goes on from the one before; those where one does not are left
-    out.
-    """
+    """Return the expected state of episodes whose batches each continue the previous one; others are left out."""
     hoped: dict[str, Standing] = {}
     odd = set()
     for append in group:
@@ -182,7 +184,8 @@ def _hoped(group: Sequence[Append]) -> dict[str, Standing]:
 
 @transaction.atomic
 def _sort_out(group: Sequence[Append], wait: bool) -> list[AppendResult]:
-    """1. lock the episodes in one order, 2. sort out rights, repeats, conflicts and gaps batch by batch, 3. write."""
+    """Process batches one by one: 1. lock the episodes in one order, 2. check rights, repeats, conflicts and gaps per
+    batch, 3. write."""
     with connection.cursor() as cursor:
         room = _room(cursor, group, wait)
         _read_repeats(cursor, group, room.standings)
@@ -205,7 +208,7 @@ def _room(cursor: Any, group: Sequence[Append], wait: bool) -> Room:
 
 
 def _ended(cursor: Any, group: Sequence[Append]) -> set[str]:
-    """Return tokens that may not be used any more, whatever was known of them when the request came."""
+    """Return tokens that are no longer valid, whatever was cached about them when the request arrived."""
     shown = {append.actor.token.pk for append in group if append.actor.token is not None}
     return shown - _ids(cursor, CURRENT, list(shown))
 
@@ -242,12 +245,12 @@ def _place(append: Append, room: Room) -> int:
     """Place a batch after the stored steps, completely or not at all."""
     standing = _open_to(append.actor, append.episode_id, room)
     if append.attempt not in (None, standing.attempt):
-        raise EpisodeEnded  # for this attempt: another one goes on with it
+        raise EpisodeEnded  # for this attempt: another one has taken over the episode
     refuse_gaps(standing.last_seq, append.entries)
     fresh = [entry for entry in append.entries if entry.seq > standing.last_seq]
     for entry in append.entries[: len(append.entries) - len(fresh)]:
-        stands = standing.text_at(entry.seq)
-        if stands is not None and not is_same(stands, entry.text):
+        stored = standing.text_at(entry.seq)
+        if stored is not None and not is_same(stored, entry.text):
             raise StepConflict(f"Step {entry.seq} already exists with different content.")
     _refuse_late_briefing(append.episode_id, standing, fresh)
     if fresh and standing.state not in LIVE_STATES:
@@ -259,7 +262,7 @@ def _place(append: Append, room: Room) -> int:
 
 
 def _refuse_late_briefing(episode_id: str, standing: Standing, fresh: Sequence[Entry]) -> None:
-    """Refuse a briefing that comes after the agent acted, or after another one."""
+    """Raise for a briefing after the agent's first action, or after another briefing."""
     places = [place for place, entry in enumerate(fresh) if entry.kind == StepKind.BRIEFING]
     if not places:
         return
@@ -270,7 +273,7 @@ def _refuse_late_briefing(episode_id: str, standing: Standing, fresh: Sequence[E
 
 
 def _open_to(actor: Actor, episode_id: str, room: Room) -> Standing:
-    """Return the episode, if this actor may record in it."""
+    """Return the episode if this actor can record in it."""
     if actor.token is not None and actor.token.pk in room.ended:
         raise Unauthenticated
     may_record(actor)
@@ -289,7 +292,7 @@ def _reopened(append: Append) -> str:
 
 
 def reopen_or_refuse(episode: Episode, actor: Actor | None) -> None:
-    """Reopen an episode that was given up for lost when its loop turns out to live; any other end is an end."""
+    """Reopen an episode that was failed as lost if its loop is still running; raise for any other end."""
     if episode.is_live:
         return
     if episode.state != EpisodeState.FAILED or not episode.is_cut_off:
@@ -307,16 +310,16 @@ def note(episode: Episode, verb: str, actor: Actor | None, reason: str = "") -> 
 
 
 def name_of(actor: Actor | None) -> str:
-    """Return who did something, as a history names them."""
+    """Return the name of an actor for histories."""
     return actor.name if actor else "awmweb"
 
 
 def _write(wanted: dict[str, Standing]) -> set[str]:
-    """Insert the steps and move the episodes on, of those that stand as they were thought to. Returns their ids."""
+    """Insert the steps and update the episodes whose state is as expected. Return their IDs."""
     if not wanted:
         return set()
     now = timezone.now()
-    values = [*_episodes(wanted), *_steps(wanted), _lately(now), now, now, events.STRIP_TOLD]
+    values = [*_episodes(wanted), *_steps(wanted), _recently(now), now, now, events.STRIP_SENT]
     rows = _sent(values, of_one=len(wanted) == 1)
     stamp = events.stamp(now)
     lines = [line for row in rows for line in _hints(row, wanted[row[0]].fresh, stamp)]
@@ -325,7 +328,7 @@ def _write(wanted: dict[str, Standing]) -> set[str]:
 
 
 def _sent(values: list[Any], of_one: bool) -> list[tuple[Any, ...]]:
-    """Write values into the statement past Django's cursor: here they are most of it."""
+    """Send values without Django's cursor, which would cost most of this statement's time."""
     connection.ensure_connection()
     with connection.wrap_database_errors, Cursor(connection.connection) as cursor:
         if of_one:
@@ -354,7 +357,7 @@ def _steps(wanted: dict[str, Standing]) -> Iterable[str]:
     yield "\n".join([entry.stamp for entry in fresh])
 
 
-def _lately(now: datetime) -> datetime:
+def _recently(now: datetime) -> datetime:
     return now - timedelta(seconds=min(1.0, settings.AWMWEB_HEARTBEAT_S / 10))
 
 

@@ -1,6 +1,6 @@
-"""Writes: what an ask does to its episode and to its step.
+"""Writes: the effects of an ask on its episode and on its step.
 
-Owns the two exceptions to *append*: the advice of an ask step is set once it closes, and set again while its agent has
+Owns the two exceptions to *append*: the advice of an ask step is set when it closes, and replaced while its agent has
 not read it. Leaves questions to `experts.queue` and `experts.closing`, which call these inside their own transactions.
 """
 
@@ -21,9 +21,8 @@ from people.access import Actor
 
 
 def note_waiting(episode_id: str) -> None:
-    """Note that an attempt that goes on waits for an ask of the one before. Caller has seen the ask open in this
-    transaction.
-    """
+    """Record that a resumed attempt waits for an ask of the previous one. The caller must have seen the ask open in
+    this transaction."""
     episode = Episode.objects.select_for_update().get(pk=episode_id)
     if episode.state == EpisodeState.RUNNING:
         episode.state = EpisodeState.WAITING
@@ -32,7 +31,7 @@ def note_waiting(episode_id: str) -> None:
 
 
 def open_ask_step(actor: Actor, episode: Episode, body: dict[str, Any]) -> None:
-    """Give the ask its step number and let the episode wait. Caller holds the episode's lock."""
+    """Assign the step number of an ask and set the episode to waiting. The caller must hold the episode's lock."""
     entry = entry_of(body, timezone.now())
     if entry.seq <= episode.last_seq:
         raise StepConflict(f"Step {entry.seq} already exists with different content.")
@@ -52,8 +51,9 @@ def close_ask_step(
 ) -> None:
     """Set the advice of an ask step, once, in the transaction that closes the ask.
 
-    This is the one exception to *append*. Values without a field in the advice go to the step's `meta`. The step is
-    sent again and readers replace it by seq; the episode continues unless another of its asks is open.
+    This is an exception to *append*. Values without a field in the advice go to the step's `meta`. The step is sent
+    again and readers replace it by seq; the episode continues unless another of its asks is open.
+
     """
     step = Step.objects.select_for_update().get(episode=episode, seq=seq)
     body = json.loads(step.body)
@@ -75,12 +75,12 @@ def close_ask_step(
 
 
 def reword_ask_step(episode: Episode, seq: int, advice: Advice | None) -> None:
-    """Put other advice, or none, into an ask step that its agent has not read yet: then the episode waits once more,
-    parked if no worker has taken it up meanwhile; an interrupted one stays queued. Caller holds the episode's lock."""
+    """Replace or remove the advice of an ask step that its agent has not read yet. The episode then waits again, parked
+    if no worker has taken it up meanwhile; an interrupted one stays queued. The caller must hold the episode's lock."""
     step = Step.objects.select_for_update().get(episode=episode, seq=seq)
     body = {name: value for name, value in json.loads(step.body).items() if name != "advice"}
     if advice is None:
-        body.pop("meta", None)  # it said who had answered
+        body.pop("meta", None)  # it named the author of the answer
     else:
         body["advice"] = advice.model_dump(exclude_none=True, exclude={"local"})
     entry = entry_of(body, step.at)

@@ -4,7 +4,7 @@ Owns a bounded queue and one writer thread per web process. Leaves the rules and
 Called by `intake.py`.
 
 Other writers share the database. Rows of episodes are locked first and in one order, and a row that is locked elsewhere
-is skipped: its appends come again in the next round, and the others continue.
+is skipped: its appends are retried in the next round, and the others continue.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ WAITING_BYTES = 64 * 1024 * 1024
 GROUP_APPENDS = 256
 GROUP_BYTES = 8 * 1024 * 1024
 HELD_S = 5.0
-"""How long an append waits for an episode that another transaction holds."""
+"""The time an append waits for an episode that another transaction has locked."""
 
 
 @dataclass(eq=False, slots=True)
 class Request(Append):
-    """An append, and who waits for its answer."""
+    """An append, and the future of its response."""
 
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[int]
@@ -53,7 +53,7 @@ class Committer:
         self._thread: threading.Thread | None = None
 
     def submit(self, actor: Actor, episode_id: str, entries: Sequence[Entry]) -> asyncio.Future[int]:
-        """Queue a batch; the future holds the last number that stands once it is durable. Raises `Busy`."""
+        """Queue a batch; the future holds the last stored number once it is durable. Raises `Busy`."""
         loop = asyncio.get_running_loop()
         size = sum(len(entry.text) for entry in entries)
         append = Request(actor, episode_id, entries, loop, loop.create_future(), size)
@@ -74,11 +74,11 @@ class Committer:
     def _run(self) -> None:
         while True:
             if not self._waiting:
-                _give_back()
+                _release_connection()
             group = self._next()
             results = commit(group)
             if any(isinstance(one, AWAY) for one in results):
-                _give_back()
+                _release_connection()
             _answer(zip(group, results, strict=True))
             held = [one for one, result in zip(group, results, strict=True) if isinstance(result, Held)]
             self._again(held, alone=len(held) == len(group))
@@ -95,7 +95,7 @@ class Committer:
             return group
 
     def _again(self, held: Sequence[Request], alone: bool) -> None:
-        """Put them back to the front, in their order."""
+        """Put requests back to the front, in their order."""
         with self._news:
             self._waiting.extendleft(reversed(held))
             self._bytes += sum(one.size for one in held)
@@ -103,10 +103,9 @@ class Committer:
                 self._news.wait(0.005)
 
 
-def _give_back() -> None:
-    """Release the connection when no one waits any more or when it may be broken, not after each group: looking at one
-    costs an answer of the database. Whatever happens, the writer lives.
-    """
+def _release_connection() -> None:
+    """Release the connection when no request waits or when it can be broken, not after each group: checking it costs a
+    round trip to the database. The writer thread survives any error here."""
     try:
         close_old_connections()
     except Exception:
@@ -127,7 +126,7 @@ def _answer(answered: Iterable[tuple[Request, AppendResult]]) -> None:
 def _resolve(answers: Iterable[tuple[Request, AppendResult]]) -> None:
     for append, result in answers:
         if append.done.done():
-            continue  # its caller hung up; the steps stand all the same
+            continue  # its caller disconnected; the steps are stored anyway
         if isinstance(result, Exception):
             append.done.set_exception(result)
         else:
@@ -135,8 +134,8 @@ def _resolve(answers: Iterable[tuple[Request, AppendResult]]) -> None:
 
 
 def commit(group: Sequence[Request]) -> list[AppendResult]:
-    """Write a group; never raises. An error of the database that one batch may have caused makes each go alone, so that
-    it hits only the one."""
+    """Write a group; never raises. After a database error that one batch can have caused, each is written alone, so
+    that only that one fails."""
     try:
         return [_patient(one, result) for one, result in zip(group, append_together(group), strict=True)]
     except Exception as error:

@@ -1,9 +1,9 @@
-"""Writes: the words by which steps are found, and the facts of episodes that filters ask for.
+"""Writes: the words by which steps are found, and the facts of episodes that filters use.
 
-Steps are read after they were appended, never with them: making the words costs more than storing a step. What is to be
-read follows from numbers alone, an episode's last step against the last one that was read, so that no message and no
-order of commits can lose a step. Called every two seconds by the worker; only one of them reads at a time. A batch is
-read and written with one statement each, of however many episodes its steps are.
+Steps are read after they were appended, never with them: extracting the words costs more than storing a step. The steps
+to read follow from numbers alone, an episode's last step against the last one that was read, so that no lost message
+and no order of commits can skip a step. Called every two seconds by the worker; only one worker reads at a time. A
+batch is read and written with one statement each, for any number of episodes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from episodes.stored.entries import read_all
 
 LOCK = 0x5EA2C4
 STEPS, EPISODES = 2_000, 500
-"""Steps and episodes of one transaction."""
+"""The most steps and episodes of one transaction."""
 JOINED, JOINED_MOST = 64, 10_000
-"""Steps of a live episode whose words are joined, and of one transaction."""
+"""The number of steps after which a live episode's words are joined, and the most of one transaction."""
 NEW_FOR = timedelta(minutes=10)
 SWEEP_EVERY = timedelta(minutes=1)
 WORK_S, REST_MAX_S = 4.0, 1.0
@@ -60,22 +60,26 @@ SAID_LATER = """
 INSERT INTO episodes_episodewords (episode_id, words)
 SELECT episode_id, strip(words) FROM episodes_stepwords WHERE step_id = ANY(%s)
 """
-# a row takes about 400 kB of words at most: PostgreSQL refuses 1 MB
+# a row holds about 400 kB of words at most: PostgreSQL refuses 1 MB
 JOIN = """
 WITH next AS (
+    -- episodes with unjoined words; live ones only when there are many
     SELECT episode_id, joined_seq, read_seq, least(read_seq, joined_seq + %(most)s) AS upto FROM episodes_episodefacts
      WHERE joined_seq < read_seq AND (done OR read_seq - joined_seq >= %(least)s) LIMIT %(episodes)s
 ), due AS (
+    -- as many of them as one transaction takes, by a running total of steps
     SELECT episode_id, joined_seq, upto FROM (
         SELECT *, sum(upto - joined_seq) OVER (ORDER BY episode_id) - (upto - joined_seq) AS before FROM next
     ) counted WHERE before < %(most)s
 ), moved AS (
     UPDATE episodes_episodefacts facts SET joined_seq = upto FROM due WHERE facts.episode_id = due.episode_id
 ), line AS (
+    -- the words of those steps, cut into parts below the size limit of a row
     SELECT step.episode_id, step.words,
            sum(octet_length(step.words::text)) OVER (PARTITION BY step.episode_id ORDER BY seq) / 400000 AS part
       FROM due JOIN episodes_stepwords step ON step.episode_id = due.episode_id AND seq > joined_seq AND seq <= upto
 ), joined AS (
+    -- one row per episode and part, each word once
     INSERT INTO episodes_episodewords (episode_id, words)
     SELECT episode_id, array_to_tsvector(array_agg(word))
       FROM line, unnest(tsvector_to_array(words)) word GROUP BY episode_id, part
@@ -86,7 +90,7 @@ SELECT count(*) = %(episodes)s OR count(*) > (SELECT count(*) FROM due) OR coale
 
 
 class _Reading:
-    """An episode while its steps after `read_seq` up to `upto` are read, and once more its asks that were open."""
+    """An episode while its steps after `read_seq` up to `upto` are read, and again its asks that were open."""
 
     def __init__(self, row: EpisodeFacts, upto: int) -> None:
         self.row, self.upto = row, upto
@@ -96,7 +100,7 @@ class _Reading:
         self.wanted = [(row.pk, after, last) for after, last in spans]
 
     def hear(self, seq: int, body: Mapping[str, Any]) -> bool:
-        """Note what a step says; returns whether it says more than words that were joined already."""
+        """Record the facts of a step; return whether it has new words after its words were joined."""
         is_ask = body.get("kind") == "ask"
         if seq > self.row.read_seq:
             self.facts.add(body)
@@ -105,7 +109,7 @@ class _Reading:
             self.facts.hear(body)
         return seq <= self.row.joined_seq and bool(answered_by(body))
 
-    def told(self) -> dict[str, object]:
+    def columns(self) -> dict[str, object]:
         """Return the columns that change."""
         episode, facts = self.row.episode, self.facts
         return {
@@ -116,10 +120,9 @@ class _Reading:
 
 
 def work(seconds: float = WORK_S) -> int:
-    """Read until a batch takes all that there is, or the time is over; returns how many steps were read. After a batch
-    that left something it rests for as long as that took: others need the processor now, and this can wait. What comes
-    after the last batch is for the next call: a look costs more than a few steps.
-    """
+    """Read until nothing is left, or the time is over; return how many steps were read. After a batch that left
+    something it pauses for as long as that took: others need the processor first. Steps after the last batch are left
+    for the next call, because a query costs more than a few steps."""
     until, count = time.monotonic() + seconds, 0
     while True:
         began = time.monotonic()
@@ -133,8 +136,8 @@ def work(seconds: float = WORK_S) -> int:
 
 @transaction.atomic
 def _one_batch() -> tuple[int, bool]:
-    """Read one batch: 1. be the only one, 2. note new episodes, 3. read what is behind, 4. join words, 5. move the mark
-    if that was all. Returns how many steps were read, and whether anything is left."""
+    """Read one batch: 1. lock out other readers, 2. find new episodes, 3. read unread steps, 4. join words, 5. move the
+    mark if nothing is left. Return how many steps were read, and whether anything is left."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [LOCK])
         if not cursor.fetchone()[0]:
@@ -149,7 +152,7 @@ def _one_batch() -> tuple[int, bool]:
 
 
 def _note_new(now: datetime) -> None:
-    """Note new episodes; now and then all that are not known, and those that grew after their end."""
+    """Record new episodes; periodically all unknown ones, and those that grew after their end."""
     mark, _ = SearchMark.objects.get_or_create(pk=1, defaults={"read_until": _never(), "swept_at": _never()})
     sweeps = now - mark.swept_at > SWEEP_EVERY
     with connection.cursor() as cursor:
@@ -164,8 +167,8 @@ def _never() -> datetime:
 
 
 def _behind() -> tuple[list[_Reading], bool]:
-    """Return the episodes of this batch, those that wait longest first, with as many steps as one batch takes; and
-    whether there may be more."""
+    """Return the episodes of this batch, longest waiting first, with as many steps as one batch takes; and whether
+    there can be more."""
     ended = ~Q(episode__state__in=LIVE_STATES)
     rows = EpisodeFacts.objects.filter(Q(episode__last_seq__gt=F("read_seq")) | ended, done=False)
     columns = [one.name for one in EpisodeFacts._meta.concrete_fields]
@@ -181,7 +184,7 @@ def _behind() -> tuple[list[_Reading], bool]:
 
 
 def _read(behind: Sequence[_Reading]) -> int:
-    """Read the steps of these episodes: store their words, and what they tell of the episode."""
+    """Read the steps of these episodes: store their words, and the facts for filters."""
     by_episode = {one.row.pk: one for one in behind}
     with connection.cursor() as cursor:
         cursor.execute(READ, _columns([span for one in behind for span in one.wanted]))
@@ -192,7 +195,7 @@ def _read(behind: Sequence[_Reading]) -> int:
             _store_words([(*row[:3], indexed(text_of(body))) for row, body in zip(rows, bodies, strict=True)])
         if later:
             cursor.execute(SAID_LATER, [later])
-        cursor.execute(FACTS, [json.dumps([one.told() for one in behind])])
+        cursor.execute(FACTS, [json.dumps([one.columns() for one in behind])])
     return len(rows)
 
 
@@ -206,7 +209,7 @@ def _columns(lines: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
 
 
 def _join() -> bool:
-    """Join the words of steps that were read: of ended episodes, and of live ones with many. Returns whether some are
+    """Join the words of steps that were read: of ended episodes, and of live ones with many. Return whether some are
     left."""
     with connection.cursor() as cursor:
         cursor.execute(JOIN, {"least": JOINED, "most": JOINED_MOST, "episodes": EPISODES})

@@ -1,7 +1,7 @@
 """Pinned splits: which tasks of a project are for training and which are held out.
 
-Owns writing a split once and asking whether a task is held out. A pinned split never changes; another seed or unit is
-another split. Asked by exports, runs and the curriculum. Leaves choosing the tasks to those who pin.
+Owns writing a split once. A pinned split never changes; another seed or unit is another split. Called by exports, runs
+and the curriculum. Leaves choosing the tasks to its callers.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def pin(
     about: Mapping[str, Any] | None = None,
 ) -> Split:
     """Write a split: task keys for training and held-out ones. The same name with the same tasks is the same split.
-    `about` says how it was made: its filters, and the SHA-256 of verifiers.
+    `about` holds how it was made: its filters, and the SHA-256 of verifiers.
 
     Raises:
-        Invalid: a task stands on both sides, or the unit is unknown.
+        Invalid: a task is on both sides, or the unit is unknown.
         SplitExists: the name is taken by a split with other tasks, unit or seed.
     """
     may_launch(actor)

@@ -1,4 +1,4 @@
-"""Writes: many built-in episodes of a planned run at once, queued or cancelled in a few statements.
+"""Writes: many built-in episodes of a planned run, queued or cancelled in a few statements.
 
 Owns bulk changes of episodes that no worker has begun. Leaves single ones to `recording.py`, whose rules hold here too:
 the caller has launch rights, and an episode's key is unique in its project. Called by `runs.launch.planning`.
@@ -20,8 +20,8 @@ BATCH = 1000
 
 
 def queue_many(actor: Actor, run: Run, starts: Sequence[EpisodeStart], max_steps: int) -> list[Episode]:
-    """Insert a queued built-in episode for each start. Caller is in a transaction; no frame is sent, because nothing
-    shows yet."""
+    """Insert a queued built-in episode for each start. The caller must be in a transaction; no frame is sent, because
+    no page shows them yet."""
     may_launch(actor)
     now = timezone.now()
     made = [

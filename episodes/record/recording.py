@@ -227,7 +227,7 @@ def refuse_help(actor: Actor, run: Run | None, wanted: str) -> None:
 
 def begin(episode_id: str, worker: str = "") -> Episode | None:
     """Start a queued episode with one conditional update, so that a task that runs twice starts it once, and return it
-    as it stands then; None if it is not queued.
+    in its new state; None if it is not queued.
 
     `worker` names the process that runs it.
     """
@@ -270,8 +270,8 @@ def tell_steps(episode: Episode, entries: Sequence[Entry]) -> None:
 
 def announce(episode: Episode, last: str | None = None) -> None:
     """Publish an episode's progress to its page and to lists of live episodes."""
-    stands = (episode.state, episode.last_seq, episode.stop_reason, episode.fault)
-    frame = events.episode_frame(episode.pk, *stands, episode.strip, last)
+    fields = (episode.state, episode.last_seq, episode.stop_reason, episode.fault)
+    frame = events.episode_frame(episode.pk, *fields, episode.strip, last)
     events.publish(events.episode_topic(episode.pk), frame)
     events.publish(events.queue_topic(episode.project_id), frame)
 
@@ -355,8 +355,8 @@ def finish(actor: Actor, episode_id: str, end: Finish, attempt: int | None = Non
         reason = f"{end.fault}: {episode.fault_detail[:200]}"
     state = EpisodeState.FAILED if end.stop_reason == "error" else EpisodeState.FINISHED
     if end.outcome is not None:
-        told = end.outcome.model_dump(exclude_none=True, exclude={"attestation"})
-        _outcome(episode, Outcome(source="reported", **told)).save()
+        reported = end.outcome.model_dump(exclude_none=True, exclude={"attestation"})
+        _outcome(episode, Outcome(source="reported", **reported)).save()
     _end(episode, state, actor, reason)
     if end.outcome is not None and end.outcome.attestation is not None:
         _attest(actor, episode, end.outcome.attestation)
@@ -459,7 +459,7 @@ def record_outcome(
     world = {**episode.world, "final": final} if final and episode.world else episode.world
     values = [
         *(getattr(found, name) for name in ("episode_id", "source", "reward_type", "reward")),
-        *(json.dumps(told) for told in (found.details, found.state_diff)),
+        *(json.dumps(value) for value in (found.details, found.state_diff)),
         *(found.tier, json.dumps(found.health), json.dumps(found.partial), session, now),
         *(entry.seq, entry.kind, entry.text, entry.cut, entry.at, json.dumps(world)),
     ]

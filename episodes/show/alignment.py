@@ -1,7 +1,7 @@
-"""Two episodes of a task side by side: their actions aligned, the first divergence, and what differs at the end. Pure.
+"""Two episodes of a task side by side: their actions aligned, the first divergence, and the final differences. Pure.
 
-Actions are aligned by tool and arguments: first the longest runs that are equal, then, between those, calls of the same
-tool, so that one insertion moves what follows and does not make all of it different. Called by the compare page.
+Actions are aligned by tool and arguments: first the longest equal runs, then, between those, calls of the same tool, so
+that one inserted call shifts the following ones and does not make all of them different. Called by the compare page.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ WORDS: dict[Kind, str] = {
     "right": "only in the second",
 }
 GAP_MAX = 200
-"""Unequal stretches up to this long are aligned by tool; longer ones are taken as they stand, one below the other."""
+"""Unequal stretches up to this length are aligned by tool; longer ones are shown in order, one below the other."""
 SHOWN = 300
 
 
 @dataclass(frozen=True)
 class Act:
-    """One action of an episode: its step, what names it, and its arguments and what came back as texts."""
+    """One action of an episode: its step, its name, and its arguments and result as texts."""
 
     seq: int
     name: str
@@ -50,7 +50,7 @@ class Act:
 
 @dataclass(frozen=True)
 class Pair:
-    """One line of the comparison; a side is None where only the other one acted."""
+    """One line of the comparison; a side is None if only the other one acted."""
 
     kind: Kind
     left: Act | None
@@ -63,8 +63,8 @@ class Pair:
 
 @dataclass(frozen=True)
 class Difference:
-    """One row of the final databases that is not the same: its values on either side, column by column. A side is None
-    where that episode did not touch the row, or where the row is not there at the end."""
+    """One row of the final databases that differs: its values on either side, column by column. A side is None if that
+    episode did not touch the row, or if the row does not exist at the end."""
 
     table: str
     key: str
@@ -101,7 +101,7 @@ def _short(text: str) -> str:
 
 
 def align(left: Sequence[Act], right: Sequence[Act]) -> list[Pair]:
-    """Return the actions of both in order, those that belong together on one line."""
+    """Return the actions of both in order, matching ones on one line."""
     keys = [[(act.name, act.given) for act in acts] for acts in (left, right)]
     pairs: list[Pair] = []
     for op, i, i_end, j, j_end in SequenceMatcher(a=keys[0], b=keys[1], autojunk=False).get_opcodes():
@@ -134,13 +134,12 @@ def _by_tool(left: Sequence[Act], right: Sequence[Act]) -> Iterator[Pair]:
 
 
 def divergence(pairs: Sequence[Pair]) -> int | None:
-    """Return the place of the first line that is not the same on both sides, None if all are."""
+    """Return the position of the first line that differs between the sides, None if none does."""
     return next((place for place, pair in enumerate(pairs) if pair.kind != "same"), None)
 
 
 def differences(left: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    """Return rows that are not the same at the end, from the recorded changes of both; both began
-    with the same rows."""
+    """Return rows that differ at the end, from the recorded changes of both; both began with the same rows."""
     sides = touched_rows(left), touched_rows(right)
     found = []
     for table in dict.fromkeys([*sides[0], *sides[1]]):
@@ -157,8 +156,7 @@ def _word(row: Touched | None) -> str:
 
 
 def _cells(one: Touched | None, other: Touched | None) -> list[tuple[str, str, str]]:
-    """Return columns with different values at the end; a row that one side did not touch has there
-    what it had before."""
+    """Return columns with different values at the end; for a row that one side did not touch, its earlier value."""
     before = next((row.before for row in (one, other) if row is not None and row.before is not None), None)
     left, right = (before if row is None else row.after for row in (one, other))
     if left is None and right is None:
@@ -167,12 +165,12 @@ def _cells(one: Touched | None, other: Touched | None) -> list[tuple[str, str, s
     return [
         (clean(str(column)), _cell(left, column), _cell(right, column))
         for column in columns
-        if left is None or right is None or _told(left, column, before) != _told(right, column, before)
+        if left is None or right is None or _final_value(left, column, before) != _final_value(right, column, before)
     ]
 
 
-def _told(row: Mapping[str, Any], column: str, before: Mapping[str, Any] | None) -> Any:
-    """Return a value that one side did not report as the one from before, if that is known."""
+def _final_value(row: Mapping[str, Any], column: str, before: Mapping[str, Any] | None) -> Any:
+    """Return the final value of a column; if a side did not report it, the earlier value, if known."""
     return row.get(column, (before or {}).get(column))
 
 

@@ -1,4 +1,4 @@
-"""Reads: what pages say about an episode that was parked, resumed or replayed, and which scenarios replay exactly."""
+"""Reads: the texts on pages about parked, resumed or replayed episodes, and which scenarios replay exactly."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _certified(certificate: Certificate) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Replays:
-    """The newest certificates of oracles: how many tasks, how many exact, and those that are not."""
+    """The newest certificates of oracles: the number of tasks, of exact ones, and the inexact ones."""
 
     tasks: int
     exact: int
@@ -45,7 +45,7 @@ class Replays:
 
 
 def replays() -> Replays:
-    """Return how the oracles of loaded packs came out when they were last certified."""
+    """Return the results of the loaded packs' oracles when they were last certified."""
     of_oracles = Certificate.objects.filter(source=Certificate.Source.ORACLE)
     newest = list(of_oracles.order_by("scenario", "task_idx", "-pk").distinct("scenario", "task_idx"))
     others = [one for one in newest if one.grade != Grade.EXACT]

@@ -19,7 +19,7 @@ NOT_CHECKS = ("complete", "completed", "task_completed", "done", *VERDICTS)
 
 
 def failed_check(details: Any) -> str:
-    """Return "Failed check: …", else the reason that the details give, else an empty text."""
+    """Return "Failed check: …", else the reason in the details, else ""."""
     nodes = list(islice(_nodes(details, MAX_DEPTH), MAX_VALUES))
     for node in nodes:
         if name := _failed(node):
@@ -32,7 +32,7 @@ def failed_check(details: Any) -> str:
 
 
 def found_by(details: Any) -> Any:
-    """Return what the verifier itself returned, without the facts about its run."""
+    """Return the verifier's own return value, without the facts about its run."""
     run = details.get("verify_result") if isinstance(details, Mapping) else None
     return run.get("raw_result") if isinstance(run, Mapping) else None
 

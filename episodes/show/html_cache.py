@@ -1,6 +1,6 @@
 """HTML of steps, rendered once per process for all pages and sockets.
 
-Owns the context of a step's template and how long its HTML is kept. Leaves texts to `step_cards.py`. Called by
+Owns the context of a step's template and the lifetime of its HTML. Leaves texts to `step_cards.py`. Called by
 `templatetags/marks.py` for pages and fragments, and by `live_html.py` for the sockets of live pages.
 """
 
@@ -24,7 +24,7 @@ TEMPLATE = "episodes/_step.html"
 def context_of(
     step: Mapping[str, Any], current: bool = False, ended: bool = False, episode: str = ""
 ) -> dict[str, Any]:
-    """Return what the template shows. `ended` says that an ask without advice waits no longer."""
+    """Return the context of the template. `ended` means that an ask without advice no longer waits."""
     card = card_of(step)
     return {
         "card": card,
@@ -37,7 +37,7 @@ def context_of(
 
 
 class Album:
-    """Drawings by what they show, bounded by their size; those asked for least lately go first."""
+    """A cache of rendered HTML, bounded by size; the least recently used entries are evicted first."""
 
     def __init__(self, room: int = 8_000_000) -> None:
         self._pictures: OrderedDict[tuple[Any, ...], str] = OrderedDict()
@@ -63,7 +63,7 @@ _album = Album()
 
 
 def picture_of(row: Shown, current: bool = False, ended: bool = False) -> str:
-    """Return the picture of a stored step. A step never changes once it is written, but for the advice of an ask."""
+    """Return the HTML of a stored step. A step never changes once it is written, except for the advice of an ask."""
     if current:
         return _draw(row, current, ended)
     key = (row.episode_id, row.seq, ended, row.lens, row.told if row.kind == "ask" else "")

@@ -1,7 +1,7 @@
 """JSON paths within a step, such as `$.arguments.items[0].name`: how one is written, and the value that it names.
 
-Pure, without Django. Called by `step_cards.py`, which writes the paths of what it draws, and by `reviews`, whose labels
-stand on them.
+Pure, without Django. Called by `step_cards.py`, which writes the paths of its values, and by `reviews`, whose labels
+refer to them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 ROOT = "$"
 LONGEST = 500
-# no path has what pages show as codes (`people.plain_text`): a column of text cannot hold it, or it turns a line around
+# no path has characters that pages show as codes (`people.plain_text`): they reverse a line, or no text column can hold
+# them
 _PART = re.compile(
     r"\.([A-Za-z_][\w-]*)|\[(\d{1,9})\]|"
     r"\[\"([^\"\\\x00\ud800-\udfff\u202a-\u202e\u2066-\u2069]{1,200})\"\]",
@@ -23,11 +24,11 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 
 
 class Unreadable(ValueError):
-    """A text that is no path, or a path that names nothing. The words fit a refusal."""
+    """A text that is not a path, or a path without a value. The message fits a refusal."""
 
 
 def under(path: str, name: str | int) -> str:
-    """Return the path of an object's field or a list's entry; empty for a name that no path can hold."""
+    """Return the path of an object's field or a list's entry; "" for a name that no path can hold."""
     if isinstance(name, int):
         found = f"{path}[{name}]"
     else:

@@ -81,7 +81,7 @@ SAMPLE_STEPS: list[dict[str, Any]] = [
 
 
 def marks() -> list[dict[str, Any]]:
-    """Return the marks of steps with what they mean."""
+    """Return the marks of steps with their meanings."""
     return [{**asdict(MARKS[code]), "said": said} for code, said in SAID.items() if said and code in MARKS]
 
 

@@ -1,6 +1,6 @@
-"""A state change in lines: what was added, changed and removed, each value with its place in the step. Pure.
+"""A state change in lines: the added, changed and removed values, each with its place in the step. Pure.
 
-Called by `step_cards.py` for steps, and by pages that show what a whole episode changed.
+Called by `step_cards.py` for steps, and by pages that show the changes of a whole episode.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LONG_ROW = 240
 
 @dataclass(frozen=True)
 class Told:
-    """A value of a changed row as it is shown, under its column's name; `path` is where it stands in the step."""
+    """A value of a changed row as shown, under its column's name; `path` is its place in the step."""
 
     name: str = ""
     text: str = ""
@@ -28,8 +28,8 @@ class Told:
 
 @dataclass(frozen=True)
 class DiffLine:
-    """One line of a state change: a changed column, or the `fields` of an added or removed row. `word` and `row` stand
-    only on the first line of a row, with `path`, where the row stands in the step."""
+    """One line of a state change: a changed column, or the `fields` of an added or removed row. `word` and `row` are
+    set only on the first line of a row, with `path`, the row's place in the step."""
 
     sign: str = ""
     word: str = ""
@@ -43,8 +43,7 @@ class DiffLine:
 
 def diff_lines(diff: object, path: str = "") -> Iterator[DiffLine]:
     """Yield a state diff (`{table: {added, changed, removed}}`) as lines, in the order of tables and of kinds of
-    change. `path` is where it stands in a step, if it does.
-    """
+    change. `path` is its place in a step, if it has one."""
     if not isinstance(diff, Mapping):
         return
     for table, kinds in diff.items():
@@ -69,7 +68,7 @@ def _rows(kinds: Mapping[str, Any], kind: str, path: str) -> Iterator[tuple[Mapp
 
 
 def row_key(row: Mapping[str, Any]) -> str:
-    """Return how a row is called: its key or id, else its first value."""
+    """Return the name of a row: its key or ID, else its first value."""
     key = row.get("key", row.get("id", next(iter(row.values()), "")))
     if isinstance(key, Mapping):
         return clean(" ".join(str(value) for value in key.values()))
@@ -84,7 +83,7 @@ def _fields(row: Mapping[str, Any], path: str) -> Iterator[Told]:
     for name, value in values.items():
         if name == "key" or value in (None, ""):
             continue
-        title, text = clean(name), told(value)
+        title, text = clean(name), as_text(value)
         room -= len(title) + len(text) + 1
         if room < 0:
             yield Told(title, f"{text[: max(0, len(text) + room)]}…", under(place, name))
@@ -123,11 +122,11 @@ def _side(name: str, values: Mapping[str, Any], path: str) -> Told:
     return Told(clean(name), _plain(values.get(name)), under(path, name) if name in values else "")
 
 
-def told(value: object) -> str:
-    """Return text as it is, anything else as the agent got it: true, not True."""
+def as_text(value: object) -> str:
+    """Return text unchanged, any other value as the agent received it: true, not True."""
     return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
 
 
 def _plain(value: object) -> str:
-    text = told(value)
+    text = as_text(value)
     return text[:LONG_VALUE] + "…" if len(text) > LONG_VALUE else text

@@ -1,4 +1,4 @@
-"""The one picture of a step: a step dict in, what its card shows out. Pure, without Django.
+"""The card of a step: a step dict in, the values of its card out. Pure, without Django.
 
 Owns the wording of results and the cutting of long values. Leaves the lines of a state change to `state_lines.py`, the
 cleaning of hostile text to `people.plain_text`, escaping and markup to the template `episodes/_step.html`, which is
@@ -16,7 +16,7 @@ from typing import Any
 
 from episodes.show.json_paths import ROOT, under
 from episodes.show.legend import why_no_answer
-from episodes.show.state_lines import LONG_VALUE, DiffLine, diff_lines, told
+from episodes.show.state_lines import LONG_VALUE, DiffLine, as_text, diff_lines
 from episodes.stored.strip import Mark, is_cancelled, mark_of, outcome_words
 from people.plain_text import clean
 
@@ -53,7 +53,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Result:
-    """What came back, closed in words and open as a table or as text. `pieces` are (css class, text) pairs of JSON."""
+    """The result of a call, as one line while closed and as a table or text while open. `pieces` are (css class, text)
+    pairs of JSON."""
 
     words: str
     meta: str = ""
@@ -83,8 +84,8 @@ class AskCard:
 
 @dataclass(frozen=True)
 class BriefingCard:
-    """A briefing. `text` is empty where it is `apart`: its words may tell outcomes, and the server gives them to those
-    who may know these. `sources` are ids of episodes, `more` how many are not named."""
+    """A briefing. `text` is empty if it is `apart`: it can reveal outcomes, and the server sends it only to readers who
+    can see these. `sources` are IDs of episodes, `more` the number of further ones."""
 
     author: str
     said: str
@@ -126,17 +127,17 @@ class Card:
 
     @property
     def is_empty(self) -> bool:
-        """A turn of the agent that said nothing: the step counts, and its row is not shown."""
+        """Whether this is a turn of the agent without content: the step counts, and its row is hidden."""
         return self.kind == "message" and not self.speaker and not self.said.strip()
 
     @property
     def name(self) -> str:
-        """What the scrubber calls the step."""
+        """The name of the step in the scrubber."""
         return self.call or {"ask": "ask_expert", "verification": "verifier"}.get(self.kind, self.speaker or self.kind)
 
 
 def card_of(step: Mapping[str, Any]) -> Card:
-    """Return the picture of one step."""
+    """Return the card of one step."""
     kind = str(step["kind"])
     whole = _cut_before(step)
     size = bytes_in_words(whole) if whole else ""
@@ -186,7 +187,7 @@ def _traceback(step: Mapping[str, Any]) -> str:
 
 
 def argument_of(name: str, value: object, path: str = "") -> Argument:
-    """Return an argument as the card shows it; `path` is where it stands in the step."""
+    """Return an argument as the card shows it; `path` is its place in the step."""
     text = clean(json.dumps(value, ensure_ascii=False, default=str))
     css = "js" if isinstance(value, str) else "jn"
     if len(text) <= LONG_VALUE:
@@ -195,7 +196,7 @@ def argument_of(name: str, value: object, path: str = "") -> Argument:
 
 
 def _cut_before(step: Mapping[str, Any]) -> int:
-    """Return the size of a large step of which only the short form is here; zero for one that is whole."""
+    """Return the original size of a large step that is present only in its cut form; 0 for a complete one."""
     cut = step.get("cut")
     return int(cut.get("size") or 0) if isinstance(cut, Mapping) else 0
 
@@ -212,7 +213,7 @@ def bytes_in_words(size: int) -> str:
 
 
 def result_of(step: Mapping[str, Any]) -> Result | None:
-    """Return result or error in words, with size, time and reward. Absent while the call is on its way."""
+    """Return result or error as text, with size, time and reward. Absent while the call is running."""
     if step.get("error") is not None:
         return _failure(step)
     name = "result" if step["kind"] == "tool_call" else "observation"
@@ -244,7 +245,7 @@ def _failure(step: Mapping[str, Any]) -> Result:
 
 
 def _parsed(raw: object) -> object:
-    """Parse JSON inside a string, as AWM's tools answer, as what it is."""
+    """Return the value of JSON inside a string, which is how AWM's tools answer."""
     if not isinstance(raw, str) or not raw.lstrip().startswith(("{", "[")):
         return raw
     try:
@@ -254,7 +255,7 @@ def _parsed(raw: object) -> object:
 
 
 def _meta(step: Mapping[str, Any], size: str) -> str:
-    """Return size, time and reward; a reward of zero says nothing."""
+    """Return size, time and reward; a reward of zero is not shown."""
     meta = step.get("meta") or {}
     duration = meta.get("duration_ms") if isinstance(meta, Mapping) else None
     parts = [f"reward {number(step['reward'])}" if step.get("reward") else "", size]
@@ -264,7 +265,7 @@ def _meta(step: Mapping[str, Any], size: str) -> str:
 
 
 def number(value: object) -> str:
-    """Return a number with a real minus sign and no empty decimals beyond the first."""
+    """Return a number with a real minus sign and without trailing zeros."""
     if not isinstance(value, int | float):
         return "none"
     text = f"{value:.3f}".rstrip("0")
@@ -272,7 +273,7 @@ def number(value: object) -> str:
 
 
 def words_of(value: object) -> str:
-    """Return what came back, in one short line."""
+    """Return a result in one short line."""
     if isinstance(value, str):
         first = clean(value).strip().split("\n", 1)[0]
         return first[:LONG_WORDS] + ("…" if len(first) > LONG_WORDS else "") if first else "empty text"
@@ -288,7 +289,7 @@ _NAMES = ("id", "key", "subject", "title", "name", "status", "state")
 
 
 def _object_in_words(value: Mapping[str, Any]) -> str:
-    """Return an object by what names it, else by the only list it holds, else by the object inside it."""
+    """Return an object by its name field, else by its only list, else by the object inside it."""
     flat = {name: item for name, item in value.items() if not isinstance(item, list | Mapping) and item is not None}
     lists = [(name, rows) for name, rows in value.items() if isinstance(rows, list)]
     inside = [(name, item) for name, item in value.items() if isinstance(item, Mapping) and item]
@@ -299,7 +300,7 @@ def _object_in_words(value: Mapping[str, Any]) -> str:
     if not flat:
         return f"{len(value)} {'field' if len(value) == 1 else 'fields'}" if value else "empty object"
     first = sorted(flat, key=lambda name: _NAMES.index(name) if name in _NAMES else len(_NAMES))
-    return _cut(", ".join(f"{clean(name)} {told(flat[name])}" for name in first[:3]))
+    return _cut(", ".join(f"{clean(name)} {as_text(flat[name])}" for name in first[:3]))
 
 
 def _is_name(name: object) -> bool:
@@ -321,7 +322,7 @@ def count_of(name: str, rows: list[Any]) -> str:
 
 
 def table_of(value: object) -> Table | None:
-    """Return a table for a list of flat objects, also as the only list of an object."""
+    """Return a table for a list of flat objects, also if the list is the only field of an object."""
     if isinstance(value, Mapping):
         lists = [rows for rows in value.values() if isinstance(rows, list)]
         flat = all(not isinstance(item, Mapping) for item in value.values())
@@ -336,7 +337,7 @@ def table_of(value: object) -> Table | None:
 
 
 def null_or_text(value: object) -> str | None:
-    """Return what a cell of a table shows; None is null, which is no empty text."""
+    """Return the text of a table's cell; None is null, which differs from an empty text."""
     return None if value is None else cell_of(value)
 
 

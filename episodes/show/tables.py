@@ -1,8 +1,7 @@
-"""The tables browser: rows that recorded steps touched, folded over many steps into what each was before and is now.
+"""The tables browser: rows that recorded steps touched, folded over many steps into initial and current values.
 
-Pure, without Django: step dicts in, tables out. Only what the steps recorded is known, so a cell of a changed row that
-no step told of stays empty, unless the rows that the world began with are given. Called by the answer page and the
-replay.
+Pure, without Django: step dicts in, tables out. Only recorded values are known, so a cell of a changed row that no step
+reported stays empty, unless the initial rows of the environment are given. Called by the answer page and the replay.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ SIGNS = {"unchanged": "", "added": "+", "changed": "~", "removed": "−", "added
 
 @dataclass(frozen=True)
 class Cell:
-    """A value before and after; `told` where a step said it. None is null."""
+    """A value before and after; `reported` if a step contained it. None is null."""
 
     before: str | None = ""
     after: str | None = ""
     changed: bool = False
-    told: bool = False
+    reported: bool = False
 
 
 @dataclass
 class Touched:
-    """One row: its columns as far as they are known, None where the row was not there."""
+    """One row: its known columns; a side is None if the row did not exist."""
 
     key: str
     before: dict[str, Any] | None
@@ -92,8 +91,8 @@ def touched_rows(
 
 
 def at_step(steps: Iterable[Mapping[str, Any]], seq: int) -> list[Table]:
-    """Return every row that any of these steps changed, as it stood after step `seq`: what later steps found in a row
-    is what it held before them."""
+    """Return every row that any of these steps changed, as of step `seq`: the earlier value in a later step is the
+    value before it."""
     steps, hidden = list(steps), dict[str, int]()
     so_far = touched_rows(step for step in steps if step["seq"] <= seq)
     found = []
@@ -114,9 +113,10 @@ def with_start(
     *,
     is_first: bool = True,
 ) -> Table:
-    """Return one table as it stood after step `seq`: these rows that it began with, and what steps did to them.
+    """Return one table as of step `seq`: its initial rows, with the changes of steps.
 
-    Changed rows come first. Those that are not among the rows of `start` are shown with the first page of them.
+    Changed rows come first. Those that are not among the rows of `start` are shown on its page 1.
+
     """
     steps, hidden = list(steps), dict[str, int]()
     so_far = touched_rows(step for step in steps if step["seq"] <= seq).get(name, {})
@@ -136,12 +136,12 @@ def with_start(
 
 
 def _calls_of(row: Mapping[str, Any], key: list[str]) -> list[str]:
-    """Return how steps may have called a row: by its primary key, or as a row."""
+    """Return the possible names of a row in steps: by its primary key, or as a row."""
     return [row_key({"key": {name: row.get(name) for name in key}}), row_key(row)] if key else [row_key(row)]
 
 
 def _then(whole: Touched, so_far: Touched | None) -> Touched | None:
-    """Return a row as it stood at a step, from all that is known of it and from what was known by then."""
+    """Return a row as of a step, from all that is known of it and from what was known by then."""
     if so_far is None:
         return Touched(whole.key, whole.before, whole.before) if whole.before is not None else None
     if so_far.before is None:

@@ -25,12 +25,12 @@ from episodes.visible.lens import EVERYTHING
 from people.access import Actor, scoped
 from people.plain_text import clean
 
-WALL = 200
+LIVE_MAX = 200
 NOT_LISTED = ("tools", "policy", "final_answer")
 ARGUMENTS, CHOICES, CHOICE_CHARS = 100, 20, 200
-"""How much of a tool's schema a page shows."""
+"""The most of a tool's schema that a page shows."""
 HEAVY = ("details", "state_diff")
-"""Large, and shown in no list."""
+"""Large columns that no list shows."""
 RUNS = 6
 STALLED_S = 30
 GROUPS = {"person": "Needs a person", "stalled": "Stalled", "running": "Running", "queued": "Queued"}
@@ -65,12 +65,12 @@ class Row:
 
     @property
     def budget(self) -> int | None:
-        """The step limit of a live episode; an ended one draws no remaining steps."""
+        """The step limit of a live episode; None for an ended one, which draws no remaining steps."""
         return self.episode.max_steps if self.episode.is_live else None
 
     @property
     def shows_state(self) -> bool:
-        """Whether a list shows the state: it does for live, failed and stopped episodes, and else the outcome."""
+        """Whether a list shows the state: it does for live, failed and stopped episodes, else it shows the outcome."""
         return not self.outcome and self.episode.state != "finished"
 
     @property
@@ -120,20 +120,20 @@ def row_of(episode: Episode, now: datetime, outcome: VerifierOutcome | None = No
 
 
 def live(actor: Actor, only: list[str] | None = None) -> Wall:
-    """Return the live episodes, or of them only those with the keys in `only`."""
+    """Return the live episodes, or only those of them with the keys in `only`."""
     now, everything = timezone.now(), scoped(Episode.objects.live(), actor.project)
-    chosen = everything if only is None else everything.filter(pk__in=only[:WALL])
-    found = list(chosen.select_related("run").defer(*NOT_LISTED).order_by("created_at")[:WALL])
+    chosen = everything if only is None else everything.filter(pk__in=only[:LIVE_MAX])
+    found = list(chosen.select_related("run").defer(*NOT_LISTED).order_by("created_at")[:LIVE_MAX])
     lasts = last_steps(found)
     rows = [row_of(episode, now, last=lasts.get(episode.pk)) for episode in found]
     order = list(GROUPS)
     rows.sort(key=lambda row: (order.index(row.need), row.episode.created_at, row.episode.pk))
-    total = everything.count() if len(found) == WALL else len(found)
+    total = everything.count() if len(found) == LIVE_MAX else len(found)
     return Wall(rows, total, _runs({episode.run_id for episode in found if episode.run_id}))
 
 
 def _runs(ids: set[str]) -> list[Run]:
-    """Return the newest of these runs, each with its numbers of episodes in all, finished, failed and stopped."""
+    """Return the newest of these runs, each with its numbers of all, finished, failed and stopped episodes."""
     counts = Run.objects.filter(pk__in=ids).annotate(
         total=Count("episodes"),
         done=Count("episodes", filter=Q(episodes__state=EpisodeState.FINISHED)),
@@ -147,7 +147,7 @@ def last_steps(episodes: Iterable[Episode]) -> dict[str, Shown]:
     """Return the newest step of each episode, of which a list shows the name alone."""
     ids = [episode.pk for episode in episodes if episode.last_seq]
     rows = Step.objects.filter(episode__in=ids, seq=F("episode__last_seq"))
-    return {row.episode_id: row for row in shown(EVERYTHING, rows, WALL)}
+    return {row.episode_id: row for row in shown(EVERYTHING, rows, LIVE_MAX)}
 
 
 def _name(step: Shown) -> str:
@@ -169,7 +169,7 @@ def rows_with_outcomes(actor: Actor, episodes: Iterable[Episode]) -> list[Row]:
 
 
 def total_of(actor: Actor) -> int:
-    """Return how many episodes there are."""
+    """Return the number of episodes."""
     return scoped(Episode.objects.all(), actor.project).count()
 
 
@@ -177,19 +177,19 @@ def tallies(actor: Actor) -> dict[str, int]:
     """Return counts for the list's headline."""
     verified = visibility.verdicts_of(actor)
     return {
-        "total": total_of(actor),  # apart from the live ones, each from an index of its own
+        "total": total_of(actor),  # separate from the live ones, because each count has its own index
         "live": scoped(Episode.objects.all(), actor.project).live().count(),
         **verified.aggregate(verified=Count("pk"), complete=Count("pk", filter=Q(reward_type="complete"))),
     }
 
 
 def tools_of(episode: Episode) -> list[dict[str, Any]]:
-    """Return the tools an agent has, fit for a page."""
+    """Return the agent's tools, cleaned for a page."""
     return [_tool(tool) for tool in episode.tools if isinstance(tool, Mapping)]
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a page shows of one tool. Its schema comes from the loop: of any shape and size."""
+    """Return the page's values of one tool. Its schema comes from the loop and can have any shape and size."""
     text, schema = clean(tool.get("description") or ""), tool.get("input_schema")
     schema = schema if isinstance(schema, Mapping) else {}
     required = {name for name in _list(schema.get("required")) if isinstance(name, str)}
@@ -271,7 +271,7 @@ def _failure(episode: Episode) -> str:
 
 
 def cut_off_words(episode: Episode) -> str:
-    """Return why an episode ended without a word from its loop, or an empty text for any other."""
+    """Return why an episode was lost without a final call of its loop, or "" for any other."""
     if not episode.is_cut_off:
         return ""
     if episode.is_builtin:

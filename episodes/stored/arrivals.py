@@ -1,7 +1,9 @@
-"""Pure: an episode that was recorded elsewhere, made ready to be stored.
+"""An episode that was recorded elsewhere, prepared for storing. Pure.
 
-Owns what a file can say of an episode. Leaves reading files to `imports`, and storing to
-`episodes/record/admitting.py`."""
+Owns the fields of an episode that a file can set. Leaves reading files to `imports`, and storing to
+`episodes/record/admitting.py`.
+
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ STOP_REASONS: Sequence[str] = get_args(StopReason)
 
 @dataclass(frozen=True)
 class Arrival:
-    """An episode that comes from elsewhere, ready to be stored: the fields of its row and of its outcome as JSON
-    values, the words of its history, and its steps as lines for `COPY`."""
+    """An episode from elsewhere, ready to be stored: the fields of its row and of its outcome as JSON values, the text
+    of its history, and its steps as lines for `COPY`."""
 
     episode: dict[str, Any]
     outcome: dict[str, Any] | None
@@ -37,10 +39,11 @@ class Arrival:
 
 
 def arrival_of(start: EpisodeStart, trajectory: Trajectory, about: str) -> Arrival:
-    """Make an episode ready whose values were all read from JSON.
+    """Prepare an episode whose values were all read from JSON.
 
     Raises:
-        Invalid: no ended episode can look like this.
+        Invalid: an ended episode cannot have these values.
+
     """
     if problem := _problem_of(trajectory):
         raise Invalid(problem)
@@ -53,7 +56,7 @@ def arrival_of(start: EpisodeStart, trajectory: Trajectory, about: str) -> Arriv
 
 
 def _problem_of(trajectory: Trajectory) -> str:
-    """Return why an ended episode cannot look like this, in words; empty if it can."""
+    """Return why an ended episode cannot have these values; "" if it can."""
     if trajectory.state in LIVE_STATES:
         return f"It has not ended: its state is {trajectory.state}."
     if trajectory.stop_reason is not None and trajectory.stop_reason not in STOP_REASONS:
@@ -82,7 +85,7 @@ def _fields(start: EpisodeStart, trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _stretch(entries: Sequence[Entry]) -> dict[str, Any]:
-    """Return an episode's number of steps, strip and times, which are those of its steps."""
+    """Return an episode's number of steps, strip and times, computed from its steps."""
     times = [entry.at for entry in entries] or [timezone.now()]
     return {
         "last_seq": len(entries),
@@ -93,8 +96,8 @@ def _stretch(entries: Sequence[Entry]) -> dict[str, Any]:
 
 
 def _line(episode_id: str, entry: Entry) -> str:
-    """Return a step as a line for `COPY`. Its texts are ASCII without control characters: only a backslash means more
-    there than itself."""
+    """Return a step as a line for `COPY`. Its texts are ASCII without control characters, so only backslashes need
+    escapes."""
     body = entry.text.replace("\\", "\\\\")
     cut = "\\N" if entry.cut is None else entry.cut.replace("\\", "\\\\")
     return f"{episode_id}\t{entry.seq}\t{entry.kind}\t{body}\t{cut}\t{entry.at.isoformat()}\n"

@@ -1,7 +1,7 @@
 """Reads: whether a signed statement of the environment server proves an episode's outcome.
 
-Owns the comparison with what is recorded: task, verifier, final answer, calls and results. That a session counts once
-is the constraint of `VerifierOutcome`.
+Owns the comparison with the record: task, verifier, final answer, calls and results. A constraint of `VerifierOutcome`
+ensures that a session counts once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from episodes.stored.packs import find_pack
 
 
 def attested(episode: Episode, final_answer: str | None, attestation: Mapping[str, Any]) -> tuple[Outcome, str]:
-    """Return the outcome that a statement proves, and its session. Raises `NotAttested`, which says what differs."""
+    """Return the outcome that a statement proves, and its session. Raises `NotAttested`, which names the difference."""
     statement = opened(settings.ATTEST_KEY, attestation)
     if (statement["scenario"], statement["task_idx"]) != (episode.scenario, episode.task_idx):
         raise NotAttested("the statement is about another task")
@@ -33,14 +33,14 @@ def attested(episode: Episode, final_answer: str | None, attestation: Mapping[st
         raise NotAttested("the recorded calls and results are not those of the session")
     if outcomes.has_session(statement["session"]):
         raise NotAttested("the session was used for another episode")
-    told = ("mode", "calls", "verifier_sha256", "database_sha256", "trail_sha256", "session")
-    details = {"attested": {name: statement.get(name) for name in told}}
+    names = ("mode", "calls", "verifier_sha256", "database_sha256", "trail_sha256", "session")
+    details = {"attested": {name: statement.get(name) for name in names}}
     reward, reward_type = statement.get("reward"), str(statement["reward_type"])
     return Outcome(reward_type=reward_type, reward=reward, details=details, source="attested"), statement["session"]
 
 
 def _verifier(episode: Episode, mode: str) -> str | None:
-    """Return the digest of the task's verifier as the pack here has it; None where no pack holds one."""
+    """Return the digest of the task's verifier in a loaded pack; None if no pack holds one."""
     pack = find_pack(episode.scenario) if episode.scenario else None
     if pack is None or episode.task_idx is None or mode not in ("code", "sql"):
         return None
@@ -52,7 +52,7 @@ def _verifier(episode: Episode, mode: str) -> str | None:
 
 
 def _trail(episode: Episode) -> Trail:
-    """Return the hash over the recorded calls, made as the environment server makes it."""
+    """Return the hash over the recorded calls, computed as the environment server does."""
     trail = Trail()
     for body in Step.objects.filter(episode=episode, kind="tool_call").order_by("seq").values_list("body", flat=True):
         step = read(body)

@@ -1,6 +1,6 @@
-"""Every read of outcomes: what verifiers found and what loops reported. `recording` and `admitting` write them.
+"""Every read of outcomes: those of verifiers and those that loops reported. `recording` and `admitting` write them.
 
-Called by pages, lists, exports and the expert desk; what an actor may see is their business.
+Called by pages, lists, exports and the expert desk, which decide what an actor can see.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def of_episode(episode: Episode | str, source: str = VERIFIER) -> VerifierOutcom
 
 
 def by_source(episode: Episode) -> dict[str, VerifierOutcome]:
-    """Return the verifier's outcome, and what the loop itself reported."""
+    """Return the verifier's outcome, and the one that the loop reported."""
     return {one.source: one for one in VerifierOutcome.objects.filter(episode=episode)}
 
 
 def of_outer_episode() -> OutcomeQuerySet:
-    """Filter to the episode that a surrounding query looks at."""
+    """Filter to the episode of the surrounding query."""
     return VerifierOutcome.objects.filter(episode=OuterRef("pk"))
 
 
@@ -50,8 +50,8 @@ def verdicts_of(project: Project) -> OutcomeQuerySet:
 
 
 def proved_of(project: Project) -> OutcomeQuerySet:
-    """Return the outcomes that count in a curriculum: what a verifier of ours found, or an
-    environment server signed."""
+    """Return the outcomes that count in a curriculum: those of awmweb's verifier, or those that an environment server
+    signed."""
     known = [VERIFIER, VerifierOutcome.Source.ATTESTED]
     return scoped(VerifierOutcome.objects.filter(source__in=known), project, "episode__project")
 

@@ -1,4 +1,4 @@
-"""Reads: the packs on disk, as rows of text. Nothing in them is ever run here.
+"""Reads: the packs on disk, as rows of text. No code in them is ever run here.
 
 Called by the apps that show a task, plan a run, or let an informed expert read a verifier.
 """
@@ -17,13 +17,13 @@ from awmenv.packs import state_of as state_of
 
 
 def pack_folders() -> list[Path]:
-    """Return folders of rows that came with the product or were loaded since."""
+    """Return the folders of packs that came with the product or were loaded since."""
     found = [folder for root in (settings.PACKS_DIR, settings.VAR / "packs") for folder in root.glob("*/")]
     return sorted(folder for folder in found if (folder / "gen_tasks.jsonl").exists())
 
 
 def state() -> Hashable:
-    """Return another value whenever a file of any pack was changed."""
+    """Return a value that changes whenever a file of any pack changes."""
     return tuple(state_of(folder) for folder in pack_folders())
 
 
@@ -53,7 +53,7 @@ def _pack(folder: Path, _state: Hashable) -> Pack:
 
 
 def packs() -> list[Pack]:
-    """Return the packs as they are on disk now; read again when their files change."""
+    """Return the current packs on disk; they are read again when their files change."""
     return [_pack(folder, state_of(folder)) for folder in pack_folders()]
 
 
@@ -62,7 +62,7 @@ def find_pack(scenario: str) -> Pack | None:
 
 
 def verifier_text(scenario: str, task_idx: int | None) -> str:
-    """Return the code verifier of a task, to be read by those who may; empty if no pack here holds it."""
+    """Return the code verifier of a task, for readers with verifier access; "" if no pack here holds it."""
     pack = find_pack(scenario) if scenario and task_idx is not None else None
     found = pack.verifier(scenario, task_idx, "code") if pack is not None and task_idx is not None else None
     return found.code if found is not None else ""

@@ -1,4 +1,4 @@
-"""Pure: kind and name of a policy, for filters and exports."""
+"""Kind and name of a policy, for filters and exports. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 
 def policy_facts(policy: dict[str, Any]) -> dict[str, str]:
-    """Return kind and name of a policy, for filters and exports: `kind` and `name` as the loop gives them.
+    """Return kind and name of a policy, for filters and exports: `kind` and `name` as the loop reports them.
 
-    Without them a policy that names a `model` is of the kind *model* under that name, and awmweb's own say which
-    script they play.
+    Without them a policy that names a `model` has the kind *model* and that name. awmweb's own policies name their
+    script.
+
     """
     kind = policy.get("kind") or policy.get("awmweb") or ("model" if policy.get("model") else "")
     name = policy.get("name") or policy.get("script") or policy.get("model") or ""

@@ -1,4 +1,4 @@
-"""Reads: which episodes have ended for good: their verifier has run, or will not."""
+"""Reads: episodes that have ended for good: their verifier has run, or will not run."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NOT_VERIFIED, NOT_ATTESTED = "not verified", "not attested"
 
 
 def unverified() -> QuerySet[Episode]:
-    """Return finished built-in episodes without an outcome or a reason for that: their worker was lost in between."""
+    """Return finished built-in episodes without an outcome or a reason for none: their worker was lost in between."""
     finished = Episode.objects.filter(state=EpisodeState.FINISHED, origin=Origin.BUILTIN)
-    told = EpisodeEvent.objects.filter(episode=OuterRef("pk"), verb=NOT_VERIFIED)
+    reports = EpisodeEvent.objects.filter(episode=OuterRef("pk"), verb=NOT_VERIFIED)
     judged = VerifierOutcome.objects.filter(episode=OuterRef("pk"), source=VerifierOutcome.Source.VERIFIER)
-    return finished.filter(~Exists(told), ~Exists(judged))
+    return finished.filter(~Exists(reports), ~Exists(judged))
 
 
 def settled() -> QuerySet[Episode]:
-    """Return episodes that have ended and whose verifier has run or will not."""
+    """Return episodes that have ended and whose verifier has run or will not run."""
     waits = unverified().filter(pk=OuterRef("pk"), fault="")
     return Episode.objects.exclude(state__in=LIVE_STATES).exclude(Exists(waits))

@@ -1,6 +1,8 @@
-"""Reads: pinned splits: which side a task is on, and whether it is held out. Asked by exports, runs and the curriculum.
+"""Reads: pinned splits: the side of a task, and whether it is held out. Called by exports, runs and the curriculum.
 
-Leaves writing a split to `episodes/record/pinning.py`, and choosing the tasks to those who pin."""
+Leaves writing a split to `episodes/record/pinning.py`, and choosing the tasks to the callers.
+
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ TRAIN, VAL = "train", "val"
 
 
 def task_key(scenario: str | None, task_idx: int | None, task: str = "") -> str:
-    """Return the key of a task: `scenario/idx`, or a digest of its text where it belongs to no scenario."""
+    """Return the key of a task: `scenario/idx`, or a digest of its text if it belongs to no scenario."""
     if scenario and task_idx is not None:
         return f"{scenario}/{task_idx}"
     return f"text/{hashlib.sha256(task.encode('utf-8', 'replace')).hexdigest()[:32]}"
@@ -26,8 +28,9 @@ def held_out(project: Project) -> set[str]:
 
 
 def is_training_name(name: str | None) -> bool:
-    """Return whether a split name that a loop gave its episode means training; no name makes no claim.
+    """Return whether a split name from a loop means training; an empty name makes no claim.
 
-    Loops write `validation`, `VAL` or `dev`: everything that is not *train* is taken for held out.
+    Loops write `validation`, `VAL` or `dev`: everything except *train* counts as held out.
+
     """
     return (name or TRAIN).strip().casefold() in (TRAIN, "training")

@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Mark:
-    """How a step is drawn: `code` is the stored letter, `symbol` the glyph, `css` the color, `word` the label."""
+    """The look of a step: `code` is the stored letter, `symbol` the glyph, `css` the color, `word` the label."""
 
     code: str
     symbol: str
@@ -56,7 +56,7 @@ ADVICE_REASONS = {"declined": "d", "cancelled": "c", "episode_ended": "c"}
 
 
 def code_of(step: Mapping[str, Any]) -> str:
-    """Return the letter of one step, as it is stored."""
+    """Return the stored letter of one step."""
     kind = step.get("kind")
     if kind in ("tool_call", "action"):
         return _code_of_action(step)
@@ -90,7 +90,7 @@ def _code_of_action(step: Mapping[str, Any]) -> str:
         return "e"
     diff = step.get("state_diff")
     if not isinstance(diff, Mapping):
-        return "u"  # nobody told what it did
+        return "u"  # no one reported what it did
     return "w" if changes_of(diff) else "r"
 
 
@@ -103,7 +103,7 @@ def _code_of_ask(advice: Mapping[str, Any] | None) -> str:
 
 
 def changes_of(diff: object) -> int:
-    """Return how many rows a state diff touches."""
+    """Return the number of rows in a state diff."""
     if not isinstance(diff, Mapping):
         return 0
     values = [value for table in diff.values() if isinstance(table, Mapping) for value in table.values()]
@@ -121,21 +121,21 @@ def mark_of(step: Mapping[str, Any]) -> Mark:
 
 
 def marks_of(codes: str) -> list[Mark]:
-    """Return the marks of stored letters; a letter from a newer version is drawn as a thought instead of failing the
-    page.
-    """
+    """Return the marks of stored letters; a letter from a newer version is drawn as a thought, so that the page
+    works."""
     return [MARKS.get(code, MARKS["t"]) for code in codes]
 
 
 def actions_in(codes: str) -> int:
-    """Return steps that count against the budget of an agent: what it did, not what it thought."""
+    """Return the number of steps that count against an agent's budget: actions, not thoughts."""
     return sum(codes.count(code) for code in _ACTS)
 
 
 def shown(codes: str, room: int) -> tuple[list[Mark], int]:
-    """Return the marks a strip of `room` places draws, and how many earlier ones it leaves out.
+    """Return the marks of a strip of `room` places, and the number of earlier ones it leaves out.
 
-    Thoughts are left out unless an episode has nothing else: the strip shows what was done.
+    Thoughts are left out unless an episode has nothing else: the strip shows actions.
+
     """
     said = sum(codes.count(code) for code in _SHOWN)
     kept = codes if not said else "".join(code for code in codes if code in _SHOWN)
@@ -143,7 +143,7 @@ def shown(codes: str, room: int) -> tuple[list[Mark], int]:
 
 
 def in_words(codes: str) -> str:
-    """Return what a strip says to a screen reader."""
+    """Return the text of a strip for screen readers."""
     if not codes:
         return "no steps yet"
     counts = Counter(codes)

@@ -1,6 +1,6 @@
-"""The cut form of a large step: the same fields and types, long values shortened, and a mark that says so.
+"""The cut form of a large step: the same fields and types, long values shortened, and a mark that it is cut.
 
-A step of many megabytes is stored once and whole; what goes through sockets is this. Pure, without Django. Called by
+A step of many megabytes is stored once and complete; sockets send this form. Pure, without Django. Called by
 `entries.py` when a step is written and by `trajectory.py` for rows that were written without one.
 """
 
@@ -15,12 +15,12 @@ from awmclient.schema import CUT_ABOVE_BYTES
 # (longest text, most entries of a list or object) in the order in which they are tried
 LIMITS = ((2000, 100), (500, 30), (100, 8))
 DEEPEST = 12
-# what says which step it is and how it hangs together; short by its schema, and never cut
+# fields that identify a step and link it to others; short by its schema, and never cut
 KEPT = frozenset({"seq", "kind", "at", "turn", "call_id", "reward", "done", "role", "ask", "reward_type"})
 
 
 def cut_of(body: Mapping[str, Any], size: int) -> str | None:
-    """Return the cut form of a step as JSON text, or None for one that is small enough to go whole."""
+    """Return the cut form of a step as JSON text, or None if it is small enough to be sent complete."""
     if size <= CUT_ABOVE_BYTES:
         return None
     for longest, most in LIMITS:
@@ -34,7 +34,7 @@ def cut_of(body: Mapping[str, Any], size: int) -> str | None:
 
 
 def cut_text(text: str) -> str:
-    """Return the same for stored text; small text comes back as it is."""
+    """Return the same for stored text; small text is returned unchanged."""
     return cut_of(json.loads(text), len(text)) or text if len(text) > CUT_ABOVE_BYTES else text
 
 

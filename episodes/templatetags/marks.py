@@ -1,6 +1,6 @@
 """Template tags that draw: glyphs, strips, countdowns, states, step cards.
 
-Words and shapes come from `strip` and `cards`; markup is that of the design. Called by every template.
+Labels and shapes come from `strip` and `cards`; markup is that of the design. Called by every template.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ARMS = {"off": ("B", "", "baseline"), "plain": ("E", "e", "expert"), "informed":
 
 @register.simple_tag
 def g(symbol: str, css: str = "") -> SafeString:
-    """Return one glyph of the sprite, silent for screen readers: a word always stands beside it."""
+    """Return one glyph of the sprite, hidden from screen readers: a label is always beside it."""
     return format_html('<svg class="g {}" aria-hidden="true"><use href="#{}"/></svg>', css, symbol)
 
 
@@ -73,7 +73,7 @@ def _st(symbol: str, css: str, word: str) -> SafeString:
 
 @register.simple_tag
 def state(value: str, fault: str = "") -> SafeString:
-    """Draw the state of an episode, and of a failed one its fault: "Failed: worker"."""
+    """Draw the state of an episode, and for a failed one its fault: "Failed: worker"."""
     symbol, css, word = STATES.get(value, ("e-queued", "idle", clean(value)))
     return _st(symbol, css, f"{word}: {clean(fault)}" if fault and value == "failed" else word)
 
@@ -120,19 +120,19 @@ def partial_scenario(wire: Any) -> dict[str, Any]:
 
 @register.filter
 def tier_words(tier: str) -> str:
-    """Return what a sandbox level below strict means."""
+    """Return the meaning of a sandbox level below strict."""
     return TIERS.get(tier, "")
 
 
 @register.filter
 def grouped(count: int) -> str:
-    """Return a count with its thousands apart."""
+    """Return a count with thousands separators."""
     return f"{count:,}"
 
 
 @register.filter
 def or_null(cell: str | None) -> str:
-    """Return what a cell of a table shows, null as a quiet word."""
+    """Return the text of a table's cell, null as a muted word."""
     return _NULL if cell is None else cell
 
 
@@ -144,7 +144,7 @@ def briefed(codes: str) -> str:
 
 @register.simple_tag
 def arm(expert: str | None, name: str = "", briefing: str = "") -> SafeString:
-    """Draw the expert mode of an episode, under the arm's name if the loop gave one; `briefing` says who briefs it."""
+    """Draw the expert mode of an episode, under the arm's name if the loop gave one; `briefing` names its source."""
     letter, css, word = ARMS.get(expert or "off", ARMS["off"])
     if briefing:
         letter, css, word = (
@@ -158,7 +158,7 @@ def arm(expert: str | None, name: str = "", briefing: str = "") -> SafeString:
 
 @register.filter
 def facts(episode: Episode) -> str:
-    """Say in one line how long an episode is, and of which policy, seed and run."""
+    """Return the length, policy, seed and run of an episode in one line."""
     said = [f"{episode.last_seq:,} {'step' if episode.last_seq == 1 else 'steps'}", clean(episode.policy_name)]
     said += ["" if episode.seed is None else f"seed {episode.seed}", clean(episode.run.name) if episode.run else ""]
     return ", ".join(filter(None, said))
@@ -166,8 +166,8 @@ def facts(episode: Episode) -> str:
 
 @register.simple_tag
 def arm_of(episode: Episode) -> SafeString:
-    """Draw an episode's arm. An imported one has none unless its file says so: that no expert was offered there is not
-    known."""
+    """Draw an episode's arm. An imported one has none unless its file names one: whether an expert was offered is
+    unknown."""
     if episode.origin == "import" and not episode.arm and episode.expert == "off":
         return SafeString("")
     return arm(episode.expert, episode.arm, briefed(episode.strip))
@@ -236,7 +236,7 @@ def countdown_level(name: str) -> str:
 def countdown(
     deadline: datetime, budget_s: float | None = None, css: str = "", now: datetime | None = None
 ) -> SafeString:
-    """Return ring and m:ss until a deadline; `clock.js` moves it by server time."""
+    """Return ring and m:ss until a deadline; `clock.js` updates it by server time."""
     left = max(0.0, (deadline - (now or timezone.now())).total_seconds())
     share = min(1.0, left / budget_s) if budget_s else 1.0
     level = next((name for name, below in LEVELS.items() if share < below), "")
@@ -262,7 +262,7 @@ def left(deadline: datetime) -> SafeString:
 
 @register.simple_tag
 def moment(when: datetime | None, style: str = "seconds") -> SafeString | str:
-    """Return a time: with seconds on live pages, else in relative words that `clock.js` keeps true."""
+    """Return a time: with seconds on live pages, else in relative words that `clock.js` updates."""
     if when is None:
         return ""
     local = timezone.localtime(when)

@@ -1,7 +1,7 @@
-"""The walk from a snapshot to rows: batch by batch, task by task, each row with its reason to be there.
+"""Turns a snapshot into rows: batch by batch, task by task, each row with the reason it was selected.
 
-Owns the order of rules, formats and the check for repeated rows, and what is counted. Reads nothing and writes no file
-by itself: `reading.py` gives records, `datasets.py` takes rows. The same snapshot and recipe give the same rows.
+Owns the order of rules and formats, the check for repeated rows, and the counts. Reads nothing and writes no file
+itself: `reading.py` provides records, `datasets.py` writes rows. The same snapshot and recipe give the same rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from exports.rules.shaping import Shaped, shape
 from exports.writers import jsonl
 
 LARGEST_TASK = 2_000
-"""Episodes of one task that are compared with each other; more are left out and counted."""
+"""Episodes of one task that are compared with each other. Further ones are left out and counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,10 @@ class Row:
 
 @dataclass
 class Counts:
-    """What a walk saw: episodes, rows, and what was left out, by reason.
+    """Counts of one walk: episodes, rows, and what was left out, by reason.
 
-    `excluded` names the reason of each episode that gave no row.
+    `excluded` holds the reason of each episode that gave no row.
+
     """
 
     episodes: int = 0
@@ -62,7 +63,7 @@ class Counts:
 
 
 class Walk:
-    """Makes rows of one recipe. `seen` holds the digests of rows that stand in earlier parts."""
+    """The rows of one recipe. `seen` holds the digests of rows in earlier parts."""
 
     def __init__(self, format_: Format, ground: Ground) -> None:
         self.format, self.ground = format_, ground
@@ -128,7 +129,8 @@ class Walk:
             self.counts.leave_out(record, otherwise)
 
     def _kept(self, values: Iterable[dict[str, Any]], episode_of: Callable[[dict[str, Any]], str]) -> Iterator[Row]:
-        """Yield the rows with their lines; one that says what another said is left out unless the recipe keeps it."""
+        """Yield the rows with their lines, without rows whose content repeats an earlier row unless the recipe keeps
+        those."""
         keep_repeats = "duplicates" in self.ground.recipe.include
         for number, value in enumerate(values):
             line = jsonl.line(value)
@@ -144,7 +146,7 @@ class Walk:
 
 
 def _digest(value: dict[str, Any]) -> str:
-    """Return what a row says of its content; formats of others have one place for what is ours."""
+    """Return the digest of a row's content. External formats keep awmweb's own fields in one place."""
     holders = (value, value.get("extra"), value.get("metadata"))
     return next(
         (str(one["content_sha256"]) for one in holders if isinstance(one, dict) and "content_sha256" in one), ""

@@ -1,7 +1,7 @@
-"""One dataset on disk: snapshot, parts, data files, manifest and card; after a crash any process goes on with it.
+"""One dataset on disk: snapshot, parts, data files, manifest and card. Any process can continue after a crash.
 
 Owns the layout of a dataset's folder and the order in which files appear. A dataset is a pure function of snapshot,
-recipe and packs; its id is their hash.
+recipe and packs, and its ID is their hash.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SNAPSHOT, MANIFEST, INDEX, LEFT_OUT, RECIPE, CARD = (
 
 @dataclass(frozen=True)
 class Plan:
-    """A snapshot with what it is to become."""
+    """A snapshot and the recipe that it is built with."""
 
     recipe: Recipe
     format: Format
@@ -95,10 +95,11 @@ def entries(folder: Path) -> Iterator[Entry]:
 
 
 def build(project: Project, plan: Plan, folder: Path, progress: Progress, processes: int = 1) -> dict[str, Any]:
-    """Make all files of the dataset in `folder` and return its manifest. Raises `Stopped`.
+    """Write all files of the dataset into `folder` and return its manifest. Raises `Stopped`.
 
-    1. write the parts that are missing, by so many processes where there are several, 2. join the parts, 3. write
-    manifest and card last: a folder with a manifest is whole.
+    1. write the missing parts, by up to `processes` processes, 2. join the parts, 3. write manifest and card last. A
+       folder with a manifest is complete.
+
     """
     if (folder / MANIFEST).exists():
         return read_manifest(folder)
@@ -121,7 +122,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _join(plan: Plan, folder: Path, count: int) -> list[dict[str, Any]]:
-    """Make the data file, the index of rows and the list of what was left out from all parts."""
+    """Build the data file, the index of rows and the list of skipped episodes from all parts."""
     parts = [folder / "parts" / f"{number:05}" for number in range(count)]
     section = "evaluation" if "evaluation" in plan.recipe.include else "train"
     (folder / "data").mkdir(exist_ok=True)
@@ -147,7 +148,7 @@ def _join(plan: Plan, folder: Path, count: int) -> list[dict[str, Any]]:
 
 
 def _inspect_logs(plan: Plan, parts: list[Path], folder: Path, section: str) -> list[dict[str, Any]]:
-    """Return the log as `.eval`, which viewers open quickest, and as `.json`."""
+    """Write the log as `.eval`, which viewers open fastest, and as `.json`."""
     lines = [part.with_suffix(".jsonl") for part in parts]
     head = inspect_log.header(plan.id, inspect_log.facts(lines))
     found = []
@@ -224,9 +225,8 @@ def _manifest(plan: Plan, reports: list[dict[str, Any]], files: list[dict[str, A
 
 @contextlib.contextmanager
 def _few_collections() -> Iterator[None]:
-    """Collect garbage seldom: records have hundreds of thousands of values and no circles; looking through them takes a
-    sixth of the time of an export.
-    """
+    """Collect garbage rarely. Records have hundreds of thousands of values and no cycles, and scanning them takes a
+    sixth of an export's time."""
     before = gc.get_threshold()
     gc.set_threshold(20_000, 50, 100)
     try:

@@ -1,9 +1,9 @@
-"""The parts of a dataset: whole tasks each, written by whichever process comes to them first.
+"""The parts of a dataset: whole tasks each, written by the first process that claims them.
 
-Owns who writes which part, and that no row repeats one of an earlier part. A part is there once its report is; whoever
-goes on after a crash writes those that are missing. A process knows only the rows of the parts that it wrote, so the
-parts of several are gone through in their order once all are there, and one that repeats an earlier row is written
-again: rows and their order do not depend on who wrote what.
+Owns which process writes which part, and that no row repeats one of an earlier part. A part is complete once its report
+exists. After a crash, the next process writes the missing ones. A process knows only the rows of its own parts. When
+several processes wrote parts, all parts are therefore checked in order at the end, and one that repeats an earlier row
+is written again. Rows and their order do not depend on which process wrote them.
 """
 
 from __future__ import annotations
@@ -41,17 +41,18 @@ PART_STEPS = 50_000
 LOOK_S = 0.5
 Progress = Callable[[int, int], bool]
 """Called after each batch with (episodes done, rows so far); false stops the build."""
-# A child starts with the rules and packs that were read here. No thread runs in a process that builds an export.
+# A forked child inherits the rules and packs that are loaded here. Forking is safe: a process that builds an export has
+# no other threads.
 _FORK = multiprocessing.get_context("fork")
 
 
 class Stopped(Exception):
-    """The build was told to stop; what is done stays and can be gone on with."""
+    """The build was stopped; finished parts stay, and a later build continues from them."""
 
 
 class Parts:
-    """Writes the parts of one snapshot into `folder`, as `00000.jsonl` and so on with index, report and what was left
-    out. `entries` reads the snapshot from its beginning each time."""
+    """The parts of one snapshot, written into `folder` as `00000.jsonl` and so on, with index, report and the skipped
+    episodes. `entries` reads the snapshot from its beginning each time."""
 
     def __init__(
         self,
@@ -69,12 +70,12 @@ class Parts:
         self._done = _FORK.Array("q", [0, 0])
 
     def write(self, progress: Progress, processes: int) -> list[dict[str, Any]]:
-        """Write all parts that are missing and return the reports of all. Raises `Stopped`."""
+        """Write all missing parts and return the reports of all parts. Raises `Stopped`."""
         self.folder.mkdir(exist_ok=True)
         self._recount()
         if processes > 1:
             self._together(progress, processes)
-            self._recount()  # a process that was killed had counted what nobody keeps
+            self._recount()  # a killed process had counted rows of a part that it never finished
         self._in_order(progress)
         return self._reports()
 
@@ -86,10 +87,10 @@ class Parts:
         self._done[:] = [sum(report[name] for report in reports) for name in ("episodes", "rows")]
 
     def _together(self, progress: Progress, processes: int) -> None:
-        """Write parts beside other processes, each part by the first that comes to it."""
+        """Write parts in several processes; each part is written by the first process that claims it."""
         database = cast("DatabaseWrapper", connections["default"])
         database.close()
-        database.close_pool()  # its threads and sockets are no child's
+        database.close_pool()  # a child must not share the parent's threads and sockets
         others = [_FORK.Process(target=self._beside, args=(os.getpid(),)) for _ in range(processes - 1)]
         for other in others:
             other.start()
@@ -137,7 +138,7 @@ class Parts:
             return True
 
     def _in_order(self, progress: Progress) -> None:
-        """Write what is still missing, among it the parts of a process that was killed, and again what repeats an
+        """Write parts that are still missing, for example those of a killed process, and rewrite parts that repeat an
         earlier row."""
         seen = self.walk.seen = set()
         for number, part in enumerate(self._parts()):
@@ -175,12 +176,12 @@ class Parts:
             out.write(json.dumps(_report(counts, self.redactor.counts)).encode())
 
     def _records(self, part: list[Entry], progress: Progress) -> Iterator[Any]:
-        told = 0
+        counted = 0
         for batch in batches(part):
             yield from self.reader.read(batch)
             rows = self.walk.counts.rows
-            self._count(len(batch), rows - told)
-            told = rows
+            self._count(len(batch), rows - counted)
+            counted = rows
             self._tell(progress)
 
     def _tell(self, progress: Progress) -> None:
@@ -216,7 +217,7 @@ def _report(counts: Counts, redacted: Counter[str]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[BinaryIO]:
-    """Provide a file that appears under its name once it is whole."""
+    """Provide a file that appears under its name only when it is complete."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.part")
     with draft.open("wb") as out:
         yield out

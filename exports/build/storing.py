@@ -1,7 +1,7 @@
-"""Where the files of datasets stand: in the data folder, or in any store that Django's storages reach.
+"""Stores the files of datasets: in the data folder, or in any store that Django's storages support.
 
 Owns paths inside the store and the folder in which an export is built. A dataset is stored file by file, its manifest
-last: a dataset with a manifest is whole.
+last. A dataset with a manifest is complete.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def store() -> Storage:
 
 @contextlib.contextmanager
 def reaching() -> Iterator[None]:
-    """Turn what an S3 client raises into `StoreUnavailable`, or FileNotFoundError where a file is missing."""
+    """Turn errors of an S3 client into `StoreUnavailable`, or FileNotFoundError if a file is missing."""
     try:
         yield
     except ClientError as error:
@@ -45,9 +45,8 @@ def reaching() -> Iterator[None]:
 
 
 def work_folder(export_id: str) -> Path:
-    """Return the folder in which an export is built; it stays until the export is done, so that any process goes on
-    there.
-    """
+    """Return the folder in which an export is built. It stays until the export is done, so that any process can
+    continue."""
     folder: Path = settings.VAR / "exports" / "work" / export_id
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -77,14 +76,14 @@ def is_kept(project_id: str, dataset: str) -> bool:
 
 
 def name_of(project_id: str, dataset: str, path: str) -> str:
-    """Return the name of a file in the store. Raises FileNotFoundError for a path that leads out of its dataset."""
+    """Return the name of a file in the store. Raises FileNotFoundError if the path leads out of its dataset."""
     if ".." in PurePosixPath(path).parts or path.startswith("/") or "\x00" in path:
         raise FileNotFoundError(path)
     return f"{project_id}/{dataset}/{path}"
 
 
 def open_file(project_id: str, dataset: str, path: str) -> IO[bytes]:
-    """Open a file of a dataset; from S3 it comes whole first. Raises FileNotFoundError."""
+    """Open a file of a dataset; a file from S3 is downloaded completely first. Raises FileNotFoundError."""
     with reaching():
         return store().open(name_of(project_id, dataset, path), "rb")
 
@@ -96,7 +95,7 @@ def size_of(project_id: str, dataset: str, path: str) -> int:
 
 
 def blocks_of(project_id: str, dataset: str, path: str, first: int, last: int) -> Iterator[bytes]:
-    """Yield the bytes from `first` to `last` of a file; a store is asked for no others. Raises FileNotFoundError."""
+    """Yield the bytes from `first` to `last` of a file; the store sends no others. Raises FileNotFoundError."""
     name, storage = name_of(project_id, dataset, path), store()
     bucket = getattr(storage, "bucket", None)
     if bucket is None:

@@ -1,7 +1,7 @@
-"""Reads: what differs between two datasets, row by row, and why.
+"""Reads: differences between two datasets, row by row, and their reasons.
 
 Owns the comparison by the keys of rows. The index of each dataset goes into a temporary database on disk, so that
-memory stays flat whatever the size. Why an episode is on one side alone is answered by `explaining.py`.
+memory stays constant at any size. `explaining.py` answers why an episode is in only one of the datasets.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ from typing import Any
 from exports.explain import reasons
 from exports.explain.explaining import Dataset, not_selected
 
-AT_ONCE = 1_000
+BATCH = 1_000
 LISTED = 100
-"""Rows of each kind that are named; all are counted."""
+"""Rows of each kind that are listed. All are counted."""
 _TABLES = """
     CREATE TABLE {side}_row (key TEXT PRIMARY KEY, number INTEGER, episode TEXT, sha TEXT, outcome TEXT) WITHOUT ROWID;
     CREATE TABLE {side}_out (episode TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
 """
 _ONE_SIDE = """
+    -- rows without a row of the same key on the other side, with what the other side recorded about their episode
     SELECT {one}_row.key, {one}_row.number, {one}_row.episode, {other}_out.reason,
            EXISTS (SELECT 1 FROM {other}_used WHERE {other}_used.episode = {one}_row.episode)
     FROM {one}_row LEFT JOIN {other}_row USING (key) LEFT JOIN {other}_out ON {other}_out.episode = {one}_row.episode
     WHERE {other}_row.key IS NULL ORDER BY {one}_row.number
 """
 _CHANGED = """
+    -- an outcome can change while the content of its row stays the same
     SELECT old_row.key, new_row.number, new_row.episode, old_row.outcome, new_row.outcome, old_row.sha <> new_row.sha
     FROM old_row JOIN new_row USING (key)
     WHERE old_row.sha <> new_row.sha OR old_row.outcome <> new_row.outcome ORDER BY new_row.number
@@ -38,7 +40,7 @@ _CHANGED = """
 
 @dataclass(frozen=True)
 class RowChange:
-    """A row that differs. `number` is its place in the new dataset, of a removed one in the old."""
+    """A row that differs. `number` is its position in the new dataset; for a removed row, in the old one."""
 
     key: str
     number: int
@@ -48,7 +50,7 @@ class RowChange:
 
 @dataclass
 class Change:
-    """Rows that were added, removed or changed: how many, why, and the first of them."""
+    """Rows that were added, removed or changed: the count, the reasons and the first rows."""
 
     count: int = 0
     why: Counter[str] = field(default_factory=Counter)
@@ -63,7 +65,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs from the old dataset to the new. `recipe` has field, old and new value where the recipes differ."""
+    """The differences from the old dataset to the new. `recipe` holds field, old and new value where they differ."""
 
     old: str
     new: str
@@ -76,10 +78,11 @@ class Comparison:
 
 def compare(old: Dataset, new: Dataset) -> Comparison:
     """Compare two datasets by the keys of their rows."""
-    with contextlib.closing(sqlite3.connect("")) as db:  # "" is a temporary file, which ends with the connection
+    # "" is a temporary file that SQLite deletes with the connection
+    with contextlib.closing(sqlite3.connect("")) as db:
         for side, dataset in (("old", old), ("new", new)):
             _fill(db, side, dataset)
-        # a row that was added is explained by the old dataset, which did not hold it
+        # the old dataset explains an added row: its files record why the row was not in it
         added = _one_side(db, "new", "old", old)
         removed = _one_side(db, "old", "new", new)
         changed = Change()
@@ -103,12 +106,12 @@ def _fill(db: sqlite3.Connection, side: str, dataset: Dataset) -> None:
 
 
 def _key(row: dict[str, Any]) -> str:
-    """Return the key of a row; a pair is known by both of its sides."""
+    """Return the key of a row; the key of a pair names both sides."""
     return f"{row['key']} against {row['rejected']}" if "rejected" in row else str(row["key"])
 
 
 def _one_side(db: sqlite3.Connection, one: str, other: str, lacking: Dataset) -> Change:
-    """Return the rows that `lacking` does not hold, with what kept them out of it."""
+    """Return the rows that `lacking` does not hold, with the reasons."""
     change = Change()
     found = db.execute(_ONE_SIDE.format(one=one, other=other))
     for some in _batches(found):
@@ -127,7 +130,7 @@ def _batches(rows: Iterable[Any]) -> Iterator[list[Any]]:
     batch: list[Any] = []
     for row in rows:
         batch.append(row)
-        if len(batch) >= AT_ONCE:
+        if len(batch) >= BATCH:
             yield batch
             batch = []
     if batch:
@@ -141,7 +144,7 @@ def _why_changed(before: str, after: str, *, is_other: bool) -> str:
 
 
 def _recipes(old: Dataset, new: Dataset) -> list[tuple[str, str, str]]:
-    """Return the fields in which the recipes differ, and whether packs do."""
+    """Return the fields in which the recipes differ, and whether packs differ."""
     before, after = (one.recipe.model_dump(mode="json") for one in (old, new))
     before["packs"], after["packs"] = (one.manifest["packs"] for one in (old, new))
     return [(name, _words(before[name]), _words(after[name])) for name in before if before[name] != after[name]]

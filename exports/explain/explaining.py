@@ -1,7 +1,7 @@
 """Reads: why a row is in a dataset, and why an episode is not, from the dataset's own files.
 
 Owns the meaning of `rows.jsonl` and `left_out.jsonl`. An episode that neither file names did not match the recipe's
-filters; which one is asked of the database, and holds for now, not for the day on which the dataset was made.
+filters. The database says which filter: as of now, not as of the day on which the dataset was made.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from people.errors import NotFound
 from people.models import Project
 
 PREFIX = 8
-"""Letters of a dataset's ID that are enough to name it."""
+"""The shortest prefix of a dataset's ID that is accepted as its name."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """The files of one dataset, in the store or in a folder, and what is known of how it was made."""
+    """The files of one dataset, in the store or in a folder, with its manifest."""
 
     name: str
     project: Project
@@ -54,7 +54,7 @@ class Dataset:
                 yield json.loads(line)
 
     def left_out(self) -> Iterator[tuple[str, str]]:
-        """Yield episode and reason of what gave no row."""
+        """Yield episode and reason for each episode without a row."""
         with self.open(LEFT_OUT) as lines:
             for line in lines:
                 episode, reason = json.loads(line)
@@ -76,7 +76,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class RowOrigin:
-    """Where a row comes from. `seq` is the step that it ends with where a row is one turn, else None."""
+    """The origin of a row. `seq` is the last step of a row that is one turn, else None."""
 
     number: int
     key: str
@@ -93,9 +93,10 @@ class RowOrigin:
 
 @dataclass(frozen=True)
 class EpisodeFate:
-    """What became of an episode: `state` is in, left_out, not_selected or unknown; `why` says it in a sentence.
+    """Whether an episode is in a dataset: `state` is in, left_out, not_selected or unknown, and `why` is a sentence.
 
     `reason` is the code of the rule, or the filter that it does not match. `first_row` is the number of its first row.
+
     """
 
     episode: str
@@ -135,7 +136,7 @@ def named(actor: Actor, name: str) -> Dataset:
 
 
 def row_origin(dataset: Dataset, wanted: str) -> RowOrigin:
-    """Return where a row comes from; `wanted` is its number from 1 or its key. Raises `NotFound`."""
+    """Return the origin of a row; `wanted` is its number from 1 or its key. Raises `NotFound`."""
     number = int(wanted) if wanted.isascii() and wanted.isdecimal() else None
     for place, row in enumerate(dataset.rows(), 1):
         if place == number or row["key"] == wanted:
@@ -163,14 +164,14 @@ def _origin(dataset: Dataset, number: int, row: dict[str, Any]) -> RowOrigin:
 
 
 def _seq(dataset: Dataset, key: str) -> int | None:
-    """Return the step that a row ends with, in formats that have a row for a turn."""
+    """Return the last step of a row, in formats that have a row per turn."""
     columns = FORMATS[dataset.manifest["format"]].features or {}
     last = key.rpartition("/")[2]
     return int(last) if "seq" in columns and last.isdecimal() else None
 
 
 def _answers(episode: str, until: int | None) -> Iterator[Answered]:
-    """Yield the asks of an episode up to a step, with what its agent read."""
+    """Yield the asks of an episode up to a step, with the answer that its agent read."""
     asks = {ask.seq: ask.pk for ask in Ask.objects.filter(episode=episode)}
     steps = Step.objects.filter(episode=episode, kind="ask").order_by("seq")
     for step in steps if until is None else steps.filter(seq__lte=until):
@@ -196,7 +197,7 @@ def fate_of(dataset: Dataset, episode: str) -> EpisodeFate:
 
 
 def _opt_in(dataset: Dataset, reason: str) -> str:
-    """Return what a recipe includes so that this reason no longer counts; "" where no recipe can."""
+    """Return what a recipe includes to switch this reason off; "" if no recipe can."""
     name = reasons.OPT_IN.get(reason, reason)
     if name == "evaluation" and KINDS[dataset.manifest["format"]].trains:
         return ""
@@ -204,7 +205,7 @@ def _opt_in(dataset: Dataset, reason: str) -> str:
 
 
 def not_selected(dataset: Dataset, episodes: Collection[str]) -> dict[str, EpisodeFate]:
-    """Return, for episodes that a dataset's files do not name, why it did not look at them."""
+    """Return, for episodes that a dataset's files do not name, why it did not select them."""
     known = [one for one in episodes if is_id(one)]
     mine = scoped(Episode.objects.all(), dataset.project).filter(pk__in=known)
     rows = {row["pk"]: row for row in mine.values("pk", "state", "ended_at")}

@@ -1,6 +1,7 @@
-"""Reads: what a recipe would give, from the newest episodes that match, without writing anything.
+"""Reads: the rows that a recipe would give for the newest matching episodes, without writing anything.
 
-Owns how many episodes are looked at. The counts are of those alone and are shown with their number; a build counts all.
+Owns how many episodes are read. The counts cover those episodes only and are shown with their number; a build counts
+all.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 
 EPISODES, STEPS, ROWS = 60, 2_000, 10
 COUNTED = 100_000
-"""Matching episodes are counted up to here; a page need not know more."""
+"""Matching episodes are counted up to this number, which is enough for a page."""
 TEXT, PIECES = 1_200, 200
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One message of a shown row: who speaks, what, and whether a trainer learns it."""
+    """One message of a shown row: its role, its text, and whether a trainer learns it."""
 
     role: str
     text: str
@@ -42,8 +43,8 @@ class Turn:
 
 @dataclass(frozen=True)
 class Shown:
-    """One row as the page draws it: turns where the format holds messages, else its JSON. With a chat template it is
-    text in pieces, each with whether a trainer learns it; `problem` says why there is none."""
+    """One row as the page draws it: turns if the format holds messages, else its JSON. With a chat template it is text
+    in pieces, each with whether a trainer learns it; `problem` says why there is none."""
 
     episode: str
     turns: list[Turn]
@@ -54,7 +55,8 @@ class Shown:
 
 @dataclass(frozen=True)
 class Preview:
-    """What the newest `looked_at` of `matching` episodes give. `left_out` holds reasons and counts, most first."""
+    """The rows of the newest `looked_at` of `matching` episodes. `left_out` holds reasons and counts, most frequent
+    first."""
 
     matching: int
     looked_at: int
@@ -71,11 +73,12 @@ class Preview:
 
 
 def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
-    """Return what the recipe gives for the newest matching episodes, rendered with the chat template of a tokenizer.
+    """Return the rows of a recipe for the newest matching episodes, rendered with the chat template of a tokenizer.
 
     Raises:
         Invalid: a filter has an unknown value.
         BadRecipe: there is no such tokenizer, or its template cannot be used.
+
     """
     name = template or recipe.tokenizer
     tokenizer = load(name) if name else None
@@ -135,7 +138,7 @@ def _drawn(row: Row, tokenizer: LocalTokenizer | None) -> Shown:
 
 
 def _conversation(value: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[int]] | None:
-    """Return the messages that a trainer would render, with their loss; of a pair the chosen side."""
+    """Return the messages that a trainer would render, with their loss; for a pair, the chosen side."""
     if "messages" in value and "scores" not in value:
         return value["messages"], _losses(value)
     if "prompt" in value:
@@ -145,7 +148,7 @@ def _conversation(value: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], li
 
 
 def _with_objects(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the message with arguments as objects, which templates want."""
+    """Return the message with arguments as objects, as templates expect them."""
     calls = [{**call, "function": _with_object(call["function"])} for call in message.get("tool_calls") or ()]
     return {**message, "tool_calls": calls} if calls else message
 
@@ -156,7 +159,7 @@ def _with_object(function: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _cut_pieces(pieces: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
-    """Return the pieces, long ones cut, and of a very long row those at its beginning."""
+    """Return the pieces, long ones cut, and only the first pieces of a very long row."""
     return [(_cut(text), learned) for text, learned in pieces[:PIECES]]
 
 
@@ -177,7 +180,7 @@ def _shown(row: Row) -> Shown:
 
 
 def _losses(value: Mapping[str, Any]) -> list[int]:
-    """Return which messages are learned, wherever the format says so."""
+    """Return which messages are learned, in whichever field the format stores it."""
     stated = value.get("loss") or value.get("extra", {}).get("loss")
     if stated:
         return list(stated)
@@ -185,7 +188,7 @@ def _losses(value: Mapping[str, Any]) -> list[int]:
 
 
 def _of_step(step: Mapping[str, Any]) -> Iterator[Turn]:
-    """Yield the turns of a step of an ATIF trajectory: what was said and called, and what came back."""
+    """Yield the turns of a step of an ATIF trajectory: its text, its calls and their results."""
     calls = [f"{call['function_name']} {_json(call['arguments'])}" for call in step.get("tool_calls", ())]
     said = "\n".join(part for part in (step["message"], *calls) if part)
     yield Turn(step["source"], _cut(said), bool(step["extra"]["awm"]["loss"]))
@@ -203,7 +206,7 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def _called(call: Mapping[str, Any]) -> str:
-    """Return a call as OpenAI writes it, or as Inspect does."""
+    """Return the text of a call in OpenAI's or Inspect's form."""
     function = call["function"] if isinstance(call["function"], Mapping) else {**call, "name": call["function"]}
     return f"{function['name']} {_json(function['arguments'])}"
 

@@ -1,4 +1,4 @@
-"""Why rules leave out an episode or a row: a label and a sentence for each code of the manifest. Pure."""
+"""The label and the sentence for each reason code of the manifest. Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "too_many_of_task": ("Too many episodes of one task", "Its task has more episodes than are compared."),
 }
 OPT_IN = {"reported_only": "reported", "duplicate": "duplicates"}
-"""What a recipe must include so that a reason no longer counts, where the names differ."""
+"""What a recipe must include to switch a reason off, where the names differ."""
 
 
 def label(reason: str) -> str:

@@ -1,8 +1,8 @@
-"""Trajectories in the Agent Trajectory Interchange Format (ATIF) 1.7, one a line. Pure.
+"""Trajectories in the Agent Trajectory Interchange Format (ATIF) 1.7, one per line. Pure.
 
-A step is a message of a prompt, a nudge, or a turn of the agent with its calls and what they brought: an observation
-stands on the step whose calls it answers. The format has no field for rewards and refuses unknown keys, so what
-awmweb knows beside the conversation stands in `extra.awm`.
+A step is a message of a prompt, a nudge, or a turn of the agent with its calls and their results: an observation is on
+the step whose calls it answers. The format has no field for rewards and rejects unknown keys, so awmweb's other fields
+are in `extra.awm`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
     recorded = {int(step.get("seq") or 0): step for step in record.steps}
     for line in shaped.lines:
         turn = steps[-1] if steps and steps[-1]["source"] == "agent" else None
-        if turn is not None and _came_back(line):
+        if turn is not None and _is_observation(line):
             _observe(turn, line)
         else:
             steps.append(_step(len(steps) + 1, line, recorded, ground))
@@ -43,7 +43,7 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
     }
 
 
-def _came_back(line: Line) -> bool:
+def _is_observation(line: Line) -> bool:
     return line.said.part in ("result", "advice") or line.message["role"] == "tool"
 
 
@@ -57,17 +57,17 @@ def _observe(turn: dict[str, Any], line: Line) -> None:
 
 
 def _step(number: int, line: Line, recorded: Mapping[int, Mapping[str, Any]], ground: Ground) -> dict[str, Any]:
-    told = [recorded[seq] for seq in line.said.seqs if seq in recorded]
+    recorded_steps = [recorded[seq] for seq in line.said.seqs if seq in recorded]
     message, said = line.message, line.said
     speaker = {"assistant": "agent", "system": "system"}.get(message["role"], "user")
     step: dict[str, Any] = {"step_id": number}
-    if times := [str(one["at"]) for one in told if one.get("at")]:
+    if times := [str(one["at"]) for one in recorded_steps if one.get("at")]:
         step["timestamp"] = times[0]
     step |= {"source": speaker, "message": message["content"]}
     if speaker == "agent":
         if calls := message.get("tool_calls"):
             step["tool_calls"] = [_call(call) for call in calls]
-        if metrics := _metrics(told, ground):
+        if metrics := _metrics(recorded_steps, ground):
             step["metrics"] = metrics
     return {**step, "extra": {"awm": {"part": said.part, "seqs": [seq for seq in said.seqs if seq], "loss": line.loss}}}
 
@@ -77,15 +77,16 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"tool_call_id": call["id"], "function_name": function["name"], "arguments": function["arguments"]}
 
 
-def _metrics(told: list[Mapping[str, Any]], ground: Ground) -> dict[str, Any]:
-    """Return tokens of a turn as the loop counted them. Token ids hold the text that redaction and `distil` cut out, so
-    they come along only where neither was asked for.
-    """
-    usage: Mapping[str, Any] = next((one["usage"] for one in told if isinstance(one.get("usage"), Mapping)), {})
+def _metrics(recorded_steps: list[Mapping[str, Any]], ground: Ground) -> dict[str, Any]:
+    """Return the token counts of a turn as the loop reported them. Token IDs would contain text that redaction and
+    `distil` remove, so they are included only if the recipe uses neither."""
+    usage: Mapping[str, Any] = next(
+        (one["usage"] for one in recorded_steps if isinstance(one.get("usage"), Mapping)), {}
+    )
     counts = {name: usage[name] for name in ("prompt_tokens", "completion_tokens") if _is_count(usage.get(name))}
     if ground.recipe.redact != "off" or ground.recipe.advice not in ("keep", "keep_masked"):
         return counts
-    meta: Mapping[str, Any] = next((one["meta"] for one in told if isinstance(one.get("meta"), Mapping)), {})
+    meta: Mapping[str, Any] = next((one["meta"] for one in recorded_steps if isinstance(one.get("meta"), Mapping)), {})
     ids = {"prompt_token_ids": meta.get("prompt_ids"), "completion_token_ids": meta.get("completion_ids")}
     found = {name: value for name, value in ids.items() if _all(value, int)}
     return {**counts, **found, **({"logprobs": meta["logprobs"]} if _all(meta.get("logprobs"), int, float) else {})}
@@ -96,7 +97,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _all(value: Any, *kinds: type) -> bool:
-    """Return whether this is a list of values of these kinds, and not empty."""
+    """Return whether this is a non-empty list of values of these types."""
     return isinstance(value, list) and bool(value) and all(type(one) in kinds for one in value)
 
 

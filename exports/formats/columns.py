@@ -1,7 +1,7 @@
-"""Columns that rows of all formats share: their types for readers, and where a row comes from. Pure.
+"""Columns that rows of all formats share: their types, and the origin of a row. Pure.
 
-The types are explicit, because inferred ones merge the arguments of different tools and fill the gaps with nulls that a
-model would then be trained on.
+The types are explicit, because inferred types merge the arguments of different tools and fill the gaps with nulls that
+a model would then be trained on.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ SOURCE: dict[str, Any] = {
     "dataset_revision": TEXT,
     "content_sha256": TEXT,
 }
-"""For `datasets.Features.from_dict`, as all of these; `Json` needs datasets 4.7 or newer."""
+"""For `datasets.Features.from_dict`, like the constants above. `Json` needs datasets 4.7 or newer."""
 
 
 def sha256(value: Any) -> str:
-    """Return the digest of a value's JSON as the rows are written."""
+    """Return the digest of a value's JSON as rows are written."""
     return hashlib.sha256(jsonl.text(value)).hexdigest()
 
 
 def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return where a row comes from; every column is always there, empty or null where nothing is known."""
+    """Return the origin of a row. Every column is present, empty or null if unknown."""
     result = result_of(record, ground)
     prompt = [message for message in messages if message["role"] in ("system", "user")][:2]
     text_calls = any(m["role"] == "assistant" and "<tool_call>" in m["content"] for m in messages)
@@ -103,7 +103,7 @@ def condition_of(record: Record) -> str:
 
 
 def provenance(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the index of rows says of a row of any format: its outcome, and the episode of its rejected side."""
+    """Return the index fields of a row of any format: its outcome, and the episode of its rejected side."""
     extra = row.get("extra") or {}
     about: Mapping[str, Any] = row if "outcome_word" in row else row.get("metadata") or extra.get("awm") or extra
     stated = row.get("outcome")

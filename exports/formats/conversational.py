@@ -1,7 +1,7 @@
-"""Rows for supervised fine-tuning: whole conversations (`sft`), one row a turn (`steps`). Pure.
+"""Rows for supervised fine-tuning: whole conversations (`sft`), one row per turn (`steps`). Pure.
 
 Arguments of calls stay JSON objects (several chat templates double-encode strings) in the order in which the agent
-wrote them, and an assistant's content is "" and never null (one template fails on null).
+wrote them. An assistant's content is "" and never null (one template fails on null).
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ STEPS_FEATURES: dict[str, Any] = {
     **SOURCE,
 }
 PROMPT_BYTES = 64 * 1024 * 1024
-"""Prompts of one episode together in `steps`; later turns of a very long episode are left out."""
+"""Total size of the prompts of one episode in `steps`. Later turns of a very long episode are left out."""
 
 
 def sft(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
-    """Yield one row for the episode. `loss` has one number a message: 1 where the agent is trained on it."""
+    """Yield one row for the episode. `loss` has one number per message: 1 if the agent is trained on it."""
     messages = shaped.messages
     row = {"messages": messages, "tools": list(shaped.tools), "loss": [line.loss for line in shaped.lines]}
     yield {**row, **source(SFT, record, ground, messages), "content_sha256": sha256([messages, row["tools"]])}
 
 
 def steps(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
-    """Yield one row for each turn with loss: all that came before as the prompt, the turn as the completion."""
+    """Yield one row per turn with loss: everything before it is the prompt, the turn is the completion."""
     messages, tools, spent, seen = shaped.messages, list(shaped.tools), 0, 0
     about = source(STEPS, record, ground, messages)
     for place, line in enumerate(shaped.lines):

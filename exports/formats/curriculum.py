@@ -46,7 +46,7 @@ FEATURES: dict[str, Any] = {
 
 @dataclass
 class TaskRecord(Record):
-    """A task of a curriculum snapshot: its row there, and what the snapshot says of all tasks."""
+    """A task of a curriculum snapshot: its row there, and the snapshot's values for all tasks."""
 
     row: Mapping[str, Any] = field(default_factory=dict)
     content: Mapping[str, Any] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class TaskRecord(Record):
 
 
 def rows(record: Record, _shaped: Shaped, _ground: Ground) -> Iterator[dict[str, Any]]:
-    """Return the row of one task: what `GET /curriculum/next` draws from, whole."""
+    """Return the row of one task: everything that `GET /curriculum/next` draws from."""
     assert isinstance(record, TaskRecord)
     task, content = record.row, record.content
     level: Mapping[str, Any] = next((one for one in content["levels"] if one["name"] == task["level"]), {})
@@ -94,7 +94,7 @@ def rows(record: Record, _shaped: Shaped, _ground: Ground) -> Iterator[dict[str,
 
 
 def _noop(probe: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what probes said of a task; status `unprobed` where none counted when the snapshot was made."""
+    """Return the probe results of a task; status `unprobed` if none counted when the snapshot was made."""
     if probe is None:
         return {"status": "unprobed", "probes": [], "verifier_sha256": ""}
     return {"status": probe["state"], "probes": probe["attempts"], "verifier_sha256": probe["verifier"]}

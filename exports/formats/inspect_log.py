@@ -1,7 +1,7 @@
-"""Samples of an Inspect log: one episode each, with the verifier's word as its score. Pure.
+"""Samples of an Inspect log: one episode each, with the outcome as its score. Pure.
 
-`writers/inspect_log.py` makes the log of them. A sample is named by its task; the writer numbers the episodes of one
-task as epochs.
+`writers/inspect_log.py` writes the log. A sample is named by its task; the writer numbers the episodes of one task as
+epochs.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def _messages(record: Record, shaped: Shaped, model: str) -> Iterator[dict[str, 
     for number, line in enumerate(shaped.lines):
         message = line.message
         names |= {call["id"]: call["function"]["name"] for call in message.get("tool_calls", ())}
-        told = {"id": f"{record.id}.{number}", "role": message["role"], "content": message["content"]}
+        entry = {"id": f"{record.id}.{number}", "role": message["role"], "content": message["content"]}
         if message["role"] == "assistant":
-            told |= {"source": "generate", **({"model": model} if model else {})}
+            entry |= {"source": "generate", **({"model": model} if model else {})}
             if calls := message.get("tool_calls"):
-                told["tool_calls"] = [_call(call) for call in calls]
+                entry["tool_calls"] = [_call(call) for call in calls]
         elif message["role"] == "tool":
-            told |= _answer(message, names, recorded.get(line.said.seqs[0], {}))
-        yield {**told, "metadata": _about(line)}
+            entry |= _answer(message, names, recorded.get(line.said.seqs[0], {}))
+        yield {**entry, "metadata": _about(line)}
 
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,12 +69,12 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answer(message: Mapping[str, Any], names: Mapping[str, str], step: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a result has beside its text: whose call it answers, and whether it is an error."""
+    """Return the fields of a result beside its text: the call it answers, and its error."""
     call_id = message.get("tool_call_id")
-    told: dict[str, Any] = {} if call_id is None else {"tool_call_id": call_id, "function": names.get(call_id)}
+    fields: dict[str, Any] = {} if call_id is None else {"tool_call_id": call_id, "function": names.get(call_id)}
     if step.get("error") is not None:
-        told["error"] = {"type": "unknown", "message": readable(str(step["error"]))}
-    return told
+        fields["error"] = {"type": "unknown", "message": readable(str(step["error"]))}
+    return fields
 
 
 def _about(line: Line) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _about(line: Line) -> dict[str, Any]:
 
 
 def _output(messages: list[dict[str, Any]], model: str) -> dict[str, Any]:
-    """Return the agent's last message, as the model's output."""
+    """Return the agent's last message as the model's output."""
     last = next(one for one in reversed(messages) if one["role"] == "assistant")
     stop = "tool_calls" if last.get("tool_calls") else "stop"
     return {"model": model, "choices": [{"message": last, "stop_reason": stop}], "completion": last["content"]}

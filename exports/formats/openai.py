@@ -1,7 +1,7 @@
-"""Rows as OpenAI's fine-tuning takes them: arguments as JSON text, `weight` on assistant messages, nothing else. Pure.
+"""Rows for OpenAI's fine-tuning: arguments as JSON text, `weight` on assistant messages, nothing else. Pure.
 
 The vendor ships no validator that runs here and may change its rules: the format is the one documented in November
-2026. `problem` checks what is known of it.
+2026. `problem` checks the known rules.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def rows(_record: Record, shaped: Shaped, _ground: Ground) -> Iterator[dict[str,
 
 
 def problem(row: Mapping[str, Any]) -> str | None:
-    """Return what the vendor would refuse, or None."""
+    """Return the reason the vendor would reject this row, or None."""
     messages: Sequence[Mapping[str, Any]] = row["messages"]
     if len(row["tools"]) > MAX_TOOLS:
         return f"more than {MAX_TOOLS} tools"

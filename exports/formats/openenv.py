@@ -1,7 +1,8 @@
-"""Episodes as openenv's own collector writes them: one `EpisodeRecord` of openenv 0.10 a line of `results.jsonl`. Pure.
+"""Episodes as openenv's own collector writes them: one `EpisodeRecord` of openenv 0.10 per line of `results.jsonl`.
+Pure.
 
-`messages` is what a trainer reads; `tool_trace` holds the calls of the environment with what they returned as it was,
-without asks, which are no call of the environment.
+Trainers read `messages`. `tool_trace` holds the calls of the environment with their unchanged results, without asks,
+which are not calls of the environment.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ VERSION = "openenv-episode-record/0.10"
 
 
 def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
-    """Yield one row; none where the outcome has no number, because the format has no word for that."""
+    """Yield one row; none if the outcome has no number, because the format cannot express that."""
     result = result_of(record, ground)
     if result is None or result.reward is None:
         return

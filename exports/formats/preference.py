@@ -62,7 +62,7 @@ def _pair_row(pair: Pair, ground: Ground) -> dict[str, Any]:
 
 
 def kto(episodes: Sequence[Episode], ground: Ground) -> Iterator[dict[str, Any]]:
-    """Yield one row for each turn with loss; good if the episode was complete."""
+    """Yield one row per turn with loss; its label is true if the episode was complete."""
     for episode in episodes:
         messages, tools = episode.shaped.messages, list(episode.shaped.tools)
         about = source(KTO, episode.record, ground, messages)

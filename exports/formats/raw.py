@@ -1,6 +1,6 @@
-"""awmweb's own record, one episode a line: `schema.Trajectory` without verifications. Pure.
+"""awmweb's own record, one episode per line: `schema.Trajectory` without verifications. Pure.
 
-What the importer reads back, and what tools of one's own start from.
+The importer reads this format, and custom tools can start from it.
 """
 
 from __future__ import annotations

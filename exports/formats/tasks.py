@@ -1,4 +1,4 @@
-"""Rows about tasks and decisions: prompts to play (`prompts`), and turns at which asking was possible (`ask_decision`).
+"""Rows about tasks and decisions: prompts to run (`prompts`), and turns at which asking was possible (`ask_decision`).
 Pure."""
 
 from __future__ import annotations
@@ -59,9 +59,7 @@ def prompts(record: Record, shaped: Shaped, _ground: Ground) -> Iterator[dict[st
 
 
 def ask_decision(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
-    """Yield one row for each turn of an episode with an expert: asked or not, what people said of the question, and
-    what followed.
-    """
+    """Yield one row per turn of an episode with an expert: asked or not, labels of the question, and the result."""
     if record.expert == "off":
         return
     lines, messages, errors = shaped.lines, shaped.messages, 0
@@ -91,7 +89,7 @@ def _about_ask(record: Record, ask: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _fails_after(lines: tuple[Line, ...], place: int) -> bool:
-    """Return whether a call of the next turn that calls anything but the expert came back as an error."""
+    """Return whether a call of the next turn, asks excluded, returned an error."""
     for line in lines[place + 1 :]:
         calls = [call for call in line.said.calls if call.get("name") != ASK_TOOL and call.get("kind") != "ask"]
         if calls:

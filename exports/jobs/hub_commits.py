@@ -51,7 +51,7 @@ def push(folder: Path, repo: str, *, private: bool, message: str, progress: Prog
     except HfHubHTTPError as error:
         raise _refusal(error, repo) from error
     except (httpx2.HTTPError, OfflineModeIsEnabled, OSError, RuntimeError, ValueError) as error:
-        raise HubUnreachable(f"{HubUnreachable.told(settings.HUB_ENDPOINT)} {_plain(error, token)}") from error
+        raise HubUnreachable(f"{HubUnreachable.message_for(settings.HUB_ENDPOINT)} {_plain(error, token)}") from error
     return str(done.commit_url)
 
 

@@ -1,4 +1,4 @@
-"""Files of datasets over HTTP, whole or by ranges, streamed from wherever they stand."""
+"""Files of datasets over HTTP, whole or by ranges, streamed from their store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TYPES = {"jsonl": "application/x-ndjson", "json": "application/json", "md": "tex
 
 
 def serve(request: HttpRequest, export: Export, path: str = "") -> HttpResponseBase:
-    """Answer with a file of the dataset: its data file without a path. A single range gets 206, a wrong one 416."""
+    """Answer with a file of the dataset; without a path, its data file. A single range gets 206, an invalid one 416."""
     if export.state != ExportState.DONE or not isinstance(export.manifest, dict):
         raise NotBuilt
     path = path or export.manifest["files"][0]["path"]
@@ -47,7 +47,8 @@ def serve(request: HttpRequest, export: Export, path: str = "") -> HttpResponseB
 
 
 def _wanted(header: str, size: int) -> tuple[int | None, int | None]:
-    """Return first and last byte; (None, None) if the range lies outside. What is no single range is the whole file."""
+    """Return first and last byte; (None, None) if the range is outside. A header that is not a single range means the
+    whole file."""
     found = _RANGE.fullmatch(header.replace(" ", ""))
     if found is None or found.groups() == ("", ""):
         return 0, size - 1

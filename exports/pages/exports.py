@@ -1,6 +1,6 @@
-"""The page Exports: a recipe with what it would give, the exports there are, and one export.
+"""The page Exports: a recipe with its preview, the list of exports, and one export.
 
-Owns HTTP status and which template. A recipe stands in the query string, so that a link to the page shares it.
+Owns HTTP status and template choice. The recipe is in the query string, so that a link to the page shares it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from people.in_words import clock, count
 
 LISTED, CHOICES, YAML_MAX = 50, 100, 64 * 1024
 COMPARED = 500_000
-"""Rows of two exports together that a page compares; larger ones are compared by command."""
+"""The most rows, of both exports together, that a page compares. The command compares larger ones."""
 OUTCOMES = ("complete", "others")
 ADVICE = (
     ("keep", "Keep", "as the agent read it"),
@@ -75,7 +75,7 @@ def export_page(request: MemberRequest) -> HttpResponse:
 @require_POST
 @member_required(may_export)
 def load_recipe(request: MemberRequest) -> HttpResponse:
-    """Put a recipe in YAML, pasted or from a file, into the form; what is wrong in it is named, and the text stays."""
+    """Load a recipe in YAML, pasted or from a file, into the form; errors are listed, and the text stays."""
     file = request.FILES.get("file")
     text = request.POST.get("yaml", "")
     try:
@@ -111,7 +111,7 @@ def _build(request: MemberRequest) -> HttpResponse:
 @require_GET
 @member_required(may_export)
 def export_preview(request: MemberRequest) -> HttpResponse:
-    """Show the preview alone, with the page's own address for the browser's line."""
+    """Show only the preview, and set the page's own address in the browser."""
     context: dict[str, Any] = {"moved": True}
     try:
         context |= _previewed(request, recipe_of(request.GET))
@@ -149,7 +149,7 @@ def _tidy(given: QueryDict) -> QueryDict:
 
 
 def recipe_of(given: QueryDict) -> Recipe:
-    """Return the recipe of a form: its controls, and `more` for all that has none. Raises `BadRecipe`."""
+    """Return the recipe of a form: its controls, and `more` for fields without a control. Raises `BadRecipe`."""
     more = _more(given.get("more", ""))
     options = {name: given[name] for name in ("format", "advice", "redact", "license") if given.get(name)}
     kind = KINDS.get(str(options.get("format")))
@@ -174,7 +174,7 @@ def _more(text: str) -> dict[str, Any]:
 
 
 def _given(given: QueryDict) -> dict[str, Any]:
-    """Return what a form shows as chosen, right or wrong."""
+    """Return the values that a form shows as chosen, valid or not."""
     single = {name: given.get(name, "") for name in (*FILTERS, "license", "tokenizer", "template", "more")}
     return {
         **single,
@@ -187,7 +187,7 @@ def _given(given: QueryDict) -> dict[str, Any]:
 
 
 def _menus(request: MemberRequest) -> dict[str, list[str]]:
-    """Return what the page offers for each filter that has a menu, beside runs."""
+    """Return the options of each filter that has a menu, except runs."""
     rows = scoped(Episode.objects.all(), request.project)
     found = {
         name: sorted(value for value in _values(rows, column) if value)
@@ -223,7 +223,7 @@ def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:
             if name != "run"
         ],
         "exports": list(requesting.exports_of(request.actor)[:LISTED]),
-        "shows_rows": holds(request.actor, may_open),  # how many rows an export has can tell an outcome
+        "shows_rows": holds(request.actor, may_open),  # the number of rows of an export can reveal an outcome
     }
 
 
@@ -232,16 +232,17 @@ def _words(name: str, value: str) -> str:
 
 
 def _values(rows: Any, column: str) -> list[str]:
-    """Return distinct values, the most there can be in a menu."""
+    """Return distinct values, as many as a menu can hold."""
     return list(rows.order_by().values_list(column, flat=True).distinct()[:CHOICES])
 
 
 @require_GET
 @member_required(may_open, rows=Export.objects.all)
-def one(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show one export: how far it is, what it holds and why it holds no more. A fragment while it is being built.
+def export_detail(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show one export: its progress, its contents and why it has no more rows. A fragment during the build.
 
-    `row` and `episode` in the query ask where a row comes from, and why an episode is not in it.
+    `row` and `episode` in the query ask for the origin of a row, and for why an episode is not in it.
+
     """
     export = Export.objects.select_related("project").get(pk=pk)
     manifest = export.manifest if isinstance(export.manifest, dict) else {}
@@ -263,7 +264,7 @@ def one(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _explained(request: MemberRequest, export: Export) -> dict[str, Any]:
-    """Return what the page says of one row or one episode, and which datasets this one can be compared with."""
+    """Return the explanation of one row or one episode, and the datasets that can be compared with this one."""
     row, episode = (request.GET.get(name, "").strip() for name in ("row", "episode"))
     others = requesting.exports_of(request.actor).filter(state=ExportState.DONE, format=export.format)
     found: dict[str, Any] = {"asked_row": row, "asked_episode": episode}
@@ -286,7 +287,7 @@ def _explained(request: MemberRequest, export: Export) -> dict[str, Any]:
 @require_POST
 @member_required(may_push, rows=Export.objects.all)
 def push(request: MemberRequest, pk: str) -> HttpResponse:
-    """Start a push to the Hub; the page shows how far it is."""
+    """Start a push to the Hub; the page shows its progress."""
     try:
         pushing.request(
             request.actor, pk, request.POST.get("repo", "").strip(), private=request.POST.get("public") != "on"
@@ -299,7 +300,7 @@ def push(request: MemberRequest, pk: str) -> HttpResponse:
 @require_GET
 @member_required(may_open, rows=Export.objects.all)
 def compare(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show what differs between an older export (`with`) and this one, row by row; the address can be shared."""
+    """Show the differences between an older export (`with`) and this one, row by row; the address can be shared."""
     new = Export.objects.select_related("project").get(pk=pk)
     old = visible_or_404(Export.objects.select_related("project"), request.actor, request.GET.get("with", ""))
     context: dict[str, Any] = {"old": old, "new": new}
@@ -320,13 +321,13 @@ def _most(counts: dict[str, int] | None) -> list[tuple[str, int]]:
 
 
 def _files(export: Export) -> list[tuple[str, int]]:
-    """Return path and size of each file; the data comes first."""
+    """Return path and size of each file, the data file first."""
     found = list(storing.files_of(export.project_id, export.dataset))
     return sorted(found, key=lambda pair: (not pair[0].startswith("data/"), pair[0]))
 
 
 def _query(menus: dict[str, list[str]], recipe: Recipe) -> str:
-    """Return the address of the page with this recipe; what the form has no control for stands in `more`."""
+    """Return the address of the page with this recipe; fields without a control are in `more`."""
     query, more = QueryDict(mutable=True), recipe.model_dump(mode="json", exclude_defaults=True)
     for name in ("format", "advice", "redact", "tokenizer"):
         more.pop(name, None)
@@ -351,7 +352,7 @@ def _query(menus: dict[str, list[str]], recipe: Recipe) -> str:
 @require_POST
 @member_required(may_open, rows=Export.objects.all)
 def command(request: MemberRequest, pk: str, command: str) -> HttpResponse:
-    """Cancel, delete, or build the same recipe again on the episodes there are now."""
+    """Cancel, delete, or build the same recipe again from the current episodes."""
     if command == "delete":
         requesting.delete(request.actor, pk)
         messages.success(request, "Export deleted.")

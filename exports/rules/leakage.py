@@ -1,7 +1,7 @@
-"""The rules that keep an episode or a row out, one function each. Pure.
+"""The rules that leave out an episode or a row, one function each. Pure.
 
-A rule returns the reason under which the manifest counts what it kept out, or None. Rules in `ALWAYS` hold for every
-export of training data; no recipe switches them off. The others can be opted out of by the name in `Recipe.include`.
+A rule returns the reason under which the manifest counts the episode or row, or None. Rules in `ALWAYS` hold for every
+export of training data; no recipe switches them off. The others can be switched off by name in `Recipe.include`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Ground:
-    """What rules and formats know beside a record: what is held out, what each task's verifier says, and the tokenizer
-    of the format `tokens`."""
+    """The facts that rules and formats need beside a record: held-out tasks, the verifier of each task, and the
+    tokenizer of the format `tokens`."""
 
     recipe: Recipe
     held_out: Collection[str] = ()
@@ -41,17 +41,17 @@ Rule = Callable[[Record, Ground], str | None]
 
 
 def result_of(record: Record, ground: Ground) -> Result | None:
-    """Return the outcome that counts: the most trusted word of those that the recipe trusts."""
+    """Return the outcome that counts: the one from the most trusted source that the recipe allows."""
     return next((record.results[word] for word in ground.trusted if word in record.results), None)
 
 
 def branch(record: Record, _ground: Ground) -> str | None:
-    """Leave out branches: they share their beginning with another episode and are never independent samples."""
+    """Leave out branches: they share their first steps with another episode and are never independent samples."""
     return "branch" if record.origin == "branch" else None
 
 
 def infrastructure_failure(record: Record, ground: Ground) -> str | None:
-    """Leave out faults, which are never failed tasks; an outcome of a failed verifier has no meaning."""
+    """Leave out faults, which are never failed tasks; the outcome of a failed verifier has no meaning."""
     if record.fault or record.state != "finished":
         return "cancelled" if record.state == "cancelled" else "infrastructure_failure"
     result = result_of(record, ground)
@@ -74,16 +74,15 @@ def evaluation(record: Record, _ground: Ground) -> str | None:
 
 
 def control_tools(record: Record, _ground: Ground) -> str | None:
-    """Leave out `verify` and its like, which belong to the control channel: an agent that had them could see its
-    reward.
-    """
+    """Leave out `verify` and similar tools, which belong to the control channel: with them an agent could see its
+    reward."""
     named = {str(step.get("name", "")) for step in record.steps if step.get("kind") == "tool_call"}
     named |= {str(tool.get("name", "")) for tool in record.tools}
     return "control_tool" if any(name.strip().casefold() in CONTROL_TOOLS for name in named) else None
 
 
 def not_trusted(record: Record, ground: Ground) -> str | None:
-    """Leave out what has no outcome, or only the loop's own word for it."""
+    """Leave out episodes without an outcome, or with an outcome that only the loop reported."""
     if result_of(record, ground) is not None:
         return None
     return "reported_only" if record.results else "not_verified"
@@ -95,7 +94,7 @@ def not_complete(record: Record, ground: Ground) -> str | None:
 
 
 def gave_up(record: Record, _ground: Ground) -> str | None:
-    """Leave out an agent that says it gives up: whatever the verifier found, this is no demonstration."""
+    """Leave out an agent that says it gives up: whatever the outcome, this is no demonstration."""
     return "gave_up" if record.stop_reason == "gave_up" else None
 
 
@@ -116,7 +115,7 @@ def ruled(record: Record, _ground: Ground) -> str | None:
 
 
 def rejected(record: Record, ground: Ground) -> str | None:
-    """Leave out what the verifier found complete and blind reviewers rejected, unless it teaches what not to do."""
+    """Leave out complete episodes that blind reviewers rejected, unless the format teaches what not to do."""
     result = result_of(record, ground)
     is_rejected = record.verdict == "reject" and result is not None and result.is_complete
     return "rejected" if is_rejected and "verdicts" not in ground.recipe.include else None
@@ -128,14 +127,14 @@ def partial(record: Record, _ground: Ground) -> str | None:
 
 
 ALWAYS: tuple[Rule, ...] = (branch, infrastructure_failure, held_out, near_held_out, evaluation, control_tools)
-"""Hard rules of training data. An export for viewers (`include: [evaluation]`) may hold held-out and evaluation
-episodes; it is marked so and no training format makes one."""
+"""Hard rules of training data. An export for viewers (`include: [evaluation]`) can hold held-out and evaluation
+episodes. It is marked as such, and no training format makes one."""
 FOR_VIEWERS: tuple[Rule, ...] = (branch, infrastructure_failure, control_tools)
 OPTIONAL: tuple[Rule, ...] = (gave_up, passes_untouched, informed, partial, ruled, rejected)
 
 
 def rules_of(recipe: Recipe, *, needs_complete: bool) -> tuple[Rule, ...]:
-    """Return the rules of an export in the order in which they are asked: the first reason is counted."""
+    """Return the rules of an export in the order in which they apply: the first reason is counted."""
     first = FOR_VIEWERS if "evaluation" in recipe.include else ALWAYS
     optional = tuple(rule for rule in OPTIONAL if rule.__name__ not in recipe.include)
     return (*first, not_trusted, *((not_complete,) if needs_complete else ()), *optional)
@@ -147,9 +146,8 @@ def reason_against(record: Record, ground: Ground, rules: Iterable[Rule]) -> str
 
 
 def verifier_text(messages: Iterable[Mapping[str, Any]], verifier: Secret) -> str | None:
-    """Leave out eight words in a row of the task's verifier, but not of the task, in any message, tool results
-    included.
-    """
+    """Leave out messages, tool results included, with eight consecutive words of the task's verifier that are not in
+    the task."""
     return "verifier_text" if any(verifier.quoted_in(text) for text in texts_of(messages)) else None
 
 

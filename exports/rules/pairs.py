@@ -1,7 +1,7 @@
 """Preference pairs: two actions at one state, one of them better. Pure.
 
-Every pair is one action on each side behind a shared prompt, because a trainer's mask covers all that follows the
-prompt: results and advice inside a whole episode would be trained on.
+Every pair has one action per side after a shared prompt, because a trainer's mask covers everything after the prompt:
+results and advice inside a whole episode would be trained on.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from exports.rules.shaping import Line, Shaped
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One episode of a task, shaped, and whether it was complete. `is_rejected`: it was to the verifier, and not to
-    people."""
+    """One shaped episode of a task, and whether it was complete. `is_rejected`: complete by the verifier, rejected by
+    reviewers."""
 
     record: Record
     shaped: Shaped
@@ -29,7 +29,8 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """`source` is `correction`, `advice`, `sibling` or `verdict`; `chosen_from` and `rejected_from` name episodes."""
+    """A chosen and a rejected action. `source` is `correction`, `advice`, `sibling` or `verdict`; `chosen_from` and
+    `rejected_from` name episodes."""
 
     source: str
     prompt: tuple[Line, ...]
@@ -47,7 +48,8 @@ class Pair:
 
 
 def action_of(message: dict[str, Any]) -> Any:
-    """Return what an assistant message does: its calls if it makes any, else its words. Ids of calls say nothing."""
+    """Return the action of an assistant message: its calls if it makes any, else its text. IDs of calls do not
+    matter."""
     calls = message.get("tool_calls")
     if not calls:
         return message["content"].strip()
@@ -55,7 +57,7 @@ def action_of(message: dict[str, Any]) -> Any:
 
 
 def _key(message: dict[str, Any]) -> str:
-    """Return one key for messages that are the same to a reader; ids of calls differ between episodes."""
+    """Return one key for messages that a reader cannot distinguish; IDs of calls differ between episodes."""
     return json.dumps([message["role"], message["content"].strip(), action_of(message)], sort_keys=True)
 
 
@@ -65,17 +67,18 @@ def _act_key(message: dict[str, Any]) -> str:
 
 @dataclass
 class _Node:
-    """A state: all episodes that came here by the same messages."""
+    """A state: all episodes that reached it by the same messages."""
 
     passed: list[tuple[Episode, int]] = field(default_factory=list)
     children: dict[str, _Node] = field(default_factory=dict)
 
 
 def siblings(episodes: Sequence[Episode]) -> Iterator[Pair]:
-    """Yield pairs from episodes of one task that went the same way until their actions differed.
+    """Yield pairs from episodes of one task that are identical until their actions differ.
 
-    Chosen is an action by which some episode became complete, rejected one by which none did. Episodes that were
-    offered other tools or told another prompt never meet.
+    The chosen action led to a complete episode at least once, the rejected one never did. Episodes with other tools or
+    another prompt are never compared.
+
     """
     root = _Node()
     for episode in episodes:
@@ -105,11 +108,9 @@ def _pairs_below(root: _Node) -> Iterator[Pair]:
 
 
 def _sibling_pair(good: _Node, bad: _Node) -> Pair | None:
-    """Return the pair of two actions at one state; None if the agent should learn neither (a call that could not be
-    read).
-    """
+    """Return the pair of two actions at one state; None if the agent should learn neither (an unreadable call)."""
     chosen_by, after = next((episode, place) for episode, place in good.passed if episode.is_complete)
-    # Where both were found, the verifier's word comes before that of people.
+    # Where both sources have a pair, the outcome is used before the verdicts of people.
     rejected_by, other_after = min(bad.passed, key=lambda passed: passed[0].is_rejected)
     chosen, rejected = chosen_by.shaped.lines[after - 1], rejected_by.shaped.lines[other_after - 1]
     if not chosen.loss or rejected.said.refused:
@@ -121,9 +122,10 @@ def _sibling_pair(good: _Node, bad: _Node) -> Pair | None:
 
 
 def from_corrections(episode: Episode) -> Iterator[Pair]:
-    """Yield pairs from what reviewers said the agent should have done, against the one action that it did.
+    """Yield pairs of a reviewer's correction and the action that the agent took.
 
-    Only about turns of one action; nothing proves yet that the correction works.
+    Only for turns of one action. No environment has executed the correction.
+
     """
     for said in episode.record.corrections:
         place = next((at for at, line in enumerate(episode.shaped.lines) if said["seq"] in line.said.seqs), None)
@@ -144,9 +146,10 @@ def from_corrections(episode: Episode) -> Iterator[Pair]:
 
 
 def from_advice(episode: Episode) -> Iterator[Pair]:
-    """Yield pairs from advice that suggests a call: that call against the one the agent had made before it asked.
+    """Yield pairs of the call that advice suggests and the call that the agent had made before it asked.
 
-    Only where the advice was blind and the episode became complete.
+    Only if the advice was blind and the episode became complete.
+
     """
     if not episode.is_complete:
         return

@@ -1,8 +1,8 @@
 """Secrets and personal data in exported text: found by rules of libraries and of the project, replaced by their kind.
 
-Pure. Secrets are found by the detectors of detect-secrets, by rules for newer tokens beside them, and by the patterns
-of a recipe; personal data, where a recipe asks for it, by datafog. One RE2 set looks for all rules at once, so that a
-text without a secret costs microseconds; what it finds is replaced by Python's `re`, which knows look-around.
+Pure. The detectors of detect-secrets find secrets, together with rules for newer tokens and the patterns of a recipe.
+datafog finds personal data if a recipe asks for it. One RE2 set searches for all rules in one pass, so that a text
+without a secret costs microseconds. Python's `re`, which supports look-around, replaces the matches.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from datafog.processing.text_processing.regex_annotator import RegexAnnotator
 
 PERSONAL = ("EMAIL", "PHONE", "SSN", "CREDIT_CARD", "DE_IBAN")
-"""Kinds of datafog that name a person or an account; its postal codes, dates and addresses are common words of data."""
+"""Kinds of datafog that identify a person or an account. Its postal codes, dates and addresses are common in data."""
 SECRET_PART = 16
-"""A group of a rule that is this long is the secret alone; shorter ones are prefixes, and all that matched goes."""
+"""A group of a rule that is this long is the secret itself. For shorter groups, which are prefixes, the whole match is
+replaced."""
 _NOISY = {"Public IP (ipv4)", "Private Key"}
 _NEWER = {
     "private_key": r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[^\"]*?(?:-----END [A-Z0-9 ]*-----|(?=\")|\Z)",
@@ -42,10 +43,11 @@ _REPEATS = re.compile(r"\{(\d+),\d{4,}\}")
 
 
 class Redactor:
-    """Replaces secrets by `[redacted:KIND]` and counts them by kind in `counts`.
+    """A replacer of secrets by `[redacted:KIND]`, which counts them by kind in `counts`.
 
-    Personal data keep a mark of their own, `[redacted:email:3fa2c1]`, the same for the same value: what an agent copied
-    from a result into a call can still be told to be the same.
+    Personal data get a mark with a suffix, `[redacted:email:3fa2c1]`, the same for the same value: a reader can still
+    see that an agent copied a value from a result into a call.
+
     """
 
     def __init__(self, recipe: Recipe, salt: str = "") -> None:
@@ -57,7 +59,7 @@ class Redactor:
         self._finds_people = recipe.redact == "personal"
 
     def redact(self, text: str) -> str:
-        """Return the text without what it should not say. JSON text stays JSON: no quote is ever part of a match."""
+        """Return the text without secrets. JSON text stays valid JSON: no quote is ever part of a match."""
         if self._rules is None:
             return text
         for number in self._rules.found_in(text):
@@ -65,7 +67,7 @@ class Redactor:
         return self._without_people(text) if self._finds_people else text
 
     def redact_all(self, texts: list[str]) -> list[str]:
-        """Return the texts, each as `redact` does; where none says anything, one look tells so for all."""
+        """Return the texts, each as `redact` does; one search shows whether any of them needs it."""
         if self._rules is None or not (self._finds_people or self._rules.found_in("\n".join(texts))):
             return texts
         return [self.redact(text) for text in texts]
@@ -93,7 +95,7 @@ class Redactor:
 
 
 class _Rules:
-    """All rules, with one automaton that says which of them a text needs."""
+    """All rules, with one automaton that finds the rules a text needs."""
 
     def __init__(self, rules: list[tuple[str, re.Pattern[str]]]) -> None:
         self.rules = rules
@@ -116,8 +118,8 @@ class _Rules:
         return cls(named)
 
     def found_in(self, text: str) -> list[int]:
-        found = self._set.Match(text.encode("utf-8", "replace"))  # half of a pair is part of no secret
-        places: list[int] = found if isinstance(found, list) else []  # None where nothing matches
+        found = self._set.Match(text.encode("utf-8", "replace"))  # a lone surrogate is never part of a secret
+        places: list[int] = found if isinstance(found, list) else []  # RE2 returns None if nothing matches
         return sorted([*self._always, *(self._numbers[place] for place in places)])
 
 
@@ -128,16 +130,15 @@ def _quiet() -> re2.Options:
 
 
 def _simple(pattern: re.Pattern[str]) -> str:
-    """Return a pattern that RE2 takes and that matches wherever this one does, in a text of several lines in each line:
-    look-around is left out, bounds are opened, a text's ends are a line's.
-    """
+    """Return a pattern for RE2 that matches at least everything this one does, per line of a text: without look-around,
+    with open bounds, and with anchors at lines."""
     text = _REPEATS.sub(r"{\1,}", _LOOK_AROUND.sub("", pattern.pattern))
     text = _ESCAPES.sub(lambda escape: {"A": "^", "Z": "$"}.get(escape[1], escape[0]), text)
     return f"(?im){text}" if pattern.flags & re.IGNORECASE else f"(?m){text}"
 
 
 def _library_rules() -> Iterator[tuple[str, re.Pattern[str]]]:
-    # libraries that take a tenth of a start, in processes that mostly redact nothing
+    # imported here: they take a tenth of the start time, and most processes redact nothing
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
     from detect_secrets.plugins.base import RegexBasedDetector
 

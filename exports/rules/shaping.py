@@ -1,4 +1,4 @@
-"""The conversation of an episode as training lines: which messages stand in a row, and which of them carry loss.
+"""The conversation of an episode as training lines: which messages are in a row, and which of them carry loss.
 
 Pure. Owns the advice modes. A line carries loss if the agent wrote it and the loop could read it; prompts, results,
 advice, briefings and nudges never do.
@@ -25,8 +25,8 @@ _PROSE_WORDS = 5
 
 @dataclass(slots=True)
 class Line:
-    """One message of a row, whether the agent is trained on it, and where it comes from. Nobody changes one; freezing
-    it would double the price of making it."""
+    """One message of a row, whether the agent is trained on it, and its origin. Treat it as immutable; a frozen class
+    would double the cost of making one."""
 
     message: dict[str, Any]
     loss: int
@@ -49,10 +49,10 @@ class Shaped:
 def shape(record: Record, mode: AdviceMode, *, keep_ungrounded: bool = False) -> Shaped:
     """Return the lines of an episode under an advice mode.
 
-    keep: everything as it was read. keep_masked: the same, turns that ask carry no loss. drop: only episodes without
-    a question or a briefing, as if no expert had been offered. distil: briefings, questions and answers are cut out, so
-    that the corrected action is learned without advice; only where nothing that is trained on needs the advice to be
-    known.
+    keep: everything as it was read. keep_masked: the same, but turns that ask carry no loss. drop: only episodes
+    without a question or a briefing, as if no expert had been offered. distil: briefings, questions and answers are
+    removed, so that the corrected action is learned without advice; only if no trained text depends on the advice.
+
     """
     said = record.said
     if not any(one.part == "assistant" for one in said):
@@ -90,9 +90,10 @@ def _is_ask(step: Mapping[str, Any]) -> bool:
 
 
 def _without_expert(said: Sequence[Said]) -> list[Line]:
-    """Return the lines without briefings, questions, answers, the prompt's words about the expert and nudges to ask.
+    """Return the lines without briefings, questions, answers, nudges to ask and the prompt's text about the expert.
 
-    What failed before an answer came carries no loss: it is what the advice corrected.
+    Failed calls before an answer carry no loss, because the advice corrected them.
+
     """
     answered = [place for place, one in enumerate(said) if one.part == "advice" and '"no_advice"' not in _head(one)]
     last = answered[-1] if answered else -1
@@ -118,22 +119,23 @@ def _head(said: Said) -> str:
 
 
 def _other_calls(message: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the message with only its environment calls; None if it had only asks."""
+    """Return the message with only its environment calls; None if it only asked."""
     calls = [call for call in message["tool_calls"] if call["function"]["name"] != ASK_TOOL]
     return {**message, "tool_calls": calls} if calls else None
 
 
 def _fails(one: Said) -> bool:
-    """Return whether a call of this turn came back as an error."""
+    """Return whether a call of this turn returned an error."""
     return any(call.get("error") is not None for call in one.calls)
 
 
 def _is_grounded(record: Record, lines: Sequence[Line]) -> bool:
-    """Return whether every argument of the calls that carry loss could be known without the advice: from the task, the
-    tool's schema, or what came back before.
+    """Return whether the agent could know every argument of the trained calls without the advice: from the task, the
+    tool's schema, or earlier results.
 
-    All that came back is one text, of which each line knows the part before it: texts of their own would grow with the
-    square of a long episode.
+    All results are one text, of which each line knows the part before it: separate texts would grow with the square of
+    a long episode.
+
     """
     schemas = {spec.name: as_text(spec.input_schema).casefold() for spec in record.specs}
     parts = [record.task.casefold()]
@@ -153,8 +155,8 @@ def _is_grounded(record: Record, lines: Sequence[Line]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Corpus:
-    """What an agent could know when it made a call, in small letters: what it had heard, which is all of `heard` before
-    `end`, and the tool's schema."""
+    """Everything an agent could know when it made a call, in lower case: the part of `heard` before `end`, and the
+    tool's schema."""
 
     heard: str
     end: int
@@ -164,8 +166,8 @@ class _Corpus:
         return self.heard.find(text, 0, self.end) >= 0 or text in self.schema
 
     def names(self, token: str) -> bool:
-        """Return whether a token stands by itself, not inside a longer number or name."""
-        return _stands(token, self.heard, self.end) or _stands(token, self.schema, len(self.schema))
+        """Return whether a token is in the corpus as a whole, not inside a longer number or name."""
+        return _contains_token(token, self.heard, self.end) or _contains_token(token, self.schema, len(self.schema))
 
 
 def _leaves(value: Any) -> Iterable[Any]:
@@ -180,7 +182,7 @@ def _leaves(value: Any) -> Iterable[Any]:
 
 
 def _is_known(value: Any, corpus: _Corpus) -> bool:
-    """Tell whether a number or name is in the corpus; of prose that the agent composed, each number and identifier."""
+    """Return whether a number or name is in the corpus; for prose, whether each number and identifier in it is."""
     if value is None or isinstance(value, bool):
         return True
     if not isinstance(value, str):
@@ -193,9 +195,9 @@ def _is_known(value: Any, corpus: _Corpus) -> bool:
     return all(corpus.names(token.strip(".,:;-+/").casefold()) for token in _HARD_TOKEN.findall(text))
 
 
-def _stands(token: str, text: str, end: int) -> bool:
+def _contains_token(token: str, text: str, end: int) -> bool:
     alone = re.compile(rf"(?<![\w.]){re.escape(token)}(?!\w|\.\d)")
-    at = text.find(token, 0, end)  # a pattern that looks behind itself is found a hundred times more slowly
+    at = text.find(token, 0, end)  # str.find first: searching with the look-behind pattern is 100 times slower
     while at >= 0 and not alone.match(text, at, end):
         at = text.find(token, at + 1, end)
     return at >= 0

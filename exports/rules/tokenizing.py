@@ -1,9 +1,9 @@
-"""Conversations as token ids of one local tokenizer, with the loss of each message on its tokens.
+"""Conversations as token IDs of one local tokenizer, with the loss of each message on its tokens.
 
 Owns the files of its folder: `tokenizer.json`, and a template in `chat_template.jinja` or `tokenizer_config.json`. The
-template runs in jinja2's sandbox with the names that transformers gives it, and must mark what an assistant writes by
-`{% generation %}`, as templates for training do: nothing else tells which tokens a message is. Called by the format
-`tokens`; transformers' own rendering is compared in `make test-train`.
+template runs in jinja2's sandbox with the names that transformers provides. It must mark the assistant's text by `{%
+generation %}`, as training templates do: nothing else shows which tokens belong to a message. Called by the format
+`tokens`; `make test-train` compares the result with transformers' own rendering.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from exports.errors import BadRecipe
 
 FILES = ("chat_template.jinja", "tokenizer.json", "tokenizer_config.json")
 OPEN, CLOSE = "\ufdd0", "\ufdd1"
-"""Around what an assistant writes, while a template renders; no character in any text."""
+"""Markers around the assistant's text while a template renders. These code points are in no text."""
 _MARKS = re.compile(f"[{OPEN}{CLOSE}]")
 _GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
 IGNORED = -100
-"""The label that trainers take for: no loss here."""
+"""The label by which trainers ignore a token in the loss."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class LocalTokenizer:
     def encode(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], losses: Sequence[int]
     ) -> tuple[list[int], list[int]] | None:
-        """Return token ids and labels; None where the template did not mark each message of the assistant once."""
+        """Return token IDs and labels; None if the template did not mark each assistant message once."""
         text, spans = self._render(messages, tools)
         wanted = [loss for message, loss in zip(messages, losses, strict=True) if message["role"] == "assistant"]
         if len(spans) != len(wanted):
@@ -67,7 +67,7 @@ class LocalTokenizer:
     def pieces(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], losses: Sequence[int]
     ) -> list[tuple[str, bool]] | None:
-        """Return the rendered text in pieces, each with whether it carries loss; None as `encode` does."""
+        """Return the rendered text in pieces, each with whether it carries loss; None as in `encode`."""
         text, spans = self._render(messages, tools)
         wanted = [loss for message, loss in zip(messages, losses, strict=True) if message["role"] == "assistant"]
         if len(spans) != len(wanted):
@@ -111,7 +111,7 @@ class LocalTokenizer:
 
 
 def _unmarked(value: Any) -> Any:
-    """Return the value without our marks, whatever a recorded text holds."""
+    """Return the value without markers, in case a recorded text contains one."""
     if isinstance(value, str):
         return _MARKS.sub("?", value)
     if isinstance(value, Mapping):
@@ -120,12 +120,12 @@ def _unmarked(value: Any) -> Any:
 
 
 def names(root: Path) -> list[str]:
-    """Return the tokenizers that stand in this folder."""
+    """Return the tokenizers in this folder."""
     return sorted(file.parent.name for file in root.glob("*/tokenizer.json"))
 
 
 def load(root: Path, name: str) -> LocalTokenizer:
-    """Read a tokenizer by its folder's name. Raises `BadRecipe`, which says what is missing."""
+    """Load a tokenizer by its folder's name. Raises `BadRecipe`, which names the missing file."""
     folder = root / name
     if name not in names(root):
         raise BadRecipe(
@@ -148,7 +148,7 @@ def load(root: Path, name: str) -> LocalTokenizer:
 def _tokens(file: Path, name: str) -> Tokenizer:
     try:
         return Tokenizer.from_file(str(file))
-    except Exception as error:  # the library raises no narrower one
+    except Exception as error:  # the library raises no narrower error
         raise BadRecipe(f"The tokenizer {name!r} cannot be read: {error}"[:500]) from error
 
 
@@ -169,14 +169,14 @@ def _template(folder: Path, config: Mapping[str, Any], name: str) -> str:
 
 
 def _special(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return `bos_token` and its like, which templates may name."""
+    """Return `bos_token` and similar tokens, which templates can use."""
     found = {key: value for key, value in config.items() if key.endswith("_token")}
     texts = {key: value.get("content") if isinstance(value, Mapping) else value for key, value in found.items()}
     return {key: value for key, value in texts.items() if isinstance(value, str)}
 
 
 class _Generation(Extension):
-    """`{% generation %}`: what stands inside comes out between marks."""
+    """The tag `{% generation %}`: its content is rendered between markers."""
 
     tags = {"generation"}  # noqa: RUF012
 
@@ -190,7 +190,8 @@ class _Generation(Extension):
 
 
 def _compiled(text: str) -> jinja2.Template:
-    """Compile with the names and filters that transformers gives templates, but for a clock: a dataset has none."""
+    """Compile with the names and filters that transformers provides, except the clock: a dataset must not depend on
+    it."""
     world = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, autoescape=False, extensions=[_Generation, loopcontrols]
     )

@@ -1,7 +1,7 @@
 """Reads: the tasks of a curriculum snapshot as entries and records, for the format `curriculum`.
 
-A dataset of that format names the snapshot of which trainers draw with `GET /curriculum/next`, so both have the same
-tasks and weights. The filter `run` names the run; without it, it is the run that reported a training step last.
+A dataset of that format names the snapshot that `GET /curriculum/next` draws from, so both have the same tasks and
+weights. The filter `run` names the run; the default is the run that reported a training step last.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from people.models import Project
 
 
 def entries(project: Project, recipe: Recipe) -> Iterator[Entry]:
-    """Yield one entry per task of the snapshot that holds now. Raises `BadRecipe` if no run has one."""
+    """Yield one entry per task of the newest snapshot. Raises `BadRecipe` if no run has one."""
     if set(recipe.filter) - {"run"}:
         raise BadRecipe("format curriculum accepts no filter but run")
     named = recipe.filter.get("run", ())
@@ -44,14 +44,14 @@ def entries(project: Project, recipe: Recipe) -> Iterator[Entry]:
 
 
 def reader_for(project: Project, recipe: Recipe, redactor: Redactor) -> Reader | TaskReader:
-    """Return what reads the entries of this recipe."""
+    """Return the reader for the entries of this recipe."""
     if recipe.format == "curriculum":
         return TaskReader(project)
     return Reader(project, redactor, authors=recipe.authors)
 
 
 class TaskReader:
-    """Reads tasks where `reading.Reader` reads episodes."""
+    """A reader of tasks with the interface of `reading.Reader`, which reads episodes."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -83,7 +83,7 @@ class TaskReader:
 
 
 def _text(row: Mapping[str, Any]) -> str:
-    """Return the text of a task that a loaded pack holds, which the rule against near-duplicates compares."""
+    """Return the text of a task from a loaded pack, which the rule against near-duplicates compares."""
     pack = packs.find_pack(row["scenario"]) if row["scenario"] else None
     tasks = pack.tasks(row["scenario"]) if pack is not None else []
     number = row["task_idx"]

@@ -1,4 +1,4 @@
-"""Reads: what the leakage rules must know beside the episodes: held-out tasks, the verifiers of packs, tokenizers."""
+"""Reads: the facts that the leakage rules need beside the episodes: held-out tasks, verifiers of packs, tokenizers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ground_for(project: Project, recipe: Recipe) -> Ground:
 
 
 def tokenizer_root() -> Path:
-    """Return the folder in which an operator puts tokenizers, each in a folder of its name."""
+    """Return the folder of tokenizers, each in a subfolder of its name, where operators install them."""
     root: Path = settings.VAR / "tokenizers"
     return root
 
@@ -42,13 +42,13 @@ def tokenizer_of(recipe: Recipe) -> LocalTokenizer | None:
 
 def load(name: str) -> LocalTokenizer:
     """Return a tokenizer by its folder's name. Raises `BadRecipe` if it is not there."""
-    from exports.rules import tokenizing  # tokenizers and jinja2, for the few recipes that name one
+    from exports.rules import tokenizing  # imports tokenizers and jinja2, which few recipes need
 
     return tokenizing.load(tokenizer_root(), name)
 
 
 def _texts(keys: set[str]) -> list[str]:
-    """Return texts of the held-out tasks that a loaded pack holds."""
+    """Return texts of the held-out tasks that are in a loaded pack."""
     found = []
     by_scenario: dict[str, list[int]] = {}
     for key in keys:
@@ -63,7 +63,8 @@ def _texts(keys: set[str]) -> list[str]:
 
 
 def verifier_finder() -> Callable[[Record], Secret]:
-    """Return a function that gives what of a record's verifier must not be quoted, both forms, each task read once."""
+    """Return a function from a record to the text of its verifier that must not be quoted, in both forms; it reads each
+    task once."""
 
     @functools.lru_cache(maxsize=4096)
     def secret(scenario: str, task_idx: int) -> Secret:
@@ -88,7 +89,7 @@ def verifier_finder() -> Callable[[Record], Secret]:
 
 def pack_digests(scenarios: Collection[str]) -> dict[str, str]:
     """Return a digest of the rows of each pack that holds one of these scenarios: with other verifiers the same rules
-    may keep out other rows."""
+    can leave out other rows."""
     known = [pack for pack in packs.packs() if _holds(pack, scenarios)]
     return {pack.name: packs.rows_digest(pack.folder) for pack in known}
 

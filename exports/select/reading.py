@@ -1,7 +1,7 @@
-"""Reads: the episodes of a snapshot as records, many at once.
+"""Reads: the episodes of a snapshot as records, in batches.
 
-Owns three queries for a batch of episodes: the episodes, their outcomes, their steps. What a recipe wants hidden
-(secrets, names of people) is hidden here, before a rule or a format sees it.
+Owns three queries per batch: the episodes, their outcomes, their steps. Redacts what a recipe hides (secrets, names of
+people) before a rule or a format sees it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from exports.select.selecting import Entry
 from people.models import Project
 from reviews.models import Annotation, Correction
 
-STEPS_AT_ONCE, EPISODES_AT_ONCE = 5_000, 500
-TEXT_AT_ONCE = 64 << 10
-"""Steps are looked through and parsed together up to about so many characters: for small ones a call costs more than
-the work in it."""
+STEPS_PER_BATCH, EPISODES_PER_BATCH = 5_000, 500
+TEXT_PER_GROUP = 64 << 10
+"""Steps are redacted and parsed in groups of about this many characters: for small steps the overhead of a call costs
+more than its work."""
 _SAME = (
     *("state", "scenario", "task_idx", "environment", "arm", "seed", "split", "policy_kind", "policy_name"),
     *("training_step", "checkpoint", "group_key", "expert", "origin", "stop_reason", "fault"),
 )
 _COLUMNS = (*_SAME, "id", "run_id", "task", "final_answer", "tools", "policy", "partial", "created_at")
 _STEPS = """
+    -- only up to the step that the snapshot names: later steps must not change the dataset
     SELECT s.episode_id, s.body, to_char(s.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') FROM episodes_step s
     JOIN unnest(%s::text[], %s::int[]) AS wanted(episode_id, last_seq) USING (episode_id)
     WHERE s.seq <= wanted.last_seq AND s.kind <> 'verification' ORDER BY s.episode_id, s.seq
@@ -45,7 +46,7 @@ def batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
     batch: list[Entry] = []
     steps = 0
     for entry in entries:
-        if batch and (steps + entry.last_seq > STEPS_AT_ONCE or len(batch) >= EPISODES_AT_ONCE):
+        if batch and (steps + entry.last_seq > STEPS_PER_BATCH or len(batch) >= EPISODES_PER_BATCH):
             yield batch
             batch, steps = [], 0
         batch.append(entry)
@@ -55,7 +56,7 @@ def batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
 
 
 class Reader:
-    """Reads records of one project. `redactor` hides secrets; without `authors` people stand under opaque ids."""
+    """A reader of records of one project. `redactor` removes secrets; without `authors` people have opaque IDs."""
 
     def __init__(self, project: Project, redactor: Redactor, *, authors: bool) -> None:
         self._project, self._redactor, self._authors = project, redactor, authors
@@ -63,7 +64,7 @@ class Reader:
     def read(self, batch: Sequence[Entry]) -> list[Record]:
         """Return the records of these entries, in their order; episodes that were deleted since are missing."""
         ids = [entry.episode for entry in batch]
-        # named tuples: making model instances would be a sixth of an export's time
+        # named tuples: creating model instances would take a sixth of an export's time
         found = Episode.objects.filter(pk__in=ids, project=self._project).values_list(*_COLUMNS, named=True)
         rows = {row.id: row for row in found}
         runs = Run.objects.in_bulk({row.run_id for row in rows.values() if row.run_id})
@@ -96,19 +97,19 @@ class Reader:
         columns = ("episode_id", "source", "reward_type", "reward", "details", "health")
         for episode, source, reward_type, reward, details, health in kept.named(outcomes).values_list(*columns):
             word = "verified" if source == "verifier" else source
-            untouched = _passes_untouched(Health.from_wire(health))
-            found.setdefault(episode, {})[word] = Result(reward_type, reward, word, details, untouched)
+            passes = _passes_untouched(Health.from_wire(health))
+            found.setdefault(episode, {})[word] = Result(reward_type, reward, word, details, passes)
         return found
 
     def _tags(self, tags: Sequence[str]) -> dict[str, dict[int, dict[str, str]]]:
-        """Return what people said of questions, by episode, step and label."""
+        """Return the labels that people gave questions, by episode, step and label."""
         found: dict[str, dict[int, dict[str, str]]] = {}
         for row in Annotation.objects.filter(pk__in=tags) if tags else ():
             found.setdefault(row.episode_id, {}).setdefault(row.seq or 0, {})[row.label] = row.text
         return found
 
     def _corrected(self, entry: Entry, known: Mapping[str, Correction]) -> list[dict[str, Any]]:
-        """Return the corrections of an entry as values, with what the recipe hides hidden."""
+        """Return the corrections of an entry as values, redacted as the recipe says."""
         names = ("seq", "kind", "name", "arguments", "text")
         said = [{name: getattr(known[pk], name) for name in names} for pk in entry.corrections if pk in known]
         return [json.loads(self._redactor.redact(json.dumps(one))) for one in said]
@@ -150,13 +151,13 @@ class Reader:
 
 
 def _together(rows: Iterable[tuple[str, str, str]]) -> Iterator[list[tuple[str, str, str]]]:
-    """Cut steps into groups of bounded text; a group may end within an episode."""
+    """Split steps into groups of bounded text; a group can end within an episode."""
     group: list[tuple[str, str, str]] = []
     size = 0
     for row in rows:
         group.append(row)
         size += len(row[1])
-        if size >= TEXT_AT_ONCE:
+        if size >= TEXT_PER_GROUP:
             yield group
             group, size = [], 0
     if group:

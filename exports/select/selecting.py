@@ -1,7 +1,7 @@
-"""Reads: which episodes an export looks at, as a query and as a snapshot that never changes.
+"""Reads: which episodes an export includes, as a query and as an immutable snapshot.
 
-A snapshot names each episode with the length of its record, the outcomes and the ruling that counted when it was taken,
-so that the same snapshot gives the same files wherever and whenever they are made. Leaves the meaning of filters to
+A snapshot names each episode with the length of its record and the outcomes and ruling that counted when it was taken.
+The same snapshot therefore gives the same files on any machine at any time. Leaves the meaning of filters to
 `episodes.find.selection`.
 """
 
@@ -34,9 +34,9 @@ _LINE = json.JSONEncoder(separators=(",", ":"))
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One episode of a snapshot: its id, its task, the number of its last step, the ids of its outcomes, what the
-    court found wrong with its task, the ids of corrections, what blind reviewers came to, and the ids of what people
-    said of its questions."""
+    """One episode of a snapshot: its ID, its task, the number of its last step, and what counted when it was taken: the
+    IDs of its outcomes, the fault that the court found with its task, the IDs of corrections, the verdict of blind
+    reviewers, and the IDs of labels of its questions."""
 
     episode: str
     task: str
@@ -64,7 +64,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Sayings:
-    """What people said that a snapshot pins: what the court found wrong, by task key; the rest by episode."""
+    """Reviews that a snapshot pins: rulings by task key, the rest by episode."""
 
     ruled: Mapping[str, str] = field(default_factory=dict)
     corrected: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -73,14 +73,14 @@ class Sayings:
 
 
 def selected(actor: Actor, recipe: Recipe) -> QuerySet[Episode]:
-    """Return the ended episodes that match the recipe's filters, without those that the actor has to judge blind: what
-    an export holds tells outcomes. Raises `Invalid`, which names filter and value."""
+    """Return the ended episodes that match the recipe's filters, without those that the actor has to judge blind,
+    because an export reveals outcomes. Raises `Invalid`, which names filter and value."""
     may_export(actor)
     return visibility.told(actor, matching(actor.project, recipe))
 
 
 def may_open(actor: Actor) -> None:
-    """Ask for exports, and read files that hold outcomes: who may export and has nothing to judge blind."""
+    """Raise unless the actor can export, and read files with outcomes, and has nothing to judge blind."""
     may_export(actor)
     visibility.refuse_while_blind(actor)
 
@@ -90,8 +90,9 @@ def matching(project: Project, recipe: Recipe) -> QuerySet[Episode]:
 
 
 def snapshot(rows: QuerySet[Episode], said: Sayings) -> Iterator[Entry]:
-    """Yield the entries of these episodes, those of one task together; the order follows from the rows alone."""
-    of_texts = any(key.startswith("text/") for key in said.ruled)  # few are; only then is each task's text read
+    """Yield the entries of these episodes, grouped by task; the order depends on the rows only."""
+    # few episodes match this; only for them is the task's text read
+    of_texts = any(key.startswith("text/") for key in said.ruled)
     verdicts = ArrayAgg("outcomes__pk", filter=Q(outcomes__isnull=False), distinct=True, order_by="outcomes__pk")
     ordered = rows.annotate(verdicts=Coalesce(verdicts, []), text=MD5("task"))
     ordered = ordered.order_by(Collate("scenario", "C"), F("task_idx").asc(nulls_first=True), "text", "pk")
@@ -110,7 +111,7 @@ def snapshot(rows: QuerySet[Episode], said: Sayings) -> Iterator[Entry]:
 
 
 def entries_of(project: Project, recipe: Recipe, rows: QuerySet[Episode]) -> Iterator[Entry]:
-    """Return the snapshot of these episodes with what people said of them that this recipe counts."""
+    """Return the snapshot of these episodes with the reviews that this recipe counts."""
     said = Sayings(
         ruled=rulings.at_fault(project),
         corrected=annotated.blind_corrections(rows) if "corrections" in recipe.include else {},
@@ -121,7 +122,7 @@ def entries_of(project: Project, recipe: Recipe, rows: QuerySet[Episode]) -> Ite
 
 
 def filters_of(given: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return the filters of a query string or of `K=V` arguments; a name that comes twice has two values."""
+    """Return the filters of a query string or of `K=V` arguments; a repeated name has several values."""
     found: dict[str, list[str]] = {}
     for name, value in given:
         if value:

@@ -1,7 +1,7 @@
 """Inspect logs from samples: the `.eval` container (a ZIP) and the same log as `.json`.
 
-Samples are read twice from the lines of the parts, once for what the header counts and once to be written, so memory
-holds one sample, a number per task and the directory of the ZIP, some 300 bytes a sample. The layout is that of
+Samples are read twice from the lines of the parts, once for the counts in the header and once to be written. Memory
+holds one sample, a number per task and the directory of the ZIP, about 300 bytes per sample. The layout is that of
 inspect_ai 0.3, log version 2, whose reader opens both files in `make test-train`.
 """
 
@@ -25,7 +25,7 @@ UNKNOWN = "1970-01-01T00:00:00Z"
 
 @dataclass
 class Facts:
-    """What the header of a log says about its samples."""
+    """The values in the header of a log that depend on its samples."""
 
     samples: int = 0
     sum: float = 0.0
@@ -59,7 +59,7 @@ def _lines(parts: Sequence[Path]) -> Iterator[bytes]:
 
 
 def header(dataset: str, found: Facts) -> dict[str, Any]:
-    """Return the log without its samples. Everything in it follows from the samples and the dataset's id."""
+    """Return the log without its samples. Everything in it depends only on the samples and the dataset's ID."""
     model = next(iter(found.models)) if len(found.models) == 1 else "several"
     spec = {
         "eval_id": dataset[:22],
@@ -83,7 +83,8 @@ def header(dataset: str, found: Facts) -> dict[str, Any]:
 
 
 def numbered(parts: Sequence[Path]) -> Iterator[tuple[dict[str, Any], bytes]]:
-    """Yield each sample and its JSON with its epoch; the line's text is kept, which a reader of numbers could not."""
+    """Yield each sample and its JSON with its epoch. The JSON is the original text, because parsing would change
+    numbers."""
     seen: Counter[str] = Counter()
     for line in _lines(parts):
         sample = orjson.loads(line)
@@ -100,7 +101,7 @@ def write_json(parts: Sequence[Path], head: dict[str, Any], out: BinaryIO) -> No
 
 
 def write_eval(parts: Sequence[Path], head: dict[str, Any], out: BinaryIO) -> None:
-    """Write samples as they come, summaries beside them in a file of their own, then both lists of contents."""
+    """Write samples one by one, summaries in a file of their own, then both indexes."""
     with ZipFile(out, "w", ZIP_DEFLATED) as log, tempfile.TemporaryFile() as summaries:
         start = {"version": head["version"], "eval": head["eval"], "plan": head["plan"]}
         log.writestr(_member("_journal/start.json"), orjson.dumps(start))
@@ -115,7 +116,7 @@ def write_eval(parts: Sequence[Path], head: dict[str, Any], out: BinaryIO) -> No
 
 
 def _member(name: str) -> ZipInfo:
-    """Return a member without a clock, so that the same samples give the same bytes."""
+    """Return a member with a fixed time, so that the same samples give the same bytes."""
     info = ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
     info.compress_type = ZIP_DEFLATED
     return info

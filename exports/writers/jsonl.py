@@ -17,8 +17,8 @@ def line(row: dict[str, Any]) -> bytes:
 
 
 def texts(values: Sequence[Any]) -> list[bytes]:
-    """Return each value as `text` does. Many small ones take a tenth of the time together: a line break stands between
-    them, which no JSON without spaces holds."""
+    """Return each value as `text` does. Many small ones are encoded together, in a tenth of the time: the line break
+    between them is in no JSON without spaces."""
     if not values:
         return []
     try:
@@ -33,8 +33,9 @@ def text(value: Any) -> bytes:
 
     Keys keep their order: it is the order in which an agent wrote its arguments.
 
-    The fast writer knows no number of more than 64 bits and no half of a pair; rows that hold one are written by the
-    standard library, with the same separators.
+    The fast writer supports no integer of more than 64 bits and no lone surrogate. The standard library writes rows
+    that hold one, with the same separators.
+
     """
     try:
         return orjson.dumps(value)

@@ -1,6 +1,6 @@
 """Parquet with the column types that `datasets` reads back: JSON columns as `arrow.json`, the features in the schema.
 
-Owns the translation of `Features` to Arrow. Plain readers (pyarrow, pandas) get JSON columns as text.
+Owns the translation of `Features` to Arrow. Other readers (pyarrow, pandas) get JSON columns as text.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 
 from exports.writers import jsonl
 
-ROWS_AT_ONCE = 200
+ROWS_PER_GROUP = 200
 
 
 def schema_of(features: dict[str, Any]) -> pa.Schema:
-    """Return the Arrow schema of these features, which it carries as `datasets` wants them."""
+    """Return the Arrow schema of these features, with the metadata that `datasets` reads."""
     fields = [pa.field(name, _type(feature)) for name, feature in features.items()]
     return pa.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": features}})})
 
@@ -37,7 +37,7 @@ def _type(feature: dict[str, Any]) -> pa.DataType:
 
 
 class Writer:
-    """Writes rows of one part; `close` ends the file."""
+    """A writer of the rows of one part; `close` ends the file."""
 
     def __init__(self, path: Path, features: dict[str, Any]) -> None:
         self._features = features
@@ -47,7 +47,7 @@ class Writer:
 
     def write(self, row: dict[str, Any]) -> None:
         self._rows.append(row)
-        if len(self._rows) >= ROWS_AT_ONCE:
+        if len(self._rows) >= ROWS_PER_GROUP:
             self._flush()
 
     def _flush(self) -> None:
@@ -62,8 +62,8 @@ class Writer:
 
 
 def _column(feature: dict[str, Any], values: Sequence[Any]) -> pa.Array:
-    """Return values of one feature as Arrow holds them. Parts of nested values become columns of their own, which takes
-    half the time of handing over whole rows."""
+    """Return values of one feature as an Arrow array. Nested values become separate columns, which takes half the time
+    of passing whole rows."""
     kind = feature.get("_type")
     if kind == "Json":
         return pa.ExtensionArray.from_storage(_type(feature), pa.array(jsonl.texts(values), pa.utf8()))
@@ -79,7 +79,7 @@ def _column(feature: dict[str, Any], values: Sequence[Any]) -> pa.Array:
 
 
 def join(parts: Iterable[Path], target: Path, features: dict[str, Any]) -> None:
-    """Write the row groups of several files of these features into one."""
+    """Write the row groups of several files with these features into one file."""
     with pq.ParquetWriter(target, schema_of(features), compression="zstd") as writer:
         for part in parts:
             with pq.ParquetFile(part) as file:

@@ -1,4 +1,4 @@
-"""The formats by name, and the trajectories of a file: file -> `schema.Trajectory`, nothing written.
+"""The formats by name, and the trajectories of a file: file -> `schema.Trajectory`, without writing anything.
 
 A format recognises its rows and reads one; `containers.py` cuts the file into rows.
 
@@ -31,7 +31,7 @@ from people.errors import words_of
 
 @dataclass(frozen=True)
 class Format:
-    """One format: its name for people, whether a row is of it, and how one is read."""
+    """One format: its name for people, whether a row has it, and its reader."""
 
     title: str
     knows: Callable[[Mapping[str, Any]], bool]
@@ -53,11 +53,11 @@ FORMATS: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class Found:
-    """One row of a file: the trajectory that it holds with the opening of its episode and what was lost of it, or why
-    it holds none.
+    """One row of a file: its trajectory with the start of its episode and the losses, or the reason for its refusal.
 
-    `digest` is one of the row as it came, so that it stays when a reader learns more; the episode's key is made of it.
-    `behind` counts the bytes of the file that were read.
+    `digest` is that of the original row, so that it stays the same when a reader supports more fields; the episode's
+    key contains it. `behind` counts the bytes of the file that were read.
+
     """
 
     place: str
@@ -71,10 +71,11 @@ class Found:
 
 
 def read(path: Path, wanted: str = "") -> Iterator[Found]:
-    """Yield every row of a file. Without `wanted` the first row that a format knows decides for all.
+    """Yield every row of a file. Without `wanted` the first row that a format recognizes decides for all.
 
     Raises:
         BadFile: no row can be read at all.
+
     """
     name = wanted
     for place, value, behind in rows(path):
@@ -82,18 +83,18 @@ def read(path: Path, wanted: str = "") -> Iterator[Found]:
             yield Found(place, behind, refusal=str(value))
         elif not isinstance(value, dict):
             yield Found(place, behind, refusal="It is not a JSON object.")
-        elif not (name := name or recognise(value)):
+        elif not (name := name or recognize(value)):
             yield Found(place, behind, refusal=f"Unknown format. Use one of {', '.join(FORMATS)}.")
         else:
-            yield _found(name, place, value, behind)
+            yield _read_row(name, place, value, behind)
 
 
-def recognise(row: Mapping[str, Any]) -> str:
-    """Return the name of the format that knows this row, or nothing."""
+def recognize(row: Mapping[str, Any]) -> str:
+    """Return the name of the format that recognizes this row, or ""."""
     return next((name for name, one in FORMATS.items() if one.knows(row)), "")
 
 
-def _found(name: str, place: str, row: dict[str, Any], behind: int) -> Found:
+def _read_row(name: str, place: str, row: dict[str, Any], behind: int) -> Found:
     if not FORMATS[name].knows(row):
         return Found(place, behind, name, refusal=f"It is not {FORMATS[name].title}.")
     draft = Draft()
@@ -109,8 +110,8 @@ def _found(name: str, place: str, row: dict[str, Any], behind: int) -> Found:
 
 
 def _start_of(trajectory: Trajectory, key: str) -> EpisodeStart:
-    """Return the opening of the episode that a trajectory becomes, within the bounds of every other one. Its tools were
-    checked when they were read."""
+    """Return the start of the episode for a trajectory, within the bounds of every episode. Its tools were checked when
+    they were read."""
     same = ("task", "scenario", "task_idx", "environment", "arm", "seed", "split", "policy", "training_step")
     more = ("checkpoint", "group_key", "expert")
     values = {name: getattr(trajectory, name) for name in (*same, *more)}
@@ -122,6 +123,6 @@ def _start_of(trajectory: Trajectory, key: str) -> EpisodeStart:
 
 
 def _first_words(error: ValidationError) -> str:
-    """Return what is wrong, in the words of the type checker, without the value, which may be anything."""
+    """Return the type checker's first message without the value, which is untrusted text."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     return f"{'.'.join(str(part)[:60] for part in first['loc'])}: {words_of(first)}"[:500]

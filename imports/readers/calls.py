@@ -37,9 +37,8 @@ def knows_awm(row: Mapping[str, Any]) -> bool:
 
 
 def read_awm(row: Mapping[str, Any], draft: Draft) -> Trajectory:
-    """Return calls of the environment with what they returned. `verify` is no call of the agent: it is the outcome,
-    without its details, which may hold the solution.
-    """
+    """Return calls of the environment with their results. `verify` is not a call of the agent: it becomes the outcome,
+    without its details, which can contain the solution."""
     for number, step in enumerate(wants(row, "steps", list, "a list of steps"), 1):
         action = step.get("action") if isinstance(step, Mapping) else None
         seen = step.get("observation") if isinstance(step, Mapping) else None
@@ -107,7 +106,7 @@ def read_atif(row: Mapping[str, Any], draft: Draft) -> Trajectory:
     for number, step in enumerate(wants(row, "steps", list, "a list of steps"), 1):
         if not isinstance(step, Mapping) or step.get("source") not in ("system", "user", "agent"):
             raise Unreadable(f"Step {number} is not of source system, user or agent.")
-        _told(draft, step, agent.get("model_name"))
+        _add_step(draft, step, agent.get("model_name"))
     draft.lose("final metrics", int(bool(row.get("final_metrics"))))
     draft.lose("trajectories of subagents", _length(row.get("subagent_trajectories")))
     extra = draft.inner(row, "extra")
@@ -135,10 +134,9 @@ def _length(given: Any) -> int:
     return len(given) if isinstance(given, list) else int(given not in EMPTY)
 
 
-def _told(draft: Draft, step: Mapping[str, Any], model: Any) -> None:
-    """Add one step: what was said, its calls, and what came back, all at its time. Another model than the agent's, and
-    the effort of its reasoning, are kept with the first of it.
-    """
+def _add_step(draft: Draft, step: Mapping[str, Any], model: Any) -> None:
+    """Add one step: its text, its calls and their results, all at its time. If the model is not the agent's, or the
+    step names a reasoning effort, the first entry of the step records them."""
     first = len(draft.steps)
     draft.lose("metrics of steps", int(bool(step.get("metrics"))))
     text = text_of(step.get("message"), draft)
@@ -167,14 +165,14 @@ def _told(draft: Draft, step: Mapping[str, Any], model: Any) -> None:
         if not isinstance(result, Mapping):
             raise Unreadable("A result is not an object.")
         draft.lose("links to subagents", _length(result.get("subagent_trajectory_ref")))
-        _came_back(draft, result)
+        _add_result(draft, result)
     settle(draft)
     at = draft.moment(step.get("timestamp"))
     for added in draft.steps[first:] if at else []:
         added["at"] = at
 
 
-def _came_back(draft: Draft, result: Mapping[str, Any]) -> None:
+def _add_result(draft: Draft, result: Mapping[str, Any]) -> None:
     text = text_of(result.get("content"), draft)
     known = {"source_call_id", "content", "subagent_trajectory_ref"} - (
         set() if draft.unanswered else {"source_call_id"}

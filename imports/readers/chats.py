@@ -76,9 +76,8 @@ def knows_tau(row: Mapping[str, Any]) -> bool:
 
 
 def read_tau(row: Mapping[str, Any], draft: Draft) -> Trajectory:
-    """Read a trajectory. The instruction of the simulated user is the task. The grader's own actions stay out: they are
-    the solution.
-    """
+    """Read a trajectory. The task is the instruction of the simulated user. The grader's own actions are left out,
+    because they are the solution."""
     add_messages(draft, wants(row, "traj", list, "a list of messages"))
     info = draft.inner(row, "info")
     task = info.get("task")
@@ -101,9 +100,8 @@ def knows_inspect(row: Mapping[str, Any]) -> bool:
 
 
 def read_inspect(row: Mapping[str, Any], draft: Draft) -> Trajectory:
-    """Read one sample of a log. Its first score is the outcome; the target, which is the solution, stays out. So does
-    what a scorer says of its score, which may quote the target.
-    """
+    """Read one sample of a log. Its first score is the outcome. The target, which is the solution, is left out, and so
+    is the scorer's explanation, which can quote the target."""
     about, sample = row["eval"], row["sample"]
     if not isinstance(about, Mapping) or not isinstance(sample, Mapping):
         raise Unreadable("The sample or the head of the log is not an object.")
@@ -158,8 +156,8 @@ def _scored(draft: Draft, name: str, given: Any) -> dict[str, Any] | None:
 
 
 def outcome_of(draft: Draft, reward: Any, kind: Any = None, what: str = "reward") -> dict[str, Any] | None:
-    """Return a reported outcome: *complete* for a reward of 1, unless the source names its type. A reward that is no
-    number makes none and is counted as lost."""
+    """Return a reported outcome: *complete* for a reward of 1, unless the source names its type. A reward that is not a
+    number gives no outcome and counts as lost."""
     if isinstance(reward, bool):
         reward = float(reward)
     if not isinstance(reward, int | float) or not math.isfinite(reward):

@@ -1,7 +1,7 @@
 """The rows of a file: JSON Lines, one JSON document, a list, an Inspect log as `.json` or as a ZIP.
 
-Everything here reads what strangers wrote: sizes, depth and counts are bounded before a value is made, and a ZIP is
-unpacked member by member up to a limit that does not trust what the archive says of itself.
+Everything here is untrusted input: sizes, depth and counts are bounded before a value is created, and each member of a
+ZIP is unpacked up to a limit that ignores the sizes that the archive states.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from people.json_text import parse_json
 
 FILE_MAX = 2 * 1024**3
 LINE_MAX = 64 * 1024 * 1024
-"""A line, a document or a member of an archive, unpacked."""
+"""The largest line, document or unpacked member of an archive."""
 UNPACKED_MAX = 4 * 1024**3
 MEMBERS_MAX = 50_000
 ROWS_MAX = 200_000
 RATIO_MAX = 200
-"""Bytes that one packed byte may become, above `RATIO_FROM`: logs pack 5 to 30 times."""
+"""The highest compression ratio, above `RATIO_FROM`: logs compress 5 to 30 times."""
 RATIO_FROM = 8 * 1024 * 1024
 BLOCK = 1 << 20
 MARK = b"\xef\xbb\xbf"
-"""The byte order mark of UTF-8, which some editors write before the first byte. It carries nothing."""
+"""The byte order mark of UTF-8, which some editors write at the start of a file. It has no meaning."""
 ZIP = b"PK\x03\x04"
 PACKED = {
     b"\x1f\x8b": "gzip",
@@ -41,11 +41,11 @@ PACKED = {
 
 
 class BadFile(Exception):
-    """A file of which no row can be read."""
+    """A file without a readable row."""
 
 
 def rows(path: Path) -> Iterator[tuple[str, Any, int]]:
-    """Yield place, value and how many bytes of the file are behind it. Raises `BadFile`."""
+    """Yield place, value and the number of bytes read so far. Raises `BadFile`."""
     size = path.stat().st_size
     if size > FILE_MAX:
         raise BadFile(f"The file has more than {FILE_MAX // 1024**3} GB.")
@@ -67,7 +67,7 @@ def rows(path: Path) -> Iterator[tuple[str, Any, int]]:
 
 
 def _of_text(file: IO[bytes], size: int) -> Iterator[tuple[str, Any, int]]:
-    """Yield one document where the whole file is one JSON value, else a value a line."""
+    """Yield one document if the whole file is one JSON value, else one value per line."""
     first = _value(file.readline(LINE_MAX + 1))
     if not isinstance(first, Unreadable) and not _is_blank_after(file):
         file.seek(0)
@@ -96,8 +96,7 @@ def _is_blank_after(file: IO[bytes]) -> bool:
 
 
 def _looks_like_lines(file: IO[bytes]) -> bool:
-    """Return whether any of the first lines is a JSON object by itself: then one line is broken,
-    and not the document."""
+    """Return whether any of the first lines is a JSON object: then one line is invalid, not the document."""
     file.seek(0)
     found = any(isinstance(_value(line), dict) for line in (file.readline(LINE_MAX + 1) for _ in range(5)) if line)
     file.seek(0)
@@ -155,14 +154,14 @@ def _of_log(file: IO[bytes]) -> Iterator[tuple[str, Any, int]]:
 
 
 class Room:
-    """What may still be unpacked of an archive."""
+    """The bytes that can still be unpacked from an archive."""
 
     def __init__(self, packed: int) -> None:
         self._packed = packed
         self._unpacked = self.behind = 0
 
     def read(self, log: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-        """Read one member, up to the limit and no byte more. Raises `BadFile` for an archive that grows too much."""
+        """Read one member, up to the limit. Raises `BadFile` for an archive that expands too much."""
         blocks = []
         size = 0
         with log.open(member) as packed:

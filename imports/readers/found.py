@@ -1,4 +1,4 @@
-"""What a reader gives back: a trajectory, what of its source it could not hold, and the refusal of a row. Pure."""
+"""The value a reader makes: a trajectory, the values that it could not hold, and the refusal of a row. Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ MOMENT: TypeAdapter[Any] = TypeAdapter(Moment)
 STEPS_MAX = 100_000
 """Steps of one trajectory."""
 EMPTY: tuple[Any, ...] = (None, "", [], {})
-"""Values that carry nothing: a field of one is no loss."""
+"""Empty values: ignoring a field with one of them is not a loss."""
 KINDS_MAX = 100
-"""Kinds of losses of a row that are named: names of fields come from the file. The others are counted together."""
+"""Kinds of losses of a row that are listed: field names come from the file, so their number is bounded. Others are
+counted together."""
 FURTHER = "further kinds"
 KNOWN_LISTS, KNOWN_CHARACTERS = 8, 256 * 1024
-"""Lists of tools that are remembered, and the longest of them."""
+"""The number of cached tool lists, and the size of the longest one."""
 
 
 NESTED_TOOL = frozenset({"type", "function"})
@@ -33,12 +34,12 @@ FLAT_TOOL = frozenset({"type", "name", "description", "input_schema", "inputSche
 
 
 class Unreadable(Exception):
-    """A row that is no trajectory of its format; the text says why."""
+    """A row that is not a trajectory of its format; the text says why."""
 
 
 @dataclass
 class Draft:
-    """A trajectory in the making: its fields, its steps without numbers, and what is lost, counted by kind."""
+    """A trajectory under construction: its fields, its steps without numbers, and the losses, counted by kind."""
 
     lost: Counter[str] = field(default_factory=Counter)
     steps: list[dict[str, Any]] = field(default_factory=list)
@@ -59,15 +60,15 @@ class Draft:
             self.lost[kind if kind in self.lost or len(self.lost) < KINDS_MAX else FURTHER] += count
 
     def lose_fields(self, given: Mapping[str, Any], known: Set[str], of: str = "") -> None:
-        """Count the fields that hold something and are not among those that a reader knows."""
-        if given.keys() <= known:  # as nearly always
+        """Count the non-empty fields that the reader does not know."""
+        if given.keys() <= known:  # the common case
             return
         for name in sorted(given.keys() - known):
             if given[name] not in EMPTY:
                 self.lose(f"field {name[:60]}{f' of {of}' if of else ''}")
 
     def inner(self, given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-        """Return the object in a field, or an empty one; anything else in the field is counted as lost."""
+        """Return the object in a field, or an empty one; any other value counts as lost."""
         value = given.get(name)
         if isinstance(value, Mapping):
             return value
@@ -75,7 +76,7 @@ class Draft:
         return {}
 
     def line(self, value: Any, what: str) -> str | None:
-        """Return a short text for a column, or None; what is too long or no text is counted as lost."""
+        """Return a short text for a column, or None; a value that is too long or not a text counts as lost."""
         if value is None or value == "":
             return None
         text = readable(value) if isinstance(value, str) else str(value) if isinstance(value, int | float) else ""
@@ -84,13 +85,13 @@ class Draft:
         return text[:LINE_MAX] or None
 
     def whole(self, value: Any, what: str) -> int | None:
-        """Return a whole number for a column, or None; what is none is counted as lost. Exports write -1 for none."""
+        """Return a whole number for a column, or None; other values count as lost. Exports write -1 for none."""
         number = whole(value)
         self.lose(what, int(number is None and value not in (*EMPTY, -1)))
         return number
 
     def moment(self, value: Any) -> str | None:
-        """Return a time in ISO 8601, or None; what is none is counted as lost."""
+        """Return a time in ISO 8601, or None; a value that is not a time counts as lost."""
         if value is None:
             return None
         try:
@@ -109,7 +110,7 @@ class Draft:
         return str(text[:TASK_MAX])
 
     def trajectory(self, **fields: Any) -> Trajectory:
-        """Return the finished value. Raises pydantic's error for steps that the record format does not allow."""
+        """Return the finished trajectory. Raises pydantic's error for steps that the record format does not allow."""
         numbered = [{"seq": number, **step} for number, step in enumerate(self.steps, 1)]
         unset = {name: value for name, value in fields.items() if value is not None}
         about = {"episode": "", "project": "", "state": "finished", "environment": "import"}
@@ -122,14 +123,14 @@ class Draft:
         return str(next(said, {}).get("content", ""))
 
     def last_answer(self) -> str | None:
-        """Return the last message of the agent, if nothing but notes comes after it."""
+        """Return the last message of the agent, if only notes follow it."""
         last = next((step for step in reversed(self.steps) if step["kind"] != "note"), None)
         is_answer = last is not None and last["kind"] == "message" and last["role"] == "assistant"
         return str(last["content"]) if last is not None and is_answer else None
 
 
 def wants(row: Mapping[str, Any], name: str, of: type | tuple[type, ...], words: str) -> Any:
-    """Return the value of a field that a row must have. Raises `Unreadable`."""
+    """Return the value of a required field. Raises `Unreadable`."""
     value = row.get(name)
     if not isinstance(value, of):
         raise Unreadable(f"Its field {name} is not {words}.")
@@ -160,7 +161,8 @@ def tools_of(given: Any, draft: Draft) -> list[dict[str, Any]]:
 def checked_tools(given: Any) -> list[ToolSpec]:
     """Return tools within the bounds of every episode. Raises pydantic's error.
 
-    Rows of one file mostly have the same list, which is checked once; looking a text up costs a tenth of a check.
+    Most rows of a file have the same list. It is checked once, because a cache lookup costs a tenth of a check.
+
     """
     text = json.dumps(given)
     check = _checked if len(text) <= KNOWN_CHARACTERS else _checked.__wrapped__

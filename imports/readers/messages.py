@@ -1,7 +1,7 @@
 """Chat messages as steps: the inverse of `awmclient.conversation`. Pure.
 
-The calls of an assistant message become steps of its turn, each with the result that a later message brings. Texts of
-results stay as they are, so that the conversation that is made of the steps is the one that was read.
+The calls of an assistant message become steps of its turn, each with its result from a later message. Texts of results
+are unchanged, so that the conversation that is made of the steps equals the original.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def add_messages(draft: Draft, messages: Sequence[Any], *, own_errors: bool = Fa
 
 
 def text_of(content: Any, draft: Draft) -> str:
-    """Return the text of a content, which may come in parts; what is no text is lost."""
+    """Return the text of a content, which can have parts; parts without text count as lost."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -87,7 +87,7 @@ def _add_turn(draft: Draft, message: Mapping[str, Any], text: str, number: int) 
 
 
 def add_call(draft: Draft, call: Any) -> None:
-    """Add a call in the form of OpenAI, or flat as Inspect and ATIF write it."""
+    """Add a call in OpenAI's form, or in the flat form of Inspect and ATIF."""
     if not isinstance(call, Mapping):
         raise Unreadable("A tool call is not an object.")
     inner = call.get("function")
@@ -108,7 +108,7 @@ def add_call(draft: Draft, call: Any) -> None:
 
 
 def arguments_of(given: Any, draft: Draft) -> dict[str, Any]:
-    """Return arguments as an object; a text that is none is kept under a name of its own."""
+    """Return arguments as an object; a text that is not one is stored under a fixed name."""
     if isinstance(given, str):
         try:
             given = parse_json(given.encode("utf-8", "surrogatepass")) if given.strip() else {}
@@ -124,7 +124,8 @@ def arguments_of(given: Any, draft: Draft) -> dict[str, Any]:
 
 
 def add_result(draft: Draft, message: Mapping[str, Any], text: str, *, own_errors: bool = False) -> None:
-    """Put a result on its call: by id, else on the oldest call without one; without a call it is a message."""
+    """Add a result to its call: by ID, else to the oldest call without a result; without such a call it becomes a
+    message."""
     named = draft.calls.get(str(message.get("tool_call_id") or ""))
     open_ = [step for step in draft.unanswered if named is None or step is named]
     if not open_:
@@ -150,6 +151,6 @@ def add_result(draft: Draft, message: Mapping[str, Any], text: str, *, own_error
 
 
 def settle(draft: Draft) -> None:
-    """Count the calls that never got a result; they are steps without one."""
+    """Count the calls without a result; they stay as steps without one."""
     draft.lose("calls without a result (kept)", len(draft.unanswered))
     draft.unanswered = []

@@ -19,7 +19,7 @@ SFT_FIELDS = frozenset(
         *("prompt_sha256", "content_sha256", "tool_protocol", "expert_calls"),
     }
 )
-"""Fields of an SFT row that are read, and in the last line those that follow from its messages."""
+"""Fields of an SFT row that are read; those in the last line follow from its messages."""
 SOURCES = {"verified": "verifier"}
 DROPPED = "verification steps"
 
@@ -29,9 +29,8 @@ def knows_record(row: Mapping[str, Any]) -> bool:
 
 
 def read_record(row: Mapping[str, Any], draft: Draft) -> Trajectory:
-    """Return the record as it was written, without the steps of the verifier, and without the ids of asks and of a
-    briefing's sources, which name rows of the place it comes from.
-    """
+    """Return the original record without the steps of the verifier, and without the IDs of asks and of a briefing's
+    sources, which name rows of the instance that exported it."""
     _newest(RECORD, row, 1)
     given = wants(row, "steps", list, "a list of steps")
     if len(given) > STEPS_MAX:

@@ -1,6 +1,7 @@
-"""Pages about comments: those that name this person, and one comment with its step, the others and an answer.
+"""Pages about comments: those that name this person, and one comment with its step, the others and a reply form.
 
-Owns HTTP status and redirects. Reviewers who judge the episode blind read the comments of others after their verdict.
+Owns HTTP status and redirects. Reviewers who judge the episode blind can read the comments of others after their
+verdict.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SHOWN = 100
 @require_GET
 @member_required(may_read, rows=Episode.objects.all)
 def said_fragment(request: MemberRequest, pk: str) -> HttpResponse:
-    """Return what this person may read of labels, comments and corrections of an episode, for its replay."""
+    """Return the labels, comments and corrections of an episode that this person can read, for its replay."""
     actor = request.actor
     episode = visible_or_404(Episode.objects.all(), actor, pk)
     lens = lens_of(actor, episode)
@@ -56,7 +57,8 @@ def mentions_page(request: MemberRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @member_required(may_read, rows=Annotation.objects.all, path="episode__project_id")
 def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show a comment as it reads now beside its step; POST adds one there, or rewords one of the person's own."""
+    """Show the current version of a comment beside its step; POST adds a comment there, or edits one of the person's
+    own."""
     actor, problem, status = request.actor, "", 200
     comment = mentions.behind(actor, pk)
     if comment.pk != pk and request.method == "GET":

@@ -1,6 +1,7 @@
 """Pages about the court: the doubted tasks, one case with its rulings, and the rulings as a file.
 
-Owns HTTP status and redirects. Leaves rulings to `court.py`; who still has to judge an episode of a case is refused.
+Owns HTTP status and redirects. Leaves rulings to `court.py`. Raises for readers who still have to judge an episode of a
+case.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ CASES, CHANGES = 200, 60
 @require_GET
 @member_required(may_see_reviews)
 def court_page(request: MemberRequest) -> HttpResponse:
-    """Show the tasks that someone doubts."""
+    """Show the doubted tasks."""
     cases = rulings.open_cases(request.actor)
     ruled = rulings.cases_of(request.actor).exclude(pk__in=cases).order_by("-ruled_at")
     n = cases.count()
@@ -48,7 +49,8 @@ def court_page(request: MemberRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @member_required(may_see_reviews, rows=CourtCase.objects.all)
 def case_page(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show everything about one doubted task, and rule on it. Refused to who still has to judge one of its episodes."""
+    """Show everything about one doubted task, and rule on it. Raises for readers who still have to judge one of its
+    episodes."""
     actor, problem = request.actor, ""
     case = visible_or_404(CourtCase.objects.select_related("project"), actor, pk)
     rulings.refuse_while_blind(actor, case)
@@ -80,14 +82,14 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _changes(outcome: VerifierOutcome | None) -> list[DiffLine]:
-    """Return the first lines of what an episode changed in its world, as its verifier saw it."""
+    """Return the first lines of an episode's database changes, as its verifier saw them."""
     return list(islice(diff_lines(outcome.state_diff), CHANGES)) if outcome is not None else []
 
 
 @require_GET
 @member_required(may_see_reviews)
 def court_report(request: MemberRequest) -> HttpResponse:
-    """Return every ruling as a file, for the makers of the dataset."""
+    """Return every ruling as a file, for the authors of the dataset."""
     text = json.dumps({"rulings": rulings.report(request.actor)}, indent=2)
     headers = {"Content-Disposition": 'attachment; filename="rulings.json"'}
     return HttpResponse(text, content_type="application/json", headers=headers)

@@ -1,7 +1,7 @@
 """The page that labels several episodes: those that were selected in the list.
 
-Owns HTTP status, redirects and words. It reads and writes this person's own labels alone, so it tells a blind reviewer
-nothing; every write is a function of `annotating.py`.
+Owns HTTP status, redirects and words. It reads and writes only this person's own labels, so it reveals nothing to a
+blind reviewer. Every write is a function of `annotating.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def label_episodes(request: MemberRequest) -> HttpResponse:
 
 
 def _answer(request: MemberRequest, ids: list[str]) -> str:
-    """Do what the form says and return what is now true, with what was left as it is and why."""
+    """Run the form's command and return its result, with the unchanged episodes and the reasons."""
     given = request.POST
     label = schemas.version_of(request.actor.project, given.get("schema", ""))
     if given.get("withdraw") == "1":

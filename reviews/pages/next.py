@@ -1,4 +1,4 @@
-"""The review after this one: drawn while the reviewer works, claimed with their verdict, shown without a page load.
+"""The next review: rendered while the reviewer works, claimed with their verdict, shown without a page load.
 
 Owns the two requests for it. Leaves the page to `pages.py`, claims to `assigning.py` and verdicts to `deciding.py`.
 """
@@ -20,9 +20,8 @@ SWAPPED = "_swapped.html"
 @require_GET
 @review_of
 def ahead(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show the page of the review that this person would get after this one, as if they had claimed it; nothing is
-    claimed, and what the claim would withhold is withheld.
-    """
+    """Show the page of the review that this person would get next, as if they had claimed it. Nothing is claimed, and
+    everything that the claim would withhold is withheld."""
     try:
         with assigning.as_if_given(request.actor, pk) as following:
             page = page_of(request, following, ahead=True, frame=SWAPPED).content.decode()
@@ -34,9 +33,8 @@ def ahead(request: MemberRequest, pk: str) -> HttpResponse:
 @require_POST
 @review_of
 def verdict_next(request: MemberRequest, pk: str) -> HttpResponse:
-    """Give the verdict and claim the next review, the drawn one if it is still free. Where the verdict differs from the
-    verifier, the page of this review comes first: it asks why.
-    """
+    """Give the verdict and claim the next review, the rendered one if it is still free. If the verdict differs from the
+    verifier, the page of this review comes first, because it asks for the reason."""
     actor = request.actor
     queue_id = decide(request, pk).review.queue_id
     shown = deciding.reveal(actor, pk)
@@ -47,11 +45,11 @@ def verdict_next(request: MemberRequest, pk: str) -> HttpResponse:
         claim = assigning.pull(actor, queue_id, first=drawn)
     except NothingToReview:
         return JsonResponse({"next": reverse("review_queue", args=[queue_id])})
-    told = {
+    reply = {
         "next": reverse("review", args=[claim.review_id]),
         "lease": {"token": claim.lease_token, "until": claim.lease_until.isoformat()},
         "verifier": "agrees" if shown.outcome is not None else "",
     }
     if claim.review_id != drawn:
-        told["page"] = page_of(request, claim.review_id, frame=SWAPPED).content.decode()
-    return JsonResponse(told)
+        reply["page"] = page_of(request, claim.review_id, frame=SWAPPED).content.decode()
+    return JsonResponse(reply)

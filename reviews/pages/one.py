@@ -1,8 +1,8 @@
 """The page of one review, and the forms and keys on it.
 
-Owns HTTP status, redirects and form words. Every write is a function of a writes module; figures are
-of `reports.py`, what opens with the verdict is of `deciding.py` and the ruling of `court.py`. A refused form shows its
-reason above the same page, with what was typed.
+Owns HTTP status, redirects and form texts. Every write is a function of a writes module. Figures come from
+`reports.py`, the outcome and other verdicts from `deciding.py`, and the ruling from `court.py`. A refused form shows
+its reason above the same page, with the input.
 """
 
 from __future__ import annotations
@@ -60,9 +60,8 @@ def review_page(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 200, **given: Any) -> HttpResponse:
-    """Show the page of one review as it stands for this person; `problem` comes with what they had typed. With `ahead`
-    it is drawn as its holder will see it.
-    """
+    """Show the page of one review as this person sees it; `problem` is shown with their input. With `ahead` it is
+    rendered as its holder will see it."""
     actor = request.actor
     rows = Review.objects.select_related("queue", "episode", "episode__run", "episode__project")
     review = visible_or_404(rows, actor, pk, "queue__project")
@@ -132,13 +131,12 @@ def _said(request: MemberRequest, lens: Lens, review: Review, shown: bool) -> di
 
 
 def numbers_of(said: Iterable[Annotation | Correction]) -> str:
-    """Return the numbers of the steps of which something was said, as the scrubber reads them."""
+    """Return the numbers of the steps with entries, in the form that the scrubber reads."""
     return " ".join(str(seq) for seq in sorted({one.seq for one in said if one.seq}))
 
 
 def _rail(request: MemberRequest, review: Review) -> list[tuple[Review, str]]:
-    """Return the reviews that this person gave or holds in the queue, the newest first, and how
-    each stands for them."""
+    """Return the reviews that this person gave or holds in the queue, newest first, each with its state."""
     slots = review.queue.slots.filter(holder=request.actor.key).select_related("review__episode")
     return [(one.review, one.get_state_display()) for one in slots.order_by("-claimed_at")[:RAIL]]
 
@@ -165,7 +163,7 @@ def review_command(request: MemberRequest, pk: str, command: str) -> HttpRespons
 
 
 def _redrawn(request: MemberRequest, pk: str) -> dict[str, str]:
-    """Return the list of what this person said, for a page that stays open."""
+    """Return the list of this person's entries, for a page that stays open."""
     rows = Review.objects.select_related("queue", "episode")
     review = visible_or_404(rows, request.actor, pk, "queue__project")
     slot = assigning.slot_of(request.actor, review)
@@ -273,7 +271,7 @@ def _withdraw(request: MemberRequest, pk: str) -> None:
 
 
 DRAWN = ("label", "undo", "correct", "withdraw")
-"""Commands after which an open page draws its list of labels, comments and corrections again."""
+"""Commands after which an open page reloads its list of labels, comments and corrections."""
 COMMANDS: dict[str, Any] = {
     "claim": _claim,
     "renew": _renew,

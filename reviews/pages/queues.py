@@ -1,7 +1,7 @@
-"""Pages about review queues: the list, one queue, its filling and gold items, labels' definitions, agreement.
+"""Pages about review queues: the list, one queue, filling it and its gold items, label definitions, agreement.
 
-Owns HTTP status, redirects and form words, as `pages` does for one review. Every write is a function of a writes
-module; every figure is of `reports.py`. A refused form shows its reason above the same page, with what was typed.
+Owns HTTP status, redirects and form texts, as `pages` does for one review. Every write is a function of a writes
+module; every figure comes from `reports.py`. A refused form shows its reason above the same page, with the input.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ queue_of = member_required(may_see_reviews, rows=ReviewQueue.objects.all)
 @require_http_methods(["GET", "POST"])
 @member_required(may_see_reviews)
 def reviews(request: MemberRequest) -> HttpResponse:
-    """Show the queues, and make one."""
+    """Show the queues, and create one."""
     actor, problem, given = request.actor, "", request.POST
     if request.method == "POST":
         try:
@@ -67,11 +67,11 @@ def reviews(request: MemberRequest) -> HttpResponse:
 
 
 def _queues_page(request: MemberRequest, problem: str, status: int, **given: Any) -> HttpResponse:
-    """Show the queues; a refused form comes with what was typed: `given` of a new queue, `label_given` of a label."""
+    """Show the queues; a refused form keeps its input: `given` of a new queue, `label_given` of a label."""
     actor = request.actor
     queues = list(scoped(ReviewQueue.objects.all(), actor.project).order_by("closed_at", "-created_at")[:QUEUES])
-    told = reports.progress_of(actor, queues)
-    rows = [(queue, told[queue.pk]) for queue in queues]
+    progress = reports.progress_of(actor, queues)
+    rows = [(queue, progress[queue.pk]) for queue in queues]
     to_do = sum(one.total - one.done for queue, one in rows if queue.closed_at is None)
     cases = rulings.open_cases(actor).count()
     context = {
@@ -110,7 +110,7 @@ def _state_of(queue: str, left: int, total: int) -> str:
 
 
 def _ids(request: MemberRequest) -> list[str]:
-    """Return the episodes that were selected in a list, given by the form or in the page's address."""
+    """Return the episodes that were selected in a list, from the form or the page's address."""
     given = request.POST if request.method == "POST" else request.GET
     return [one for one in given.getlist("episode") if is_id(one)][:CHOSEN]
 
@@ -123,7 +123,7 @@ def _add(request: MemberRequest, pk: str, ids: list[str]) -> None:
 @require_POST
 @member_required(may_set_reviews)
 def define_label(request: MemberRequest) -> HttpResponse:
-    """Add a label or its next version; an option per line."""
+    """Add a label or its next version; one option per line."""
     given = request.POST
     options = [line.strip() for line in given.get("options", "").splitlines() if line.strip()]
     try:
@@ -143,18 +143,17 @@ def queue_page(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int = 200) -> HttpResponse:
-    """Show how far a queue is, why it is empty for this person, and the figures of its judges; with `problem`, what was
-    typed comes back.
-    """
+    """Show the progress of a queue, why it is empty for this person, and the figures of its judges; with `problem`, the
+    form keeps its input."""
     actor = request.actor
     queue = visible_or_404(ReviewQueue.objects.all(), actor, pk)
-    told, reasons = reports.progress(actor, queue), reports.why_empty(actor, queue, timezone.now())
-    left = told.total - told.done
+    progress, reasons = reports.progress(actor, queue), reports.why_empty(actor, queue, timezone.now())
+    left = progress.total - progress.done
     context = {
         "queue": queue,
-        "headline": _state_of(queue.name, left, told.total),
+        "headline": _state_of(queue.name, left, progress.total),
         "terms": _terms_of(queue),
-        "told": told,
+        "told": progress,
         "reasons": ["This queue is closed."] if queue.closed_at else reasons,
         "gold": reports.gold_lines(queue),
         "sampled": reports.accepted_in_sample(actor, queue),
@@ -178,13 +177,13 @@ def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
     try:
         with transaction.atomic():
             _fill(request, pk, chosen)
-    except NotFound:  # only an open queue is filled, and this person sees it
+    except NotFound:  # only an open queue that this person can see is filled
         problem, status = "This queue is closed. Nothing was added.", 409
     except AppError as refused:
         problem, status = refused.message, refused.status
     else:
         return redirect("review_queue", pk)
-    if "episode" in request.POST:  # the page that has the selection
+    if "episode" in request.POST:  # back to the page with the selection
         return _queues_page(request, problem, status)
     return _queue_page(request, pk, problem, status)
 
@@ -195,7 +194,7 @@ def _fill(request: MemberRequest, pk: str, view: SavedView | None) -> None:
         assigning.close_queue(actor, pk)
         messages.success(request, "Queue closed.")
         return
-    if "episode" in given:  # a selection of nothing that exists is not the filter "all"
+    if "episode" in given:  # a selection whose episodes no longer exist must not become the filter "all"
         return _add(request, pk, _ids(request))
     names = ("run", "scenario", "outcome", "state", "arm")
     filters = {name: [given[name]] for name in names if given.get(name)}
@@ -237,7 +236,7 @@ def next_review(request: MemberRequest, pk: str) -> HttpResponse:
 @require_GET
 @member_required(may_see_reviews)
 def agreement_page(request: MemberRequest) -> HttpResponse:
-    """Show how far judges agree, by queue."""
+    """Show the agreement of judges, by queue."""
     actor = request.actor
     queues = list(scoped(ReviewQueue.objects.all(), actor.project).order_by("-created_at")[:QUEUES])
     chosen = next((one for one in queues if one.pk == request.GET.get("queue")), _judged(queues))
@@ -255,6 +254,6 @@ def agreement_page(request: MemberRequest) -> HttpResponse:
 
 
 def _judged(queues: list[ReviewQueue]) -> ReviewQueue | None:
-    """Return the first of these queues that has a verdict, or the first where none has."""
+    """Return the first of these queues with a verdict, or the first one if none has any."""
     given = set(Verdict.objects.filter(review__queue__in=queues).values_list("review__queue", flat=True))
     return next((one for one in queues if one.pk in given), queues[0] if queues else None)

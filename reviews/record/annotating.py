@@ -1,7 +1,7 @@
 """Writes: labels and comments on an episode, a step, or a place within it.
 
-Owns annotations, which are only ever added: a change of mind supersedes the row before, and so does an undo. Called by
-pages, the API, and `experts` for tags and for texts that came too late to be advice.
+Owns annotations, which are append-only: a change or an undo is a new row that supersedes the previous one. Called by
+pages, the API, and `experts` for tags and for answers that arrived too late to be advice.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ def annotate(
     privilege: str = "",
     quote: str | None = None,
 ) -> Annotation:
-    """Add a label or a comment. The same again changes nothing; another value of a label supersedes the author's last
-    one there, and another comment stands beside it. `quote` is what the author saw at a range of letters.
+    """Add a label or a comment. Repeating it changes nothing. Another value of a label supersedes the author's last one
+    there, and another comment is added beside it. `quote` is the author's view of a range of characters.
 
-    A label with a schema takes the values of its current version, or of the version that the review's queue pins. The
-    people whom a comment names hear of it.
+    A label with a schema takes the values of its current version, or of the version that the review's queue pins.
+    People whom a comment names are notified.
+
     """
     may_annotate(actor)
     if not _LABEL.fullmatch(label):
@@ -79,8 +80,8 @@ def annotate(
 
 
 def annotate_all(actor: Actor, ids: Sequence[str], schema: LabelSchema, value: Any) -> Counter[str]:
-    """Label whole episodes, each in a transaction of its own. Return how many under "", and how many were left as they
-    are by the reason, as words that follow their number."""
+    """Label whole episodes, each in its own transaction. Return the number of labeled ones under "", and the number of
+    unchanged ones by reason, as text that follows the number."""
     may_annotate(actor)
     value, tally = schemas.checked(schema, value), Counter[str]()
     before = own_labels(actor, ids, schema.name)
@@ -94,13 +95,13 @@ def annotate_all(actor: Actor, ids: Sequence[str], schema: LabelSchema, value: A
             tally[""] += 1
         except NotFound:
             tally["not found in this project."] += 1
-        except SchemaEnded:  # since the look at its version
+        except SchemaEnded:  # the version can have ended since it was read above
             tally["not labeled: the label has a newer version."] += 1
     return tally
 
 
 def undo_all(actor: Actor, ids: Sequence[str], label: str) -> int:
-    """Withdraw the actor's own label from whole episodes; return from how many."""
+    """Withdraw the actor's own label from whole episodes; return the number of those."""
     said = own_labels(actor, ids, label)
     for row in said.values():
         undo(actor, row.pk)
@@ -108,7 +109,7 @@ def undo_all(actor: Actor, ids: Sequence[str], label: str) -> int:
 
 
 def reword(actor: Actor, annotation_id: str, text: str) -> Annotation:
-    """Say one's own comment in other words: a row that supersedes it. Who is named only now hears of it, too."""
+    """Edit one's own comment by a row that supersedes it. People who are named for the first time are notified, too."""
     may_annotate(actor)
     if not text.strip() or len(text) > _LONGEST:
         raise Invalid(_NO_WORDS)
@@ -138,7 +139,7 @@ def undo(actor: Actor, annotation_id: str) -> Annotation:
 
 
 def _own(actor: Actor, annotation_id: str) -> Annotation:
-    """Return an annotation of the actor, with its episode locked. Caller is in a transaction."""
+    """Return an annotation of the actor, with its episode locked. The caller must be in a transaction."""
     row = visible_or_404(Annotation.objects.select_related("episode"), actor, annotation_id, "episode__project")
     Episode.objects.select_for_update(no_key=True).get(pk=row.episode_id)
     if row.author_key != actor.key:
@@ -147,7 +148,7 @@ def _own(actor: Actor, annotation_id: str) -> Annotation:
 
 
 def _superseding(actor: Actor, row: Annotation, **said: Any) -> Annotation:
-    """Add a row at the same place that takes another's stead."""
+    """Return a new row at the same place that supersedes another."""
     place = {name: getattr(row, name) for name in ("seq", "path", "start", "end", "ask_id", "label", "schema")}
     return Annotation.objects.create(
         episode=row.episode, supersedes=row, **said, **place, **author(actor, row.episode, row.privilege)
@@ -155,7 +156,7 @@ def _superseding(actor: Actor, row: Annotation, **said: Any) -> Annotation:
 
 
 def author(actor: Actor, episode: Episode, privilege: str = "") -> dict[str, str]:
-    """Return the columns of a row that say who wrote it, and what they could see."""
+    """Return the columns of a row for its author and their privilege."""
     informed = Privilege.SEES_VERIFIER if episode.expert == ExpertMode.INFORMED else Privilege.BLIND
     return {
         "author": actor.name,
@@ -175,7 +176,7 @@ def _id(schema: LabelSchema | None) -> str | None:
 
 
 def _refuse_ended(schema: LabelSchema, queue: ReviewQueue | None) -> None:
-    """Read again under the episode's lock: the version may have ended since the page was opened."""
+    """Read again under the episode's lock: the version can have ended since the page was opened."""
     if queue is not None and schema.pk in queue.schemas:
         return
     if not LabelSchema.objects.filter(pk=schema.pk, ended_at__isnull=True).exists():
@@ -183,8 +184,7 @@ def _refuse_ended(schema: LabelSchema, queue: ReviewQueue | None) -> None:
 
 
 def _refuse_nowhere(actor: Actor, episode: Episode, where: Place, quote: str | None) -> None:
-    """Raise unless the step, the value and the letters exist, and read as `quote` where the author said what they
-    saw."""
+    """Raise unless the step, the value and the characters exist, and equal `quote` if the author sent it."""
     if where.seq is None:
         if where.path or where.start is not None:
             raise Invalid("A path or a text range needs a step.")

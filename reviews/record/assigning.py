@@ -1,8 +1,8 @@
-"""Writes: review queues, what is in them, and who holds what: create, fill, pull, claim, renew, release, decline.
+"""Writes: review queues, their contents, and their claims: create, fill, pull, claim, renew, release, decline.
 
-Owns the slots of reviews. Leaves verdicts to `deciding.py`, and to `withholding.py` the outcomes that blind reviews
-hold back; a release or an expired lease opens none, for who could look then could claim again. People, programs and
-models claim through the same functions. Nothing is reserved for anyone who has not come for it.
+Owns the slots of reviews. Leaves verdicts to `deciding.py`, and the withheld outcomes of blind reviews to
+`withholding.py`. A release or an expired lease opens no outcome, because the reviewer could read it and claim again.
+People, programs and models claim through the same functions. Nothing is reserved before a claim.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FAILURE_TYPES = ["wrong_goal", "wrong_argument", "missed_step", "extra_change", 
 
 @dataclass(frozen=True)
 class Claim:
-    """A lease in hand: present `lease_token` with every act on the review."""
+    """An active lease: send its `lease_token` with every command on the review."""
 
     review_id: str
     slot_id: str
@@ -56,7 +56,7 @@ def create_queue(
     rubric: Sequence[str] = (),
     failure_types: Sequence[str] = tuple(FAILURE_TYPES),
 ) -> ReviewQueue:
-    """Make a queue; it pins the label schemas that are current now."""
+    """Create a queue; it pins the current label schemas."""
     may_set_reviews(actor)
     name = name.strip()
     if not 1 <= len(name) <= 120:
@@ -81,7 +81,7 @@ def create_queue(
 
 
 def close_queue(actor: Actor, queue_id: str) -> None:
-    """End a queue: its slots are void and nothing is withheld for it any more."""
+    """Close a queue: its slots become void and nothing is withheld for it any more."""
     may_set_reviews(actor)
     with transaction.atomic():
         queue = visible_or_404(ReviewQueue.objects.select_for_update(), actor, queue_id)
@@ -92,10 +92,11 @@ def close_queue(actor: Actor, queue_id: str) -> None:
 
 
 def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: int = 0, seed: int = 0) -> int:
-    """Put episodes into a queue, ranked by what a look is worth; with `sample`, only that many, drawn by the seed.
+    """Add episodes to a queue, ranked by the value of a review; with `sample`, only that many, drawn by the seed.
 
-    Episodes that are there already stay as they are, so adding twice changes nothing. Those that can still change, or
-    still wait for their verifier, are left out. Returns how many were added.
+    Episodes that are already in it stay unchanged, so adding twice changes nothing. Those that can still change, or
+    still wait for their verifier, are left out. Return the number of added ones.
+
     """
     may_set_reviews(actor)
     if sample > FILL_MAX:
@@ -121,16 +122,15 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
 
 
 def _refuse_closed(queue: ReviewQueue) -> None:
-    """Raise if the queue was closed meanwhile, and let no one close it in this transaction: what is withheld for it
-    afterwards would stay so."""
+    """Raise if the queue was closed meanwhile, and lock it against closing in this transaction: outcomes that are
+    withheld for it afterward would stay withheld."""
     if not ReviewQueue.objects.select_for_update(no_key=True).filter(pk=queue.pk, closed_at=None).exists():
         raise TooLate("This queue is closed.")
 
 
 def _row(queue: ReviewQueue, episode: Episode, value: float, reason: str, *, in_sample: bool) -> Review:
-    """Make a row; a sampled episode gets a place by lot: ranked by worth, the sample would come last or first as a
-    whole.
-    """
+    """Return a row. A sampled episode gets a random rank: ranked by worth, the whole sample would come last or
+    first."""
     place = 3 * draw(queue.seed, f"place/{episode.pk}") if in_sample else value
     return Review(queue=queue, episode=episode, worth=place, reason=reason, in_sample=in_sample)
 
@@ -147,7 +147,7 @@ def _add_slots(reviews: Iterable[Review], queue: ReviewQueue) -> None:
 
 @transaction.atomic
 def add_gold(actor: Actor, queue_id: str, episode_id: str, answer: str) -> Review:
-    """Mix an episode with a known answer into a queue. Each reviewer gets it once, in a slot of their own."""
+    """Add an episode with a known answer to a queue. Each reviewer gets it once, in a slot of their own."""
     may_set_reviews(actor)
     if answer not in Decision.values:
         raise Invalid("A gold answer is accept or reject.")
@@ -165,16 +165,15 @@ def add_gold(actor: Actor, queue_id: str, episode_id: str, answer: str) -> Revie
 
 
 def pull(actor: Actor, queue_id: str, first: str = "") -> Claim:
-    """Claim the review that the actor holds already, or else the one of this queue that they were shown `first`, or
-    else the next one that is open to them.
-    """
+    """Claim the review that the actor already holds, or else the one of this queue that they were shown (`first`), or
+    else the next one that is open to them."""
     may_review(actor)
     queue = visible_or_404(ReviewQueue.objects.all(), actor, queue_id)
     if first and not _held(actor, queue):
-        with suppress(AppError):  # whatever is against it now, another one comes
+        with suppress(AppError):  # if it cannot be claimed any more, the next one is
             return claim(actor, first, queue)
     for review_id in _in_turn(actor, queue):
-        # someone else claimed it between the query and the update, or its episode goes on
+        # someone else claimed it between the query and the update, or its episode continues
         with suppress(AlreadyClaimed, NotSettled):
             return claim(actor, review_id)
     raise NothingToReview
@@ -194,9 +193,8 @@ def _held(actor: Actor, queue: ReviewQueue) -> list[str]:
 
 @contextmanager
 def as_if_given(actor: Actor, review_id: str) -> Iterator[str]:
-    """Provide the review that comes to an actor after this one, in a transaction that is rolled back: there this one is
-    given, and what a claim of that one withholds is withheld. No row of others is locked.
-    """
+    """Provide the review that an actor would get after this one, in a transaction that is rolled back. In it this
+    review is given, and outcomes that a claim of the next one withholds are withheld. No row of others is locked."""
     review = _mine(actor, review_id)
     with transaction.atomic():
         try:
@@ -215,9 +213,8 @@ def as_if_given(actor: Actor, review_id: str) -> Iterator[str]:
 
 
 def _candidates(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
-    """Return reviews that this actor can claim, the most worth first; at the gold share's rate a gold one stands in
-    front.
-    """
+    """Return reviews that this actor can claim, the highest worth first; at the gold share's rate a gold one comes
+    first."""
     known = known_to(actor, queue)
     free = ReviewSlot.objects.filter(is_free(now), queue=queue, is_gold=False).exclude(review__in=known)
     ranked = list(dict.fromkeys(free.order_by("-worth", "pk").values_list("review_id", flat=True)[:200]))
@@ -232,8 +229,8 @@ def _candidates(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
 
 
 def open_to(actor: Actor, queue: ReviewQueue, limit: int) -> list[tuple[Review, bool]]:
-    """Return the reviews that an actor holds, then those that they can claim in turn; with each
-    whether they hold it."""
+    """Return the reviews that an actor holds, then those that they can claim in turn; each with whether they hold
+    it."""
     mine = _held(actor, queue)
     wanted = [*mine, *(_candidates(actor, queue, timezone.now()) if queue.closed_at is None else [])][:limit]
     rows = queue.reviews.select_related("episode").in_bulk(wanted)
@@ -242,8 +239,8 @@ def open_to(actor: Actor, queue: ReviewQueue, limit: int) -> list[tuple[Review, 
 
 @transaction.atomic
 def claim(actor: Actor, review_id: str, queue: ReviewQueue | None = None) -> Claim:
-    """1. refuse who declined or has reviewed it, and one that is not of `queue`, 2. take one free slot by one
-    conditional update, 3. in a blind queue, hold the outcome back from the reviewer."""
+    """Claim a review: 1. raise if the actor declined or reviewed it, or it is not in `queue`, 2. claim a free slot by
+    one conditional update, 3. in a blind queue, withhold the outcome from the reviewer."""
     may_review(actor)
     rows = Review.objects.select_related("queue", "episode")
     review = visible_or_404(rows.filter(queue=queue) if queue else rows, actor, review_id, "queue__project")
@@ -284,8 +281,8 @@ def _refuse_unfit(actor: Actor, review: Review) -> None:
 
 
 def _slot_for(actor: Actor, review: Review, now: datetime) -> ReviewSlot | None:
-    """Return the actor's own slot, or a free one that no one else is taking; of gold, a new one of their own."""
-    Review.objects.select_for_update(no_key=True).get(pk=review.pk)  # two claims of one person at once become one
+    """Return the actor's own slot, or a free one that no one else is claiming; for gold, a new one of their own."""
+    Review.objects.select_for_update(no_key=True).get(pk=review.pk)  # two concurrent claims of one person become one
     slots = list(ReviewSlot.objects.filter(review=review).order_by("number"))
     mine = next((one for one in slots if one.holder == actor.key and one.state in OPEN), None)
     if mine is not None:
@@ -313,7 +310,7 @@ def renew(actor: Actor, review_id: str, lease_token: str) -> Claim:
 
 @transaction.atomic
 def release(actor: Actor, review_id: str, lease_token: str) -> None:
-    """Return the slot to the queue. What was withheld stays withheld: the reviewer can claim again."""
+    """Return the slot to the queue. Withheld outcomes stay withheld, because the reviewer can claim again."""
     review = _mine(actor, review_id)
     if not leasing.release(ReviewSlot.objects.filter(review=review, holder=actor.key), lease_token):
         raise _why_lost(actor, review)
@@ -321,7 +318,8 @@ def release(actor: Actor, review_id: str, lease_token: str) -> None:
 
 @transaction.atomic
 def decline(actor: Actor, review_id: str, reason: str = "", lease_token: str = "") -> None:
-    """Pass on an episode, claimed or not; the others still get it. The outcome opens: for them the review is over."""
+    """Decline an episode, claimed or not; others can still claim it. The outcome opens, because for the decliner the
+    review is over."""
     review = _mine(actor, review_id)
     slots = ReviewSlot.objects.filter(review=review, holder=actor.key)
     if slots.filter(state=SlotState.SUBMITTED).exists():
@@ -348,15 +346,14 @@ def _why_lost(actor: Actor, review: Review) -> LeaseLost | TooLate:
     return LeaseLost("Your claim expired and someone else took over.")
 
 
-def give_back(leaving: Actor) -> None:
-    """Release what a removed person holds. Registered with `members.on_leave`."""
+def release_all_of(leaving: Actor) -> None:
+    """Release the claims of a removed person. Registered with `members.on_leave`."""
     held = ReviewSlot.objects.filter(queue__project=leaving.project, holder=leaving.key, state=SlotState.CLAIMED)
     held.update(**FREED)
 
 
 def draw(seed: int, key: Any) -> float:
-    """Return a number from 0 to 1 that follows from the seed and the key, so that a sample can be drawn again and
-    checked.
-    """
+    """Return a number from 0 to 1 that depends on the seed and the key only, so that a sample can be drawn again and
+    checked."""
     digest = hashlib.sha256(f"{seed}/{key}".encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64

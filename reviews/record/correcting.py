@@ -1,7 +1,7 @@
-"""Writes: what the agent should have done at a step, checked against the schema of the tool.
+"""Writes: the action that the agent should have taken at a step, checked against the schema of the tool.
 
 One correction per reviewer and step counts, the newest, until a row that supersedes it withdraws it. None is verified
-here: that takes a branch which proves it.
+here, which would need a branch that executes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from reviews.record import annotating
 
 TEXT_MAX = 20_000
 UNVERIFIED = "unverified"
-"""The state of every correction that no branch has proved."""
+"""The state of every correction that no branch has verified."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class Better:
 
 
 def correct(actor: Actor, episode: Episode, seq: int, better: Better) -> Correction:
-    """Say what should have been done at a step; another word of the same reviewer supersedes the one before."""
+    """Record the action that the agent should have taken; a later correction of the same reviewer supersedes this
+    one."""
     may_annotate(actor)
     with transaction.atomic():
         visible_or_404(Episode.objects.select_for_update(no_key=True), actor, episode.pk)
@@ -76,7 +77,8 @@ def withdraw(actor: Actor, correction_id: str) -> Correction:
 
 
 def _refuse_misfit(episode: Episode, step: Step, better: Better) -> None:
-    """Raise unless a correction is of one kind, whole, and its call fits the schema of a tool that the agent has."""
+    """Raise unless a correction has one kind and all its fields, and its call fits the schema of one of the agent's
+    tools."""
     if better.kind not in CorrectionKind.values:
         raise Invalid(f"Unknown kind of correction. Use one of {', '.join(CorrectionKind.values)}.")
     if len(better.text) > TEXT_MAX or len(better.why) > TEXT_MAX:

@@ -1,7 +1,7 @@
-"""Writes: the verifier court: tasks that someone doubts, and rulings on them.
+"""Writes: the verifier court: doubted tasks, and rulings on them.
 
-A ruling stands beside outcomes and changes none. The newest of a task counts; `at_fault` is for all that counts,
-exports or serves tasks.
+A ruling is shown beside outcomes and changes none. The newest of a task counts; every count, export and selection of
+tasks reads `at_fault`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REASON_MAX = 20_000
 
 
 def doubt(episode: Episode) -> CourtCase:
-    """Bring the episode's task before the court, again if a ruling is there. Caller is in a transaction."""
+    """Open a case for the episode's task, again if there is a ruling. The caller must be in a transaction."""
     now = timezone.now()
     key = task_key(episode.scenario, episode.task_idx, episode.task)
     place = {"scenario": episode.scenario, "task_idx": episode.task_idx, "doubted_at": now}
@@ -33,7 +33,7 @@ def doubt(episode: Episode) -> CourtCase:
 
 @transaction.atomic
 def rule(actor: Actor, case_id: str, word: str, reason: str) -> Ruling:
-    """Say what is wrong with a verifier or a task, or that nothing is. A later ruling supersedes this one."""
+    """Record what is wrong with a verifier or a task, or that nothing is. A later ruling supersedes this one."""
     may_set_reviews(actor)
     if word not in Word.values:
         raise Invalid(f"Unknown ruling. Use one of {', '.join(Word.values)}.")

@@ -1,7 +1,7 @@
-"""Writes: a reviewer's verdict, what they say when it differs from the verifier, and the call for a third person.
+"""Writes: a reviewer's verdict, their explanation if it differs from the verifier, and the call for a third reviewer.
 
-Owns verdicts. Leaves the slot to `assigning.py` and the doubted task to `court.py`. A verdict without the lease is kept
-and not counted; a repeated form is one verdict.
+Owns verdicts. Leaves the slot to `assigning.py` and the doubted task to `court.py`. A verdict without the lease is
+stored and not counted; a form that is sent twice gives one verdict.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOTE_MAX = 20_000
 
 @dataclass(frozen=True)
 class Wanted:
-    """A verdict as it was sent. `model` names the model whose judgment a program hands in."""
+    """A verdict as it was sent. `model` names the model whose judgment a program submits."""
 
     decision: str
     failure_type: str = ""
@@ -49,8 +49,8 @@ class Wanted:
 
 
 def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Verdict:
-    """1. a repeated nonce returns the first verdict, 2. without the lease the verdict is kept once as late and refused,
-    3. accept: verdict and slot in one transaction, and the outcome opens, 4. call a third person if two differ."""
+    """Store a verdict: 1. return the first verdict for a repeated nonce, 2. without the lease store it once as late and
+    raise, 3. accept verdict and slot in one transaction and open the outcome, 4. call a third person if two differ."""
     may_review(actor)
     refusal: LeaseLost | TooLate | None = None
     with transaction.atomic():
@@ -71,7 +71,7 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
         if slot is None:
             refusal = TooLate() if review.queue.closed_at is not None else LeaseLost()
         if refusal is not None and repeated is not None:
-            raise refusal  # it is kept already; with the lease back in hand the same verdict counts
+            raise refusal  # it is already stored; if the lease is claimed again, the same verdict counts
         verdict = _stored(actor, review, slot, wanted)
         if slot is not None:
             _close(actor, review, slot)
@@ -81,13 +81,13 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
 
 
 def late_of(actor: Actor, review: Review) -> Verdict | None:
-    """Return the actor's newest verdict on a review that they no longer held: it is kept and counts nowhere."""
+    """Return the actor's newest verdict on a review after their claim expired: it is stored and never counts."""
     mine = Verdict.objects.filter(review=review, author_key=actor.key, is_late=True)
     return mine.order_by("-created_at", "-pk").first()
 
 
 def _refuse_misfit(review: Review, wanted: Wanted) -> None:
-    """Raise unless the verdict answers what its queue asks."""
+    """Raise unless the verdict has the fields that its queue requires."""
     if wanted.decision not in Decision.values:
         raise Invalid("A verdict is accept or reject.")
     if wanted.confidence not in Confidence.values:
@@ -109,7 +109,7 @@ def _stored(actor: Actor, review: Review, slot: ReviewSlot | None, wanted: Wante
     if wanted.model and actor.user is None:
         by |= {"author": wanted.model[:160], "author_kind": "model"}
     held = OutcomeHold.objects.filter(actor_key=actor.key, episode=review.episode, by=review.pk).exists()
-    is_blind = held and not _has_been_told(actor, review)
+    is_blind = held and not _knows_outcome(actor, review)
     began = slot.claimed_at if slot is not None else None
     return Verdict.objects.create(
         review=review,
@@ -128,7 +128,7 @@ def _stored(actor: Actor, review: Review, slot: ReviewSlot | None, wanted: Wante
     )
 
 
-def _has_been_told(actor: Actor, review: Review) -> bool:
+def _knows_outcome(actor: Actor, review: Review) -> bool:
     """Return whether a review of the same episode in another queue, judged or declined before this one was queued, has
     opened its outcome."""
     before, mine = review.created_at, actor.key
@@ -138,7 +138,7 @@ def _has_been_told(actor: Actor, review: Review) -> bool:
 
 
 def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
-    """Close the slot and open the outcome to this reviewer; ranks and slots follow from what was said."""
+    """Close the slot and open the outcome to this reviewer; update ranks and slots by the verdicts."""
     done = {"state": SlotState.SUBMITTED, "lease_token": "", "lease_until": None, "submitted_at": timezone.now()}
     ReviewSlot.objects.filter(pk=slot.pk).update(**done)
     withholding.open_to(actor.key, review)
@@ -159,15 +159,15 @@ def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
 
 
 def counted(review: Review) -> list[str]:
-    """Return the decisions that count, the oldest first."""
+    """Return the decisions that count, oldest first."""
     rows = Verdict.objects.filter(review=review, is_late=False)
     return list(rows.order_by("created_at", "pk").values_list("decision", flat=True))
 
 
 @dataclass(frozen=True)
 class Revealed:
-    """What opens after the verdict: the outcome, what the others said, and whether mine differs from the verifier.
-    `is_withheld` if another blind queue waits for this actor's verdict on the same episode."""
+    """The information that opens after the verdict: the outcome, the other verdicts, and whether the reviewer's differs
+    from the verifier. `is_withheld` if another blind queue waits for this actor's verdict on the same episode."""
 
     mine: Verdict
     outcome: Any
@@ -178,7 +178,7 @@ class Revealed:
 
 
 def reveal(actor: Actor, review_id: str) -> Revealed:
-    """Return what stands beside one's own verdict. Raises `NotBeforeVerdict` until there is one."""
+    """Return the outcome and the other verdicts. Raises `NotBeforeVerdict` before the actor's own verdict."""
     may_see_reviews(actor)
     review = visible_or_404(Review.objects.select_related("episode"), actor, review_id, "queue__project")
     rows = list(Verdict.objects.filter(review=review, is_late=False).select_related("disagreement").order_by("pk"))
@@ -199,7 +199,7 @@ def reveal(actor: Actor, review_id: str) -> Revealed:
 
 @transaction.atomic
 def explain(actor: Actor, verdict_id: str, explanation: str) -> Disagreement:
-    """Say why one's verdict differs from the verifier. All but "I was wrong" brings the task before the court."""
+    """Record why one's verdict differs from the verifier. All answers but "I was wrong" open a case in the court."""
     may_review(actor)
     if explanation not in Explanation.values:
         raise Invalid(f"Use one of {', '.join(Explanation.values)}.")

@@ -1,4 +1,4 @@
-"""Writes: the people whom a comment names with `@`, who hear of it and find it on the page Review.
+"""Writes: the people whom a comment names with `@`, who are notified and find it on the page Review.
 
 Called by `annotating.py`, in the transaction of the comment, and by the pages that list and open mentions.
 """
@@ -21,8 +21,8 @@ _NAMED = re.compile(r"(?<![\w@.])@(\w[\w.+-]{0,149})")
 
 
 def tell(comment: Annotation) -> list[Mention]:
-    """Note whom a comment names, and queue notices for the people whom its earlier words did not name: the notice of
-    those leads to the new words. People who have opened the earlier words have no unread mention."""
+    """Store whom a comment names, and queue notifications for people whom its earlier version did not name: earlier
+    notifications link to the new version. People who have opened the earlier version have no unread mention."""
     people = _named(comment)
     before = Mention.objects.filter(annotation__in=comment.earlier()).order_by(F("seen_at").asc(nulls_first=True))
     seen = dict(before.values_list("user_id", "seen_at"))
@@ -35,7 +35,7 @@ def tell(comment: Annotation) -> list[Mention]:
 
 
 def _named(comment: Annotation) -> list[int]:
-    """Return the members whose names stand behind an @, without the author; other words with an @ are only words."""
+    """Return the members whose names follow an @, without the author; any other text after an @ has no effect."""
     words = {word.rstrip(".+-").lower() for word in _NAMED.findall(str(comment.text))}
     if not words:
         return []
@@ -46,7 +46,7 @@ def _named(comment: Annotation) -> list[int]:
 
 
 def of_person(actor: Actor) -> QuerySet[Mention]:
-    """Return the comments that name this person and still stand, unread ones first."""
+    """Return the current comments that name this person, unread ones first."""
     rows = scoped(Mention.objects.filter(user=actor.user), actor.project, "annotation__episode__project")
     still = rows.filter(annotation__superseded_by__isnull=True, annotation__withdrawn=False)
     return still.select_related("annotation__episode").order_by(F("seen_at").asc(nulls_first=True), "-at")
@@ -57,11 +57,11 @@ def unread(actor: Actor) -> int:
 
 
 def behind(actor: Actor, annotation_id: str) -> Annotation:
-    """Return the comment behind a notice, as it reads now."""
+    """Return the current version of the comment of a notification."""
     rows = Annotation.objects.select_related("episode__project")
     return visible_or_404(rows, actor, annotation_id, "episode__project").newest()
 
 
 def see(actor: Actor, comment: Annotation) -> None:
-    """Note that this person has read the comment."""
+    """Record that this person has read the comment."""
     Mention.objects.filter(annotation=comment, user=actor.user, seen_at__isnull=True).update(seen_at=timezone.now())

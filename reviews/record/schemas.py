@@ -1,4 +1,4 @@
-"""Writes: label schemas of a project, by versions that never change; and whether a value fits one.
+"""Writes: label schemas of a project, in immutable versions; and whether a value fits one.
 
 Called by the labels page, `annotating.py` and `assigning.py`.
 """
@@ -29,7 +29,7 @@ def of_project(project: Project) -> QuerySet[LabelSchema]:
 
 
 def version_of(project: Project, pk: str) -> LabelSchema:
-    """Return a label's current version by its id. Raises `NotFound`, and `SchemaEnded` once there is a newer one."""
+    """Return a label's current version by its ID. Raises `NotFound`, and `SchemaEnded` once there is a newer one."""
     found = scoped(LabelSchema.objects.filter(pk=pk), project).first() if is_id(pk) else None
     if found is None:
         raise NotFound
@@ -39,7 +39,7 @@ def version_of(project: Project, pk: str) -> LabelSchema:
 
 
 def define(actor: Actor, name: str, title: str, kind: str, options: Sequence[Any]) -> LabelSchema:
-    """Add a label schema, or the next version of one; the same again is the same version."""
+    """Add a label schema, or the next version of one; an unchanged definition is the same version."""
     may_set_reviews(actor)
     if not _NAME.fullmatch(name):
         raise Invalid("A label name must be 1 to 60 lowercase letters, digits, - or _, starting with a letter.")
@@ -66,7 +66,7 @@ def define(actor: Actor, name: str, title: str, kind: str, options: Sequence[Any
 
 
 def _options(kind: str, options: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return options in the form in which they are stored; each gets a key from 1 to 9 unless it names one."""
+    """Return options in their stored form; each gets a key from 1 to 9 unless it names one."""
     if kind == SchemaKind.TEXT:
         return []
     if kind == SchemaKind.SCORE:
@@ -101,7 +101,7 @@ def _bounds(options: Sequence[Any]) -> tuple[float, float]:
 
 
 def checked(schema: LabelSchema, value: Any) -> Any:
-    """Return the value as it is stored. Raises `Invalid`, which names what the schema takes."""
+    """Return the value in its stored form. Raises `Invalid`, which names the values that the schema takes."""
     known = [one["value"] for one in schema.options if "value" in one]
     if schema.kind == SchemaKind.SINGLE:
         if value not in known:

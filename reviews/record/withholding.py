@@ -1,10 +1,10 @@
-"""Writes: what a blind review withholds. `episodes.visible.visibility` reads the holds and is asked by all pages and
+"""Writes: the outcomes that blind reviews withhold. `episodes.visible.visibility` reads the holds for all pages and
 calls.
 
-From members who judge and make no queues (experts and reviewers) an outcome is held from the moment the episode is in a
-blind queue, before they claim: the list of episodes would tell it. From others, who fill queues by outcome, and from
-programs, from their claim. A hold ends with their verdict or decline, with the last verdict that the review needs, or
-with the queue.
+From members who judge and create no queues (experts and reviewers) an outcome is withheld as soon as the episode is in
+a blind queue, before they claim: the list of episodes would reveal it. From others, who fill queues by outcome, and
+from programs, it is withheld from their claim on. A hold ends with their verdict or decline, with the last verdict that
+the review needs, or with the queue.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from people.models import Membership, Project
 from people.slots import SlotState
 from reviews.models import Review, ReviewDecline, ReviewSlot, Verdict
 
-AT_ONCE = 5_000
+BATCH = 5_000
 
 
 def from_everyone(reviews: Iterable[Review]) -> None:
-    """Hold back the outcomes of these reviews of one blind queue from each member who may come to judge them."""
+    """Withhold the outcomes of these reviews of one blind queue from each member who can judge them."""
     known = list(reviews)
     keys = [one.key for one in members_who_judge(_locked(known[0].queue.project_id))] if known else []
     _hold((key, review) for review in known for key in keys)
 
 
 def _locked(project_id: str) -> Project:
-    """Lock and return a project: a queue that is filled sees members who join meanwhile, or they see what it holds."""
+    """Lock and return a project. Filling a queue then includes members who join meanwhile, or they see its holds."""
     return Project.objects.select_for_update(no_key=True).get(pk=project_id)
 
 
 def from_one(actor: Actor, review: Review) -> None:
-    """Hold back the outcome of what an actor claims; a hold that is there stays as it is."""
+    """Withhold an outcome from an actor who claims a review; an existing hold stays unchanged."""
     _hold([(actor.key, review)])
 
 
 def _hold(wanted: Iterable[tuple[str, Review]]) -> None:
     rows = [OutcomeHold(actor_key=key, episode_id=review.episode_id, by=review.pk) for key, review in wanted]
-    OutcomeHold.objects.bulk_create(rows, ignore_conflicts=True, batch_size=AT_ONCE)
+    OutcomeHold.objects.bulk_create(rows, ignore_conflicts=True, batch_size=BATCH)
 
 
 def open_to(actor_key: str, review: Review) -> None:
-    """Open the outcome to one for whom this review is over."""
+    """Open the outcome to an actor for whom this review is over."""
     OutcomeHold.objects.filter(actor_key=actor_key, episode=review.episode_id, by=review.pk).delete()
 
 
@@ -56,8 +56,8 @@ def open_to_everyone(reviews: QuerySet[Review]) -> None:
 
 
 def follow_role(membership: Membership) -> None:
-    """Hold back from a member who judges from now on what others judge blind, and open to one who does not what they
-    have not claimed. Registered with `members.on_role`."""
+    """Withhold blind outcomes from a member who judges from now on, and open unclaimed ones to a member who does not.
+    Registered with `members.on_role`."""
     actor = person(membership)
     project = _locked(membership.project_id)
     waiting = Review.objects.filter(queue__project=project, queue__is_blind=True, queue__closed_at=None)

@@ -1,7 +1,7 @@
-"""Pure: how far judgments agree: percent, kappa (Cohen, Fleiss), Krippendorff's alpha, and the accuracy on gold items.
+"""Agreement of judgments: percent, kappa (Cohen, Fleiss), Krippendorff's alpha, and the accuracy on gold items. Pure.
 
-A table has one row per item: judge -> value. The unit of every interval is the item. Undefined figures are None,
-such as alpha where everyone always gave the same label. Called by `reports.py`.
+A table has one row per item: judge -> value. The unit of every interval is the item. Undefined figures are None, for
+example alpha if all labels are the same. Called by `reports.py`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from people.rates import wilson
 Item = Mapping[str, str]
 BOOTSTRAPS = 2_000
 FEWEST = 20
-"""Items below which no interval is printed: the bootstrap errs with fewer."""
+"""The fewest items with an interval: the bootstrap is unreliable with fewer."""
 SEED = 20_261_123
 
 
 @dataclass(frozen=True)
 class Share:
-    """A rate with its 95% Wilson interval; without cases there is none."""
+    """A rate with its 95% Wilson interval; None without cases."""
 
     part: int
     of: int
@@ -36,7 +36,8 @@ class Share:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What judges of the same items came to. `pairs` counts pairs of judgments, `items` those judged at least twice."""
+    """The agreement of judges on the same items. `pairs` counts pairs of judgments, `items` those judged at least
+    twice."""
 
     items: int
     pairs: int
@@ -55,7 +56,7 @@ def share(part: int, of: int) -> Share:
 
 
 def agreement(items: Sequence[Item]) -> Agreement:
-    """Return every figure for these items; those with one judgment say nothing about agreement and are left out."""
+    """Return every figure for these items; items with one judgment are left out, because they show no agreement."""
     twice = [one for one in items if len(one) > 1]
     judges = sorted({judge for one in twice for judge in one})
     pairs = [(a, b) for one in twice for a, b in combinations(one.values(), 2)]
@@ -101,10 +102,11 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
 
 
 def fleiss(items: Sequence[Item]) -> float | None:
-    """Return Fleiss' kappa of any number of judges, not the same for each item; None if chance alone would make them
+    """Return Fleiss' kappa of any number of judges, which can differ by item; None if chance alone would make them
     agree.
 
-    Items count alike, however many judged them: those that needed one more judgment are the ones that people differ on.
+    Items have equal weight, however many judged them: those that needed one more judgment are the disputed ones.
+
     """
     counts = [row for row in _counts(items) if sum(row) > 1]
     if not counts:
@@ -120,8 +122,7 @@ def fleiss(items: Sequence[Item]) -> float | None:
 
 
 def interval(items: Sequence[Item]) -> tuple[float | None, float | None]:
-    """Return the 95% interval of alpha, by drawing items again; none below `FEWEST` items, or where
-    alpha is undefined."""
+    """Return the 95% interval of alpha, by resampling items; None below `FEWEST` items, or if alpha is undefined."""
     if len(items) < FEWEST:
         return None, None
     lots = random.Random(SEED)
@@ -136,7 +137,7 @@ def interval(items: Sequence[Item]) -> tuple[float | None, float | None]:
 
 
 def alpha_of_draw(items: Sequence[Item]) -> float | None:
-    """Return nominal alpha from coincidence counts: two thousand draws in a second, the same figure as `alpha`."""
+    """Return nominal alpha from coincidence counts: 2,000 draws per second, with the same result as `alpha`."""
     totals: dict[str, int] = {}
     observed = 0.0
     for one in items:

@@ -1,7 +1,7 @@
 """Reads: progress, gold accuracy and agreement of a queue, from stored verdicts and labels.
 
-Verdicts of models and programs, and the verifier's outcome, are judges like people, so that human against model and
-human against verifier come from the same figures. Called by pages and the API.
+Models, programs and the verifier's outcome are judges like people, so that human against model and human against
+verifier use the same figures. Called by pages and the API.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ VERIFIER = "verifier"
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a queue is: slots and verdicts of its reviews, gold left out but among the claimed ones."""
+    """The progress of a queue: slots and verdicts of its reviews; gold items count only as claimed ones."""
 
     done: int
     total: int
@@ -74,7 +74,7 @@ def _progress(actor: Actor, states: Counter[tuple[bool, str]], given: Counter[tu
     return Progress(
         done=states[False, SlotState.SUBMITTED],
         total=sum(n for (is_gold, _), n in states.items() if not is_gold),
-        # who holds a gold one must not see that it is
+        # the holder of a gold item must not notice that it is gold
         claimed=states[False, SlotState.CLAIMED] + states[True, SlotState.CLAIMED],
         people=[(name, n) for (name, _), n in given.most_common(20)],
         mine=sum(n for (_, key), n in given.items() if key == actor.key),
@@ -82,7 +82,7 @@ def _progress(actor: Actor, states: Counter[tuple[bool, str]], given: Counter[tu
 
 
 def known_to(actor: Actor, queue: ReviewQueue) -> set[str]:
-    """Return reviews that an actor has given, holds or has declined: none of them comes to them again."""
+    """Return reviews that an actor has given, holds or has declined: they get none of them again."""
     declined = ReviewDecline.objects.filter(review__queue=queue, author_key=actor.key)
     held = ReviewSlot.objects.filter(queue=queue, holder=actor.key)
     return {*declined.values_list("review_id", flat=True), *held.values_list("review_id", flat=True)}
@@ -122,7 +122,7 @@ class GoldLine:
 
 
 def gold_lines(queue: ReviewQueue) -> list[GoldLine]:
-    """Return, by judge, the share of gold items answered as known, with its interval."""
+    """Return, by judge, the share of gold items answered correctly, with its interval."""
     rows = Verdict.objects.filter(review__queue=queue, is_late=False).exclude(review__gold="")
     counts: dict[tuple[str, str, str], list[bool]] = {}
     for key, name, kind, said, known in rows.values_list(
@@ -134,7 +134,7 @@ def gold_lines(queue: ReviewQueue) -> list[GoldLine]:
 
 
 def _open_to(actor: Actor, queue: ReviewQueue) -> QuerySet[Verdict]:
-    """Return verdicts that an actor may read now: not those on episodes that they still have to judge."""
+    """Return verdicts that an actor can read now: not those on episodes that they still have to judge."""
     rows = Verdict.objects.filter(review__queue=queue, is_late=False)
     return visibility.told(actor, rows, "episode_id")
 
@@ -166,7 +166,7 @@ class Line:
 
     @property
     def finding(self) -> str:
-        """How many pairs of judges agree, as a sentence."""
+        """The number of pairs of judges that agree, as a sentence."""
         same = round((self.figures.percent or 0) * self.figures.pairs)
         pairs = f"{same} of {self.figures.pairs} {'pair' if self.figures.pairs == 1 else 'pairs'}"
         who, _, what = self.title.partition(", ")
@@ -199,7 +199,7 @@ def _of(judges: Item, kinds: dict[str, str], *wanted: str) -> dict[str, str]:
 
 
 def _against(some: Collection[Item], others: Collection[Item]) -> list[Item]:
-    """Return each side as one judge, by its majority: so no pair within a side counts."""
+    """Return each side as one judge, by its majority, so that no pair within a side counts."""
     pairs = [(_majority(a), _majority(b)) for a, b in zip(some, others, strict=True)]
     return [{"a": a, "b": b} for a, b in pairs if a and b]
 
@@ -228,15 +228,15 @@ def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[Li
 
 
 def disagreeing(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> list[Review]:
-    """Return reviews whose judges, the verifier among them, do not all say the same."""
+    """Return reviews whose judges, the verifier among them, disagree."""
     table = judged(actor, queue, only_sample=only_sample)
     ids = [review for review, judges in table.items() if len(set(judges.values())) > 1]
     return list(queue.reviews.filter(pk__in=ids).select_related("episode").order_by("-worth", "pk"))
 
 
 def accepted_in_sample(actor: Actor, queue: ReviewQueue) -> Share:
-    """Return the honest rate: the share of accepted episodes among those drawn by the seed, each by the consensus of
-    its verdicts that this actor may read. Those without one are left out."""
+    """Return the unbiased rate: the share of accepted episodes among those drawn by the seed, each by the consensus of
+    its verdicts that this actor can read. Those without one are left out."""
     rows = _open_to(actor, queue).filter(review__in_sample=True).order_by("created_at", "pk")
     by_review: dict[str, list[Verdict]] = {}
     for one in rows:
@@ -246,10 +246,10 @@ def accepted_in_sample(actor: Actor, queue: ReviewQueue) -> Share:
 
 
 def consensus(verdicts: list[Verdict]) -> str:
-    """Return what the verdicts of one review come to: a third person's word, else the majority; empty if they are
-    level.
+    """Return the result of one review's verdicts: a third reviewer's decision, else the majority; "" if they are tied.
 
     A derived view; no verdict is changed by it.
+
     """
     settled = [one.decision for one in verdicts if one.adjudicates and not one.is_late]
     if settled:
@@ -260,8 +260,8 @@ def consensus(verdicts: list[Verdict]) -> str:
 
 
 def blind_verdicts(episodes: QuerySet[Episode]) -> dict[str, str]:
-    """Return the consensus of people who read neither outcome nor verifier, by episode. Episodes whose reviews come to
-    different ends have none; gold items test the reviewer and say nothing."""
+    """Return the consensus of people who read neither outcome nor verifier, by episode. Episodes whose reviews have
+    different results have none; gold items test the reviewer and are not counted."""
     people = Verdict.objects.filter(
         episode__in=episodes.order_by().values("pk"),
         author_kind="human",

@@ -1,6 +1,6 @@
-"""Reads: what a look at an episode is worth, and whether its outcome can still come.
+"""Reads: the value of reviewing an episode, and whether its outcome can still follow.
 
-Owns the ranking of review queues. It reads outcomes for everyone's sake and shows them to no one: the reason of a rank
+Owns the ranking of review queues. It reads outcomes on behalf of all and shows them to no one: the reason of a rank
 opens with the outcome, after the verdict. Called by `assigning.py` and `deciding.py`.
 """
 
@@ -15,18 +15,17 @@ from reviews.models import Decision, Verdict
 AGAINST_VERIFIER, AGAINST_EACH_OTHER, NEAR_THE_LINE = 3.0, 2.0, 1.0
 NEAR = (0.25, 0.75)
 SAYS = {"complete": Decision.ACCEPT, "others": Decision.REJECT}
-"""What a verifier's outcome would be as a verdict; other types are no decision."""
+"""The verdict that corresponds to a verifier's outcome; other types have none."""
 
 
 def is_settled(episode: Episode) -> bool:
-    """Return whether the episode has ended and its verifier has run or will not."""
+    """Return whether the episode has ended and its verifier has run or will not run."""
     return settled.settled().filter(pk=episode.pk).exists()
 
 
 def of_episodes(episodes: Iterable[Episode]) -> dict[str, tuple[float, str]]:
-    """Return, by episode, its worth and why: a model disagrees with the verifier, models disagree, or it is near the
-    line.
-    """
+    """Return, by episode, its worth and the reason: a model disagrees with the verifier, models disagree, or it is
+    borderline."""
     ids = [one.pk for one in episodes]
     by_models: dict[str, set[str]] = {}
     said = Verdict.objects.filter(episode__in=ids, is_late=False).exclude(author_kind="human")

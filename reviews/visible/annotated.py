@@ -1,4 +1,4 @@
-"""Reads: which annotations of an episode count, and which of them an actor sees. For pages and `reports.py`."""
+"""Reads: which annotations of an episode count, and which of them an actor sees. Called by pages and `reports.py`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from reviews.models import COMMENT, Annotation, Correction, CorrectionKind
 
 
 def current(rows: Any) -> list[Annotation]:
-    """Return what counts of these: each comment as it was last said, and under every other label the newest of each
-    author at each place, unless it was withdrawn."""
+    """Return the ones that count: each comment in its last version, and for every other label the newest of each author
+    at each place, unless it was withdrawn."""
     newest: dict[tuple[Any, ...], Annotation] = {}
     chains: dict[str, str] = {}
     for row in rows.order_by("created_at", "pk"):
-        # a comment and its later words are one chain; two comments at one place are two
+        # the versions of a comment are one chain; two comments at one place are two chains
         chain = chains.get(row.supersedes_id or "", row.supersedes_id or row.pk) if row.label == COMMENT else ""
         chains[row.pk] = chain
         place = (row.author_key, row.episode_id, row.seq, row.path, row.start, row.end, row.ask_id, row.label, chain)
@@ -28,7 +28,8 @@ def current(rows: Any) -> list[Annotation]:
 
 
 def seen_by(actor: Actor, episode: Episode) -> list[Annotation]:
-    """Return what this actor may read of it now, by step: of an episode that they judge blind, only their own."""
+    """Return the annotations that this actor can read now, by step: for an episode that they judge blind, only their
+    own."""
     rows = Annotation.objects.filter(episode=episode).select_related("schema")
     if not visibility.sees_outcome(actor, episode):
         rows = rows.filter(author_key=actor.key)
@@ -36,15 +37,15 @@ def seen_by(actor: Actor, episode: Episode) -> list[Annotation]:
 
 
 def own_labels(actor: Actor, ids: Collection[str], label: str) -> dict[str, Annotation]:
-    """Return what counts of this actor's own on whole episodes under a label, by episode."""
+    """Return this actor's own current labels on whole episodes, by episode."""
     rows = scoped(Annotation.objects.filter(episode__in=ids), actor.project, "episode__project")
     mine = rows.filter(author_key=actor.key, label=label, seq__isnull=True, ask_id="")
     return {row.episode_id: row for row in current(mine)}
 
 
 def newest_of(episodes: QuerySet[Episode], labels: Collection[str]) -> dict[str, list[str]]:
-    """Return the ids of the newest annotation of each whole step under each of these labels, by episode; none where
-    the newest one was withdrawn."""
+    """Return the IDs of the newest annotation of each whole step under each of these labels, by episode; none if the
+    newest one was withdrawn."""
     rows = Annotation.objects.filter(
         episode__in=episodes.order_by().values("pk"), label__in=labels, seq__isnull=False, path=""
     ).order_by("created_at", "pk")
@@ -55,7 +56,7 @@ def newest_of(episodes: QuerySet[Episode], labels: Collection[str]) -> dict[str,
 
 
 def blind_corrections(episodes: QuerySet[Episode]) -> dict[str, list[str]]:
-    """Return the ids of other calls and messages of reviewers who could not read the verifier, by episode."""
+    """Return the IDs of corrections to calls and messages by reviewers without verifier access, by episode."""
     rows = Correction.objects.filter(
         episode__in=episodes.order_by().values("pk"),
         superseded_by__isnull=True,

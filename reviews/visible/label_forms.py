@@ -1,4 +1,4 @@
-"""What the forms of labels and comments say: a place within a step, and a value in its label's type. Pure."""
+"""The input of label and comment forms: a place within a step, and a value in its label's type. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def whole(text: str) -> int:
 
 
 def place_in(given: QueryDict) -> tuple[Place, str | None]:
-    """Return the place that a form names, and the letters that its reader saw there. These come as JSON, because a
-    browser changes the line ends of what a form sends."""
+    """Return the place that a form names, and the characters that its reader saw there. They are sent as JSON, because
+    a browser changes the line ends of form values."""
     seq, start, end = (whole(text) if (text := given.get(name, "")) else None for name in ("seq", "start", "end"))
     said = given.get("quote", "")
     quote = parse_json(said.encode("utf-8", "surrogatepass")) if said else None
@@ -28,7 +28,7 @@ def place_in(given: QueryDict) -> tuple[Place, str | None]:
 
 
 def value_of(given: QueryDict, kind: str) -> Any:
-    """Return what a label's form says, in the type that its kind takes."""
+    """Return the value of a label's form, in the type of its kind."""
     text = given.get("value", "")
     if kind == SchemaKind.MULTI:
         return given.getlist("value")

@@ -1,8 +1,8 @@
 """Reads: verdicts and labels as filters of the list of episodes, with counts, and the words of labels and comments for
 its search. Registered with `episodes.find.narrowing`.
 
-To someone who judges an episode blind it is one without verdicts, under which no filter by verdict finds it, and its
-only labels are their own.
+To a reader who judges an episode blind it has no verdicts, no filter by verdict finds it, and its only labels are their
+own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from reviews.models import COMMENT, Annotation, Decision, LabelSchema, SchemaKin
 NO_VERDICT = "none"
 VERDICTS = {**dict(Decision.choices), NO_VERDICT: "No verdict"}
 READ = 5_000
-"""A search reads up to this many labels and comments that may match, the newest first."""
+"""The most labels and comments that a search reads as possible matches, newest first."""
 _PLAIN = re.compile(r"[a-z0-9]+")
 
 
@@ -102,7 +102,7 @@ def _by_verdict(actor: Actor, values: Collection[str]) -> Q:
 
 
 def _labels(actor: Actor) -> QuerySet[Annotation]:
-    """Return the labels that count and that this actor may read now, as `annotated.seen_by` does for one episode."""
+    """Return the current labels that this actor can read now, as `annotated.seen_by` does for one episode."""
     rows = Annotation.objects.filter(superseded_by__isnull=True, withdrawn=False)
     if not sees_outcomes(actor):
         return rows.filter(author_key=actor.key)
@@ -114,7 +114,7 @@ def _has_value(said: str) -> Q:
     label, colon, value = said.partition(":")
     if not colon or not label:
         raise Invalid(f"Unknown filter value: label_value={said}. Use a label and a value, as in cause:wrong_tool.")
-    chosen = json.dumps(value)  # with its quotes: a value is no part of a longer one
+    chosen = json.dumps(value)  # with its quotes, so that a value does not match a part of a longer one
     single = Q(schema__kind=SchemaKind.SINGLE, text=value) | Q(schema__kind=SchemaKind.MULTI, text__contains=chosen)
     number = _number(value)
     score = Q(schema__kind=SchemaKind.SCORE, text=number) if number is not None else Q(pk__in=[])
@@ -136,10 +136,11 @@ def _each(value: object) -> list[str]:
 
 
 def _saying(actor: Actor, search: str, rows: QuerySet[Annotation]) -> Iterator[tuple[str, int | None, str, str]]:
-    """Yield of these labels and comments those that have the words of a search, the newest first: episode, step, name,
-    and what it says.
+    """Yield the labels and comments that contain the words of a search, newest first: episode, step, name, and text.
 
-    A value is stored as ASCII text of JSON, so PostgreSQL looks for the plain letters of each word and Python for all.
+    A value is stored as ASCII text of JSON, so PostgreSQL searches for the ASCII letters of each word and Python for
+    all.
+
     """
     search = search[:WORDS_MAX]
     wanted = [word for is_wanted, said in terms_of(search) if is_wanted for word in said.lower().split()]

@@ -1,4 +1,4 @@
-"""Reads: what a label stands on, in words: "$.arguments.text, letters 5 to 19", and what is written there.
+"""Reads: the place of a label, in words: "$.arguments.text, letters 5 to 19", and the text there.
 
 Letters are counted as code points of the text that is stored. Called by `annotating.py` and by pages.
 """

@@ -1,6 +1,8 @@
-"""Reads: the verifier court: doubted tasks as an actor may know of them, and rulings on them.
+"""Reads: the verifier court: doubted tasks that an actor can see, and rulings on them.
 
-`at_fault` is for all that counts, exports or serves tasks. Leaves doubting and ruling to `reviews/record/court.py`."""
+Every count, export and selection of tasks reads `at_fault`. Leaves doubting and ruling to `reviews/record/court.py`.
+
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,14 @@ from reviews.models import CourtCase, Disagreement, Ruling, Verdict, Word
 
 
 def open_cases(actor: Actor) -> QuerySet[CourtCase]:
-    """Return those without a ruling since the last doubt, the oldest doubt first."""
+    """Return the cases without a ruling since the last doubt, oldest doubt first."""
     waiting = Q(ruled_at__isnull=True) | Q(ruled_at__lt=F("doubted_at"))
     return cases_of(actor).filter(waiting).order_by("doubted_at")
 
 
 def cases_of(actor: Actor) -> QuerySet[CourtCase]:
-    """Return the cases that an actor may know of: none of a task that they still have to judge blind, whose doubts and
-    rulings tell what its verifier says."""
+    """Return the cases that an actor can see: none of a task that they still have to judge blind, because doubts and
+    rulings reveal the outcome."""
     held = Episode.objects.filter(pk__in=visibility.held(actor), project=actor.project)
     places = held.order_by().values_list("scenario", "task_idx", "task").distinct()
     return scoped(CourtCase.objects.exclude(task_key__in={task_key(*place) for place in places}), actor.project)
@@ -40,15 +42,16 @@ def refuse_while_blind(actor: Actor, case: CourtCase) -> None:
 
 
 def at_fault(project: Project, *, before: datetime | None = None) -> dict[str, str]:
-    """Return by task key what the newest ruling finds wrong with a task or its verifier; sound ones are absent.
+    """Return by task key the fault that the newest ruling finds with a task or its verifier; sound ones are absent.
 
-    `before`: as the court saw it then, without later rulings.
+    `before`: as of that moment, without later rulings.
+
     """
     return {task: word for task, word in rulings(project, before=before).items() if word != Word.SOUND}
 
 
 def rulings(project: Project, *, before: datetime | None = None) -> dict[str, str]:
-    """Return the newest ruling of each task by its key, also that nothing is wrong."""
+    """Return the newest ruling of each task by its key, including those that find no fault."""
     rows = scoped(Ruling.objects.all(), project, "case__project").order_by("created_at", "pk")
     if before is not None:
         rows = rows.filter(created_at__lt=before)
@@ -56,7 +59,7 @@ def rulings(project: Project, *, before: datetime | None = None) -> dict[str, st
 
 
 def report(actor: Actor) -> list[dict[str, Any]]:
-    """Return every ruling of the project for the makers of the dataset, with the doubts that led to it."""
+    """Return every ruling of the project for the authors of the dataset, with the doubts that led to it."""
     may_see_reviews(actor)
     rows = Ruling.objects.filter(case__in=cases_of(actor)).select_related("case").order_by("created_at", "pk")
     doubts = _doubts_by_task(actor.project)
@@ -85,7 +88,7 @@ def _doubts_by_task(project: Project) -> Counter[str]:
 
 
 def episodes_of(case: CourtCase) -> QuerySet[Episode]:
-    """Return every episode of the case's task, the newest first."""
+    """Return every episode of the case's task, newest first."""
     rows = scoped(Episode.objects.all(), case.project)
     if case.scenario and case.task_idx is not None:
         return rows.filter(scenario=case.scenario, task_idx=case.task_idx).order_by("-created_at")

@@ -1,7 +1,7 @@
 """A benchmark in one command: arms on the tasks of loaded packs, with the packs' own notes as the expert.
 
-Owns the plan and the scripted expert, which knows what a pack's authors wrote for it (`expert_note`) and nothing of a
-verifier. Leaves the run to `planning.py` and what it shows to `report.py`. Called by the command `benchmark`.
+Owns the plan and the scripted expert, which knows the notes of a pack's authors (`expert_note`) and no verifier. Leaves
+the run to `planning.py` and its results to `report.py`. Called by the command `benchmark`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ def plan_for(
     tasks: Sequence[str] | None = None,
     split: str = "",
 ) -> PlanDocument:
-    """Return the plan of a benchmark; the first arm is the control. What is given replaces what the recipe says.
+    """Return the plan of a benchmark; the first arm is the control. Arguments override the recipe.
 
-    Raises `BadPlan`, also for an expert that notes cannot be.
+    Raises `BadPlan`, also for an expert mode that notes cannot serve.
+
     """
     plan: dict[str, Any] = recipe(named).model_dump() if named else {"policy": "script:demo"}
     if arms or not named:
@@ -51,12 +52,12 @@ def plan_for(
 
 
 def answer_from_notes(actor: Actor, run: Run) -> int:
-    """Answer the run's open asks from their tasks' notes, and decline those without one; returns how many it took."""
+    """Answer the run's open asks from their tasks' notes, and decline those without one; return how many it claimed."""
     waiting = Ask.objects.open().filter(episode__run=run).select_related("episode")
     taken = 0
     for ask in waiting.order_by("deadline_at")[:100]:
         note = _note_of(ask.episode.scenario, ask.episode.task_idx)
-        with contextlib.suppress(AppError):  # another answer came first, or it is past its deadline
+        with contextlib.suppress(AppError):  # another answer was first, or the deadline has passed
             claim = queue.claim(actor, ask.pk)
             if note:
                 advising.answer(actor, claim.assignment_id, claim.lease_token, note, f"note-{ask.pk}")

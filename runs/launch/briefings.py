@@ -1,7 +1,7 @@
 """Briefings of planned runs: a person writes them, a run pins them, and its agents read them before they begin.
 
-Owns which briefing an episode gets: the one that its try has, the same for all seeds of a task under an arm. Leaves
-distilling to `distilling.py`, which stores what it came to here, and the step to `awmclient.rollout`.
+Owns which briefing an episode gets: that of its try, the same for all seeds of a task under an arm. Leaves distilling
+to `distilling.py`, which stores its result here, and the step to `awmclient.rollout`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from runs.plan.plans import HUMAN, MODEL, PlanDocument, PlannedArm
 
 NOT_WRITTEN, NOT_YET = "No one had written one at the start.", "Not distilled yet."
 EARLIER = 50
-"""Earlier episodes of a task that a person is offered as sources."""
+"""The number of earlier episodes of a task that a person can choose as sources."""
 Task = tuple[str, int]
 
 
@@ -40,7 +40,7 @@ def write(
 ) -> Briefing:
     """Write a person's briefing of a task; it counts for runs that start from now on.
 
-    It sees the verifier if its author says so, or sees the outcome of one of its sources. Raises `Invalid` or
+    It counts as informed if its author says so, or if the author sees the outcome of a source. Raises `Invalid` or
     `UnknownTask`.
     """
     may_launch(actor)
@@ -80,20 +80,20 @@ def earlier(actor: Actor, scenario: str, task_idx: int) -> list[Episode]:
 
 
 def usable(project: Project) -> QuerySet[Episode]:
-    """Return the episodes that a model may learn from: ended without a fault, no branch, and told nothing of the
-    verifier. What is held out is left out by `is_held_out`."""
+    """Return the episodes that a model can learn from: ended without a fault, no branch, and without verifier access.
+    `is_held_out` filters held-out tasks."""
     rows = scoped(Episode.objects.all(), project).filter(state=EpisodeState.FINISHED, fault="")
     return rows.exclude(origin=Origin.BRANCH).exclude(visibility.was_informed()).order_by("-ended_at", "-pk")
 
 
 def is_held_out(held_out: Collection[str], task: str, split: str, run: Run | None) -> bool:
-    """Return whether a split, its loop or its run keeps an episode out of what is learned from."""
+    """Return whether a split, its loop or its run excludes an episode from learning."""
     is_evaluation = run is not None and bool(run.metadata.get("evaluation"))
     return task in held_out or not splits.is_training_name(split) or is_evaluation
 
 
 def newest(project: Project, tasks: Iterable[Task]) -> dict[Task, Briefing]:
-    """Return what people wrote last for each of these tasks."""
+    """Return the newest briefing by a person for each of these tasks."""
     wanted = set(tasks)
     rows = scoped(Briefing.objects.filter(run=None), project).filter(scenario__in={name for name, _ in wanted})
     found = {(row.scenario, row.task_idx): row for row in rows.order_by("at", "pk")}
@@ -122,8 +122,8 @@ def arms_of(plan: Plan) -> dict[str, PlannedArm]:
 
 
 def pin(plan: Plan) -> None:
-    """Give every try of the arms with people's briefings what is written now, once, when the run starts; tries of seeds
-    that were added later get what their task has. Caller holds the plan's lock."""
+    """Assign people's current briefings to every try of the arms that use them, once, when the run starts; tries of
+    seeds that are added later get the briefing of their task. The caller must hold the plan's lock."""
     for name, arm in arms_of(plan).items():
         tries = plan.tries.filter(arm__name=name)
         first = tries.filter(wave=0)
@@ -139,7 +139,7 @@ def pin(plan: Plan) -> None:
 
 
 def keep(row: PlannedTry, **said: Any) -> Briefing:
-    """Store what distilling came to for all tries of a task under an arm; the first that is stored stays."""
+    """Store the result of distilling for all tries of a task under an arm; the first stored row stays."""
     task = {"scenario": row.scenario, "task_idx": row.task_idx}
     place = {"run": row.plan.run, "arm": row.arm.name, **task}
     try:
@@ -153,19 +153,19 @@ def keep(row: PlannedTry, **said: Any) -> Briefing:
 
 
 def is_briefed(episode: Episode) -> bool:
-    """Return whether the arm of an episode briefs its agents; of a rerun, which is in no plan, whether it may."""
+    """Return whether the arm of an episode briefs its agents; for a rerun, which is in no plan, whether it can."""
     planned = getattr(episode, "planned", None)
     return episode.key.startswith(AGAIN) if planned is None else episode.arm in arms_of(planned.plan)
 
 
 def try_of(episode: Episode) -> PlannedTry | None:
-    """Return the planned try of an episode; of a rerun, that of the episode that it reruns."""
+    """Return the planned try of an episode; for a rerun, that of the original episode."""
     tries = PlannedTry.objects.select_related("plan__run__project", "arm", "briefing", "episode")
     return tries.filter(episode__in=[episode.pk, episode.key.removeprefix(AGAIN)]).first()
 
 
 def leads(row: PlannedTry) -> bool:
-    """Return whether this try is the one that has its task's briefing distilled: the first that still waits."""
+    """Return whether this try is the one that distills its task's briefing: the first that still waits."""
     same = PlannedTry.objects.filter(plan=row.plan, arm=row.arm, scenario=row.scenario, task_idx=row.task_idx)
     waiting = same.filter(episode__state=EpisodeState.QUEUED, called_at__isnull=False)
     return waiting.order_by("wave", "seed").values_list("pk", flat=True).first() in (row.pk, None)
@@ -179,7 +179,7 @@ def step_of(briefing: Briefing) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Seen:
-    """A briefing as one reader sees it: without its words where these are `withheld`."""
+    """A briefing as one reader sees it: without its text if that is `withheld`."""
 
     briefing: Briefing
     withheld: bool
@@ -216,7 +216,7 @@ def lacking(actor: Actor, document: PlanDocument, tasks: Collection[tuple[str, i
 
 @dataclass(frozen=True)
 class OfArm:
-    """How many tasks of an arm have a briefing, and of the others each with what is known of why not."""
+    """The number of tasks of an arm with a briefing, and each other task with the reason."""
 
     arm: str
     spec: PlannedArm
@@ -229,7 +229,7 @@ class OfArm:
 
 
 def of_run(plan: Plan) -> list[OfArm]:
-    """Return the briefings of a run by arm. Before it starts, those of people are what is written now."""
+    """Return the briefings of a run by arm. Before it starts, those of people are the current ones."""
     found = []
     for name, arm in arms_of(plan).items():
         rows = plan.tries.filter(arm__name=name, wave=0, seed=0).order_by("scenario", "task_idx")
@@ -246,7 +246,7 @@ def of_run(plan: Plan) -> list[OfArm]:
 
 
 def _known(project: Project, tasks: Sequence[Task], *, proved: bool) -> set[Task]:
-    """Return the tasks with an episode to learn from; with an outcome that was found, if `proved`."""
+    """Return the tasks with an episode to learn from; if `proved`, with an outcome."""
     rows = usable(project).filter(scenario__in={name for name, _ in tasks}, task_idx__isnull=False)
     if proved:
         rows = rows.filter(pk__in=outcomes.proved_of(project).values("episode"))

@@ -1,6 +1,6 @@
-"""Reads: what a plan will take, in time, tokens, money and people's time, from earlier episodes of planned runs.
+"""Reads: the cost of a plan in time, tokens, money and people's time, from earlier episodes of planned runs.
 
-Says what it is from, and nothing where nothing is known. Called before a launch, by page and command.
+States its basis, and gives no figure without one. Called before a launch, by page and command.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from runs.statistics.costs import dollars
 
 NEWEST = 200
 SAMPLED = 50
-"""Episodes of an arm whose steps are read for their tokens."""
+"""The number of episodes of an arm whose steps are read for their tokens."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What the episodes of a plan take; `earlier` ones it is from. `unknown` names arms without any.
+    """The cost of a plan's episodes, from `earlier` ones. `unknown` names arms without any.
 
-    `seconds` is the time until the run has ended, with all its slots at work and people answering as they did.
+    `seconds` is the time until the run has ended, with all its slots in use and people answering as before.
+
     """
 
     episodes: int
@@ -59,7 +60,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class _Each:
-    """What one episode of an arm took."""
+    """The average cost of one episode of an arm."""
 
     count: int
     seconds: float
@@ -70,12 +71,13 @@ class _Each:
 
 
 def estimate(actor: Actor, document: PlanDocument, tasks: int) -> Estimate:
-    """Return what a plan with this number of tasks takes. Raises `UnknownPolicy` or `NoEndpoint`."""
+    """Return the cost of a plan with this number of tasks. Raises `UnknownPolicy` or `NoEndpoint`."""
     each = {arm.name: _earlier(actor, document, arm) for arm in document.arms}
     known = [one for one in each.values() if one is not None]
     of_arm = tasks * document.seeds
     unpriced = tuple(dict.fromkeys(reason for one in known for reason in one.unpriced))
-    longest = max((one.seconds for one in known), default=0.0)  # slots shorten a run no further than one episode
+    # more slots than episodes do not make a run shorter than one episode
+    longest = max((one.seconds for one in known), default=0.0)
     return Estimate(
         episodes=of_arm * len(document.arms),
         earlier=sum(one.count for one in known),
@@ -90,7 +92,7 @@ def estimate(actor: Actor, document: PlanDocument, tasks: int) -> Estimate:
 
 def _earlier(actor: Actor, document: PlanDocument, arm: PlannedArm) -> _Each | None:
     facts = policy_facts(launching.policy_named(arm.policy or document.policy))
-    played = scoped(Episode.objects.all(), actor.project).filter(
+    earlier = scoped(Episode.objects.all(), actor.project).filter(
         planned__isnull=False,
         state=EpisodeState.FINISHED,
         expert=arm.expert,
@@ -99,8 +101,8 @@ def _earlier(actor: Actor, document: PlanDocument, arm: PlannedArm) -> _Each | N
         **facts,
     )
     briefed = Q(strip__contains=BRIEFED)
-    played = played.filter(briefed if arm.briefing else ~briefed)
-    rows = list(played.order_by("-created_at").values_list("pk", "started_at", "ended_at")[:NEWEST])
+    earlier = earlier.filter(briefed if arm.briefing else ~briefed)
+    rows = list(earlier.order_by("-created_at").values_list("pk", "started_at", "ended_at")[:NEWEST])
     if not rows:
         return None
     ids = [pk for pk, _, _ in rows]

@@ -1,6 +1,6 @@
 """Writes: a run = tasks x arms -> queued episodes, through `recording`, and the call that wakes a rollouts worker.
 
-Owns what a built-in run consists of, including the demo. Leaves running it to `playing.py` in the worker. The database
+Owns the contents of a built-in run, including the demo. Leaves running it to `playing.py` in the worker. The database
 is the record: `wake_forgotten` calls again for episodes whose wake-up was lost.
 """
 
@@ -37,24 +37,24 @@ from runs.taskset import checking
 OURS = "awmweb"
 DEMO_RUN = "demo"
 DEMO_PACE_S = 3.0
-DEMO_ASKING_PACE_S = 1.8  # the one that is stuck gets there while a newcomer still looks around
+DEMO_ASKING_PACE_S = 1.8  # the stuck episode reaches its ask while a new user still looks around
 DEMO_DEADLINE_S = 600
 DEMO_STAGGER_S = 6
-DEMO_EACH = 3  # tasks of a scenario: every trade is seen, and all of it starts within a minute
+DEMO_EACH = 3  # tasks per scenario: the demo shows every business, and all of it starts within a minute
 MAX_STEPS = 30
 PLAN = {
     *("task", "scenario", "task_idx", "environment", "arm", "seed", "split", "policy"),
     *("training_step", "checkpoint", "group_key", "expert"),
 }
-"""What of a stored episode was its plan, beside its run."""
+"""The fields of a stored episode that are its plan, beside its run."""
 WAKE_AFTER = timedelta(minutes=3)
 AGAIN_S = 5
-"""So long after an environment server did not answer an episode is tried again."""
+"""The delay before an episode is retried when an environment server did not answer."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """One episode to play: a task, how to choose actions, and which help is offered."""
+    """One episode to run: a task, a policy, and the help that is offered."""
 
     scenario: str
     task_idx: int
@@ -68,10 +68,11 @@ class Start:
 
 
 def take_in(folder: Path, name: str, on_built: Callable[[int, int], object] = lambda done, total: None) -> Pack:
-    """Load a folder of rows: build its databases in the sandbox, refuse it if nothing can run or the name exists, and
-    copy its row files to the packs, completely or not at all.
+    """Load a folder of rows: build its databases in the sandbox, raise if nothing can run or the name exists, and copy
+    its row files to the packs, completely or not at all.
 
     `on_built` gets the number of built databases and the total.
+
     """
     target = settings.VAR / "packs" / slugify(name)
     if target.exists() or (settings.PACKS_DIR / slugify(name)).exists():
@@ -120,9 +121,10 @@ def task_text(scenario: str, task_idx: int) -> str:
 
 def policy_named(name: str, pace_s: float = 0.0) -> dict[str, Any]:
     """Return the policy of a name: `script:NAME` runs a script of the pack, `model` the agent endpoint, and
-    `model:NAME` a further one.
+    `model:NAME` another endpoint.
 
     Raises `UnknownPolicy` or `NoEndpoint`.
+
     """
     kind, _, which = name.partition(":")
     if kind == "script" and which:
@@ -136,7 +138,7 @@ def policy_named(name: str, pace_s: float = 0.0) -> dict[str, Any]:
 
 
 def playable(scenario: str, task_idx: int, policy: dict[str, Any]) -> dict[str, Any]:
-    """Return the policy, if it can play this task: a script must be one of the task's own."""
+    """Return the policy if it can run this task: a script must be one of the task's own."""
     scripts = pack_with(scenario).scripts(scenario, task_idx) if policy[OURS] == "script" else {}
     if policy[OURS] == "script" and policy["script"] not in scripts:
         known = ", ".join(sorted(scripts)) or "none"
@@ -146,7 +148,8 @@ def playable(scenario: str, task_idx: int, policy: dict[str, Any]) -> dict[str, 
 
 @transaction.atomic
 def launch(actor: Actor, name: str, starts: Sequence[Start], arm: str = "") -> Run:
-    """1. check the right, 2. the run, 3. a queued episode for each start, 4. wake a worker once all is committed."""
+    """Launch a run: 1. check the right, 2. the run, 3. a queued episode for each start, 4. wake a worker after the
+    commit."""
     may_launch(actor)
     run = recording.start_run(actor, RunStart(name=name, arm=arm or None))[0]
     for number, start in enumerate(starts):
@@ -162,9 +165,9 @@ def launch(actor: Actor, name: str, starts: Sequence[Start], arm: str = "") -> R
 
 
 @transaction.atomic
-def play_again(actor: Actor, episode_id: str) -> Episode:
-    """Queue a rerun of a failed built-in episode, with the same plan and run. Called twice, it returns the same
-    episode."""
+def rerun(actor: Actor, episode_id: str) -> Episode:
+    """Queue a rerun of a failed built-in episode, with the same plan and run. Idempotent: a second call returns the
+    same episode."""
     may_launch(actor)
     broken = visible_or_404(Episode.objects.all(), actor, episode_id)
     if not broken.is_builtin or broken.state != EpisodeState.FAILED:
@@ -217,14 +220,14 @@ def certify_later(episode_id: str) -> None:
 
 
 def wake_again(episode: Episode) -> None:
-    """Call for an episode that could not begin; an older one is called for by `wake_forgotten` anyway."""
+    """Call for an episode that could not begin, unless it is old: `wake_forgotten` calls for those."""
     if episode.created_at > timezone.now() - WAKE_AFTER:
         wake_worker(episode.pk, AGAIN_S)
 
 
 def wake_forgotten(after: timedelta = WAKE_AFTER) -> int:
-    """Call again for episodes that have been queued for so long: a lost message must cost a delay only. One that was
-    parked is queued since its ask was closed, however old it is."""
+    """Call again for episodes that have been queued for this long, because a lost message must cost only a delay. A
+    parked episode is queued since its ask was closed, however old it is."""
     moment = timezone.now() - after
     queued = Episode.objects.filter(state=EpisodeState.QUEUED).exclude(origin=Origin.EXTERNAL)
     old = queued.filter(created_at__lt=moment).exclude(parked_at__isnull=False, heartbeat_at__gte=moment)
@@ -239,6 +242,7 @@ def demo_starts() -> list[Start]:
     """Return the starts of the demo: the first tasks with a demo script of each complete scenario, without an expert.
 
     In addition the first one that asks, with people as experts, and again with a model if one is configured.
+
     """
     helped: list[Start] = []
     alone: list[Start] = []
@@ -269,11 +273,11 @@ def _add_demo(
 
 
 def _delayed(start: Start, place: int) -> Start:
-    """Delay all but the first three, one after another, so that a watcher always finds some at work."""
+    """Delay all but the first three, one after another, so that some are always running while a user watches."""
     return Start(**{**vars(start), "delay_s": max(0, place - 3) * DEMO_STAGGER_S})
 
 
 def start_demo(actor: Actor) -> Run:
-    """Play the demo, once more if need be."""
+    """Run the demo, again if it ran before."""
     number = scoped(Run.objects.filter(name__startswith=DEMO_RUN), actor.project).count()
     return launch(actor, f"{DEMO_RUN} {number + 1}" if number else DEMO_RUN, demo_starts())

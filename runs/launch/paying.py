@@ -1,8 +1,8 @@
-"""Writes: what the reward profiles pay the episodes of runs that have ended, with every component.
+"""Writes: the shaped rewards of each profile for the episodes of runs that have ended, with every component.
 
-A run is paid once all its outcomes are there, a part at a time, by a task of its own, so that one that cannot be paid
-holds up no other. A periodic task calls for them: a call that is lost, or a worker that is killed, costs a delay. What
-is stored never changes. A profile that is added later pays by the record (`rewarding.py`).
+A run is paid once all its outcomes are stored, a part at a time, by a separate task, so that a run that fails here
+delays no other. A periodic task retries: a lost call or a killed worker costs a delay. Stored rewards never change. A
+profile that is added later reads the record (`rewarding.py`).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from runs.show import rewarding
 from runs.show.comparison import is_settled
 
 AT_A_TIME = 1000
-"""Episodes that one call pays: all their steps are read."""
+"""The number of episodes per call: all their steps are read."""
 
 
 def unpaid() -> QuerySet[Plan]:
-    """Return the runs that ended since they were paid, the first to end first."""
+    """Return the runs that ended since they were paid, first ended first."""
     ended = Plan.objects.filter(Q(paid_at=None) | Q(paid_at__lt=F("ended_at")), ended_at__isnull=False)
     return ended.select_related("run__project").order_by("ended_at")
 
 
 def pay(run_id: str) -> int:
-    """Pay the next episodes of a run, if all its outcomes are there; returns how many it paid."""
+    """Pay the next episodes of a run, if all its outcomes are stored; return how many it paid."""
     plan = unpaid().filter(pk=run_id).first()
     if plan is None or not is_settled(plan):
         return 0

@@ -1,4 +1,5 @@
-"""Before a launch: what a plan's comparison would suffer from, and a few rollouts that show whether anything is earned.
+"""Checks before a launch: the weaknesses of a plan's comparison, and a few rollouts that show whether any reward is
+earned.
 
 Reads; the rollouts are a run of their own, which `planning` launches like any other. Called by page and commands.
 """
@@ -39,12 +40,12 @@ OWN = {
     "briefing": "briefing",
     "outcomes": "briefing from outcomes",
 }
-"""Settings of an arm that change what its agents get, beside the policy, in words."""
+"""Labels of the settings of an arm that change its agents' input, beside the policy."""
 UNCHECKED = "verifier not checked"
 
 
 def unusable(pack: Pack, scenario: str, idx: int, unfit: Mapping[str, str]) -> str:
-    """Return why an outcome of this task would show nothing, or empty. `unfit` is what is known of it from before."""
+    """Return why an outcome of this task would show nothing, or "". `unfit` holds earlier probes and rulings."""
     if (reason := unfit.get(f"{scenario}/{idx}")) is not None:
         return reason
     if pack.scenario(scenario).partial:
@@ -60,7 +61,7 @@ def unusable(pack: Pack, scenario: str, idx: int, unfit: Mapping[str, str]) -> s
 
 
 def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
-    """Return what would weaken the comparison of this plan, a sentence each; empty if nothing is known to."""
+    """Return the weaknesses of this plan's comparison, a sentence each; empty if none is known."""
     found = []
     policies = {arm.policy or document.policy for arm in document.arms}
     if len(policies) > 1 and len({arm.expert for arm in document.arms}) > 1:
@@ -89,7 +90,7 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
 
 
 def unbriefed(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
-    """Return, for each arm with a briefing, how many tasks would have none."""
+    """Return, for each arm with a briefing, the number of tasks without one."""
     found = []
     for name, missing in briefings.lacking(actor, document, tasks).items():
         some = ", ".join(missing[:NAMED]) + (", …" if len(missing) > NAMED else "")
@@ -98,7 +99,7 @@ def unbriefed(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> li
 
 
 def trial(document: PlanDocument, tasks: Sequence[Task]) -> PlanDocument:
-    """Return the plan of the rollouts, ten at most: the control arm on the first tasks in the planned order."""
+    """Return the plan of at most ten rollouts: the control arm on the first tasks in the planned order."""
     chosen = shuffled(tasks, document.shuffle)[:ROLLOUTS]
     control = next(arm for arm in document.arms if arm.name == document.control)
     keys = [f"{scenario}/{idx}" for scenario, idx, _ in chosen]
@@ -120,14 +121,14 @@ def is_trial(plan: Plan) -> bool:
 
 
 def newest(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> Plan | None:
-    """Return the last preflight of such a plan, whatever the plan's name is."""
+    """Return the last preflight of such a plan, under any name."""
     said = trial(document, tasks).model_dump(exclude={"name"})
     trials = Plan.objects.filter(run__project=actor.project, run__name__startswith=PREFIX, document__contains=said)
     return trials.select_related("run").order_by("-run__created_at").first()
 
 
 def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
-    """Return what speaks for the comparison of this plan, and how far it was checked, a sentence each."""
+    """Return the arguments for this plan's comparison, and how far each was checked, a sentence each."""
     found = []
     if len(document.arms) > 1:
         found += _shared(document)
@@ -146,8 +147,8 @@ def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list
 
 
 def _shared(document: PlanDocument) -> list[str]:
-    """Return what all arms get alike, and each setting in which they differ. Tasks, seeds and limits are the plan's: an
-    arm has none of its own."""
+    """Return the settings that all arms share, and each setting in which they differ. Tasks, seeds and limits belong to
+    the plan: an arm has none of its own."""
     prompts = {arm.name: _prompt(document, arm) for arm in document.arms}
     same = "tasks, seeds and limits" if len(set(prompts.values())) > 1 else "tasks, seeds, limits and prompt"
     found = [f"All arms get the same {same}."]
@@ -178,7 +179,8 @@ def _each(values: Mapping[str, str]) -> str:
 
 
 def _verifiers(checks: Sequence[Health | None], tasks: int) -> str:
-    """Return how many tasks have a verifier that shows nothing odd on the unmodified database, and what others show."""
+    """Return how many tasks have a verifier without findings on the unmodified database, and the findings of the
+    others."""
     known = [one for one in checks if one is not None]
     remarks = Counter(one.remarks[0] for one in known if one.remarks)
     healthy = f"{len(known) - remarks.total():,} of {count(tasks, 'task')} healthy"
@@ -196,7 +198,7 @@ def _power(tasks: int, seeds: int, contrasts: int) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """What the rollouts came to: how many earned a reward above zero, and what became of the others, by wire name."""
+    """The result of the rollouts: how many earned a reward above zero, and the results of the others, by wire name."""
 
     rollouts: int
     earned: int
@@ -212,7 +214,7 @@ class Finding:
 
 
 def finding(plan: Plan) -> Finding:
-    """Return what the rollouts of an ended trial came to."""
+    """Return the result of an ended trial."""
     states = dict(plan.tries.values_list("episode_id", "episode__state"))
     rows = outcomes.of_episodes(states).filter(source=outcomes.VERIFIER)
     judged = {episode: (reward_type, reward) for episode, reward_type, reward in rows.values_list(
@@ -224,7 +226,7 @@ def finding(plan: Plan) -> Finding:
 
 
 def earned(actor: Actor, trial: Plan | None) -> str:
-    """Return what a preflight came to, in words, unless its outcomes are withheld from who looks."""
+    """Return the result of a preflight in words, unless its outcomes are withheld from the reader."""
     if trial is None:
         return ""
     try:

@@ -1,7 +1,8 @@
-"""The next episode of a run, played by the thread that has just ended one, without a call by way of the broker.
+"""The next episode of a run, started by the thread that has just ended one, without a call through the broker.
 
-Owns the rule: for some seconds after its own call, so that calls of others wait no longer than that. Of an episode that
-takes half a second, a call is a tenth. Used by `planning.py`, which knows what is next, and by `playing.py`.
+Owns the rule: a thread does this for some seconds after its own call, so that other calls wait no longer than that. For
+an episode of half a second, a call would take a tenth of the time. Used by `planning.py`, which knows the next episode,
+and by `playing.py`.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ AGAIN_S = 1
 
 
 class Relay(threading.local):
-    """What one thread plays next."""
+    """The next episode of one thread."""
 
     def __init__(self) -> None:
         self._until, self._next = 0.0, ""
 
     def play(self, episode_id: str, play: Callable[[str], None]) -> None:
-        """Play an episode, then each that was taken meanwhile. One that breaks is called for again, but for the first:
-        its own call is tried again."""
+        """Run an episode, then each one that was taken meanwhile. After an error a worker is called again for it,
+        except for the first: the broker retries its call."""
         self._until = time.monotonic() + HOLDS_S
         at_hand = episode_id
         try:
@@ -50,11 +51,11 @@ class Relay(threading.local):
 
     @property
     def is_free(self) -> bool:
-        """Whether this thread plays and can take one more."""
+        """Whether this thread is running an episode and can take one more."""
         return not self._next and time.monotonic() < self._until and worker.should_stop is None
 
     def pass_on(self) -> None:
-        """Call for what was taken, as what is at hand takes long."""
+        """Call a worker for the episode that was taken, because the current one takes long."""
         taken, self._next = self._next, ""
         if taken:
             wake_worker(taken)

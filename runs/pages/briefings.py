@@ -1,4 +1,4 @@
-"""Pages of briefings: the tasks with what people wrote for them, and one task with the form that writes its next.
+"""Pages of briefings: the tasks with people's briefings, and one task with the form for its next briefing.
 
 Owns forms and HTTP status. Leaves writes to `briefings.py`.
 """
@@ -42,7 +42,7 @@ def briefings_page(request: MemberRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @member_required(may_read)
 def briefing_page(request: MemberRequest, scenario: str, task_idx: int) -> HttpResponse:
-    """Show the briefings of a task; a POST writes one, or keeps the form with what is wrong."""
+    """Show the briefings of a task; a POST writes one, or shows the form again with the errors."""
     task = launching.task_text(scenario, task_idx)
     problem, status = "", 200
     if request.method == "POST":

@@ -42,7 +42,7 @@ from runs.show.tables import TABLES, in_csv, of_completions, repeats
 
 PAGE = 30
 REWARDS_DRAWN = 2000
-"""Episodes of a run up to which its page draws their shaped rewards; the file has all."""
+"""The most episodes of a run whose shaped rewards its page draws; the file has all."""
 run_of = member_required(may_read, rows=Run.objects.all)
 """A page of one run; its link works from any chosen project."""
 OTHER = "other-policy"
@@ -64,7 +64,7 @@ ARM_WORDS = {
 }
 NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,9})?")
 ANSWERERS = {"1": "people alone", "0": "models alone", "0.5": "people or models, by draw for each episode"}
-"""Shares of an arm's episodes that people alone answer, and how the form says them."""
+"""Shares of an arm's episodes that only people answer, with their labels in the form."""
 COMMANDS = {
     "pause": (planning.pause, "Paused. Live episodes continue to their end."),
     "resume": (planning.resume, "Resumed."),
@@ -75,7 +75,7 @@ COMMANDS = {
 @require_http_methods(["GET", "POST"])
 @member_required(may_read)
 def runs_page(request: MemberRequest) -> HttpResponse:
-    """Show the runs; a POST launches one and opens it, or keeps the form with what is wrong."""
+    """Show the runs; a POST launches one and opens it, or shows the form again with the errors."""
     if request.method != "POST":
         return _list(request, request.GET if "launch" in request.GET else {})
     may_launch(request.actor)
@@ -176,12 +176,12 @@ def document_of(form: QueryDict) -> PlanDocument:
 
 
 def _number(text: str) -> float | str:
-    """Return the number in a field of the form; another text as it is, for the plan to refuse."""
+    """Return the number in a field of the form; return any other text unchanged, for the plan to refuse."""
     return float(text) if NUMBER.fullmatch(text.strip()) else text
 
 
 def _own_settings(form: QueryDict, arm: str) -> dict[str, Any]:
-    """Return what the form says of one arm alone: its policy, and who answers it. Raises `BadPlan`."""
+    """Return the form's settings of one arm only: its policy, and who answers its asks. Raises `BadPlan`."""
     found: dict[str, Any] = {name: value for name in ("policy", "people") if (value := form.get(f"{name}_{arm}"))}
     if "people" in found:
         found["people"] = _number(found["people"])
@@ -193,7 +193,7 @@ def _own_settings(form: QueryDict, arm: str) -> dict[str, Any]:
 @require_GET
 @member_required(may_launch)
 def preview(request: MemberRequest) -> HttpResponse:
-    """Say how many episodes the form's plan has, or what is wrong with it."""
+    """Return the number of episodes of the form's plan, or its errors."""
     words, problem = "", ""
     context: dict[str, Any] = {}
     try:
@@ -222,7 +222,8 @@ def preview(request: MemberRequest) -> HttpResponse:
 @require_GET
 @run_of
 def run_page(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show one run: its finding, how far it is, its tasks side by side. One without a plan opens its episodes."""
+    """Show one run: its finding, its progress, its tasks side by side. A run without a plan redirects to its
+    episodes."""
     run = visible_or_404(Run.objects.all(), request.actor, pk)
     if not Plan.objects.filter(run=run).exists():
         return redirect(f"{reverse('episodes')}?run={run.pk}")
@@ -269,7 +270,7 @@ def _briefed(plan: Plan, one: briefings.OfArm) -> dict[str, Any]:
 @require_GET
 @run_of
 def costs(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show what each arm took; apart from its page, because it reads every turn of a model."""
+    """Show the cost of each arm; a separate fragment, because it reads every turn of a model."""
     run = visible_or_404(Run.objects.all(), request.actor, pk)
     return render(request, "runs/_costs.html", {"costs": spending.costs_of(run)})
 
@@ -292,7 +293,7 @@ def _table_of(pk: str, name: str) -> str:
 @require_GET
 @run_of
 def reward_charts(request: MemberRequest, pk: str) -> HttpResponse:
-    """Return the charts of shaped rewards, which are read from every step: the page asks for them when it is scrolled
+    """Return the charts of shaped rewards. They read every step, so the page requests them only when a user scrolls
     there."""
     found = compare_run(request.actor, pk)
     few = sum(arm.ended for arm in found.arms) <= REWARDS_DRAWN
@@ -303,7 +304,7 @@ def reward_charts(request: MemberRequest, pk: str) -> HttpResponse:
 @require_POST
 @member_required(may_launch, rows=Run.objects.all)
 def command(request: MemberRequest, pk: str, name: str) -> HttpResponse:
-    """Change the state of a run, retry what broke, or add seeds; then show the page that the button stood on."""
+    """Change the state of a run, retry failed episodes, or add seeds; then show the page with the button again."""
     try:
         if name == "retry":
             count = planning.retry(request.actor, pk)

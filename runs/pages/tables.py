@@ -1,7 +1,7 @@
-"""The fragment of the replay with the environment's tables as they stood at a step.
+"""The fragment of the replay with the environment's tables at a step.
 
-Owns which table is shown and the words about it. Leaves changes to `episodes.show.tables`, and the rows that the world
-began with to `start_tables.py`.
+Owns which table is shown and the text about it. Leaves changes to `episodes.show.tables`, and the initial rows to
+`start_tables.py`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from runs.play.start_tables import MAX_ROWS, StartTables, start_of
 @require_GET
 @member_required(rows=Episode.objects.all)
 def tables_at(request: MemberRequest, pk: str) -> HttpResponse:
-    """Return the tables as they stood after `?step=N`: what the recorded changes tell, and of `table=` also the rows
-    that the world began with, from row `from=` on.
-    """
+    """Return the tables after `?step=N`: the recorded changes, and for `table=` also the initial rows, from row `from=`
+    on."""
     episode = visible_or_404(Episode.objects.all(), request.actor, pk)
     step = max(windows.number(request.GET.get("step")) or 1, 1)
     writes, count = windows.first_writes(lens_of(request.actor, episode), episode)
@@ -53,7 +52,7 @@ def _choices(start: StartTables, changed: list[Table]) -> list[dict[str, str]]:
 
 
 def _chosen(page: StartTables, name: str, writes: list[dict[str, Any]], step: int) -> dict[str, Any]:
-    """Return one table with a page of its start rows, and where the next and the previous page begin."""
+    """Return one table with a page of its initial rows, and the offsets of the next and the previous page."""
     count, shown = page.tables.get(name, 0), len(page.rows)
     table = tables.with_start(writes, step, name, page.rows, page.key, is_first=page.offset == 0)
     return {

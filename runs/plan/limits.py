@@ -1,9 +1,9 @@
-"""How many episodes of a run can be called now: by its own limit, its arms', those of model endpoints, and its share of
-the workers while other runs wait, too.
+"""How many episodes of a run can be called now: by its own limit, those of its arms and of model endpoints, and its
+share of the workers while other runs wait, too.
 
-Workers take calls in the order in which they were made, and a call cannot be moved. So a run has few at a time that no
-worker has taken, and beside others no more than its share of those at work. How many threads there are, on how many
-machines, need not be known. Reads only; `planning.py` calls, and pages say in words what a run waits for.
+Workers take calls in the order in which they were made, and a call cannot be moved. So a run has few calls that no
+worker has taken, and beside other runs no more than its share of the running ones. The number of threads and machines
+need not be known. Reads only; called by `planning.py`, and by pages that say what a run waits for.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from runs.models import Plan, PlanState
 
 MODEL = "model"
 FIRST = "agent"
-"""The agent endpoint without a name of its own, among `AGENT_ENDPOINTS`."""
+"""The key of the default agent endpoint in `AGENT_ENDPOINTS`."""
 SURPLUS = 4
-"""Calls that a run can have beyond its share, so that no thread waits for the next one."""
+"""The number of calls that a run can have beyond its share, so that no thread waits for the next one."""
 AHEAD = 32
-"""Calls that a run alone can have that no worker has taken: a run that comes later waits behind no more."""
+"""The most untaken calls of a run that runs alone: a later run waits behind no more than these."""
 
 
 LOADS = """
 WITH called AS MATERIALIZED (
+    -- tries with a call that no worker has taken: few, and in an index of their own
     SELECT arm_id, called_at, episode_id FROM runs_plannedtry WHERE called_at IS NOT NULL AND begun_at IS NULL
 ), live AS (
+    -- running, waiting and parked ones; queued ones that an attempt had begun; queued ones with a call
     SELECT try.arm_id, try.called_at, episode.state
       FROM episodes_episode AS episode JOIN runs_plannedtry AS try ON try.episode_id = episode.id
      WHERE episode.state = ANY(%s)
@@ -47,6 +49,7 @@ WITH called AS MATERIALIZED (
       FROM called JOIN episodes_episode AS episode ON episode.id = called.episode_id
      WHERE episode.state = 'queued' AND episode.attempt = 0
 ), counted AS (
+    -- the three kinds of live tries by arm
     SELECT arm_id,
            count(*) FILTER (WHERE state = ANY(%s)) AS at_work,
            count(*) FILTER (WHERE state = 'parked') AS parked,
@@ -67,8 +70,8 @@ Each of the three kinds of live tries has an index of its own; `called` is read 
 
 @dataclass(frozen=True)
 class Load:
-    """The live tries of a run or an arm: begun ones `at_work`, those that wait for an answer `parked`, those that a
-    worker was called for `called`, and whether there are any to call for."""
+    """The live tries of a run or an arm: begun ones `at_work`, those that wait for an answer `parked`, those with a
+    worker call `called`, and whether there are any to call for."""
 
     at_work: int = 0
     parked: int = 0
@@ -106,14 +109,14 @@ class RunLoad:
 
     @property
     def wants_more(self) -> bool:
-        """The run has tries to call for or called ones that wait, and its own limit leaves room for them."""
+        """Whether the run has tries to call for or waiting calls, and its own limit leaves room for them."""
         mine = self.all
         return mine.called > 0 or (mine.has_uncalled and mine.live < self.parallel)
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A model endpoint with a limit: how many episodes ask it now, and how many of them are this run's."""
+    """A model endpoint with a limit: the number of episodes that use it now, and how many of them are this run's."""
 
     name: str
     limit: int
@@ -126,7 +129,7 @@ class Endpoint:
 
 
 def share(mine: RunLoad, others: Iterable[RunLoad]) -> int | None:
-    """Return how many busy tries a run can have, or None while no other run waits for workers, too. Pure."""
+    """Return how many busy tries a run can have, or None if no other run waits for workers. Pure."""
     rivals = [one for one in others if one.wants_more]
     if not rivals or not mine.wants_more:
         return None
@@ -160,7 +163,7 @@ def arm_limits(plan: Plan) -> dict[str, int]:
 
 
 def endpoint_of(policy: str) -> str:
-    """Return the endpoint that a policy by this name asks, or nothing for a script."""
+    """Return the endpoint of a policy's name, or "" for a script."""
     kind, _, name = policy.partition(":")
     return (name or FIRST) if kind == MODEL else ""
 
@@ -174,21 +177,20 @@ def limited(plan: Plan) -> dict[str, str]:
 
 
 def is_limited(episode: Episode) -> bool:
-    """Return whether an episode takes room at an endpoint with a limit."""
+    """Return whether an episode uses room at an endpoint with a limit."""
     of_model = episode.is_builtin and episode.policy.get("awmweb") == MODEL
     return of_model and str(episode.policy.get("endpoint", FIRST)) in settings.AGENT_LIMITS
 
 
 def lock(names: Iterable[str]) -> None:
-    """Wait until no other run is given room at these endpoints; until the transaction ends."""
+    """Wait until no other transaction assigns room at these endpoints, and block others until this one ends."""
     with connection.cursor() as cursor:
         for name in sorted(set(names)):
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"runs.limits:{name}"])
 
 
 def endpoints(plan: Plan, names: Iterable[str]) -> list[Endpoint]:
-    """Return how far these endpoints are used: by built-in episodes at work, and by tries that workers are called
-    for."""
+    """Return the use of these endpoints: by running built-in episodes, and by tries with a worker call."""
     wanted = sorted(set(names))
     if not wanted:
         return []
@@ -237,7 +239,7 @@ def _are(live: int, limit: int) -> str:
 
 
 def waits(plan: Plan) -> list[str]:
-    """Say what the queued tries of a running run wait for; nothing where none waits."""
+    """Return what the queued tries of a running run wait for; "" if none waits."""
     running = loads()
     mine = running.pop(plan.pk, None)
     if plan.state != PlanState.RUNNING or mine is None or not (mine.all.has_uncalled or mine.all.called):

@@ -1,5 +1,5 @@
-"""The typed plan of a run: tasks x arms x seeds x policy x expert, as YAML, JSON or a form gives it; and the recipes,
-plans that come with awmweb. Pure."""
+"""The typed plan of a run: tasks x arms x seeds x policy x expert, from YAML, JSON or a form; and the recipes, which
+are plans that come with awmweb. Pure."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from runs.statistics.offers import CHANCES
 
 MAX_EPISODES = 100_000
 MAX_SEEDS = 100
-"""Of one plan or one addition; a run can have more."""
+"""The limit of one plan or one addition; a run can have more."""
 RECIPES = Path(__file__).parent / "recipes"
 OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
-"""Limits that the loop of an episode gets from its plan, by the names of `awmclient.rollout`."""
+"""Limits that an episode's loop gets from its plan, by their names in `awmclient.rollout`."""
 HUMAN, MODEL = "human", "model"
 BOOL = "tag:yaml.org,2002:bool"
 LISTED, FILTERED = "tasks by list", "tasks by filter"
@@ -75,21 +75,21 @@ Tasks = Annotated[
     Annotated[list[str], Tag(LISTED)] | Annotated[TaskFilter, Tag(FILTERED)],
     Discriminator(_which),
 ]
-"""An error of one form names no field of the other."""
+"""With a discriminator, an error of one form names no field of the other."""
 
 
 def _stripped(value: Any) -> Any:
-    """Return the name of an arm without spaces around it: two that look alike must not be two arms."""
+    """Return the name of an arm without spaces around it: two names that look alike must not be two arms."""
     return value.strip() if isinstance(value, str) else value
 
 
 class PlannedArm(Strict):
     """One condition. `policy` replaces the plan's for this arm. `offer` is the chance that an episode of this arm is
-    offered the expert, drawn for each; without it all are. `people` is the share of its episodes that people alone
+    offered the expert, drawn for each; without it all are. `people` is the share of its episodes that only people
     answer, drawn for each; models answer the others. Without it the project's routing decides. `briefing` gives its
-    agents advice before they begin: *human* what a person wrote for the task, *model* or *model:NAME* what an expert
-    model distills from earlier episodes, from their outcomes, too, if `outcomes` is true. `parallel` is a
-    limit of its own beside the plan's."""
+    agents advice before they begin: *human* a person's briefing of the task, *model* or *model:NAME* one that an expert
+    model distills from earlier episodes, from their outcomes, too, if `outcomes` is true. `parallel` is the arm's own
+    limit beside the plan's."""
 
     name: Name
     expert: ExpertMode = "off"
@@ -118,7 +118,7 @@ class PlannedArm(Strict):
 
 class PlanDocument(Strict):
     """A whole plan. `tasks` is a list of `scenario/idx` or a filter; `control` names the arm to compare with, the first
-    by default. `shuffle` seeds the order in which tasks are played and read. `environment` names a server of
+    by default. `shuffle` seeds the order in which tasks are run and read. `environment` names a server of
     `AWMWEB_ENVIRONMENTS`; `texts` has the texts of listed tasks that only this server knows."""
 
     name: Name
@@ -162,7 +162,8 @@ class PlanDocument(Strict):
     def digest(self) -> str:
         plan = self.model_dump()
         if self.environment == "awm":
-            del plan["environment"]  # so had plans that were launched before there were others
+            # plans from before there were other servers have no such field; this keeps their digest
+            del plan["environment"]
         if self.texts is None:
             del plan["texts"]
         if isinstance(plan["tasks"], dict) and not plan["tasks"]["partial"]:
@@ -170,7 +171,7 @@ class PlanDocument(Strict):
         for arm in plan["arms"]:
             for name in ADDED:
                 if arm[name] is None:
-                    del arm[name]  # plans that were launched before arms had these keep their digest
+                    del arm[name]  # plans from before arms had these fields keep their digest
         return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
 
 
@@ -185,13 +186,13 @@ def plan_of(value: Any) -> PlanDocument:
 
 
 def differing(stored: Mapping[str, Any], plan: PlanDocument) -> list[str]:
-    """Return the fields, but the name, in which a plan differs from a stored one."""
+    """Return the fields, except the name, in which a plan differs from a stored one."""
     before, now = _said_in(stored), _said_in(plan.model_dump())
     return [name for name in PlanDocument.model_fields if name != "name" and before.get(name) != now.get(name)]
 
 
 def _said_in(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plan's fields without those that are empty or follow from others; older plans may not have them."""
+    """Return a plan's fields without empty and derived ones; older plans may lack them."""
     said: dict[str, Any] = {"environment": "awm", **_without_none(document)}
     if said["control"] == said["arms"][0]["name"]:
         del said["control"]
@@ -207,7 +208,7 @@ def _without_none(value: Any) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads `off` as the word that it is in `expert: off`, and `yes`, `no` and `on` as words, too, as YAML 1.2 does."""
+    """A YAML loader that reads `off` in `expert: off` as text, and `yes`, `no` and `on`, too, as YAML 1.2 does."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in known if tag != BOOL]
@@ -227,7 +228,7 @@ def plan_from_yaml(text: str) -> PlanDocument:
 
 
 def briefing_words(document: Mapping[str, Any], name: str) -> str:
-    """Return who briefs the agents of an arm of a stored plan, or nothing."""
+    """Return the source of the briefings of an arm of a stored plan, or ""."""
     arm: Mapping[str, Any] = next((one for one in document["arms"] if one["name"] == name), {})
     if not arm.get("briefing"):
         return ""
@@ -241,8 +242,9 @@ def to_yaml(plan: PlanDocument) -> str:
 
 
 def repeatable(document: PlanDocument, tasks: Sequence[str]) -> str:
-    """Return the plan as YAML that names each of its tasks, so that other packs and splits elsewhere change nothing.
-    `tasks` are in the order in which the plan shuffled them; listed as they were before, they are shuffled alike."""
+    """Return the plan as YAML that lists each of its tasks, so that other packs and splits elsewhere change nothing.
+    `tasks` are in the order in which the plan shuffled them; listed in their original order, they are shuffled the
+    same."""
     if isinstance(document.tasks, list):
         return to_yaml(document)
     places = list(range(len(tasks)))

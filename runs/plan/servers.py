@@ -1,7 +1,7 @@
-"""Environment servers by name: where each is, what it says of itself, and a client of it.
+"""Environment servers by name: the address of each, its description of itself, and a client for it.
 
-The built-in one is `awm`; further ones are any OpenEnv AWM servers. A server without awmweb's extensions gets only what
-upstream's protocol has: no recorded worlds, no state differences, no other clocks.
+The built-in one is `awm`; further ones are any OpenEnv AWM servers. A server without awmweb's extensions gets only
+upstream's protocol: no recorded environments, no state differences, no other clocks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PATIENCE_S = 3.0
 
 @dataclass(frozen=True)
 class Profile:
-    """One environment server. `timeout_s` holds for each call; headers are secrets and appear in no text."""
+    """One environment server. `timeout_s` applies to each call; headers are secrets and appear in no text."""
 
     name: str
     url: str
@@ -33,7 +33,7 @@ class Profile:
 
     @property
     def address(self) -> str:
-        """Where the server answers HTTP."""
+        """The HTTP address of the server."""
         return http_address(self.url)
 
     def client(self, *, restore: bool = False) -> EnvironmentClient:
@@ -41,15 +41,15 @@ class Profile:
         return EnvironmentClient(self.url, **self.options(), restore=restore)
 
     def options(self) -> dict[str, Any]:
-        """Return what a client is made with, beside the address."""
+        """Return the arguments of a client, beside the address."""
         limits = {f"{name}_timeout_s": self.timeout_s for name in ("reset", "step", "verify")}
         return {"headers": self.headers} | (limits if self.name != BUILTIN else {})
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a server said of itself when it was asked; `problem` where it did not respond. `extended` servers record
-    worlds, tell state differences and keep control tools from agents."""
+    """A server's description of itself; `problem` if it did not respond. `extended` servers record environments, report
+    state differences and keep control tools from agents."""
 
     address: str
     problem: str = ""
@@ -66,7 +66,7 @@ class Said:
         return f"{what}, {'records worlds' if self.extended else 'no recorded worlds and no state differences'}"
 
     def stored(self) -> dict[str, Any]:
-        """Return what a run keeps of it."""
+        """Return the part that a run stores."""
         return asdict(self)
 
 
@@ -82,12 +82,12 @@ def profile(name: str) -> Profile:
 
 
 def known(name: str) -> Profile:
-    """Return the server by this name, or the built-in one: recorded and imported episodes name any environment."""
+    """Return the server by this name, or the built-in one: recorded and imported episodes can name any environment."""
     return profile(name if name in settings.ENVIRONMENTS else BUILTIN)
 
 
 def reason_of(error: Exception) -> str:
-    """Return why a server did not respond, without the number that the system has for it."""
+    """Return why a server did not respond, without the system's error number."""
     return re.sub(r"^\[Errno -?\d+\] ", "", str(error))[:300] or type(error).__name__
 
 
@@ -107,7 +107,7 @@ def probe(at: Profile) -> Said:
 
 
 def object_of(answer: httpx.Response) -> dict[str, Any]:
-    """Return an object or nothing: a server of others may have no such address; it answers all the same."""
+    """Return an object, or an empty one: an external server may lack this address and still work."""
     said = answer.json() if answer.is_success else {}
     return said if isinstance(said, dict) else {}
 

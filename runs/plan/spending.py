@@ -1,7 +1,7 @@
-"""Reads: what the episodes of a run cost, by arm: tokens, money at the prices of its launch, wall time, people's time.
+"""Reads: the cost of a run's episodes, by arm: tokens, money at the prices of its launch, elapsed time, people's time.
 
-What was paid counts, whether or not it was of use: episodes that a retry replaced are in it. Leaves arithmetic to
-`costs.py`. Called by page, API and report, and by `planning.py` for the prices of a launch.
+Every payment counts, including those for episodes that a retry replaced. Leaves arithmetic to `costs.py`. Called by
+page, API and report, and by `planning.py` for the prices of a launch.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from runs.statistics.costs import (
 )
 
 AGENT, EXPERT = "agent", "expert"
-"""Roles of endpoints; the first endpoint of a role has the role's own name."""
+"""Roles of endpoints. The first endpoint of a role has the role's own name."""
 BATCH = 500
 KEPT = 50_000
-"""Episodes whose tokens a process remembers, some 10 MB."""
+"""The number of episodes whose tokens a process caches, about 10 MB."""
 COLUMNS = [
     *("arm", "episodes", "tokens_in", "tokens_cached", "tokens_out", "expert_tokens"),
     *("usd", "unknown", "wall_s", "human_s"),
 ]
 Prices = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""By role and name of its endpoint: the `model`, and its `rate` where the table had one."""
+"""By role and name of the endpoint: the `model`, and its `rate` if the table has one."""
 
 
 @dataclass
 class Spent:
-    """What some episodes took: tokens by the endpoint that counted them, and time. `uncounted` episodes were run by
-    a model whose endpoint counted nothing."""
+    """The cost of some episodes: tokens by the endpoint that counted them, and time. `uncounted` episodes were run by a
+    model whose endpoint counted nothing."""
 
     episodes: int = 0
     wall_s: float = 0.0
@@ -72,7 +72,7 @@ class Spent:
 
 
 def prices_now() -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the prices of the configured endpoints as the table has them now, to be stored with a launch."""
+    """Return the current prices of the configured endpoints, to be stored with a launch."""
     roles = {AGENT: settings.AGENT_ENDPOINTS, EXPERT: settings.EXPERT_ENDPOINTS}
     return {
         role: {name: _priced(endpoint.model) for name, endpoint in endpoints.items()}
@@ -86,16 +86,17 @@ def _priced(model: str) -> dict[str, Any]:
 
 
 def costs_of(run: Run) -> list[Cost]:
-    """Return what each arm of a run took so far, in the order of its plan. A run without a plan has no prices."""
+    """Return the cost of each arm of a run so far, in the order of its plan. A run without a plan has no prices."""
     plan = Plan.objects.filter(run=run).first()
-    played = Episode.objects.filter(run=run)
+    episodes = Episode.objects.filter(run=run)
     names = (
         [arm.name for arm in plan.arms.all()]
         if plan
-        else sorted({name or "" for name in played.values_list("arm", flat=True)})
+        else sorted({name or "" for name in episodes.values_list("arm", flat=True)})
     )
-    counted = _agent_tokens(played)  # of all arms: each of them would look through the steps of all
-    return [_cost(name, _spent(played.filter(arm=name), counted), plan.prices if plan else {}) for name in names]
+    # once for all arms: a query per arm would read the steps of all of them each time
+    counted = _agent_tokens(episodes)
+    return [_cost(name, _spent(episodes.filter(arm=name), counted), plan.prices if plan else {}) for name in names]
 
 
 def _cost(name: str, took: Spent, prices: Prices) -> Cost:
@@ -113,7 +114,7 @@ def _cost(name: str, took: Spent, prices: Prices) -> Cost:
 
 
 def spent(episodes: QuerySet[Episode]) -> Spent:
-    """Return what these episodes took so far."""
+    """Return the cost of these episodes so far."""
     return _spent(episodes, _agent_tokens(episodes))
 
 
@@ -131,15 +132,15 @@ def _spent(episodes: QuerySet[Episode], counted: Mapping[str, Tokens]) -> Spent:
 
 
 def _endpoint(episode: Episode) -> str:
-    """Return which endpoint an episode asked: one of awmweb's by its name, or an external loop's own model."""
+    """Return the endpoint of an episode: one of awmweb's by its name, or an external loop's own model."""
     if "awmweb" in episode.policy:
         return str(episode.policy.get("endpoint", AGENT))
     return episode.policy_name or "the agent's model"
 
 
 def _agent_tokens(episodes: QuerySet[Episode]) -> dict[str, Tokens]:
-    """Return what endpoints counted in the turns of these episodes, by episode. Ended ones are read once by a process:
-    what they took changes only if they get further steps."""
+    """Return the tokens that endpoints counted in the turns of these episodes, by episode. A process reads an ended
+    episode once: its tokens change only if it gets further steps."""
     ends = {
         pk: None if state in LIVE_STATES else seq for pk, state, seq in episodes.values_list("pk", "state", "last_seq")
     }
@@ -161,14 +162,14 @@ def _read_tokens(ids: Sequence[str]) -> dict[str, Tokens]:
 
 
 class _Kept:
-    """Tokens of ended episodes by id and last step, bounded; the oldest go first."""
+    """A bounded cache of tokens of ended episodes by ID and last step; the oldest are evicted first."""
 
     def __init__(self) -> None:
         self._tokens: dict[tuple[str, int], Tokens] = {}
         self._lock = Lock()
 
     def of(self, ends: Mapping[str, int | None]) -> dict[str, Tokens]:
-        """Return what is known of episodes that ended at these steps."""
+        """Return the cached tokens of episodes that ended at these steps."""
         return {pk: self._tokens[pk, seq] for pk, seq in ends.items() if seq is not None and (pk, seq) in self._tokens}
 
     def keep(self, tokens: Mapping[tuple[str, int], Tokens]) -> None:
@@ -182,16 +183,16 @@ _kept = _Kept()
 
 
 def _expert_tokens(episodes: QuerySet[Episode]) -> dict[str, Tokens]:
-    """Return what expert models took for asks of these episodes: their answers, drafts and criteria."""
+    """Return the tokens of expert models for asks of these episodes: for answers, drafts and criteria."""
     calls = ModelCall.objects.filter(ask__episode__in=episodes).order_by()
     counts = {name: Sum(f"{name}_tokens", default=0) for name in ("prompt", "completion", "cached")}
     counts["untold"] = Sum("tokens", filter=Q(prompt_tokens=None), default=0)
     rows = calls.values_list("model_key").annotate(**counts)
-    return {key.removeprefix(MODEL): Tokens(*told) for key, *told in rows}
+    return {key.removeprefix(MODEL): Tokens(*counted) for key, *counted in rows}
 
 
 def human_s(episodes: QuerySet[Episode]) -> float:
-    """Return the seconds that people took for asks of these episodes, from claim to answer; programs are none."""
+    """Return the seconds that people spent on asks of these episodes, from claim to answer; programs count 0."""
     answers = Advice.objects.filter(ask__episode__in=episodes, source="human")
     took = answers.exclude(author_key__startswith=TOKEN).aggregate(s=Sum("took_s", default=0.0))["s"]
     return float(took)

@@ -1,7 +1,7 @@
-"""Certificates: recorded calls are made again in a fresh world, and every answer and every byte is compared.
+"""Certificates: recorded calls are made again in a fresh environment, and every result and the database are compared.
 
-Owns what is replayed, an episode or the oracle script of a task, and what is kept of it. Leaves the replay itself to
-`EnvironmentClient`. Called by the command `certify`, the API and the worker's task.
+Owns what is replayed, an episode or the oracle script of a task, and what is stored about it. Leaves the replay itself
+to `EnvironmentClient`. Called by the command `certify`, the API and the worker's task.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ ORACLE = "oracle"
 
 @dataclass(frozen=True)
 class Certified:
-    """How one replay came out: `calls` that were recorded, how many of them came out the same, and which clocks the
-    world had."""
+    """The result of one replay: the number of recorded `calls`, how many had the same result, and the clocks."""
 
     grade: str
     calls: int
@@ -50,9 +49,10 @@ class Task:
 
 
 def request(actor: Actor, episode_id: str) -> Certificate | None:
-    """Ask a rollouts worker to replay an episode that has ended; returns its newest certificate so far.
+    """Ask a rollouts worker to replay an ended episode; return its newest certificate so far.
 
-    Raises `StillLive`. Repeats are safe: each adds a certificate.
+    Raises `StillLive`. Can be repeated: each replay adds a certificate.
+
     """
     may_launch(actor)
     episode = visible_or_404(Episode.objects.all(), actor, episode_id)
@@ -80,7 +80,7 @@ def _of_pack(pack: Pack, scenarios: Sequence[str]) -> list[Task]:
 
 
 async def certified(chosen: Sequence[Task]) -> AsyncIterator[tuple[Task, Certified]]:
-    """Play each task's oracle, then replay it in another world; store and yield the certificates."""
+    """Run each task's oracle, then replay it in another environment; store and yield the certificates."""
     for task in chosen:
         found = await _certify_task(task)
         place = {"scenario": task.scenario, "task_idx": task.task_idx}
@@ -93,7 +93,7 @@ async def _certify_task(task: Task) -> Certified:
     try:
         async with at.client() as first:
             await first.reset(scenario=task.scenario, task_idx=task.task_idx, state_diff=True, world=True)
-            made = [await _played(first, name, arguments) for name, arguments in task.calls]
+            made = [await _call(first, name, arguments) for name, arguments in task.calls]
             world = first.world
             final = await _final(first)
         return await _replayed(at, task.scenario, task.task_idx, world, made, final)
@@ -103,22 +103,22 @@ async def _certify_task(task: Task) -> Certified:
         return Certified(Certificate.Grade.REFUSED, len(task.calls), 0, str(fault))
 
 
-async def _played(client: EnvironmentClient, name: str, arguments: dict[str, Any]) -> Made:
+async def _call(client: EnvironmentClient, name: str, arguments: dict[str, Any]) -> Made:
     found = await client.call_tool(name, arguments)
     return Made(name, arguments, mark=found.metadata.get("mark"))
 
 
 async def _final(client: EnvironmentClient) -> str:
-    """Return the digest of the database as it was last committed; empty where the task has no verifier to ask."""
+    """Return the digest of the last committed database; "" if the task has no verifier to ask."""
     for mode in ("code", "sql"):
-        told = (await client.verify(mode=mode)).metadata.get("world")
-        if isinstance(told, dict):
-            return str(told.get("final", ""))
+        world = (await client.verify(mode=mode)).metadata.get("world")
+        if isinstance(world, dict):
+            return str(world.get("final", ""))
     return ""
 
 
 async def certify_episode(episode: Episode) -> Certified:
-    """Replay the recorded calls of an episode that has ended, and store the certificate."""
+    """Replay the recorded calls of an ended episode, and store the certificate."""
     steps = await database_sync_to_async(steps_of)(episode)
     calls = [step for step in steps if step["kind"] == "tool_call" and not is_reserved(step["name"])]
     made = [Made(step["name"], step.get("arguments") or {}, mark=(step.get("meta") or {}).get(WORLD)) for step in calls]
@@ -143,9 +143,11 @@ async def _replayed(
     made: list[Made],
     final: str = "",
 ) -> Certified:
-    """Replay in a world of its own: alone first, and if that differs, with the rows of a snapshot put back.
+    """Replay in an environment of its own: first without a snapshot, and if that differs, with the rows of one
+    restored.
 
-    Without a record of the world, or with a call that has no mark, it is refused.
+    The result is *refused* without a record of the environment, or if a call has no mark.
+
     """
     if world is None or any(call.mark is None for call in made):
         return Certified(Certificate.Grade.REFUSED, len(made), 0, "The world was not recorded.")
@@ -185,7 +187,7 @@ async def _once(
 
 
 def _keep(found: Certified, place: int, **about: Any) -> None:
-    """Store a certificate; `place` is where the replay ended."""
+    """Store a certificate; `place` is the step at which the replay ended."""
     is_refused = found.grade == Certificate.Grade.REFUSED
     Certificate.objects.create(
         grade=found.grade,

@@ -1,8 +1,8 @@
-"""How the coroutine of an episode reaches the database: in the thread of its own event loop, over one connection.
+"""Database access for the coroutine of an episode: in the thread of its own event loop, over one connection.
 
-A thread of the rollouts worker plays one episode, which waits for each of its writes anyway. So nothing gains by
-another thread, and every crossing between two costs as much as a statement. Used by `local.py`, `playing.py` and
-`distilling.py`; other loops reach the database by way of a thread.
+A thread of the rollouts worker runs one episode, which waits for each of its writes anyway. So another thread would
+gain nothing, and each switch between two threads costs as much as a statement. Used by `local.py`, `playing.py` and
+`distilling.py`; other loops reach the database through a thread.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 class _Own(threading.local):
-    """What a thread has for the episode that it plays."""
+    """The resources of a thread for the episode that it runs."""
 
     keeps = False
     loop: asyncio.AbstractEventLoop | None = None
@@ -32,8 +32,8 @@ _own = _Own()
 
 @contextlib.contextmanager
 def one_connection() -> Iterator[None]:
-    """Let what this thread does in the database go over one connection until the block ends, instead of borrowing and
-    testing one for each call. One that broke is given back at once."""
+    """Use one connection for all database work of this thread until the block ends, instead of borrowing and testing
+    one for each call. A broken one is returned to the pool immediately."""
     close_old_connections()
     _own.keeps = True
     try:
@@ -57,13 +57,14 @@ def run(coroutine: Coroutine[Any, Any, R]) -> R:
 
 
 def in_database(call: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """Return a function of the database as one that a coroutine can await."""
+    """Return a database function as a coroutine function."""
 
     async def called(*args: P.args, **kwargs: P.kwargs) -> R:
         loop = asyncio.get_running_loop()
         if loop is not _own.loop:
             return await _InThread(call)(*args, **kwargs)
-        asyncio._set_running_loop(None)  # Django refuses to wait where other coroutines could run meanwhile
+        # Django refuses blocking calls in a thread whose loop could run other coroutines meanwhile
+        asyncio._set_running_loop(None)
         try:
             return _connected(lambda: call(*args, **kwargs))
         finally:
@@ -81,7 +82,7 @@ class _InThread(SyncToAsync[P, R]):
 
 
 def _connected(call: Callable[[], R]) -> R:
-    """Borrow a connection for one call, unless this thread keeps one; give back one that may be broken."""
+    """Borrow a connection for one call, unless this thread keeps one; return one that may be broken."""
     if not _own.keeps:
         close_old_connections()
     try:

@@ -1,9 +1,9 @@
-"""A briefing for an episode that is about to begin: what its try has, or what an expert model distills from earlier
-episodes of the task, once for all seeds.
+"""A briefing for an episode that is about to begin: the one of its try, or one that an expert model distills from
+earlier episodes of the task, once for all seeds.
 
-Owns the material, the instructions and what an answer may say. Leaves storing to `briefings.py`. Called by
-`playing.py` in the rollouts worker. What cannot be distilled is stored as such: the episode runs without a briefing,
-says so in its history, and counts for its arm.
+Owns the material, the instructions and the rules for an answer. Leaves storing to `briefings.py`. Called by
+`playing.py` in the rollouts worker. A failure is stored: the episode runs without a briefing, says so in its history,
+and counts for its arm.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from runs.play.database import in_database
 log = logging.getLogger(__name__)
 LATER: Literal["later"] = "later"
 AGAIN_S = 2
-"""So long after another try of the task was seen distilling, an episode is tried again."""
+"""The delay before an episode is retried while another try of its task is distilling."""
 TRIES = 2
-"""Answers of no use after which there is no briefing; the endpoint's own failures are tried again inside each."""
+"""The number of unusable answers after which there is no briefing. Failures of the endpoint are retried within each."""
 LOOKED_AT, SOURCES, EACH = 40, 6, 3
-"""Newest episodes to look at; how many are shown; with outcomes, at most this many of complete and of others."""
+"""The number of newest episodes to read, the number to show, and with outcomes, the most complete ones and others."""
 STEPS_SHOWN, MATERIAL_CHARS = 60, 100_000
 UNSAID = frozenset({"reward_type", "seq", "ask"})
 NOTHING_WRITTEN = "No one has written a briefing for this task."
@@ -62,7 +62,7 @@ WITH_OUTCOMES = ' Each attempt has its outcome; "complete" means that the task w
 
 @dataclass(frozen=True)
 class Material:
-    """What a model gets, and of which episodes; `source` is the verifier, of which nothing may be quoted."""
+    """The input of a model, and its source episodes; `source` is the verifier, which must not be quoted."""
 
     data: dict[str, Any]
     sources: list[str]
@@ -93,8 +93,7 @@ async def briefing_for(episode: Episode) -> dict[str, Any] | None | Literal["lat
 
 
 async def _distilled(row: PlannedTry, name: str, with_outcomes: bool) -> dict[str, Any]:
-    """Return the fields of the briefing's row: 1. its material, 2. a model's words, 3. what is wrong with them, if
-    something is."""
+    """Return the fields of the briefing's row: 1. its material, 2. a model's text, 3. its fault, if it has one."""
     privilege = "sees_verifier" if with_outcomes else "blind"
     about: dict[str, Any] = {"author": name, "privilege": privilege, "text": "", "sources": []}
     material = await _do(_material, row, with_outcomes)
@@ -123,16 +122,16 @@ async def _said(model: Actor, material: Material, with_outcomes: bool) -> str:
 
 
 async def _asked(model: Actor, material: Material, with_outcomes: bool) -> str:
-    """Ask once, and note what it cost and what was wrong with it."""
-    rules, told = RULES + (WITH_OUTCOMES if with_outcomes else ""), json.dumps(material.data)
+    """Ask once, and record its cost and its fault."""
+    rules, prompt = RULES + (WITH_OUTCOMES if with_outcomes else ""), json.dumps(material.data)
     client = ChatClient(settings.EXPERT_ENDPOINTS[model.model])
     start, fault, tokens = time.monotonic(), "", 0
     try:
-        message = await client.complete([{"role": "system", "content": rules}, {"role": "user", "content": told}])
+        message = await client.complete([{"role": "system", "content": rules}, {"role": "user", "content": prompt}])
         content, usage = message.get("content"), message.get("usage")
         words = content if isinstance(content, str) else ""
         total = usage.get("total_tokens") if isinstance(usage, dict) else None
-        tokens = total if isinstance(total, int) and total >= 0 else (len(told) + len(words)) // 4
+        tokens = total if isinstance(total, int) and total >= 0 else (len(prompt) + len(words)) // 4
         text, fault = _read(words, material)
         if fault:
             raise Unusable(fault)
@@ -146,7 +145,7 @@ async def _asked(model: Actor, material: Material, with_outcomes: bool) -> str:
 
 
 def _read(words: str, material: Material) -> tuple[str, str]:
-    """Return the briefing in a model's words, or why there is none in them."""
+    """Return the briefing in a model's text, or the reason there is none."""
     given = (object_in(words) or {}).get("briefing")
     if not isinstance(given, str):
         return "", "its answer is not the JSON object that was asked for"
@@ -189,9 +188,9 @@ def _material(row: PlannedTry, with_outcomes: bool) -> Material:
 def _attempt(episode: Episode, outcome: str | None) -> dict[str, Any]:
     """Return what one earlier agent did, without rewards; its outcome only if it is to be known."""
     steps = trajectory.steps_of(episode, 0, STEPS_SHOWN, lens=MODEL)
-    told = [shortened({name: value for name, value in step.items() if name not in UNSAID}) for step in steps]
+    steps_shown = [shortened({name: value for name, value in step.items() if name not in UNSAID}) for step in steps]
     ended = {"stopped": episode.stop_reason, "final_answer": str(episode.final_answer or "")[:4000]}
-    return {"steps": told, **ended, **({"outcome": outcome} if outcome is not None else {})}
+    return {"steps": steps_shown, **ended, **({"outcome": outcome} if outcome is not None else {})}
 
 
 async def _do(call: Any, *args: Any) -> Any:

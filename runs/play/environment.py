@@ -1,5 +1,5 @@
-"""Reads the status of the environment server: whether it responds, its sandbox level, and the minimum that its operator
-set. Used by a page only."""
+"""Reads the status of the environment server: whether it responds, its sandbox level, and the configured minimum. Used
+by a page only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.conf import settings
 from runs.plan import servers
 from runs.plan.servers import object_of
 
-TIERS = ("none", "degraded", "container", "strict")  # weakest first, as `awmenv.server.sandbox.confine` has them
+TIERS = ("none", "degraded", "container", "strict")  # weakest first, in the order of `awmenv.server.sandbox.confine`
 PATIENCE_S = 2.0
 
 
@@ -28,7 +28,7 @@ class Partial:
 
 @dataclass(frozen=True)
 class Standing:
-    """What the server said of itself; `problem` where it did not answer."""
+    """The server's description of itself; `problem` if it did not answer."""
 
     address: str
     problem: str = ""
@@ -43,7 +43,7 @@ class Standing:
 
     @property
     def known(self) -> bool:
-        """A server of others may tell no tier."""
+        """Whether the sandbox level is known; external servers may not report one."""
         return self.tier in TIERS and self.minimum in TIERS
 
     @property
@@ -52,12 +52,12 @@ class Standing:
 
 
 def address() -> str:
-    """Return where the environment server answers HTTP."""
+    """Return the HTTP address of the environment server."""
     return servers.http_address(settings.AWMENV_URL)
 
 
 def further() -> list[tuple[str, servers.Said]]:
-    """Ask the servers of `AWMWEB_ENVIRONMENTS` what they are, by name."""
+    """Fetch the descriptions of the servers in `AWMWEB_ENVIRONMENTS`, by name."""
     return [(name, servers.probe(servers.profile(name))) for name in settings.ENVIRONMENTS]
 
 

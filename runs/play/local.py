@@ -1,8 +1,7 @@
 """The Dashboard port in process, for awmweb's worker: the common loop without HTTP.
 
-Owns crossing from the loop's coroutine to the database, retries while the database is unavailable, and the mapping of
-awmweb's errors to the client's. Leaves every rule to `episodes.record.recording`, `experts.queue` and
-`experts.closing`.
+Owns database calls from the loop's coroutine, retries while the database is unavailable, and the mapping of awmweb's
+errors to the client's. Leaves every rule to `episodes.record.recording`, `experts.queue` and `experts.closing`.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ RE_READ_S, FIRST_READS_S = 5.0, 1.0
 
 
 async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run a write in the database; every one of them may be repeated, so an absent database only costs time."""
+    """Run a write in the database and retry while it is unavailable; every write here is idempotent."""
     loop = asyncio.get_running_loop()
     give_up, pause = loop.time() + PATIENCE_S, FIRST_PAUSE_S
     while True:
@@ -73,14 +72,14 @@ def _look(actor: Actor, ask_id: str) -> AskView:
     return ask_view(closing.look(actor, ask_id))
 
 
-def _stands(actor: Actor, ask_id: str) -> AskView:
-    """Return how an ask stands, without a delivery: who consumes the advice at once has it delivered, too."""
+def _view(actor: Actor, ask_id: str) -> AskView:
+    """Return the state of an ask without delivering it: consuming the advice soon after delivers it, too."""
     return ask_view(visible_or_404(Ask.objects.select_related("accepted"), actor, ask_id))
 
 
 @transaction.atomic
 def _note_waiting(actor: Actor, ask_id: str) -> None:
-    """Note it under the lock of the episode, which closing the ask takes, too."""
+    """Record it under the lock of the episode, which closing the ask takes, too."""
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask = closing.locked(ask_id)
     if ask.is_open:
@@ -95,8 +94,8 @@ def _batch(steps: list[dict[str, Any]]) -> StepBatch:
 
 
 class LocalDashboard:
-    """Records for one actor. With `queued`, the episode was planned by `launching` and is only filled in, also with
-    what was `found` of its world once it is there."""
+    """A recorder for one actor. With `queued`, the episode was planned by `launching` and only gets its missing fields,
+    including the `found` facts about its environment once they are known."""
 
     def __init__(self, actor: Actor, queued: Episode | None = None, found: Callable[[], dict[str, Any]] = dict) -> None:
         self.actor = actor
@@ -104,9 +103,9 @@ class LocalDashboard:
 
     async def start_episode(self, task: str, **fields: Any) -> EpisodePort:
         fields = {name: value for name, value in fields.items() if value is not None}
-        if self.queued is not None:  # of what was planned, only its tools are news, which the loop has checked
+        if self.queued is not None:  # the plan set all other fields; the loop has checked the tools
             tools, found = [tool.model_dump() for tool in fields.get("tools", [])], self.found()
-            if tools != self.queued.tools:  # an attempt that goes on mostly finds those that are stored
+            if tools != self.queued.tools:  # an attempt that continues usually finds them stored
                 found["tools"] = tools
             if found:
                 await patiently(noting.note_environment, self.queued.pk, self.queued.attempt, **found)
@@ -135,7 +134,7 @@ class LocalEpisode:
         return acknowledged
 
     async def ask(self, question: str, *, deadline_s: int = 300, key: str | None = None, **fields: Any) -> Advice:
-        await self.heartbeat()  # an attempt that has ended sends no ask
+        await self.heartbeat()  # an attempt that has ended must not send an ask
         seq = self.last_seq + 1
         given = {name: value for name, value in fields.items() if value is not None}
         plan = {"key": key or f"{self.id}/{seq}", "episode": self.id, "seq": seq, "deadline_s": deadline_s}
@@ -148,11 +147,11 @@ class LocalEpisode:
         return await patiently(steps_of, self._episode, since)
 
     async def wait_for_advice(self, ask: str, deadline_s: int = 0) -> Advice:
-        """Wait until it closes: its own deadline was set when it was opened."""
-        return await self._advice(ask, await patiently(_stands, self.actor, ask))
+        """Wait until the ask closes; its own deadline was set when it was opened."""
+        return await self._advice(ask, await patiently(_view, self.actor, ask))
 
     async def _advice(self, ask: str, view: AskView | None = None) -> Advice:
-        """Wait, unless the ask was seen closed: a parked episode that goes on has nothing to wait for."""
+        """Wait, unless the ask was already closed: a parked episode that continues need not wait."""
         if view is None or view.status == "open":
             await patiently(_note_waiting, self.actor, ask)
             view = await self._closed(ask)
@@ -168,8 +167,8 @@ class LocalEpisode:
         return Advice(text="", source="fallback", reason=view.reason or view.status)
 
     async def _closed(self, ask_id: str) -> AskView:
-        """Wait for the hint, the deadline, or some seconds anyway; the waiting loop settles the deadline.
-        Raises Parked once the episode waits without this process."""
+        """Wait for the hint, the deadline, or some seconds; the waiting loop closes an ask past its deadline. Raises
+        Parked if the episode was parked."""
         clock = asyncio.get_running_loop().time
         began = clock()
         async with hub().listening(ask_topic(ask_id)) as listener:

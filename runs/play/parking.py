@@ -1,8 +1,8 @@
-"""When an episode that waits for an answer gives back its thread, its session and its memory.
+"""When an episode that waits for an answer releases its thread, its session and its memory.
 
-Owns the rule: after the configured time, or soon if all threads of this worker are taken and other episodes are queued.
-Leaves the change of state to `episodes.record.recording`. Called by `local.py`, whose caller then ends the attempt,
-and by `playing.py`, which counts itself.
+Owns the rule: after the configured time, or soon if all threads of this worker are in use and other episodes are
+queued. Leaves the change of state to `episodes.record.recording`. Called by `local.py`, whose caller then ends the
+attempt, and by `playing.py`, which registers its thread.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from episodes.record import recording
 from experts import closing
 
 PRESSED_S = 1.0
-"""An episode keeps its thread for so long in any case: many asks are answered by a model at once."""
+"""An episode always keeps its thread this long, because models answer many asks within it."""
 
 
 class Threads:
-    """The threads of a rollouts worker, and how many of them play an episode."""
+    """The threads of a rollouts worker, and how many of them run an episode."""
 
     def __init__(self) -> None:
         self.all = 16
@@ -32,7 +32,7 @@ class Threads:
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def one(self) -> Iterator[None]:
+    def occupy(self) -> Iterator[None]:
         with self._lock:
             self._taken += 1
         try:

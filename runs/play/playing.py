@@ -45,13 +45,13 @@ RESET_PATIENCE_S = 60.0
 VERDICT_PAUSES_S = (1.0, 5.0, 20.0)
 NO_VERIFIER = "no_verifier"
 UPSTREAM = ("scenario", "task_idx", "seed")
-"""What of a reset a server without awmweb's extensions knows."""
+"""The arguments of a reset that a server without awmweb's extensions supports."""
 
 
 def play(episode_id: str, worker: str = "") -> None:
-    """Run a queued episode to its end, and those that come after it in this thread. It stays queued while no
-    environment server responds; an error is stored as a fault."""
-    with parking.threads.one(), database.one_connection():
+    """Run a queued episode to its end, and the next ones in this thread. It stays queued while no environment server
+    responds; an error is stored as a fault."""
+    with parking.threads.occupy(), database.one_connection():
         relay.thread.play(episode_id, lambda one: database.run(_play(one, worker)))
 
 
@@ -98,7 +98,7 @@ def _planned(episode_id: str) -> tuple[Episode, Policy | AppError] | None:
 
 @transaction.atomic
 def _begin(queued: Episode, worker: str) -> Episode | None:
-    """Return the episode as it is begun, of the project that is known of it; None if it is not queued any more."""
+    """Return the episode after its start, with the known project; None if it is no longer queued."""
     begun = recording.begin(queued.pk, worker)
     if begun is not None:
         begun.project = queued.project
@@ -107,7 +107,8 @@ def _begin(queued: Episode, worker: str) -> Episode | None:
 
 
 def judge(episode_id: str) -> None:
-    """Fetch a verdict that was lost with its worker: 1. restore the world from the record, 2. ask its verifier."""
+    """Fetch an outcome that was lost with its worker: 1. restore the environment from the record, 2. run its
+    verifier."""
     with database.one_connection():
         database.run(_judge(episode_id))
 
@@ -133,8 +134,8 @@ async def _judge(episode_id: str) -> None:
 
 
 async def _world(actor: Actor, episode: Episode) -> _World:
-    """Return the world of an episode on the server that its plan names, which is asked what it can do first. Raises
-    `ServerUnreachable`, or an EnvironmentFault where no server has the name any more."""
+    """Return the environment of an episode on the server of its plan, after asking for the server's abilities. Raises
+    `ServerUnreachable`, or an EnvironmentFault if no server has the name any more."""
     try:
         at = servers.profile(episode.environment)
     except UnknownEnvironment as missing:
@@ -148,9 +149,9 @@ async def _world(actor: Actor, episode: Episode) -> _World:
 
 
 class _World(EnvironmentClient):
-    """The environment of one episode, restored from its calls where it is lost. Its first reset waits for a server that
-    is full or goes away meanwhile, and makes the recorded world if there is a record to take up; it stores with the
-    episode what the reset says of a partial scenario."""
+    """The environment of one episode, restored from its calls if it is lost. Its first reset waits while the server is
+    full or unavailable, and restores the recorded environment if there is a record. It stores the reset's data on a
+    partial scenario with the episode."""
 
     def __init__(self, actor: Actor, episode: Episode, at: servers.Profile, extended: bool) -> None:
         super().__init__(at.url, **at.options(), restore=extended)
@@ -168,14 +169,13 @@ class _World(EnvironmentClient):
         return observation
 
     def fresh(self) -> dict[str, Any]:
-        """Return how the world began, for an attempt without a record; else nothing."""
+        """Return the initial state of the environment, for an attempt without a record; else {}."""
         is_fresh = self.world is not None and self.episode.last_seq == 0
         return {"world": dict(self.world or {})} if is_fresh else {}
 
     async def begin_again(self) -> bool:
-        """Begin the recorded world again, and return whether there is one. An episode from before worlds were recorded
-        begins anywhere, and is compared by what its calls brought.
-        """
+        """Start the recorded environment again, and return whether there is one. An episode from before environments
+        were recorded starts anywhere, and is compared by the results of its calls."""
         if not self.episode.world or not self._extended:
             return False
         if not self._is_at_record:
@@ -237,7 +237,7 @@ async def _through(
 
 
 def policy_of(episode: Episode) -> Policy:
-    """Return the policy that the stored plan names. Raises `UnknownPolicy` or `NoEndpoint`."""
+    """Return the policy of the stored plan. Raises `UnknownPolicy` or `NoEndpoint`."""
     kind = episode.policy.get(launching.OURS)
     if kind == "model":
         endpoint = settings.AGENT_ENDPOINTS.get(str(episode.policy.get("endpoint", limits.FIRST)))
@@ -255,8 +255,8 @@ def policy_of(episode: Episode) -> Policy:
 
 
 async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str | None) -> None:
-    """Ask for the verdict in the form that the task has, and keep what it says. A world that is lost, or a task without
-    a verifier, leaves the episode unverified, which is never a failed task."""
+    """Run the verifier in the mode of the task, and store its outcome. A lost environment, or a task without a
+    verifier, leaves the episode unverified, which is never a failed task."""
     try:
         mode, said = await _verdict(world, final_answer)
     except SessionLost as gone:
@@ -277,9 +277,8 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
 
 
 async def _verdict(world: Any, final_answer: str | None) -> tuple[str, Any]:
-    """Return the mode that the task has and what its verifier says; asked again while the session lives, because the
-    server repeats a verdict that it has. Raises an EnvironmentFault.
-    """
+    """Return the verifier's mode and result. Retries while the session exists, because the server returns the same
+    result again. Raises an EnvironmentFault."""
     for pause in (*VERDICT_PAUSES_S, None):
         try:
             for mode in ("code", "sql"):

@@ -1,7 +1,8 @@
 """Writes: probes, cheap attempts that show whether a task passes without work.
 
-Three attempts, each in an environment of its own: `empty` does and says nothing, `echo_task` gives the task's own text
-as its answer, `read_only` calls what only reads and answers with all that it read. Called by the command `probe`.
+Three attempts, each in an environment of its own: `empty` does nothing and gives no answer, `echo_task` answers with
+the task's own text, `read_only` calls read tools only and answers with all their results. Called by the command
+`probe`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ CALLS = 20
 ANSWER = 4000
 READS = ("list", "get", "search", "find", "show", "read", "view", "count", "lookup", "describe", "fetch", "check")
 SAMPLES = {"integer": 1, "number": 1, "boolean": False}
-"""What a required argument of a read gets. A tool that needs a text is left out: no text is right by chance."""
+"""The value of a required argument of a read, by type. A tool that needs a text is left out: no text fits by chance."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Task:
 
 
 class _Changed(Exception):
-    """A call that was taken for a read has changed rows."""
+    """An error: a call that was expected to only read has changed rows."""
 
     def __init__(self, tool: str) -> None:
         super().__init__(tool)
@@ -71,7 +72,7 @@ def _of(pack: Pack, scenario: str) -> list[Task]:
 
 
 async def probed(chosen: Sequence[Task]) -> AsyncIterator[Probe]:
-    """Probe each task, store and yield what came of it. Raises `NoServer`."""
+    """Probe each task, store and yield the result. Raises `NoServer`."""
     server = (await database_sync_to_async(environment.standing)()).version[:60]
     for task in chosen:
         row = await _probe(task, server)
@@ -82,19 +83,19 @@ async def probed(chosen: Sequence[Task]) -> AsyncIterator[Probe]:
 async def _probe(task: Task, server: str) -> Probe:
     row = Probe(scenario=task.scenario, task_idx=task.task_idx, verifier=task.verifier, server=server)
     if not task.verifier:
-        return _came_to(row, State.UNVERIFIABLE, "The pack holds no code verifier for it.")
+        return _with_state(row, State.UNVERIFIABLE, "The pack holds no code verifier for it.")
     fault = ""
-    for _try in range(TRIES):  # an environment can fail by chance; a task is not to be excluded for that
+    for _try in range(TRIES):  # an environment can fail by chance, which must not exclude a task
         row.attempts = {}
         try:
             for name, attempt in ATTEMPTS.items():
                 found, calls = await attempt(task)
                 health = Health.from_wire(found.metadata.get("health"))
-                if health is not None and not health.unchecked:  # the server's check can end after the first attempt
+                if health is not None and not health.unchecked:  # the server's check can finish after the first attempt
                     row.health = health.wire()
                 verdict = found.verify_result or {}
                 if verdict.get("execution_status") != "success":
-                    return _came_to(row, State.UNVERIFIABLE, str(verdict.get("error_message") or found.error))
+                    return _with_state(row, State.UNVERIFIABLE, str(verdict.get("error_message") or found.error))
                 row.attempts[name] = {"outcome": found.reward_type, "calls": calls}
         except ServerUnreachable as away:
             raise NoServer(str(away)) from away
@@ -103,12 +104,12 @@ async def _probe(task: Task, server: str) -> Probe:
         else:
             passed = {name for name, one in row.attempts.items() if one["outcome"] == "complete"}
             state = State.TRIVIAL if "empty" in passed else State.ANSWER_ONLY if passed else State.CLEAN
-            return _came_to(row, state, f"Complete by {', '.join(sorted(passed))}." if passed else "")
+            return _with_state(row, state, f"Complete by {', '.join(sorted(passed))}." if passed else "")
     row.attempts = {}
-    return _came_to(row, State.ERROR, fault)
+    return _with_state(row, State.ERROR, fault)
 
 
-def _came_to(row: Probe, state: State, reason: str) -> Probe:
+def _with_state(row: Probe, state: State, reason: str) -> Probe:
     row.state, row.reason = state, clean(reason[:2000])
     return row
 
@@ -128,7 +129,8 @@ async def _answered(task: Task, answer: str) -> Observation:
 
 
 async def _read_only(task: Task) -> tuple[Observation, int]:
-    """Start over without a tool that turns out to write, so that the database is as it was."""
+    """Make the read-only attempt; start over without a tool that turns out to write, so that the database is
+    unmodified."""
     writes: set[str] = set()
     for _session in range(CALLS):
         async with EnvironmentClient(settings.AWMENV_URL) as client:
@@ -143,7 +145,7 @@ async def _read_only(task: Task) -> tuple[Observation, int]:
 
 
 async def _all_read(client: EnvironmentClient, without: set[str]) -> list[str]:
-    """Return what the tools that seem to read said, each called once. Raises `_Changed`."""
+    """Return the results of the tools that seem to read, each called once. Raises `_Changed`."""
     chosen = [tool for tool in await client.list_tools() if tool.name.startswith(READS) and tool.name not in without]
     said: list[str] = []
     for tool in chosen:
@@ -158,7 +160,7 @@ async def _all_read(client: EnvironmentClient, without: set[str]) -> list[str]:
 
 
 def _arguments(tool: Tool) -> dict[str, Any] | None:
-    """Return arguments for a tool's required fields, or None where one needs a text or is not described."""
+    """Return arguments for a tool's required fields, or None if one needs a text or has no description."""
     required, fields = tool.input_schema.get("required"), tool.input_schema.get("properties")
     names = required if isinstance(required, list) else []
     described = fields if isinstance(fields, dict) else {}

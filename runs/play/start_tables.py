@@ -1,7 +1,7 @@
-"""Reads: the tables that an episode's world began with, from the environment server, a page of rows at a time.
+"""Reads: the initial tables of an episode's environment, from the environment server, a page of rows at a time.
 
-The server alone opens databases of scenarios, in its sandbox; what it answers is bounded and read as a stranger's word.
-The dashboard keeps the last answers in memory, by the digest of the database, and stores none. Called by pages.
+Only the server opens databases of scenarios, in its sandbox. Its responses are bounded and untrusted. The dashboard
+caches the last responses in memory, by the digest of the database, and stores none. Called by pages.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ NO_RECORD = "No environment server recorded how this episode began, so other row
 
 @dataclass(frozen=True)
 class StartTables:
-    """What a world began with: its tables with their counts of rows, and some rows of one. `problem` where this is not
-    known, and why."""
+    """The initial tables of an environment with their row counts, and some rows of one; `problem` says why they are
+    unknown."""
 
     problem: str = ""
     tables: dict[str, int] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class StartTables:
 
 
 def start_of(episode: Episode, table: str = "", offset: int = 0) -> StartTables:
-    """Return the start tables of an episode, with rows of the table that is named."""
+    """Return the initial tables of an episode, with rows of the named table."""
     base = episode.world.get("base") if isinstance(episode.world, dict) else None
     if not isinstance(base, dict) or not settings.ATTEST_KEY:
         return StartTables(NO_RECORD)
@@ -53,7 +53,8 @@ def start_of(episode: Episode, table: str = "", offset: int = 0) -> StartTables:
 
 
 class _Answers:
-    """The last answers; a failure is kept for a moment, so that a server that is away is not asked at every step."""
+    """A cache of the last responses. A failure is cached briefly, so that an unavailable server is not asked at every
+    step."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, tuple[float, StartTables]] = OrderedDict()

@@ -1,4 +1,4 @@
-"""Reward profiles: what an episode would be paid under a recipe, each component by itself. Pure.
+"""Reward profiles: the shaped reward of an episode under a recipe, each component by itself. Pure.
 
 A profile is a module with a `NAME` and a `PROFILE`, listed below; tables and charts follow. Rewards never enter a
 comparison: they differ by condition, so arms are compared by the verifier's outcome alone. `pr428` (-1 to 2) and

@@ -16,43 +16,44 @@ from runs.rewards.played import Played, Profile, Reward, identity, is_error, is_
 NAME = "bundle.v1"
 WEIGHTS = {"primary": 0.40, "process": 0.25, "format": 0.20, "efficiency": 0.15}
 REFERENCE = 5.0
-"""Calls and asks of a task of which fewer than three verified episodes are known."""
+"""The reference of a task with fewer than three verified episodes."""
 SHORTEST_ANSWER = 8
-"""Characters without spaces; a shorter final answer says nothing."""
+"""Characters without spaces. A shorter final answer counts as empty."""
 SOON = 2
 
 
-def reward(played: Played) -> Reward:
-    if played.is_excluded:
+def reward(ended: Played) -> Reward:
+    if ended.is_excluded:
         return Reward(NAME, None)
     parts = {
-        "primary": float(played.is_complete),
-        "process": process(played),
-        "format": well_formed(played),
-        "efficiency": efficiency(played),
+        "primary": float(ended.is_complete),
+        "process": process(ended),
+        "format": well_formed(ended),
+        "efficiency": efficiency(ended),
     }
     return Reward(NAME, sum(WEIGHTS[name] * value for name, value in parts.items()), parts)
 
 
-def process(played: Played) -> float:
-    """Return 0 without a successful call, else .2 for tools that were listed, .4 for the share of distinct calls that
+def process(ended: Played) -> float:
+    """Return 0 without a successful call, else .2 for the use of listed tools, .4 for the share of distinct calls that
     succeeded, .2 for the share of calls that repeat no other, .2 for the share of errors that were recovered.
 
-    Calls count by tool and arguments, so that repeating a cheap read earns nothing; asks are no calls.
+    Calls count by tool and arguments, so that repeating a cheap read earns nothing; asks are not calls.
+
     """
     distinct: dict[str, bool] = {}
-    for call in played.calls:
-        key = identity(call, played.tools)
+    for call in ended.calls:
+        key = identity(call, ended.tools)
         distinct[key] = distinct.get(key, False) or not is_error(call)
     succeeded = sum(distinct.values())
     if not succeeded:
         return 0.0
-    repeats = len(played.calls) - len(distinct)
+    repeats = len(ended.calls) - len(distinct)
     return (
-        0.2 * bool(played.tools)
+        0.2 * bool(ended.tools)
         + 0.4 * succeeded / len(distinct)
-        + 0.2 * (1 - repeats / len(played.calls))
-        + 0.2 * _recovered(played.calls)
+        + 0.2 * (1 - repeats / len(ended.calls))
+        + 0.2 * _recovered(ended.calls)
     )
 
 
@@ -68,21 +69,22 @@ def _recovered(calls: Sequence[Mapping[str, Any]]) -> float:
     return sum(mended) / len(mended)
 
 
-def well_formed(played: Played) -> float:
-    """Return the share of the agent's turns that are one executable call with fitting arguments, or words alone.
+def well_formed(ended: Played) -> float:
+    """Return the share of the agent's turns that are one executable call with fitting arguments, or text only.
 
-    0 if no call was executed or the final answer says nothing. Words beside a call earn and cost nothing.
+    0 if no call was executed or the final answer is empty. Text beside a call earns and costs nothing.
+
     """
-    if played.is_format_error or len("".join(played.final_answer.split())) < SHORTEST_ANSWER:
+    if ended.is_format_error or len("".join(ended.final_answer.split())) < SHORTEST_ANSWER:
         return 0.0
     turns: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
-    for step in played.steps:
+    for step in ended.steps:
         by_agent = step["kind"] in ("tool_call", "ask") or (
             step["kind"] == "message" and step.get("role") == "assistant"
         )
         if by_agent:
             turns[f"step {step['seq']}" if step.get("turn") is None else step["turn"]].append(step)
-    schemas = {tool.get("name"): tool.get("input_schema") for tool in played.tools}
+    schemas = {tool.get("name"): tool.get("input_schema") for tool in ended.tools}
     fitting = [_is_fitting([step for step in turn if step["kind"] != "message"], schemas) for turn in turns.values()]
     return sum(fitting) / len(fitting) if fitting else 0.0
 
@@ -98,15 +100,15 @@ def _is_fitting(calls: Sequence[Mapping[str, Any]], schemas: Mapping[Any, Any]) 
     return is_executed(call) and not Checker().misfit(call.get("arguments") or {}, schemas.get(call.get("name")))
 
 
-def efficiency(played: Played) -> float:
-    """Return how few calls and asks a complete episode took: 1 at the reference, 0 at the most turns."""
-    if not played.is_complete:
+def efficiency(ended: Played) -> float:
+    """Return a score for few calls and asks in a complete episode: 1 at the reference, 0 at the most turns."""
+    if not ended.is_complete:
         return 0.0
-    taken = len(played.calls) + len(played.asks)
-    reference = played.reference_steps if played.reference_steps is not None else REFERENCE
-    if played.max_turns <= reference:
+    taken = len(ended.calls) + len(ended.asks)
+    reference = ended.reference_steps if ended.reference_steps is not None else REFERENCE
+    if ended.max_turns <= reference:
         return float(taken <= reference)
-    return min(1.0, max(0.0, 1 - (taken - reference) / (played.max_turns - reference)))
+    return min(1.0, max(0.0, 1 - (taken - reference) / (ended.max_turns - reference)))
 
 
 PROFILE = Profile(reward, tuple(WEIGHTS))

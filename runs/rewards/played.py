@@ -1,4 +1,4 @@
-"""An ended episode as reward profiles read it, and what a profile returns. Pure."""
+"""An ended episode as reward profiles read it, and the result of a profile. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from awmclient.schema import NOT_COUNTED
 
 NOT_EXECUTABLE = frozenset({"tool_not_found", "invalid_args", "invalid_action"})
-"""Answers to a call that the environment cannot execute: the three format errors of AWM."""
+"""Results of a call that the environment cannot execute: the three format errors of AWM."""
 FURTHER_NAMES = ("additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref")
-"""Keywords by which a schema can take arguments that its `properties` lack."""
+"""Keywords by which a schema can accept arguments outside its `properties`."""
 COMPLETE = "complete"
 
 
@@ -43,7 +43,7 @@ class Played:
 
     @cached_property
     def calls(self) -> list[Mapping[str, Any]]:
-        """Calls of the environment's tools. Asking an expert is none."""
+        """Calls of the environment's tools. Asking an expert does not count."""
         return [step for step in self.steps if step["kind"] == "tool_call"]
 
     @cached_property
@@ -56,13 +56,14 @@ class Played:
 
     @property
     def is_format_error(self) -> bool:
-        """No call of the whole episode could be executed."""
+        """Whether no call of the whole episode could be executed."""
         return not self.executed
 
 
 @dataclass(frozen=True)
 class Reward:
-    """What a profile pays: null for an excluded outcome. `pattern` names the kind of episode, `flags` what to know."""
+    """The reward of a profile: null for an excluded outcome. `pattern` names the kind of episode, `flags` hold
+    notes."""
 
     profile: str
     total: float | None
@@ -88,8 +89,8 @@ def is_error(call: Mapping[str, Any]) -> bool:
 
 
 def identity(call: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> str:
-    """Return a text that is the same for calls of one tool with equal arguments: in any order, whole numbers with or
-    without decimals, and without arguments that the tool's schema does not have, which a tool ignores."""
+    """Return a text that is equal for calls of one tool with equal arguments: in any order, whole numbers with or
+    without decimals, and without arguments that the tool's schema lacks, which a tool ignores."""
     schema = next((tool.get("input_schema") for tool in tools if tool.get("name") == call.get("name")), None)
     return json.dumps([call.get("name"), _canonical(call.get("arguments") or {}, schema)], sort_keys=True)
 

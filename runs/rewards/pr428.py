@@ -13,38 +13,38 @@ ENVIRONMENT = {"complete": 1.0, "incomplete": 0.1}
 ADJUSTMENTS = {"solo": 1.0, "recovery": 0.3, "voluntary": 0.0, "blind": -0.2}
 FORMAT_ERROR = -1.0
 STALL = 5
-"""Executed calls before the first ask from which on the agent counts as stalled."""
+"""The number of executed calls before the first ask at which the agent counts as stalled."""
 
 
-def reward(played: Played) -> Reward:
-    if played.is_excluded:
-        return Reward(NAME, None, pattern="excluded", flags=_flags(played))
-    if played.is_format_error:
-        return Reward(NAME, FORMAT_ERROR, {"format": FORMAT_ERROR}, "format error", _flags(played))
-    environment = ENVIRONMENT.get(played.reward_type, 0.0)
-    pattern = _pattern(played) if played.is_complete else "incomplete"
+def reward(ended: Played) -> Reward:
+    if ended.is_excluded:
+        return Reward(NAME, None, pattern="excluded", flags=_flags(ended))
+    if ended.is_format_error:
+        return Reward(NAME, FORMAT_ERROR, {"format": FORMAT_ERROR}, "format error", _flags(ended))
+    environment = ENVIRONMENT.get(ended.reward_type, 0.0)
+    pattern = _pattern(ended) if ended.is_complete else "incomplete"
     adjustment = ADJUSTMENTS.get(pattern, 0.0)
     parts = {"environment": environment, "adjustment": adjustment}
-    return Reward(NAME, environment + adjustment, parts, pattern, _flags(played))
+    return Reward(NAME, environment + adjustment, parts, pattern, _flags(ended))
 
 
-def _pattern(played: Played) -> str:
-    if not played.asks:
+def _pattern(ended: Played) -> str:
+    if not ended.asks:
         return "solo"
-    first = played.asks[0]["seq"]
-    before = [call for call in played.calls if call["seq"] < first]
+    first = ended.asks[0]["seq"]
+    before = [call for call in ended.calls if call["seq"] < first]
     tries = sum(map(is_executed, before))
     if not tries:
         return "blind"
     return "recovery" if is_error(before[-1]) or tries >= STALL else "voluntary"
 
 
-def _flags(played: Played) -> tuple[str, ...]:
-    """Name who was briefed, who chose to go alone, and asks that brought no advice: they count as asks."""
-    found = ["briefed"] if any(step["kind"] == "briefing" for step in played.steps) else []
-    if not played.asks:
-        found.append("solo by choice" if played.expert_available else "solo by assignment")
-    if any((ask.get("advice") or {}).get("source", "fallback") == "fallback" for ask in played.asks):
+def _flags(ended: Played) -> tuple[str, ...]:
+    """Return flags for briefed agents, agents that chose not to ask, and asks without advice, which count as asks."""
+    found = ["briefed"] if any(step["kind"] == "briefing" for step in ended.steps) else []
+    if not ended.asks:
+        found.append("solo by choice" if ended.expert_available else "solo by assignment")
+    if any((ask.get("advice") or {}).get("source", "fallback") == "fallback" for ask in ended.asks):
         found.append("ask without advice")
     return tuple(found)
 

@@ -30,15 +30,16 @@ from runs.statistics.paired import Interval
 from runs.statistics.sentences import points, span_text
 
 SCENARIOS = 40
-"""Scenarios of one forest plot; its table has all."""
+"""The most scenarios in a forest plot; its table has all."""
 ALL = "All tasks"
 
 
 def forest(contrast: Contrast, expert: str, file: str) -> Chart | None:
-    """Draw the difference of each scenario, the largest without its luck first, and last that of all tasks with its
+    """Draw the difference of each scenario, the largest shrunken difference first, and last that of all tasks with its
     interval.
 
-    `expert` is the mode of the arm. Returns None where no task is valid in both arms.
+    `expert` is the mode of the arm. Returns None if no task is valid in both arms.
+
     """
     if not contrast.scenarios:
         return None
@@ -68,12 +69,12 @@ def forest(contrast: Contrast, expert: str, file: str) -> Chart | None:
 
 
 def _span(contrast: Contrast) -> Interval | None:
-    """Return the interval that may be read: at the planned size that of its tasks, before it that of any time."""
+    """Return the interval to show: at the planned size that of its tasks, before it the anytime one."""
     return contrast.running.interval if contrast.tasks_scope is None else contrast.tasks_scope.interval
 
 
 def _total(contrast: Contrast) -> str:
-    """Return the difference over all tasks with its interval; nothing where it is withheld."""
+    """Return the difference over all tasks with its interval; "" if it is withheld."""
     if contrast.delta is None or contrast.exclusions.withheld:
         return ""
     span = _span(contrast)
@@ -115,7 +116,7 @@ def _sum(tasks: int, won: int, lost: int, delta: float) -> str:
 
 
 def _mark(place: int, delta: float, hover: str, style: Style, span: Interval | None = None, size: int = 8) -> Figure:
-    """Return a mark; it is hollow where its interval includes zero."""
+    """Return a mark; it is hollow if its interval includes zero."""
     hollow = span is not None and span[0] <= 0 <= span[1]
     marker = {"color": "--surface" if hollow else style.color, "symbol": style.symbol, "size": size}
     edge = {"line": {"color": style.color if hollow else "--surface", "width": 2 if hollow else 1}}
@@ -134,13 +135,13 @@ def _value(place: int, delta: float, style: Style) -> Figure:
 
 
 def _side(end: int, words: str) -> Figure:
-    """Return what a difference to this side of the zero line says, below the axis and out to the margin."""
+    """Return the meaning of a difference on this side of the zero line, below the axis and out to the margin."""
     below = {"xref": "paper", "x": end, "xanchor": "right" if end else "left", "yref": "paper", "y": 0, "yshift": -24}
     return below | {"xshift": 40 if end else -40} | {"yanchor": "top", "text": words, "showarrow": False}
 
 
 def _no_effect(span: Sequence[float]) -> Figure:
-    """Return the zero line. In both directions it refers to axes, else Plotly would put it below the grid."""
+    """Return the zero line. Both coordinates refer to axes, else Plotly would draw it below the grid."""
     up = {"type": "line", "x0": 0, "x1": 0, "yref": "y", "y0": span[0], "y1": span[1], "layer": "between"}
     return up | {"line": {"color": "--ink-2", "width": 1, "dash": "dash"}}
 
@@ -151,7 +152,7 @@ def _rule(y: float) -> Figure:
 
 
 def completions(arms: Sequence[ArmCount], rows: Sequence[Row], file: str) -> list[Chart]:
-    """Draw how many episodes of each arm were complete so far, along the planned order; five arms to a chart."""
+    """Draw the number of complete episodes of each arm, along the planned order; five arms per chart."""
     so_far = {arm.name: [(row["counted"], row["complete"]) for row in rows if row["arm"] == arm.name] for arm in arms}
     styles = dict(zip(so_far, styles_of_all(arms), strict=True))
     groups = [list(so_far)[at : at + SERIES] for at in range(0, len(so_far), SERIES)]
@@ -183,7 +184,9 @@ def _completions(
     listed = thinned(sorted({counted for name in names for counted, _ in so_far[name]}), LISTED)
     by_count = {name: dict(so_far[name]) for name in names}
     return Chart(
-        name=figures.name_of("completions", "\n".join(group)),  # the same before and after an arm has its first
+        name=figures.name_of(
+            "completions", "\n".join(group)
+        ),  # before the first complete episode, too, so that all arms start at the same place
         title="Complete episodes so far",
         note="by arm, counted episodes in the planned order; open and left out ones are in neither",
         says=f"Complete episodes so far: {ended}.",
@@ -196,7 +199,7 @@ def _completions(
 
 
 def rewards(rows: Sequence[Row], arms: Sequence[ArmCount], file: str) -> list[Chart]:
-    """Draw the mean of what each profile paid so far, by arm along the planned order."""
+    """Draw the running mean of each profile's reward, by arm along the planned order."""
     styles = dict(zip([arm.name for arm in arms], styles_of_all(arms), strict=True))
     paid: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:

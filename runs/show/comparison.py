@@ -43,7 +43,7 @@ CAUSED_BY_ARM = ("policy", "expert")
 
 @dataclass(frozen=True)
 class ArmCount:
-    """How far one arm is. `briefing` says who briefs its agents, empty if no one does."""
+    """The progress of one arm. `briefing` names the source of its briefings, empty if there is none."""
 
     name: str
     expert: str
@@ -67,9 +67,8 @@ class ArmCount:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All that a run shows. `tries` are those it was computed from; tasks in `ruled_later` count, though the court
-    found them at fault after the launch.
-    """
+    """All results of a run. `tries` are those it was computed from; tasks in `ruled_later` count, though the court
+    found them at fault after the launch."""
 
     plan: Plan
     arms: list[ArmCount]
@@ -78,11 +77,11 @@ class Comparison:
     ruled_later: list[str]
     effects: list[Effect]
     levels: list[ByDifficulty | None]
-    """Of each contrast, where its tasks' difficulty is known from other episodes."""
+    """One per contrast, if the difficulty of its tasks is known from other episodes."""
 
     @property
     def sentence(self) -> str:
-        """The finding of the first contrast or draw of help, or where the run stands."""
+        """The finding of the first contrast or draw of help, or the progress of the run."""
         if self.contrasts or self.effects:
             return (self.contrasts or self.effects)[0].sentence
         ended, planned = sum(arm.ended for arm in self.arms), sum(arm.planned for arm in self.arms)
@@ -90,7 +89,7 @@ class Comparison:
 
     @property
     def ends(self) -> Sequence[Try]:
-        """The tries as they count once no more come: those that a person cancelled with the run stay open."""
+        """The tries as they count when no more will follow: those that a person cancelled with the run stay open."""
         return uncounted(self.tries) if self.plan.state == PlanState.CANCELLED else self.tries
 
 
@@ -130,7 +129,7 @@ def compare_run(actor: Actor, run_id: str) -> Comparison:
 
 
 def _earlier(plan: Plan) -> dict[str, tuple[int, int]]:
-    """Return (complete, counted) of each task's episodes without an expert or a briefing before the launch, by the
+    """Return (complete, counted) of each task's episodes without an expert or a briefing before the launch, with the
     control's policy."""
     control = plan.tries.filter(arm__name=plan.control).select_related("episode").first()
     if control is None:
@@ -151,12 +150,12 @@ def _earlier(plan: Plan) -> dict[str, tuple[int, int]]:
 
 
 def is_settled(plan: Plan) -> bool:
-    """Return whether a run has ended and each of its tries has its outcome, or a reason for none."""
+    """Return whether a run has ended and each of its tries has an outcome, or a reason for none."""
     return plan.state in ENDED and all(one.complete is not None or one.excluded for one in tries_of(plan)[0])
 
 
 def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
-    """Return every try of a plan with what became of it, and beside it the state of its episode."""
+    """Return every try of a plan with its result, and the state of its episode."""
     rows = list(
         plan.tries.order_by("wave", "position", "seed", "arm__place").values_list(
             "scenario", "task_idx", "arm__name", "seed", "position", "wave",
@@ -184,7 +183,7 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
 
 def _asks_of(plan: Plan) -> dict[str, float]:
     """Return the episodes of a plan that asked, with the seconds that people took to answer, from claim to answer.
-    Answers of programs take no one's time."""
+    Answers of programs count 0."""
     by_people = Q(advice__source="human") & ~Q(advice__author_key__startswith=TOKEN)
     asks = Ask.objects.filter(episode__planned__plan=plan).values("episode_id")
     return dict(
@@ -193,8 +192,8 @@ def _asks_of(plan: Plan) -> dict[str, float]:
 
 
 def _shared_of(plan: Plan) -> dict[str, set[str]]:
-    """Return names of the answers that each episode of a plan read: equal for an answer that went to a group or came
-    from the cache, and for all that were written on from one earlier answer."""
+    """Return names of the answers that each episode of a plan read: equal for an answer to a group or from the cache,
+    and for all answers that were edited from one earlier answer."""
     read = Ask.objects.filter(episode__planned__plan=plan, accepted__isnull=False).exclude(accepted__source="fallback")
     columns = (
         "episode_id",
@@ -212,7 +211,7 @@ def _shared_of(plan: Plan) -> dict[str, set[str]]:
 
 
 def counted_as(state: str, fault: str, reward_type: str | None = None) -> bool | None:
-    """Return whether a try counts as complete or as not complete; None for one that counts for neither, or is open."""
+    """Return whether a try counts as complete or as not complete; None if it counts as neither, or is open."""
     if state == EpisodeState.FAILED:
         return False if fault in CAUSED_BY_ARM else None
     if state != EpisodeState.FINISHED or reward_type is None or reward_type in NOT_COUNTED:
@@ -221,7 +220,7 @@ def counted_as(state: str, fault: str, reward_type: str | None = None) -> bool |
 
 
 def _became(state: str, fault: str, reward_type: str | None, unverified: str) -> tuple[bool | None, str]:
-    """Return (complete or not, why it is excluded); neither for an open try."""
+    """Return (complete or not, the reason for its exclusion); neither for an open try."""
     complete = counted_as(state, fault, reward_type)
     if complete is not None:
         return complete, ""

@@ -1,6 +1,6 @@
 """Charts as PNG, without a browser: a report has the same figures as the page, drawn by matplotlib.
 
-Knows the grammar of `figures.py` and nothing of what a chart shows. Only commands import it, because it imports
+Knows the grammar of `figures.py` and nothing about a chart's content. Only commands import it, because it imports
 matplotlib.
 """
 
@@ -27,9 +27,9 @@ from matplotlib.transforms import Transform, blended_transform_factory
 from people.figures import Chart, Figure
 
 WIDTH, SMALL_WIDTH, HEAD = 800, 320, 56
-"""Pixels of a page: a chart's width, that of a small one, and the height of the words above it."""
+"""Pixels on a page: a chart's width, that of a small one, and the height of the text above it."""
 IN_A_ROW, ACROSS = 3, 130
-"""Small charts in a row, and letters in a line of a note."""
+"""The number of small charts in a row, and of characters in a line of a note."""
 INCH, POINT = 100, 0.72
 """Pixels in an inch, and points in a pixel."""
 DASHES: dict[str, Literal["-", "--", "-.", ":"]] = {"solid": "-", "dash": "--", "dashdot": "-.", "dot": ":"}
@@ -37,7 +37,7 @@ SYMBOLS = {"circle": "o", "diamond": "D", "square": "s", "triangle-up": "^", "x"
 SHAPES = {"linear": "default", "hv": "steps-post", "hvh": "steps-mid"}
 ANCHORS = {"middle": "center", "auto": "center"}
 LAYERS = {"below": 0.5, "between": 1.5}
-matplotlib.rcParams["text.parse_math"] = False  # names come from datasets: a $ in one is a $
+matplotlib.rcParams["text.parse_math"] = False  # names come from datasets, so a $ in one must not start a formula
 
 
 def draw(chart: Chart, path: Path) -> None:
@@ -49,7 +49,7 @@ def draw(chart: Chart, path: Path) -> None:
 
 
 def draw_small(charts: Sequence[Chart], path: Path) -> None:
-    """Draw small charts, a few in a row."""
+    """Draw small charts, several in a row."""
     rows = -(-len(charts) // IN_A_ROW)
     height = rows * (charts[0].figure["layout"]["height"] + HEAD)
     size = (IN_A_ROW * SMALL_WIDTH / INCH, height / INCH)
@@ -76,7 +76,7 @@ def _fill(axes: Axes, chart: Chart) -> None:
     for words in layout.get("annotations", ()):
         _annotation(axes, words, size)
     across = ACROSS // IN_A_ROW if chart.is_small else ACROSS
-    above = [textwrap.shorten(chart.title, across, placeholder="…")]  # a trainer names its series as it likes
+    above = [textwrap.shorten(chart.title, across, placeholder="…")]  # a trainer can name its series anything
     above += [] if chart.is_small else textwrap.wrap(chart.note, ACROSS)
     pad = layout["margin"]["t"] * POINT
     axes.set_title("\n".join(above), loc="left", fontsize=size, pad=pad, color=_color("--ink"))
@@ -129,7 +129,7 @@ def _axis(axes: Axes, name: str, said: Figure, size: float) -> None:
 
 
 def _shape(axes: Axes, shape: Figure) -> Rectangle | Line2D:
-    """Return a line, or an area, whose places are parts of the drawing (`paper`) or values of an axis."""
+    """Return a line or an area, whose coordinates are fractions of the drawing (`paper`) or values of an axis."""
     line, x, y = shape["line"], (shape["x0"], shape["x1"]), (shape["y0"], shape["y1"])
     how: dict[str, Any] = {"transform": _places(axes, shape), "zorder": LAYERS.get(shape.get("layer", ""), 2)}
     if shape["type"] == "rect":
@@ -161,7 +161,7 @@ def _annotation(axes: Axes, said: Figure, size: float) -> None:
 
 
 def _text(words: object) -> str:
-    """Return what a page shows of a text with Plotly's markup. matplotlib has no marks for breaks or entities."""
+    """Return a text with Plotly's markup as a page shows it. matplotlib has no markup for breaks or entities."""
     return unescape(str(words).replace("<br>", "\n"))
 
 

@@ -1,7 +1,7 @@
-"""Reads: runs as their pages show them: how far each arm is, and every task with its tries side by side.
+"""Reads: runs as their pages show them: the progress of each arm, and every task with its tries side by side.
 
-Counts outcomes through `visibility`, so that a reviewer who judges an episode blind finds nothing of it here. What the
-numbers allow to say is `comparison.py`'s.
+Counts outcomes through `visibility`, so that a reviewer who judges an episode blind finds nothing of it here.
+Conclusions from the numbers belong to `comparison.py`.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from runs.statistics.compare import Try
 from runs.taskset import probes
 
 WIDTH = 1000
-"""Units of a bar."""
+"""The units of a bar."""
 TASKS_SHOWN = 300
 PACE_OVER, ENDS = timedelta(hours=1), 5
 MARKS_SHOWN = 1000
-"""Tries of the shown tasks up to which each has a mark; beyond it a page would take seconds."""
+"""The most tries of the shown tasks at which each has a mark; with more, a page would take seconds."""
 
 
 @dataclass
 class ArmBar:
-    """How far one arm is. `left_out` are episodes that count for neither side."""
+    """The progress of one arm. `left_out` are episodes that count for neither side."""
 
     name: str
     expert: str
@@ -80,7 +80,7 @@ class ArmBar:
 
     @property
     def parts(self) -> list[tuple[str, int, int]]:
-        """Class, place and width of each part of the bar."""
+        """Class, position and width of each part of the bar."""
         found, at = [], 0
         for css, count in (("ok", self.complete), ("no", self.others), ("flt", self.left_out), ("wk", self.live)):
             width = round(WIDTH * count / self.planned) if self.planned else 0
@@ -91,13 +91,13 @@ class ArmBar:
 
 @dataclass
 class Card:
-    """One run of the list. A run without a plan has no arms: its episodes are an external loop's."""
+    """One run of the list. A run without a plan has no arms: its episodes are those of an external loop."""
 
     run: Run
     plan: Plan | None
     arms: list[ArmBar] = field(default_factory=list)
     left_s: float | None = None
-    """Seconds until a running run ends at its pace; None where that is not known."""
+    """Seconds until a running run ends at its pace; None if unknown."""
     broken: int = 0
     """Tries that infrastructure ended without an outcome: a retry replaces them."""
     episodes: int = 0
@@ -114,7 +114,7 @@ class Card:
 
     @property
     def left(self) -> str:
-        """The time left in words, empty where it is not known."""
+        """x"""
         return "" if self.left_s is None else f"about {duration(self.left_s)} left"
 
     @property
@@ -123,7 +123,7 @@ class Card:
 
 
 def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
-    """Return these runs with their counts, in seven statements however many there are; and some more for each run that
+    """Return these runs with their counts, in seven statements for any number of runs, and some more for each run that
     has a task unfit by probe or ruling, or a finished episode without an outcome for this person."""
     plans = {
         plan.pk: plan
@@ -195,8 +195,8 @@ def _leave_out_unfit(
 
 
 def _left(plans: Iterable[Plan]) -> dict[str, float]:
-    """Return how long running runs take to their end, at the pace of the last hour since each was started or
-    resumed. Runs of which fewer than `ENDS` episodes ended in it are left out: nothing is known of their pace."""
+    """Return the time to the end of running runs, at the pace of the last hour or since each was started or resumed.
+    Runs with fewer than `ENDS` ended episodes in that time are left out: their pace is unknown."""
     now = timezone.now()
     since = Greatest("planned__plan__changed_at", Value(now - PACE_OVER))
     running = [plan for plan in plans if plan.state == PlanState.RUNNING and plan.changed_at]
@@ -248,7 +248,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Cell:
-    """A task under an arm: a mark for each try, or only the counts where a page would have too many marks."""
+    """A task under an arm: a mark for each try, or only the counts if a page would have too many marks."""
 
     arm: str
     complete: int
@@ -284,8 +284,8 @@ def by_scenario(rows: Sequence[TaskRow]) -> list[tuple[str, list[TaskRow]]]:
 
 
 def _cell(arm: str, tries: Sequence[Try], marked: bool) -> Cell:
-    told = [one.complete for one in tries if one.complete is not None]
-    return Cell(arm, sum(told), len(told), [_mark(one) for one in tries] if marked else [])
+    counted = [one.complete for one in tries if one.complete is not None]
+    return Cell(arm, sum(counted), len(counted), [_mark(one) for one in tries] if marked else [])
 
 
 def _mark(one: Try) -> Mark:

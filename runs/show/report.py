@@ -1,6 +1,6 @@
 """The report of a run as files: Markdown with the sentences, CSV tables, drawings, and the plan that repeats it.
 
-Called by the command `report`. Says only what `compare.py` allows; the episodes themselves are an export's.
+Called by the command `report`. Contains only conclusions of `compare.py`; the episodes themselves belong to an export.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ MARKS = str.maketrans({mark: f"\\{mark}" for mark in r"\`*_{}[]<>#|!"})
 
 
 def write(found: Comparison, folder: Path, more: Sequence[str] = ()) -> list[Path]:
-    """Write the report into a folder, over an earlier one of the same names, and return its files. `more` are sections
-    of Markdown that others write."""
+    """Write the report into a folder, over an earlier one with the same names, and return its files. `more` are
+    Markdown sections from other modules."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in TABLES:
         (folder / f"{name}.csv").write_text(in_csv(name, found), encoding="utf-8")
@@ -56,14 +56,14 @@ def _drawings(found: Comparison, paid: Sequence[Row]) -> dict[str, Chart]:
         mine = [row for row in paid if row["profile"] == profile]
         groups[f"rewards-{profile}"] = charts.rewards(mine, found.arms, "")
     named = {f"differences-{place}": chart for place, chart in enumerate(forests, 1) if chart}
-    for name, group in groups.items():  # more arms than one chart tells apart make a second chart
+    for name, group in groups.items():  # more arms than a reader can distinguish get a second chart
         named |= {f"{name}-{place}" if place > 1 else name: chart for place, chart in enumerate(group, 1)}
     return named
 
 
 def markdown(found: Comparison, paid: Sequence[Row], drawings: Mapping[str, Chart], more: Sequence[str] = ()) -> str:
-    """Return the report's text; `paid` are the rows of shaped rewards, `drawings` are by file, `more` are
-    sections that others write."""
+    """Return the report's text; `paid` are the rows of shaped rewards, `drawings` are by file, `more` are sections from
+    other modules."""
     plan = found.plan
     policies = dict(plan.arms.values_list("name", "policy"))
     parts = [
@@ -113,7 +113,7 @@ def markdown(found: Comparison, paid: Sequence[Row], drawings: Mapping[str, Char
 
 
 def _drawn(drawings: Mapping[str, Chart], name: str) -> list[str]:
-    """Return the pictures of one file name, and of those that are numbered after it."""
+    """Return the pictures of one file name, and of those with the same name and a number."""
     return [
         f"![{plain(chart.says)}]({file}.png)"
         for file, chart in drawings.items()
@@ -159,7 +159,7 @@ def _of_difficulty(levels: ByDifficulty | None) -> list[str]:
 
 
 def _of_help(one: Effect) -> list[str]:
-    """Return what the draw of offers shows, and apart from it what no one drew."""
+    """Return the effect of the draw of offers, and separately the parts that were not drawn."""
     lines = [
         f"- Method: {one.method}. Each episode was offered help with chance {one.chance:g}, drawn before it began."
     ]
@@ -179,7 +179,7 @@ def _of_help(one: Effect) -> list[str]:
 
 
 def _of_costs(costs: Sequence[Cost]) -> list[str]:
-    """Return what each arm took, whether or not its episodes count in a rate."""
+    """Return the cost of each arm, whether or not its episodes count in a rate."""
     columns = ["arm", "episodes", "tokens in", "tokens out", "expert tokens", "episode time", "people's time", "money"]
     rows = [[plain(one.arm), one.episodes, *one.counts, *one.minutes, plain(one.money)] for one in costs]
     words = (
@@ -190,7 +190,8 @@ def _of_costs(costs: Sequence[Cost]) -> list[str]:
 
 
 def _of_rewards(means: Sequence[tuple[str, str, int, float]], drawn: Sequence[str]) -> list[str]:
-    """Return shaped rewards apart: they pay solo and helped episodes differently, so they compare no arms."""
+    """Return shaped rewards in a section of their own: they pay solo and helped episodes differently, so they compare
+    no arms."""
     if not means:
         return []
     rows = [[profile, plain(arm), episodes, f"{mean:.3f}"] for profile, arm, episodes, mean in means]
@@ -203,7 +204,7 @@ def _reasons(counts: dict[str, int]) -> str:
 
 
 def plain(text: str) -> str:
-    """Return one line of text that Markdown shows as it is; names come from datasets and plans."""
+    """Return one line of text that Markdown shows unchanged; names come from datasets and plans."""
     return printable(" ".join(text.split())).translate(MARKS)
 
 

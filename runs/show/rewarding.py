@@ -1,5 +1,5 @@
-"""Reads: what the profiles of `rewards` pay for the ended episodes of a run, with every component, as it is stored or,
-before it is, by the record.
+"""Reads: the rewards of each profile for the ended episodes of a run, with every component, stored ones if there are
+any, else computed from the record.
 
 Shown apart from the comparison, which uses the verifier's outcome alone.
 """
@@ -23,13 +23,13 @@ from runs.rewards import PROFILES, Played, Reward
 BATCH = 200
 COLUMNS = ["profile", "task", "arm", "seed", "total", "pattern", "flags"]
 FEWEST = 3
-"""Complete episodes of a task from which on their median is its reference."""
+"""The fewest complete episodes of a task whose median is its reference."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The finished episodes of a plan that have an outcome, in the planned order, by id: arm and seed, task, outcome;
-    and the reference of each task that has one."""
+    """The finished episodes of a plan with an outcome, in the planned order, by ID: arm and seed, task, outcome; and
+    the reference of each task that has one."""
 
     arms: dict[str, tuple[str, int]]
     tasks: dict[str, str]
@@ -51,7 +51,7 @@ def judged(plan: Plan) -> Judged:
 
 
 def stored(judged: Judged) -> dict[str, dict[str, Reward]]:
-    """Return the rewards that are stored for these episodes, by episode and profile."""
+    """Return the stored rewards of these episodes, by episode and profile."""
     found: dict[str, dict[str, Reward]] = defaultdict(dict)
     for row in ShapedReward.objects.filter(episode__in=list(judged.tasks), profile__in=list(PROFILES)):
         if row.reference == judged.reference(row.episode_id):
@@ -69,7 +69,8 @@ def columns() -> list[str]:
 def rows(plan: Plan) -> list[dict[str, Any]]:
     """Return a row for each finished episode with an outcome and each profile: arm, task, seed, total, components.
 
-    They are stored soon after a run's end. Before that, and where a profile is newer, they come from the record.
+    They are stored soon after a run's end. Before that, and for a newer profile, they are computed from the record.
+
     """
     episodes = judged(plan)
     known = stored(episodes)
@@ -105,7 +106,7 @@ def paid(ids: Sequence[str], judged: Judged) -> Iterator[Paid]:
     for episode, steps in _episodes(ids):
         rewards = {}
         if episode.pk in judged.types:
-            played = Played(
+            ended = Played(
                 steps=steps,
                 reward_type=judged.types[episode.pk],
                 tools=episode.tools or [],
@@ -114,7 +115,7 @@ def paid(ids: Sequence[str], judged: Judged) -> Iterator[Paid]:
                 max_turns=episode.max_steps or 15,
                 reference_steps=judged.reference(episode.pk),
             )
-            rewards = {name: profile.pay(played) for name, profile in PROFILES.items()}
+            rewards = {name: profile.pay(ended) for name, profile in PROFILES.items()}
         yield Paid(episode, steps, rewards)
 
 
@@ -128,8 +129,8 @@ def means(table: Sequence[dict[str, Any]]) -> list[tuple[str, str, int, float]]:
 
 
 def references(types: Mapping[str, str], tasks: Mapping[str, str]) -> dict[str, float]:
-    """Return the median of calls and asks over a task's complete episodes, where there are enough. `types` and `tasks`
-    hold the outcome and the task of all episodes that are compared."""
+    """Return the median of calls and asks over a task's complete episodes, if there are enough. `types` and `tasks`
+    hold the outcome and the task of all compared episodes."""
     complete = [pk for pk, reward_type in types.items() if reward_type == "complete"]
     acts = Step.objects.filter(episode__in=complete, kind__in=[StepKind.TOOL_CALL, StepKind.ASK])
     taken = dict(acts.order_by().values_list("episode_id").annotate(number=Count("pk")))

@@ -1,6 +1,6 @@
-"""Tables of what a run found, for its page, its files and its report: rows with names of columns.
+"""Tables of a run's results, for its page, its files and its report: rows with names of columns.
 
-Called with what `comparison.py` read and `compare.py` computed, and reads shaped rewards; nothing here adds a claim.
+Called with the results of `comparison.py` and `compare.py`, and reads shaped rewards; nothing here adds a claim.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 class Mean(NamedTuple):
-    """A mean over tasks, with its 95% interval where there are enough tasks and none shares an answer with another."""
+    """A mean over tasks, with its 95% interval if there are enough tasks and none shares an answer with another."""
 
     share: float
     span: Interval | None
@@ -38,7 +38,7 @@ class Mean(NamedTuple):
 
 @dataclass(frozen=True)
 class Repeat:
-    """pass@k and pass^k of each arm, as means over the tasks that have k counted seeds in every arm."""
+    """pass@k and pass^k of each arm, as means over the tasks with k counted seeds in every arm."""
 
     k: int
     tasks: int
@@ -52,7 +52,7 @@ class Repeat:
 
 
 def repeats(tries: Iterable[Try], arms: Sequence[str]) -> list[Repeat]:
-    """Return a row for each k that is a power of two and has a task; empty where no task has two seeds in all arms, and
+    """Return a row for each k that is a power of two and has a task; empty if no task has two seeds in all arms, and
     while tries are open: those that ended first are not like the others."""
     tries = list(tries)
     if any(one.is_open for one in tries):
@@ -87,7 +87,7 @@ def _mean(
 
 
 def plan_now(plan: Plan) -> PlanDocument:
-    """Return the plan of a run as it is now: with the seeds that were added, as many as a plan can have."""
+    """Return the current plan of a run: with the seeds that were added, as many as a plan can have."""
     return plan_of({**plan.document, "seeds": min(plan.seeds, MAX_SEEDS)})
 
 
@@ -122,7 +122,7 @@ def of_tries(found: Comparison) -> list[Row]:
 
 
 def of_scenarios(contrasts: Iterable[Contrast]) -> list[Row]:
-    """Return raw differences by scenario, and without their luck, by which they stand: for reading, without a test."""
+    """Return raw differences by scenario, ordered by shrunken difference: for description, without a test."""
     return [
         {
             "arm": one.arm,
@@ -140,7 +140,7 @@ def of_scenarios(contrasts: Iterable[Contrast]) -> list[Row]:
 
 
 def of_difficulty(found: Comparison) -> list[Row]:
-    """Raw differences by difficulty: for reading, without a test."""
+    """Return raw differences by difficulty: for description, without a test."""
     return [
         {
             "arm": one.arm,
@@ -178,7 +178,7 @@ def _with_ends(name: str) -> list[str]:
 
 
 def of_completions(found: Comparison) -> list[Row]:
-    """Complete tries of each arm so far, in the planned order, excluded and open ones left out."""
+    """Return the running number of complete tries of each arm, in the planned order, without excluded and open ones."""
     counted: dict[str, list[int]] = {arm.name: [0, 0] for arm in found.arms}
     rows: list[Row] = []
     for one in found.tries:
@@ -211,14 +211,14 @@ TABLES: dict[str, tuple[list[str] | Callable[[], list[str]], Callable[[Compariso
     "costs": (spending.COLUMNS, lambda found: spending.table(spending.costs_of(found.plan.run))),
     "completions": (["arm", "counted", "complete", "rate"], of_completions),
 }
-"""By name: the columns, and the rows. The name is that of its file."""
+"""Columns and rows by name, which is also that of the file."""
 
 
 def in_csv(name: str, found: Comparison) -> str:
-    """Return a table as CSV. An apostrophe keeps spreadsheets from running texts as formulas."""
+    """Return a table as CSV. A leading apostrophe keeps spreadsheets from running texts as formulas."""
     columns, rows_of = TABLES[name]
     rows, names = rows_of(found), dict.fromkeys(columns() if callable(columns) else columns)
-    # stored rewards can have components that their profile has no longer
+    # stored rewards can have components that their profile has lost since
     names |= dict.fromkeys(column for row in rows for column in row)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(names), lineterminator="\n")

@@ -1,11 +1,11 @@
-"""The e-process: what may be said about a paired difference while its run goes on, however often it is read.
+"""The e-process: the statement about a paired difference while its run continues, valid however often it is read.
 
-A bettor starts with 1 and bets against "the difference is m"; what it owns after the units read is E(m), and the
-chance that E(m) ever reaches 1/alpha is at most alpha if m is true (Ville). With one seed and tasks as units it is the
-uniform mixture of all fixed bets (a universal portfolio; at m = 0 it depends on wins and losses only). With several
-seeds it is the sign-flip twin, scaled by `scale`. Seeds added later are a *wave* of their own: its bets follow on what
-the earlier waves own, so E is the product. Units are read in the planned order and only the complete prefix of a wave:
-completion order would favor whatever ends fast. Pure. Called by `compare.py`.
+A bettor starts with 1 and bets against "the difference is m". Its capital after the units read is E(m), and the chance
+that E(m) ever reaches 1/alpha is at most alpha if m is true (Ville). With one seed and tasks as units it is the uniform
+mixture of all fixed bets (a universal portfolio; at m = 0 it depends on wins and losses only). With several seeds it is
+the sign-flip twin, scaled by `scale`. Seeds added later are a *wave* of their own: its bets start with the capital of
+the earlier waves, so E is the product. Units are read in the planned order and only the complete prefix of a wave,
+because completion order would favor fast episodes. Pure. Called by `compare.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Unit:
 @dataclass(frozen=True)
 class Wave:
     """The complete prefix of the units planned together. `scale` is sqrt(mean planned tasks per unit / seeds); None for
-    one seed and single tasks, where the plain bet is sharper."""
+    one seed and single tasks, for which the plain bet is sharper."""
 
     units: tuple[Unit, ...]
     scale: float | None = None
@@ -65,7 +65,7 @@ GRID = _legendre(NODES)
 
 
 def log_e(waves: Sequence[Wave], m: float = 0.0) -> float:
-    """Return log E(m): how strongly the units read so far speak against a difference of m."""
+    """Return log E(m): the strength of evidence from the units read so far against a difference of m."""
     return sum(
         _log_mean([sum(n * _gain(wave, one, th, m) for one, n in wave.counted.items()) for th, _ in GRID])
         for wave in waves
@@ -74,8 +74,8 @@ def log_e(waves: Sequence[Wave], m: float = 0.0) -> float:
 
 
 def interval(waves: Sequence[Wave], alpha: float = 0.05) -> Interval:
-    """Return the differences that nothing speaks against at this level, valid at every look."""
-    # the order inside a wave does not matter here, so looks that read the same counts share one search
+    """Return the differences without evidence against them at this level, valid at every look."""
+    # the order inside a wave does not matter here, so looks with the same counts share one search
     return _interval(tuple(Wave(tuple(sorted(wave.units)), wave.scale) for wave in waves), alpha)
 
 
@@ -93,8 +93,8 @@ def _interval(waves: tuple[Wave, ...], alpha: float) -> Interval:
 
 
 def first_crossing(waves: Sequence[Wave], alpha: float = 0.05) -> tuple[int, int, float] | None:
-    """Return the unit, counted from 1, at which E against "no difference" first reached 1/alpha, the direction and E
-    then; None if it never did. Once reached, the statement stays."""
+    """Return the unit, counted from 1, at which E against "no difference" first reached 1/alpha, the direction and E at
+    that unit; None if it never did. Once reached, the statement stays."""
     limit, owned, total, read = -math.log(alpha), 0.0, 0.0, 0
     for wave in waves:
         logs = [0.0] * NODES
@@ -104,7 +104,7 @@ def first_crossing(waves: Sequence[Wave], alpha: float = 0.05) -> tuple[int, int
             total += unit.total
             if unit.total:
                 logs = list(map(operator.add, logs, gains[unit]))
-            # no mean is above its largest part
+            # a mean is never above its largest part
             if owned + max(logs) >= limit and owned + (now := _log_mean(logs)) >= limit:
                 return read, 1 if total > 0 else -1, math.exp(min(700.0, owned + now))
         owned += _log_mean(logs)
@@ -112,7 +112,7 @@ def first_crossing(waves: Sequence[Wave], alpha: float = 0.05) -> tuple[int, int
 
 
 def _gain(wave: Wave, unit: Unit, th: float, m: float) -> float:
-    """Return the log of what one node's bet wins or loses on a unit."""
+    """Return the log of one node's gain or loss on a unit."""
     away = unit.total - m * unit.size
     if wave.scale is None:
         return math.log1p(max(-1 + 1e-300, (-1 / (1 - m) + (1 / (1 - m) + 1 / (1 + m)) * th) * away))

@@ -1,8 +1,8 @@
-"""What the calls of models cost: counts of tokens times a table of prices, and what an arm took in all. Pure.
+"""The cost of model calls: counts of tokens times a table of prices, and the total cost of an arm. Pure.
 
-A sum is given only where every part is known: a model without a price, or a call that told no counts, makes the money
-of its arm unknown and is named. Called by `spending.py`, which reads what was counted, and by the settings, which read
-the table.
+A sum is given only if every part is known: a model without a price, or a call that reported no counts, makes the money
+of its arm unknown and is named. Called by `spending.py`, which reads the counts, and by the settings, which read the
+table.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MILLION = 1_000_000
 
 
 class Rate(BaseModel):
-    """US dollars per million tokens of one model. Input that came from the endpoint's cache costs `cached`, or as other
-    input where that is not given."""
+    """US dollars per million tokens of one model. Input from the endpoint's cache costs `cached`, or as other input if
+    that is not given."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -33,7 +33,7 @@ class Rate(BaseModel):
 
 @dataclass(frozen=True)
 class Tokens:
-    """Counts of some calls. `cached` ones are among `prompt`; `untold` are those of which only the total is known."""
+    """Counts of some calls. `cached` ones are part of `prompt`; `untold` are those of which only the total is known."""
 
     prompt: int = 0
     completion: int = 0
@@ -55,10 +55,11 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the episodes of one arm took so far, those included that a retry replaced.
+    """The cost of one arm's episodes so far, including those that a retry replaced.
 
-    `priced` is the part of the money that is known, `unknown` says why it is not all. `wall_s` adds up the time of the
-    ended episodes, `human_s` people's time from claim to answer.
+    `priced` is the known part of the money, `unknown` says why it is not all. `wall_s` adds up the time of the ended
+    episodes, `human_s` people's time from claim to answer.
+
     """
 
     arm: str
@@ -72,7 +73,7 @@ class Cost:
 
     @property
     def usd(self) -> float | None:
-        """The money of the arm, or None where a part of it is unknown."""
+        """The money of the arm, or None if a part of it is unknown."""
         return None if self.unknown else self.priced
 
     @property
@@ -90,19 +91,19 @@ class Cost:
 
     @property
     def minutes(self) -> tuple[str, str]:
-        """Wall time and people's time, as pages show them; 0 where there was none."""
+        """Elapsed time and people's time, as pages show them; 0 if there was none."""
         return duration(self.wall_s) if self.wall_s else "0", duration(self.human_s) if self.human_s else "0"
 
 
 @dataclass
 class Bill:
-    """The money of some calls: the part that has a price, and what has none."""
+    """The money of some calls: the part that has a price, and the calls that have none."""
 
     priced: float = 0.0
     unknown: list[str] = field(default_factory=list)
 
     def add(self, model: str, tokens: Tokens, rate: Rate | None) -> None:
-        """Add a model's calls; what cannot be priced is named once."""
+        """Add a model's calls; calls without a price are named once."""
         if not tokens.all:
             return
         if rate is None:
@@ -113,7 +114,7 @@ class Bill:
             self._note(f"{tokens.untold:,} tokens of {model} are not told apart")
 
     def uncounted(self, episodes: int) -> None:
-        """Note episodes of a model whose endpoint counted nothing."""
+        """Record episodes of a model whose endpoint counted nothing."""
         if episodes:
             self._note(f"{episodes:,} episode{'' if episodes == 1 else 's'} without counted tokens")
 
@@ -123,14 +124,14 @@ class Bill:
 
 
 def price_of(tokens: Tokens, rate: Rate) -> float:
-    """Return the dollars of tokens that are told apart."""
+    """Return the dollars of tokens whose kinds are known."""
     cached = rate.input if rate.cached is None else rate.cached
     fresh = tokens.prompt - tokens.cached
     return (fresh * rate.input + tokens.cached * cached + tokens.completion * rate.output) / MILLION
 
 
 def tokens_of(usage: Any) -> Tokens:
-    """Return the counts in an endpoint's `usage`; what is not a count is none."""
+    """Return the counts in an endpoint's `usage`; values that are not counts are None."""
     if not isinstance(usage, Mapping):
         return Tokens()
     prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
@@ -151,7 +152,7 @@ def summed(counts: Iterable[Tokens]) -> Tokens:
 
 
 def dollars(amount: float) -> str:
-    """Return an amount as people read it."""
+    """Return an amount as pages show it."""
     return "<$0.01" if 0 < amount < 0.01 else f"${amount:,.2f}"
 
 

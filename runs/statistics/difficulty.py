@@ -1,9 +1,9 @@
-"""A run's differences by how hard its tasks are, where hard is known from other episodes than those compared.
+"""A run's differences by the difficulty of its tasks, known from other episodes than the compared ones.
 
-Tasks that the control failed look as if an arm gained on them, also where it changes nothing: they failed by chance,
-too, and chance does not repeat. So a task's level comes from episodes before the launch or, where too few tasks have
-those, from half of the control's seeds, which are then left out of the difference. For reading, without a test: it
-shows where a difference comes from, and is no claim about a level. Pure. Called by `comparison.py`.
+Tasks that the control failed look as if an arm gained on them, even if it changes nothing: some failed by chance, and
+chance does not repeat. So a task's level comes from episodes before the launch or, if too few tasks have those, from
+half of the control's seeds, which are then left out of the difference. For description, without a test: it shows where
+a difference comes from, and is no claim about a level. Pure. Called by `comparison.py`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from runs.statistics.contrast import Contrast
 from runs.statistics.sentences import points
 
 LEVELS = {"easy": 0.5, "medium": 0.1, "hard": -1.0}
-"""A task is of the first level whose bound its solve rate is above. The curriculum's levels are these by default."""
+"""A task has the first level whose bound is below its solve rate. These are the curriculum's default levels."""
 UNKNOWN = "unknown"
 FEWEST = 4
-"""Earlier episodes of a task from which on its level is known."""
+"""The fewest earlier episodes of a task with a known level."""
 EARLIER = "solve rate of earlier episodes without an expert"
 OTHER_SEEDS = "solve rate of half of the control's seeds, left out of the difference"
 
 
 @dataclass(frozen=True)
 class Level:
-    """The tasks of one level: raw counts for reading, no p. Rates are means over tasks."""
+    """The tasks of one level: raw counts for description, no p. Rates are means over tasks."""
 
     name: str
     tasks: int
@@ -42,7 +42,7 @@ class Level:
 
     @property
     def difference(self) -> str:
-        """The difference as a page has it, such as `+18 points`."""
+        """The difference as a page shows it, such as `+18 points`."""
         return points(self.delta)
 
 
@@ -57,8 +57,8 @@ class ByDifficulty:
 def by_difficulty(
     contrast: Contrast, tries: Sequence[Try], earlier: Mapping[str, tuple[int, int]]
 ) -> ByDifficulty | None:
-    """Group a contrast's tasks by level. `earlier` holds (complete, counted) episodes by task. None while the run goes
-    on, where the verdict is withheld, and where nothing tells the levels."""
+    """Group a contrast's tasks by level. `earlier` holds (complete, counted) episodes by task. None while the run
+    continues, if the verdict is withheld, and if no data decide the levels."""
     if contrast.state not in ("final", "extended") or contrast.exclusions.withheld:
         return None
     seeds: dict[str, tuple[list[Try], list[Try]]] = defaultdict(lambda: ([], []))
@@ -71,28 +71,28 @@ def by_difficulty(
         return _grouped(EARLIER, pairs)
     halves = {task: _halves(control) for task, (control, _) in seeds.items()}
     pairs = [
-        (level_of(*_counts(told), 1), _rate(compared), _rate(seeds[task][1]))
-        for task, (told, compared) in halves.items()
+        (level_of(*_counts(basis), 1), _rate(compared), _rate(seeds[task][1]))
+        for task, (basis, compared) in halves.items()
     ]
     return _grouped(OTHER_SEEDS, [one for one in pairs if one[0] != UNKNOWN])
 
 
 def level_of(complete: int, counted: int, fewest: int = FEWEST) -> str:
-    """Return the level of a task with so many complete ones of its counted episodes."""
+    """Return the level of a task by its complete and its counted episodes."""
     if counted < fewest:
         return UNKNOWN
     return next(name for name, above in LEVELS.items() if complete / counted > above)
 
 
 def _halves(tries: Sequence[Try]) -> tuple[list[Try], list[Try]]:
-    """Split by seed, not by outcome: the first half tells the level, the others are compared."""
+    """Split by seed, not by outcome: the first half decides the level, the others are compared."""
     ordered = sorted(tries, key=lambda one: one.seed)
     return ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]
 
 
 def _counts(tries: Iterable[Try]) -> tuple[int, int]:
-    told = [one.complete for one in tries if one.complete is not None]
-    return sum(told), len(told)
+    results = [one.complete for one in tries if one.complete is not None]
+    return sum(results), len(results)
 
 
 def _rate(tries: Iterable[Try]) -> float | None:

@@ -1,11 +1,11 @@
-"""Help by draw: within an arm, each try is offered the expert or not by a seeded draw with a known chance, and what the
-offer changed is estimated from that draw alone.
+"""Help by draw: within an arm, each try is offered the expert or not by a seeded draw with a known chance, and the
+effect of the offer is estimated from that draw alone.
 
-The datum of a try is its score (z - p) / (p (1 - p)) * (y - g): z offered, p its chance, y complete or not, g what
-earlier tries lead one to expect (rounded to tenths, so that scores take few values). Its mean estimates the change by
-the offer, whatever g is, because only z is random. Three statements: an interval of the mean (cluster jackknife), a
-test that draws all offers again (exact), and while the run goes on the e-process of `anytime.py` on the scores, scaled
-into [-1, 1]. Who asks among those offered was not drawn: `Group`s only describe. Pure. Called by `comparison.py`.
+The datum of a try is its score (z - p) / (p (1 - p)) * (y - g): z offered, p its chance, y complete or not, g the
+expectation from earlier tries (rounded to tenths, so that scores take few values). Its mean estimates the effect of the
+offer for any g, because only z is random. Three statements: an interval of the mean (cluster jackknife), a test that
+draws all offers again (exact), and while the run continues the e-process of `anytime.py` on the scores, scaled into
+[-1, 1]. Which of the offered tries ask was not drawn: `Group`s only describe. Pure. Called by `comparison.py`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from runs.statistics.prices import Price, price
 from runs.statistics.sentences import not_shown, p_text, points, signed, span_text
 
 FEWEST = 60
-"""Counted tries from which on the interval of a mean of scores may be read."""
+"""The fewest counted tries at which the interval of a mean of scores is valid."""
 TENTHS = 10
 METHOD = "randomization test, AIPW scores"
 WITHHELD = "Withheld: the two sides lost different shares of their episodes."
 CHANCES = (0.1, 0.9)
-"""Chances outside would let single tries decide: a score can be as large as 1 / p."""
+"""With chances outside these bounds single tries would decide: a score can be as large as 1 / p."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Counted tries that have something in common. Nobody drew who asks, so only offered and withheld compare."""
+    """Counted tries with a common property. Asking was not drawn, so only offered and withheld tries are comparable."""
 
     name: str
     counted: int
@@ -50,18 +50,18 @@ class Group:
 
 @dataclass(frozen=True)
 class Lost:
-    """Tries that count in no rate though their task is fit, and what they could change at the most."""
+    """Tries that count in no rate though their task is fit, and the most they could change."""
 
     offered: dict[str, int]
     withheld: dict[str, int]
     bars: bool
-    """One side lost clearly more, so that no effect may be read."""
+    """One side lost clearly more, so that no effect is stated."""
     bounds: Interval
 
 
 @dataclass(frozen=True)
 class Anytime:
-    """What may be said at any time. `read` of `planned` tries are in the complete prefix."""
+    """The statement that is valid at any time. `read` of `planned` tries are in the complete prefix."""
 
     read: int
     planned: int
@@ -73,14 +73,14 @@ class Anytime:
 
 @dataclass(frozen=True)
 class Effect:
-    """What offering help changed in one arm. The interval and p are None where they may not be read."""
+    """The effect of offering help in one arm. The interval and p are None if they are not valid."""
 
     arm: str
     chance: float
     offered: Group
     withheld: Group
     asked: Group
-    """Of the offered: those that asked. Descriptive, like the next."""
+    """The offered tries that asked. Descriptive, like the next."""
     silent: Group
     planned: int
     state: str
@@ -131,10 +131,10 @@ def _drawn(words: str, chance: float) -> bool:
 
 
 def effects(tries: Sequence[Try], *, stopped: bool = False) -> list[Effect]:
-    """Return what the offer changed in each arm that draws it; several arms share their error by Holm, and while the
-    run goes on by equal parts. `tries` are in the planned order. `stopped`: a person ended the run early."""
+    """Return the effect of the offer in each arm that draws it. Several arms share their error by Holm, and while the
+    run continues in equal parts. `tries` are in the planned order. `stopped`: a person ended the run early."""
     by_arm: dict[str, list[Try]] = defaultdict(list)
-    # a try that a retry opens again goes behind those read before, so that what they showed stays
+    # a try that a retry opens again is ordered after those read before, so that their statement stays
     for each in sorted(uncounted(tries) if stopped else tries, key=lambda one: (one.wave, one.retried_at)):
         if each.chance is not None:
             by_arm[each.arm].append(each)
@@ -143,9 +143,9 @@ def effects(tries: Sequence[Try], *, stopped: bool = False) -> list[Effect]:
     adjusted = holm([1.0 if one.p is None else one.p for one, _ in drafts])
     found = []
     for (one, scored), p in zip(drafts, adjusted, strict=True):
-        told = replace(one, p_holm=p) if several and one.p is not None else one
-        told = replace(told, verdict=_verdict(told), price=_price(told, scored))
-        found.append(replace(told, sentence=_sentence(told)))
+        stated = replace(one, p_holm=p) if several and one.p is not None else one
+        stated = replace(stated, verdict=_verdict(stated), price=_price(stated, scored))
+        found.append(replace(stated, sentence=_sentence(stated)))
     return found
 
 
@@ -155,7 +155,7 @@ def _effect(arm: str, tries: Sequence[Try], stopped: bool, alpha: float) -> tupl
     if is_open and stopped:
         state = "stopped"
     prefix = _prefix(tries)
-    scored = scores(prefix)  # all, once none is open
+    scored = scores(prefix)  # all of them, once none is open
     lost = _lost(tries)
     may_read = state == "final" and bool(scored) and not lost.bars
     delta, span = _mean(scored) if may_read and len(scored) >= FEWEST else (None, None)
@@ -191,6 +191,7 @@ def _mean(scored: Sequence[_Scored]) -> tuple[float, Interval | None]:
 
 
 def _price(one: Effect, scored: Sequence[_Scored]) -> Price | None:
+    """x"""
     if one.interval is None:
         return None
     return price([each.minutes for each in scored], [each.score for each in scored], is_shown=_is_fixed(one))
@@ -210,8 +211,8 @@ def _group(name: str, tries: Sequence[Try]) -> Group:
 
 
 def scores(tries: Iterable[Try]) -> list[_Scored]:
-    """Score the counted tries in their order. What is expected of a try comes from tries before it alone: those of its
-    task, drawn toward the mean of all. Minutes are expected as the mean of those offered before."""
+    """Score the counted tries in their order. The expectation of a try uses earlier tries only: those of its task,
+    drawn toward the mean of all. Expected minutes are the mean of the earlier offered tries."""
     of_task: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
     before, found = (0, 0), []
     spent, helped = 0.0, 0
@@ -234,16 +235,17 @@ def scores(tries: Iterable[Try]) -> list[_Scored]:
 
 
 def expected(solved: int, of_task: int, complete: int, before: int) -> float:
-    """Return the share that earlier tries lead one to expect: 1/2 to begin with, then mostly that of the task.
+    """Return the expected share from earlier tries: 1/2 at the beginning, later mostly that of the task.
 
     `solved` of `of_task` tries of this task were complete, `complete` of `before` of all.
+
     """
     overall = (complete + 1) / (before + 2)
     return (solved + 2 * overall) / (of_task + 2)
 
 
 def weight_of(offered: bool, chance: float) -> float:
-    """Return (z - p) / (p (1 - p)): 1 / p where it was offered, else -1 / (1 - p)."""
+    """Return (z - p) / (p (1 - p)): 1 / p if it was offered, else -1 / (1 - p)."""
     return 1 / chance if offered else -1 / (1 - chance)
 
 
@@ -261,7 +263,7 @@ def redrawn(residuals: Sequence[tuple[int, float]], offers: Sequence[bool]) -> f
     size = sum(abs(value) * times for (value, _), times in alike.items()) + 1
     mean = sum(value * p * times for (value, p), times in alike.items())
     away = abs(sum(value for (value, _), offered in zip(residuals, offers, strict=True) if offered) - mean)
-    # sums from `first` to `last` are nearer to the mean than the one that was drawn
+    # sums from `first` to `last` are closer to the mean than the drawn one
     first, last = math.floor(mean - away + 1e-9) + 1, math.ceil(mean + away - 1e-9) - 1
     first, last = max(first, low), min(last, low + size - 1)
     if first > last:
@@ -281,24 +283,26 @@ def redrawn(residuals: Sequence[tuple[int, float]], offers: Sequence[bool]) -> f
 
 def _lost(tries: Sequence[Try]) -> Lost:
     tries = [one for one in tries if not one.unfit]
-    gone = {z: Counter(one.excluded for one in tries if one.excluded and bool(one.offered) is z) for z in (True, False)}
+    excluded = {
+        z: Counter(one.excluded for one in tries if one.excluded and bool(one.offered) is z) for z in (True, False)
+    }
     planned = Counter(bool(one.offered) for one in tries)
-    shares = [gone[z].total() / max(planned[z], 1) for z in (True, False)]
+    shares = [excluded[z].total() / max(planned[z], 1) for z in (True, False)]
     p = 1.0
-    if gone[True] or gone[False]:
+    if excluded[True] or excluded[False]:
         p = redrawn([(int(bool(one.excluded)), _chance(one)) for one in tries], [bool(one.offered) for one in tries])
     bounds = _filled(tries, False), _filled(tries, True)
-    return Lost(dict(gone[True]), dict(gone[False]), p < 0.05 or abs(shares[0] - shares[1]) > GAP, bounds)
+    return Lost(dict(excluded[True]), dict(excluded[False]), p < 0.05 or abs(shares[0] - shares[1]) > GAP, bounds)
 
 
 def _filled(tries: Sequence[Try], offered: bool) -> float:
-    """Return the change if every excluded try that was offered had ended so, and every withheld one the other way."""
-    told = [
+    """Return the effect if every excluded try with this value of `offered` were complete, and no other excluded one."""
+    filled = [
         replace(one, excluded="", complete=offered is bool(one.offered)) if one.excluded else one
         for one in tries
         if not one.is_open
     ]
-    values = [one.score for one in scores(told)]
+    values = [one.score for one in scores(filled)]
     return max(-1.0, min(1.0, sum(values) / len(values))) if values else 0.0
 
 
@@ -317,7 +321,7 @@ def _running(tries: Sequence[Try], prefix: Sequence[Try], state: str, alpha: flo
     span = max(-1.0, low / least), min(1.0, high / least)
     verdict, since = "none", None
     if crossed:
-        # excluded tries stand between the counted ones: name the place in the planned order
+        # excluded tries are between the counted ones, so name the place in the planned order
         counted = [place for place, one in enumerate(prefix, 1) if one.complete is not None]
         since, verdict = counted[crossed[0] - 1], deciding.word(crossed[1])
         said = f"Shown while running, at episode {since} of {planned}: completion is {verdict} where help is offered "

@@ -18,14 +18,14 @@ from statistics import NormalDist
 from people.rates import Z
 
 FEW_UNITS, FEW_EFFECTIVE = 6, 3
-"""With five units the smallest p of a sign-flip test is .0625: five can never show anything."""
+"""With five units the smallest p of a sign-flip test is .0625, which is never significant."""
 GRID = 2**17
-"""Parts of the total of all sums, to which a sign-flip test rounds finer ones."""
+"""The grid of a sign-flip test, as parts of the total of all sums; finer sums are rounded to it."""
 Interval = tuple[float, float]
 
 
 def mcnemar(won: int, lost: int) -> float:
-    """Return the exact two-sided p of `won` against `lost` discordant pairs; 1 where there are none."""
+    """Return the exact two-sided p of `won` against `lost` discordant pairs; 1 if there are none."""
     n, ways, tail = won + lost, 1, 0
     for i in range(min(won, lost) + 1):
         tail += ways
@@ -54,8 +54,9 @@ def tango(won: int, lost: int, n: int, z: float = Z) -> Interval:
 def crossing(function: Callable[[float], float], inside: float, outside: float) -> float:
     """Return where a function that is below 0 at `inside` and not below 0 at `outside` changes, to 1e-10.
 
-    False position finds it in a third of the steps of bisection, which takes over at every third step, because a
-    function that is steep at its end would hold false position there, and where a value is not finite.
+    False position needs a third of the steps of bisection. Bisection takes over at every third step, because a function
+    that is steep at its end would stall false position there, and if a value is not finite.
+
     """
     low, high, step = function(inside), function(outside), 0
     if high < 0:
@@ -64,7 +65,7 @@ def crossing(function: Callable[[float], float], inside: float, outside: float) 
         step += 1
         middle = (inside + outside) / 2
         if step % 3 and math.isfinite(low) and math.isfinite(high):
-            # a hair beyond the guess, toward the longer side, so that both ends close in on it
+            # slightly beyond the guess, toward the longer side, so that both ends converge
             guess = inside - low * (outside - inside) / (high - low)
             middle = guess + math.copysign(4e-11, middle - guess)
         value = function(middle)
@@ -94,13 +95,14 @@ def sign_flip(sums: Sequence[Fraction | int]) -> float:
 
 
 def _tail(sizes: Counter[int], total: int, first: int) -> float:
-    """Return the chance that those of these sizes whose coin shows a plus sum to `first`, which is above half, or more.
+    """Return the chance that the sizes whose coin shows a plus sum to `first`, which is above half, or more.
 
-    Their sum takes whole values, so that finitely many points of its characteristic function give its distribution.
-    The coins are tilted until `first` is the mean, and the tilt is taken back: a small chance then errs by a small part
-    of itself, not of 1.
+    Their sum takes whole values, so that finitely many points of its characteristic function give its distribution. The
+    coins are tilted until `first` is the mean, and the result is corrected for the tilt. A small chance then errs by a
+    small part of itself, not of 1.
+
     """
-    groups = sizes.most_common()  # the largest first: they show soonest that a point adds nothing
+    groups = sizes.most_common()  # the largest first: they show earliest that a point adds nothing
     tilt = crossing(lambda h: sum(v * n / (1 + math.exp(-h * v)) for v, n in groups) - first, 0.0, 40.0)
     coins = [(v, n, 1 / (1 + math.exp(-tilt * v))) for v, n in groups]
     back = sum(n * (tilt * v - math.log(2 * p)) for v, n, p in coins) - tilt * first
@@ -118,12 +120,12 @@ def _tail(sizes: Counter[int], total: int, first: int) -> float:
 
 
 def effective(sizes: Sequence[int]) -> float:
-    """Return how many equally large units would weigh as much as these: G* = (sum N)^2 / sum N^2."""
+    """Return the number of equally large units with the same weight: G* = (sum N)^2 / sum N^2."""
     return sum(sizes) ** 2 / sum(one * one for one in sizes) if sizes else 0.0
 
 
 def cluster_interval(sums: Sequence[float], sizes: Sequence[int], z: float = Z) -> tuple[float, Interval | None]:
-    """Return the mean difference and its CV3 interval; None with too few units, a floor where nothing varies."""
+    """Return the mean difference and its CV3 interval; None with too few units, a floor if nothing varies."""
     groups, tasks = len(sums), sum(sizes)
     delta = sum(sums) / tasks
     weight = effective(sizes)
@@ -181,10 +183,11 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def shrink(means: Sequence[float], variances: Sequence[float]) -> tuple[float, list[float]]:
-    """Return the variance between groups, and each mean drawn toward that of all by the part of it that is noise.
+    """Return the variance between groups, and each mean drawn toward the overall mean by its share of noise.
 
-    A group that is best of many is so by luck, too: the mean without its luck says better which one to look at first.
+    The best of many groups is partly so by chance. Its shrunken mean is a better guide to which group to read first.
     Without noise, or with one group, nothing is drawn.
+
     """
     if len(means) < 2 or not all(variances):
         return 0.0, list(means)

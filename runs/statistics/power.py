@@ -1,8 +1,8 @@
-"""How large a difference must be for a run of some size to show it: before a launch, from numbers alone.
+"""The smallest difference that a run of some size can show: before a launch, from numbers alone.
 
-The normal approximation for paired differences of task means, with the correction 1/delta for whole counts. It takes
-what a pilot would tell from experience: that 30% of the pairs of episodes end differently, and that 30% of that is due
-to the task. Pure. Called by `preflight.py`.
+The normal approximation for paired differences of task means, with the correction 1/delta for whole counts. In place of
+a pilot it assumes typical values: 30% of the pairs of episodes end differently, and 30% of that is due to the task.
+Pure. Called by `preflight.py`.
 """
 
 from __future__ import annotations

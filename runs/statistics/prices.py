@@ -1,7 +1,7 @@
-"""What an extra success costs in human minutes: a ratio of two estimated means, with Fieller's interval, or no ratio.
+"""The price of an extra success in human minutes: a ratio of two estimated means, with Fieller's interval, or no ratio.
 
-A price is printed only where the extra successes are shown and its interval is bounded: otherwise the cost stands
-alone. Pure. Called by `offers.py` with scores of tries, by `comparison.py` with differences of tasks.
+A price is printed only if the extra successes are shown and its interval is bounded; otherwise only the cost is
+printed. Pure. Called by `offers.py` with scores of tries, by `comparison.py` with differences of tasks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from runs.statistics.paired import Interval, student_quantile
 
 @dataclass(frozen=True)
 class Price:
-    """Human minutes more per episode, and per extra success with its 95% interval where there is one."""
+    """Human minutes more per episode, and per extra success with its 95% interval if there is one."""
 
     minutes: float
     per_success: float | None
@@ -56,7 +56,7 @@ def price(minutes: Sequence[float], gains: Sequence[float], *, is_shown: bool) -
 def fieller(
     cost: float, gain: float, of_cost: float, of_gain: float, of_both: float, quantile: float
 ) -> Interval | None:
-    """Return the interval of cost / gain from both means, their variances and covariance; None where unbounded."""
+    """Return the interval of cost / gain from both means, their variances and covariance; None if unbounded."""
     a = gain * gain - quantile * quantile * of_gain
     b = -2 * (cost * gain - quantile * quantile * of_both)
     c = cost * cost - quantile * quantile * of_cost

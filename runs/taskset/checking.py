@@ -1,8 +1,8 @@
-"""What becomes of the rows of packs when they are run: asked of a process of the environment's own, because nothing of
-a pack, neither its SQL nor its Python, runs here.
+"""Test runs of packs in a process with the environment's sandbox, because neither the SQL nor the Python of a pack runs
+here.
 
-Owns starting that process with nothing secret in its environment, and reading its lines. Leaves what is tried to
-`awmenv.server.session.checkup`, words to `awmenv.health`. Called by the commands that load and check packs.
+Owns starting that process without secrets in its environment, and reading its lines. Leaves the checks to
+`awmenv.server.session.checkup`, their wording to `awmenv.health`. Called by the commands that load and check packs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PLAIN = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LOGNAME", "V
 
 @dataclass(frozen=True)
 class Checked:
-    """One task's verifiers, and how far the pass is."""
+    """One task's verifiers, and the progress of the check."""
 
     pack: str
     scenario: str
@@ -42,9 +42,8 @@ class Checked:
 
 
 def packs_named(names: Sequence[str]) -> list[Pack]:
-    """Return the packs of these names, or all, read anew: their reports are the caller's to add to. A path names a
-    folder of rows that is not loaded yet.
-    """
+    """Return the packs of these names, or all, loaded again, so that the caller can add to their reports. A path names
+    a folder of rows that is not loaded yet."""
     found = {pack.name: pack for pack in packs()}
     unknown = sorted(name for name in set(names) - set(found) if not Path(name).is_dir())
     if unknown:
@@ -61,9 +60,10 @@ def packs_named(names: Sequence[str]) -> list[Pack]:
 
 
 def databases(chosen: Sequence[Pack]) -> Iterator[tuple[int, int]]:
-    """Have every scenario's database built, and fill each pack's report: (done, of how many) after each.
+    """Build every scenario's database, and fill each pack's report: yields (done, total) after each.
 
     Raises `DatabasesUnchecked`.
+
     """
     by_name = {pack.folder.resolve().name: pack for pack in chosen}
     with _process([pack.folder for pack in chosen], "--databases") as lines:
@@ -83,7 +83,7 @@ def databases(chosen: Sequence[Pack]) -> Iterator[tuple[int, int]]:
 
 
 def note_databases(chosen: Sequence[Pack]) -> None:
-    """Have them built, and keep for later how loaded packs came out. Raises `DatabasesUnchecked`."""
+    """Build the databases, and store the results for loaded packs. Raises `DatabasesUnchecked`."""
     for _progress in databases(chosen):
         continue
     for pack in chosen:
@@ -100,7 +100,7 @@ def _note_database(pack: Pack, said: dict[str, Any]) -> None:
 
 
 def verifiers(chosen: Sequence[Pack], *, judge: bool = False) -> Iterator[Checked]:
-    """Yield every task as it is checked; each pack's report is filled on the way. Raises `VerifiersUnchecked`."""
+    """Yield every task when it is checked, filling each pack's report. Raises `VerifiersUnchecked`."""
     by_name = {pack.name: pack for pack in chosen}
     with _process([pack.folder for pack in chosen], *(["--judge"] if judge else [])) as lines:
         total, done, last = 0, 0, ""

@@ -1,6 +1,6 @@
-"""Reads: what the newest probes say of the tasks in loaded packs. Leaves probing to `probing.py`.
+"""Reads: the newest probes of the tasks in loaded packs. Leaves probing to `probing.py`.
 
-A probe speaks of one verifier. Where a pack's verifier has changed since, the probe no longer counts.
+A probe belongs to one version of a verifier. If a pack's verifier has changed since, the probe no longer counts.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ UNFIT = {
     State.ANSWER_ONLY: "passes on an answer alone, by probe",
     State.UNVERIFIABLE: "verifier does not run, by probe",
 }
-"""States of which an outcome shows nothing, in the words of a reason. An error says nothing of the task."""
+"""States in which an outcome shows nothing, with the text of the reason. An error is not about the task."""
 
 
 @dataclass(frozen=True)
 class Probed:
-    """How many tasks have a probe that counts, how many are clean, and by task the others and those with an odd
-    verifier."""
+    """The number of tasks with a probe that counts, the number of clean ones, and by task the others and those with a
+    verifier warning."""
 
     tasks: int
     clean: int
@@ -51,7 +51,7 @@ def _held(scenario: str, task_idx: int, _state: Hashable) -> str | None:
 
 
 def verifiers_now(tasks: Iterable[str]) -> dict[str, str]:
-    """Return the digest of each task's verifier as loaded packs have it now; empty where they have none."""
+    """Return the digest of each task's verifier in the loaded packs; "" if it has none."""
     state, found = packs.state(), {}
     for task in tasks:
         scenario, _, idx = task.rpartition("/")
@@ -68,8 +68,8 @@ def newest(before: datetime | None = None) -> list[Probe]:
 
 
 def unfit(project: Project, before: datetime | None = None) -> dict[str, str]:
-    """Return the tasks whose outcome shows nothing, by task key, with the reason. A ruling of the court goes before a
-    probe, also one that finds nothing wrong. With `before`, only what was known at that moment."""
+    """Return the tasks whose outcome shows nothing, by task key, with the reason. A ruling of the court overrides a
+    probe, even if it finds nothing wrong. With `before`, only facts known at that moment."""
     found = {one.task: UNFIT[State(one.state)] for one in newest(before) if one.state in UNFIT}
     for task, word in rulings.rulings(project, before=before).items():
         if word == Word.SOUND:
@@ -80,14 +80,14 @@ def unfit(project: Project, before: datetime | None = None) -> dict[str, str]:
 
 
 def ever_unfit(project: Project) -> set[str]:
-    """Return the tasks that any probe or ruling found unfit, counting or not: no other can be in `unfit`."""
+    """Return the tasks that any probe or ruling found unfit, current or not: no other can be in `unfit`."""
     probed = Probe.objects.filter(state__in=list(UNFIT)).values_list("scenario", "task_idx")
     ruled = rulings.rulings(project).items()
     return {f"{scenario}/{idx}" for scenario, idx in probed} | {task for task, word in ruled if word != Word.SOUND}
 
 
 def overview() -> Probed:
-    """Return what the page Environment shows."""
+    """Return the probes as the page Environment shows them."""
     found = newest()
     others = [one for one in found if one.state != State.CLEAN or (one.checked and one.checked.remarks)]
     return Probed(len(found), sum(one.state == State.CLEAN for one in found), others[:200])

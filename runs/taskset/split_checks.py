@@ -1,7 +1,6 @@
-"""Reads: what the project's pinned splits say for and against a comparison on the tasks of a plan.
+"""Reads: arguments from the project's pinned splits for and against a comparison on the tasks of a plan.
 
-Called by `preflight.py`. Leaves pinning to `episodes.record.pinning`, and what is wrong with a whole file to
-`splitting.py`.
+Called by `preflight.py`. Leaves pinning to `episodes.record.pinning`, and faults of a whole file to `splitting.py`.
 """
 
 from __future__ import annotations
@@ -24,15 +23,16 @@ CACHED = 64
 
 @dataclass(frozen=True)
 class Said:
-    """Sentences: what weakens the comparison, and what speaks for it, empty where no split is pinned or one leaks."""
+    """Sentences: the weaknesses of the comparison, and the arguments for it, empty if no split is pinned or one
+    leaks."""
 
     doubts: list[str]
     passed: str = ""
 
 
 def of_tasks(project: Project, tasks: Sequence[tuple[str, int, str]]) -> Said:
-    """Return what splits say of these tasks: training tasks among them, held-out ones in a scenario with training ones
-    or nearly one of them, and verifiers that are not those of the split."""
+    """Return the findings of splits on these tasks: training tasks among them, held-out ones in a scenario with
+    training ones or nearly equal to one, and verifiers that differ from those of the split."""
     texts = {f"{scenario}/{idx}": text for scenario, idx, text in tasks}
     listed = SplitTask.objects.filter(split__project=project)
     sides: dict[str, dict[str, list[str]]] = defaultdict(lambda: {TRAIN: [], VAL: []})
@@ -77,13 +77,13 @@ def _is(number: int) -> str:
 
 @functools.lru_cache(maxsize=CACHED)
 def _nearly(held: tuple[str, ...], train: Collection[str], _state: Hashable) -> int:
-    """Return how many held-out texts are nearly a training task's; kept, because a form asks again at each change."""
+    """Return how many held-out texts are nearly a training task's; cached, because a form asks again at each change."""
     near = NearTasks(_texts(train))
     return sum(near.holds_like(text) for text in held)
 
 
 def _texts(tasks: Collection[str]) -> Iterator[str]:
-    """Yield the texts of the tasks that a loaded pack has."""
+    """Yield the texts of the tasks in loaded packs."""
     for scenario in sorted({task.rpartition("/")[0] for task in tasks}):
         pack = packs.find_pack(scenario)
         known = pack.tasks(scenario) if pack is not None else []

@@ -1,7 +1,7 @@
-"""Splits tasks into training and held-out ones, and says what is wrong with a split that others made. Pure.
+"""Splits tasks into training and held-out ones, and finds faults in a split from elsewhere. Pure.
 
 The file is `{"meta": …, "train": [[scenario, task_idx], …], "val": …}`, as in TRL's pull request 833. `unit="task"`
-draws as that does: sort, shuffle by the seed, hold out the first `int(n * val_fraction)`.
+draws like that pull request: sort, shuffle by the seed, hold out the first `int(n * val_fraction)`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from people.in_words import count
 
 Unit = Literal["scenario", "task"]
 VERIFIERS = "verifiers"
-"""Where `meta` has the SHA-256 of each task's verifier, by task key."""
+"""The key in `meta` for the SHA-256 of each task's verifier, by task key."""
 Place = tuple[str, int]
 SHOWN = 3
 MAX_SEED = 2**63
@@ -27,7 +27,7 @@ MAX_SEED = 2**63
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What a split asks of a task: where it is, its text, and why it cannot be used, if it cannot."""
+    """The facts that a split needs about a task: its place, its text, and why it cannot be used, if it cannot."""
 
     scenario: str
     task_idx: int
@@ -57,7 +57,7 @@ class Sides:
 
     @property
     def unit(self) -> Unit:
-        """What was kept together: single tasks where the file says so or a scenario is on both sides."""
+        """The unit that was kept together: single tasks if the file says so or a scenario is on both sides."""
         return "task" if self.shared or self.meta.get("unit") == "task" else "scenario"
 
     @property
@@ -72,8 +72,9 @@ def split(
 ) -> Sides:
     """Split the first `max_tasks` usable tasks by scenario or by task. The same tasks and seed give the same split.
 
-    Training tasks whose text is nearly that of a held-out one are left out and named in `meta`.
-    Raises `Invalid` where one side would be empty.
+    Training tasks whose text is nearly that of a held-out one are left out and named in `meta`. Raises `Invalid` if one
+    side would be empty.
+
     """
     if not 0 < val_fraction < 1:
         raise Invalid("val_fraction: a number between 0 and 1.")
@@ -101,7 +102,7 @@ def split(
 
 
 def read(text: str) -> Sides:
-    """Return the split in a file. Raises `Invalid`, which names what is wrong."""
+    """Return the split in a file. Raises `Invalid`, which names the fault."""
     try:
         said = json.loads(text)
     except ValueError as error:
@@ -112,7 +113,8 @@ def read(text: str) -> Sides:
 
 
 def _meta(said: object) -> dict[str, Any]:
-    """Return what a file says of its split, which is kept with the pinned one. Raises `Invalid` if it cannot be."""
+    """Return a file's metadata of its split, which is stored with the pinned one. Raises `Invalid` if that is
+    impossible."""
     try:
         text = json.dumps(said, ensure_ascii=False, allow_nan=False)
         text.encode()
@@ -135,7 +137,7 @@ def _places(said: Mapping[str, Any], side: str) -> list[Place]:
 
 
 def faults(sides: Sides, tasks: Sequence[TaskFacts]) -> list[str]:
-    """Return what makes a split say less than it seems to, in sentences; `tasks` are those of loaded packs."""
+    """Return the weaknesses of a split, in sentences; `tasks` are those of loaded packs."""
     known = {task.place: task for task in tasks}
     found = []
     if repeated := sorted(place for place, times in Counter([*sides.train, *sides.val]).items() if times > 1):
@@ -159,7 +161,8 @@ def faults(sides: Sides, tasks: Sequence[TaskFacts]) -> list[str]:
 
 
 def changes(pinned: object, now: Mapping[str, str], name: str = "") -> list[str]:
-    """Return which tasks have another verifier than a split's hashes name, in a sentence. `now` are present hashes."""
+    """Return which tasks have another verifier than in a split's hashes, in a sentence. `now` are the current
+    hashes."""
     hashes = pinned if isinstance(pinned, Mapping) else {}
     changed = [task for task, digest in now.items() if hashes.get(task, digest) != digest]
     if not changed:

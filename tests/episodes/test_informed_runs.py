@@ -157,7 +157,7 @@ def test_a_run_of_ours_lends_agents_no_informed_expert(callers, ours, project):
 def test_informed_episode_is_rerun_with_launch_right_only(ada, edo, ours):
     Episode.objects.filter(pk=ours.pk).update(state="failed")
     assert as_person(edo).post(f"{ours.get_absolute_url()}again").status_code == 403
-    assert launching.play_again(ada, ours.pk).expert == "informed"
+    assert launching.rerun(ada, ours.pk).expert == "informed"
 
 
 def test_the_page_of_tokens_makes_one_that_launches(ada, project):

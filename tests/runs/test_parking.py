@@ -235,13 +235,13 @@ def test_waiting_episodes_park_early_for_queued_ones(queued, ada, settings, monk
     settings.AWMWEB_PARK_AFTER_S = 60
     monkeypatch.setattr(parking, "threads", parking.Threads())
     parking.threads.all = 1
-    with parking.threads.one():
+    with parking.threads.occupy():
         assert not parking.park_if_due(ask, 1, 2)
         start = launching.Start("helpdesk_1", 1, "Another", policy={"awmweb": "script"})
         launching.launch(ada, "more", [start])
         assert not parking.park_if_due(ask, 1, 0.1)
     assert not parking.park_if_due(ask, 1, 2)  # a thread is free
-    with parking.threads.one():
+    with parking.threads.occupy():
         assert parking.park_if_due(ask, 1, 2)
 
 

@@ -60,20 +60,20 @@ def test_lost_external_loop_is_not_resumed(project, ada, calls):
     text = html(as_person(ada).get(episode.get_absolute_url()))
     assert "Lost contact with the agent" in text and "The episode reopens" in text and 'data-opens="again"' not in text
     with pytest.raises(NotBroken):
-        launching.play_again(ada, episode.pk)
+        launching.rerun(ada, episode.pk)
 
 
 def test_what_goes_on_or_ended_well_is_not_played_again(ada, calls):
     run = launching.launch(ada, "nightly", launching.demo_starts()[:1])
     with pytest.raises(NotBroken):
-        launching.play_again(ada, run.episodes.get().pk)
+        launching.rerun(ada, run.episodes.get().pk)
 
 
 def test_unknown_scenario_is_refused_before_queueing(ada, calls):
     broken = cut_off(ada)
     Episode.objects.filter(pk=broken.pk).update(scenario="gone_1")
     with pytest.raises(UnknownTask):
-        launching.play_again(ada, broken.pk)
+        launching.rerun(ada, broken.pk)
     assert not Episode.objects.filter(key=broken.again_key).exists()
 
 
@@ -84,17 +84,17 @@ def test_rerun_asks_for_the_endpoint_of_its_episode(ada, calls, settings, asked,
     Episode.objects.filter(pk=broken.pk).update(policy=policy)
     settings.AGENT_ENDPOINTS = {"other": EndpointConfig(base_url="http://127.0.0.1:9/v1", model="m")}
     with pytest.raises(NoEndpoint):
-        launching.play_again(ada, broken.pk)
+        launching.rerun(ada, broken.pk)
     settings.AGENT_ENDPOINTS = {configured: EndpointConfig(base_url="http://127.0.0.1:9/v1", model="m")}
-    assert launching.play_again(ada, broken.pk).policy == policy
+    assert launching.rerun(ada, broken.pk).policy == policy
 
 
 def test_a_stranger_finds_nothing_and_an_expert_may_not(ada, edo, max_, calls):
     broken = cut_off(ada)
     with pytest.raises(NotFound):
-        launching.play_again(max_, broken.pk)
+        launching.rerun(max_, broken.pk)
     with pytest.raises(Forbidden):
-        launching.play_again(edo, broken.pk)
+        launching.rerun(edo, broken.pk)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -104,7 +104,7 @@ def test_two_presses_at_once_are_one_episode_and_one_call(ada, calls):
 
     def press():
         try:
-            results.append(launching.play_again(ada, broken.pk).pk)
+            results.append(launching.rerun(ada, broken.pk).pk)
         finally:
             connection.close()
 

@@ -1,4 +1,4 @@
-"""What the commands `curves` and `report` share: which run, and the folder that they write into."""
+"""The shared part of the commands `curves` and `report`: the run, and the folder that they write into."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ class OfRun(BaseCommand, ABC):
 
     @abstractmethod
     def write(self, actor: Actor, run: Run, folder: Path) -> str:
-        """Write the files, make the folder for them, and return what to print. Raises `CommandError` if there are
-        none."""
+        """Write the files into the folder, which is created if needed, and return the text to print. Raises
+        `CommandError` if there are none."""

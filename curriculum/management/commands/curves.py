@@ -1,4 +1,4 @@
-"""`manage.py curves --run R --output DIR`: a run's training curves, and its beginning beside its end."""
+"""`manage.py curves --run R --output DIR`: a run's training curves, and its first and last episodes compared."""
 
 from __future__ import annotations
 

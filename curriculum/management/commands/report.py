@@ -1,4 +1,4 @@
-"""`manage.py report`: write what a run shows into a folder."""
+"""`manage.py report`: write the results of a run into a folder."""
 
 from __future__ import annotations
 

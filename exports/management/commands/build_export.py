@@ -1,4 +1,4 @@
-"""`manage.py build_export ID`: what the worker runs for an export that was asked for by page or API."""
+"""`manage.py build_export ID`: the command that the worker runs for an export that a page or the API requested."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from exports.jobs import working
 
 NICE = 10
-"""People who answer and agents that wait go first on a busy machine."""
+"""A low priority: on a busy machine, answering people and waiting agents come first."""
 
 
 class Command(BaseCommand):

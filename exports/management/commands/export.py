@@ -1,4 +1,4 @@
-"""`manage.py export --format sft --output FILE`: rows out, with a manifest beside the file."""
+"""`manage.py export --format sft --output FILE`: write rows, with a manifest beside the file."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Command(BaseCommand):
         shutil.copyfile(folder / datasets.MANIFEST, target.with_name(f"{target.name}.{datasets.MANIFEST}"))
 
     def _progress(self, total: int) -> datasets.Progress:
-        """Return a line that renews itself, where a person looks."""
+        """Return a progress line that updates itself in a terminal."""
         last = time.monotonic()
 
         def tell(episodes: int, rows: int) -> bool:

@@ -1,4 +1,4 @@
-"""`manage.py push DATASET --repo NAME`: a dataset's folder into a Hugging Face dataset repository."""
+"""`manage.py push DATASET --repo NAME`: push a dataset's folder to a Hugging Face dataset repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py push_export ID`: what the worker runs for a push that was asked for on the page."""
+"""`manage.py push_export ID`: the command that the worker runs for a push that was requested on the page."""
 
 from __future__ import annotations
 

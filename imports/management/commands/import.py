@@ -1,4 +1,4 @@
-"""`manage.py import FILE... --project P`: trajectories in, each file whole or not at all."""
+"""`manage.py import FILE... --project P`: import trajectories, each file completely or not at all."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Command(BaseCommand):
             self.stdout.write(f"  Not imported: {line}")
 
     def _bar(self) -> importing.Tell:
-        """Return a bar that renews itself, where a person looks."""
+        """Return a progress bar that updates itself in a terminal."""
         last = time.monotonic()
 
         def tell(behind: int, size: int) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py read_import ID`: what the worker runs for a file that was given by page or API."""
+"""`manage.py read_import ID`: the command that the worker runs for a file from the page or the API."""
 
 from __future__ import annotations
 

@@ -71,14 +71,14 @@ class Command(BaseCommand):
         return plan
 
     def _wait(self, plan: Plan, expert: Actor) -> None:
-        told, answered = -1, 0
+        reported, answered = -1, 0
         while not is_settled(plan):
             answered += benchmarking.answer_from_notes(expert, plan.run)
             [card] = overview.cards(access.system(expert.project), [plan.run])
-            if card.ended != told:
-                told = card.ended
+            if card.ended != reported:
+                reported = card.ended
                 self.stdout.write(
-                    f"  {told} of {count(card.planned, 'episode')} ended, {count(answered, 'ask')} answered"
+                    f"  {reported} of {count(card.planned, 'episode')} ended, {count(answered, 'ask')} answered"
                 )
                 self.stdout.flush()
             time.sleep(EVERY_S)
@@ -87,7 +87,7 @@ class Command(BaseCommand):
 
 @contextmanager
 def _notes_expert(actor: Actor) -> Iterator[Actor]:
-    """Yield a program that may answer, by a token of its own that ends with the benchmark."""
+    """Yield a program that can answer, with a token of its own that ends with the benchmark."""
     token, _ = members.issue_token(actor, "benchmark notes", "expert")
     try:
         yield access.bearer(token)

@@ -1,4 +1,4 @@
-"""`manage.py briefing`: read and write the briefing of a task, or name the tasks of a plan that have none."""
+"""`manage.py briefing`: read and write the briefing of a task, or list the tasks of a plan that have none."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Command(BaseCommand):
             train, val = ([f"{scenario}/{idx}" for scenario, idx in side] for side in (sides.train, sides.val))
             actor = system_actor(options["project"])
             pinning.pin(actor, name, unit=sides.unit, seed=sides.seed, train=train, val=val, about=about)
-        if not options["read"]:  # a refused name leaves the file of the split that has it
+        if not options["read"]:  # if the name is refused, the file of the existing split must stay
             options["output"].write_text(sides.as_json(), encoding="utf-8")
         self.stdout.write(
             f"{len(sides.train)} training and {len(sides.val)} held-out tasks" + (f", pinned as {name}" if name else "")
@@ -99,7 +99,7 @@ def _is_in(pack: Pack, sides: Sides) -> bool:
 
 
 def _digests(packs: Sequence[Pack], sides: Sides) -> dict[str, str]:
-    """Return the SHA-256 of each task's code verifier, so that a later change of one can be seen."""
+    """Return the SHA-256 of each task's code verifier, so that a later change of one can be detected."""
     places = {*sides.train, *sides.val}
     found = {}
     for pack in packs:

@@ -20,7 +20,7 @@ from runs.play import certifying
 
 Row = dict[str, Any]
 SHOWN = 300
-"""Letters of a difference: an app can say anything, and this is an operator's terminal."""
+"""Characters of a shown difference: it contains untrusted text, and this is an operator's terminal."""
 
 
 class Command(BaseCommand):
@@ -61,7 +61,7 @@ class Command(BaseCommand):
         return [{"scenario": one.scenario, "task_idx": one.task_idx, **asdict(how)} async for one, how in found]
 
     def _tell(self, rows: Iterable[Row]) -> None:
-        """Print what differs, then the rate of each scenario and of all."""
+        """Print the differences, then the rate of each scenario and of all."""
         graded: dict[str, Counter[str]] = {}
         for row in rows:
             place = row.get("episode") or row["scenario"]

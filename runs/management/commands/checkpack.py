@@ -40,7 +40,9 @@ class Command(BaseCommand):
             if options["report"]:
                 checking.note_databases(packs)
             remarked = [
-                one for one in self._told(packs, options["judge"]) if one.health.remarks or one.health.unchecked
+                one
+                for one in self._with_progress(packs, options["judge"])
+                if one.health.remarks or one.health.unchecked
             ]
         except AppError as refused:
             raise CommandError(refused.message) from refused
@@ -54,7 +56,7 @@ class Command(BaseCommand):
         if options["report"]:
             options["report"].write_text("".join(json.dumps(row) + "\n" for row in _rows(packs)))
 
-    def _told(self, packs: Sequence[Pack], judge: bool) -> Iterator[checking.Checked]:
+    def _with_progress(self, packs: Sequence[Pack], judge: bool) -> Iterator[checking.Checked]:
         for one in checking.verifiers(packs, judge=judge):
             if one.done % STEP == 0:
                 self.stdout.write(f"  {one.done} of {count(one.total, 'task')}")

@@ -1,4 +1,4 @@
-"""`manage.py fetchpack`: download AgentWorldModel-1K from the hub, with a progress bar, and take it in."""
+"""`manage.py fetchpack`: download AgentWorldModel-1K from the hub, with a progress bar, and load it."""
 
 from __future__ import annotations
 

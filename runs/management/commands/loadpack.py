@@ -1,4 +1,4 @@
-"""`manage.py loadpack DIR`: check a folder of AWM-1K rows and take it in."""
+"""`manage.py loadpack DIR`: check a folder of AWM-1K rows and load it."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Command(BaseCommand):
             raise CommandError(refused.message) from refused
         self._report(pack.report)
         partial = sum(bool(scenario.partial) for scenario in pack.scenarios.values())
-        told = f", {partial} partial" if partial else ""
+        also_partial = f", {partial} partial" if partial else ""
         self.stdout.write(
-            f"{count(len(pack.scenarios), 'scenario')} in {pack.folder}{told}, {len(pack.rejected)} rejected"
+            f"{count(len(pack.scenarios), 'scenario')} in {pack.folder}{also_partial}, {len(pack.rejected)} rejected"
         )
         if not options["unchecked"]:
             self._verifiers(pack.name)
@@ -53,9 +53,8 @@ class Command(BaseCommand):
             self.stdout.flush()
 
     def _verifiers(self, name: str) -> None:
-        """Check the verifiers of a pack that is taken in already; that it cannot be done here is said and refuses
-        nothing.
-        """
+        """Check the verifiers of a pack that is already loaded. If that is impossible here, print so; the pack stays
+        loaded."""
         try:
             call_command("checkpack", name, stdout=self.stdout)
         except CommandError as refused:

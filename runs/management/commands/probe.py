@@ -17,7 +17,7 @@ from runs.models import Probe
 from runs.play import probing
 
 SHOWN = 300
-"""Letters of a reason: a verifier can say anything, and this is an operator's terminal."""
+"""Characters of a shown reason: it contains untrusted text, and this is an operator's terminal."""
 
 
 class Command(BaseCommand):
@@ -46,7 +46,7 @@ class Command(BaseCommand):
         self.stdout.write(f"Probed {count(len(rows), 'task')}: {said or 'none'}.")
 
     async def _probe(self, scenario: str) -> list[Probe]:
-        """Probe one task after another, and name those that are not clean as they come."""
+        """Probe one task after another, and print those that are not clean as they finish."""
         chosen, rows = await asyncio.to_thread(probing.tasks, scenario), []
         async for row in probing.probed(chosen):
             rows.append(row)

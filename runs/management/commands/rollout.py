@@ -1,4 +1,4 @@
-"""`manage.py rollout`: queue one episode of ours."""
+"""`manage.py rollout`: queue one built-in episode."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Command(BaseCommand):
         actor = system_actor(options["project"])
         if options["plan"]:
             file = Path(options["plan"])
-            if not file.exists() or file.is_dir():  # a pipe is as good as a file
+            if not file.exists() or file.is_dir():  # a pipe is accepted like a file
                 raise CommandError(f"There is no file {file}.")
             try:
                 document = plan_from_yaml(file.read_text(encoding="utf-8"))
@@ -82,7 +82,7 @@ class Command(BaseCommand):
         return compare_run(actor, options["compare"]).sentence
 
     def _check(self, actor: Actor, document: PlanDocument, tasks: Sequence[planning.Task]) -> None:
-        """Write what is known for and against the plan's comparison."""
+        """Print the arguments for and against the plan's comparison."""
         for line in (*preflight.doubts(actor, document, tasks), *preflight.checked(actor, document, tasks)):
             self.stdout.write(f"  {line}")
 
