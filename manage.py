@@ -6,7 +6,7 @@ import sys
 
 from django.core.management import execute_from_command_line
 
-from awmweb.embedded import known_settings, missing_folder, nothing_runs_on, nothing_to_save
+from awmweb.embedded import gate, known_settings, missing_folder, nothing_runs_on, nothing_to_save
 
 NEED_THE_PRODUCT = {
     *("createproject", "createtoken", "loginlink", "export", "build_export", "explain", "diff", "push", "push_export"),
@@ -28,11 +28,16 @@ if __name__ == "__main__":
     command = "" if {"-h", "--help"} & set(sys.argv) else (*sys.argv[1:2], "")[0]
     if command == "backup" and (folder := nothing_to_save(os.environ)):
         sys.exit(f"Nothing is running on {folder}. Is AWMWEB_VAR set?")
-    missing = nothing_runs_on if command in NEED_THE_PRODUCT | NEED_THE_DATABASE else missing_folder
-    if command in NEED_THE_PRODUCT | NEED_THE_DATABASE | NEED_THE_FOLDER and (folder := missing(os.environ)):
+    needing = NEED_THE_PRODUCT | NEED_THE_DATABASE
+    missing = nothing_runs_on if command in needing else missing_folder
+    if command in needing | NEED_THE_FOLDER and not gate.is_ahead() and (folder := missing(os.environ)):
         sys.exit(f"Nothing is running on {folder}. Is AWMWEB_VAR set? Start it with `make run`.")
     if command in NEED_THE_PRODUCT | NEED_THE_FOLDER:
         product = known_settings.environment(os.environ)
         os.environ.clear()
         os.environ.update(product)
+    if sys.argv[1:] == ["up"]:  # it needs the settings, and none of the apps, which take a second to import
+        from awmweb.management.commands.up import Command
+
+        Command().handle()
     execute_from_command_line(sys.argv)

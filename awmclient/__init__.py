@@ -1,0 +1,28 @@
+"""How does a rollout loop, built-in or external, talk to the dashboard?
+
+    schema        every shape that crosses a process
+    fields        limits of fields
+    errors        one class per cause
+    metrics       metrics of the desk, on the wire
+    bodies        what a loop sends, for the wire
+    wire          one request, its retries and envelope
+    outbox        order of one episode's calls
+    client        the dashboard over HTTP
+    ports         what a loop needs of others
+    policies      the port of a policy
+    rollout       the loop
+    standing      a loop's knowledge, folded from steps
+    restoring     a lost world, made again
+    observations  results as steps
+    toolcalls     tool calls as agents write them
+    conversation  a record as the agent's messages
+    prompts       words for a chat model
+    chat          a policy that asks a chat model
+    scripted      a policy that plays a script
+    blotting      secrets removed from responses
+    memory_store  a dashboard's record in memory
+    testing       a dashboard and environment for tests
+    adapters/     agent frameworks as loops
+
+`awmweb` and every app can import `schema`; `runs` imports the rest. It imports no package of awmweb.
+"""

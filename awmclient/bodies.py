@@ -1,5 +1,4 @@
-"""What a loop hands in, made into the bodies that go on the wire: steps with their numbers, the start of an episode,
-a question.
+"""The bodies of requests from a loop's input: numbered steps, the start of an episode, a question.
 
 Pure. Called by every adapter of the `Dashboard` port, so that all of them number and name alike.
 """
@@ -38,13 +37,13 @@ def numbered(steps: StepLike | Sequence[StepLike], last_seq: int) -> list[dict[s
 
 
 def as_list(steps: StepLike | Sequence[StepLike]) -> list[dict[str, Any]]:
-    """Return one step or many, as plain dicts of our own."""
+    """Return one step or many as plain dicts."""
     given = [steps] if isinstance(steps, Mapping | StepCommon) else steps
     return [as_dict(step) for step in given]
 
 
 def as_dict(step: StepLike) -> dict[str, Any]:
-    """Return the step as it goes on the wire: only the fields that were set, and always its kind."""
+    """Return the step as it is sent: only the fields that were set, and always its kind."""
     if isinstance(step, Mapping):
         return dict(step)
     body = step.model_dump(exclude_unset=True)
@@ -53,7 +52,7 @@ def as_dict(step: StepLike) -> dict[str, Any]:
 
 
 class PlanFields(TypedDict, total=False):
-    """Where an episode belongs: the fields of `schema.EpisodeStart` that a rollout does not know by itself."""
+    """The place of an episode in a plan: fields of `schema.EpisodeStart` that a rollout does not know itself."""
 
     key: str
     scenario: str | None
@@ -68,7 +67,7 @@ class PlanFields(TypedDict, total=False):
 
 
 class EpisodeFields(PlanFields, total=False):
-    """All that may be said about an episode beside its task; the fields of `schema.EpisodeStart`."""
+    """The optional fields of an episode, as in `schema.EpisodeStart`."""
 
     environment: str
     tools: Sequence[ToolSpec | Mapping[str, Any]] | None
@@ -77,7 +76,7 @@ class EpisodeFields(PlanFields, total=False):
 
 
 class AskFields(TypedDict, total=False):
-    """What may be said about a question; the fields of `schema.AskOpen`. `deadline_s` defaults to 300."""
+    """The optional fields of a question, as in `schema.AskOpen`. `deadline_s` defaults to 300."""
 
     context: str | None
     deadline_s: int
@@ -91,7 +90,7 @@ class AskFields(TypedDict, total=False):
 
 
 def episode_body(task: str, fields: EpisodeFields) -> dict[str, Any]:
-    """Return the body that starts an episode: a key is made up if there is none, and what was not said is left out."""
+    """Return the body that starts an episode, with a generated key if there is none, without unset fields."""
     given = {name: value for name, value in fields.items() if value is not None}
     tools = fields.get("tools")
     if tools is not None:
@@ -100,23 +99,23 @@ def episode_body(task: str, fields: EpisodeFields) -> dict[str, Any]:
 
 
 NO_QUESTIONS_LEFT = {"status": "no_advice", "reason": "no questions left"}
-"""What an agent reads once its loop lets it ask no more."""
+"""The observation of an agent that has no questions left."""
 
 
 def question_problem(question: Any) -> str | None:
-    """Return what an agent hears about a question that cannot be asked."""
+    """Return the message to the agent for a question that cannot be asked."""
     if isinstance(question, str) and question.strip() and len(question) <= QUESTION_MAX:
         return None
     return f"question: a text of 1 to {QUESTION_MAX} characters is needed"
 
 
 def context_text(context: Any) -> str | None:
-    """Return the context that an agent gave, a text or any JSON, as a text that fits."""
+    """Return an agent's context, a text or any JSON, as a text within the limit."""
     words = context if isinstance(context, str) or context is None else encode(plain(context)).decode()
     return words[:CONTEXT_MAX] if words is not None else None
 
 
 def ask_body(question: str, fields: AskFields) -> dict[str, Any]:
-    """Return the body of a question, but for its episode and number."""
+    """Return the body of a question without its episode and number."""
     given = {name: value for name, value in fields.items() if value is not None}
     return {"key": uuid.uuid4().hex, "deadline_s": 300, **given, "question": question}

@@ -1,6 +1,6 @@
-"""A policy that asks a chat model over the OpenAI protocol, and the endpoint it asks.
+"""A policy that asks a chat model over the OpenAI protocol, and the client of its endpoint.
 
-Owns requests to a model endpoint, their repetition and their errors. Leaves messages to `conversation.py` and reading
+Owns requests to a model endpoint, their retries and their errors. Leaves messages to `conversation.py` and reading
 calls to `toolcalls.py`. Called by our worker, by the settings page's *Test* button and by expert models. A key never
 leaves through repr, error or log.
 """
@@ -36,7 +36,7 @@ _WORDS = 1500
 
 @dataclass(frozen=True)
 class Probe:
-    """What the *Test* button shows."""
+    """The result of the *Test* button."""
 
     ok: bool
     message: str
@@ -60,8 +60,9 @@ class EndpointConfig:
 
     @classmethod
     def from_environment(cls, prefix: str, environ: Mapping[str, str] = os.environ) -> Self | None:
-        """Read `PREFIX` + BASE_URL, API_KEY, MODEL, HEADERS, QUERY, TIMEOUT_S; None if none is set. A bad value is a
-        `ValueError` that names the variable and never holds its value.
+        """Read `PREFIX` + BASE_URL, API_KEY, MODEL, HEADERS, QUERY, TIMEOUT_S; None if none is set.
+
+        A bad value raises a `ValueError` that names the variable and never contains its value.
         """
         names = ("BASE_URL", "API_KEY", "MODEL", "HEADERS", "QUERY", "TIMEOUT_S")
         given = [environ.get(prefix + name, "").strip() for name in names]
@@ -81,11 +82,11 @@ class EndpointConfig:
         )
 
     def without_secrets(self, answer: Any) -> Any:
-        """Return what the endpoint said, a text or any JSON value, without its key, header and query values."""
+        """Return a response of the endpoint, a text or any JSON value, without its key, header and query values."""
         return blotted(answer, secrets_of(self.api_key, self.headers, self.query))
 
     async def probe(self) -> Probe:
-        """Ask for one word, once; the message is what the endpoint says, its own error included."""
+        """Ask for one word, once. The message is the endpoint's, also for an error."""
         start = time.monotonic()
         client = ChatClient(self, tries=1, timeout_s=min(self.timeout_s, PROBE_S))
         try:
@@ -137,17 +138,18 @@ def _seconds(name: str, value: str) -> float:
 
 
 class ChatClient:
-    """Sends chat completions to one endpoint; repeats what is worth repeating."""
+    """A client of chat completions at one endpoint; retries what is worth retrying."""
 
     def __init__(self, endpoint: EndpointConfig, *, tries: int = TRIES, timeout_s: float | None = None) -> None:
         self._endpoint, self._tries = endpoint, tries
         self._timeout_s = timeout_s or endpoint.timeout_s
 
     async def complete(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
-        """Return the assistant's message, with the answer's `usage` beside it. Raises `EndpointError` with the
-        endpoint's own words.
+        """Return the assistant's message, with the response's `usage`.
 
-        `options` go into the request (`tools`, `temperature`, `response_format`)."""
+        Raises `EndpointError` with the endpoint's own message. `options` go into the request (`tools`, `temperature`,
+        `response_format`).
+        """
         body = {"model": self._endpoint.model, "messages": list(messages), **options}
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -183,8 +185,9 @@ class ChatClient:
         raise EndpointError(self._said(f"cannot reach {self._endpoint.base_url}: {why}"), "unreachable")
 
     def _message(self, answer: httpx.Response) -> dict[str, Any]:
-        """Return the assistant's message with the endpoint's secrets blotted out of all of it, so that nobody who
-        records or shows a part of it has to think of them.
+        """Return the assistant's message without the endpoint's secrets.
+
+        Callers can then record or show any part of it.
         """
         if answer.status_code != 200:
             words = f"the endpoint answered {answer.status_code}: {self._said(_own_words(answer))}"
@@ -201,7 +204,10 @@ class ChatClient:
         return {**said["message"], "usage": said["usage"]}
 
     def _said(self, words: str) -> str:
-        """Return an error in the endpoint's own words. They are cut last: half a secret would be found no more."""
+        """Return an error in the endpoint's own words.
+
+        It is truncated last: half a secret would not be found.
+        """
         return str(self._endpoint.without_secrets(words.strip()))[:_WORDS] or "(an empty answer)"
 
 
@@ -213,7 +219,7 @@ def _pause(attempt: int, answer: httpx.Response | None) -> float:
 
 
 def _own_words(answer: httpx.Response) -> str:
-    """Return the error as the endpoint words it, wherever its maker put it."""
+    """Return the endpoint's own error message, wherever its format puts it."""
     try:
         body = json.loads(answer.content)
     except (ValueError, RecursionError):
@@ -278,7 +284,7 @@ def _turn(message: Mapping[str, Any], *, has_tools: bool) -> Turn:
 
 
 def _action(common: dict[str, Any]) -> Turn:
-    """Read a JSON object as the next action where there are no tools; anything else is the answer."""
+    """Parse a JSON object as the next action of an environment without tools; anything else is the answer."""
     text = common["content"].strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     try:
         action = json.loads(text)

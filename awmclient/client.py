@@ -43,15 +43,13 @@ T = TypeVar("T")
 OWN_FAULTS = get_args(OwnFault)
 POLL_S = 25
 GRACE_S = 1.5
-"""After the deadline the dashboard has this long to say what became of the question; then the loop decides alone."""
+"""Seconds after the deadline in which the dashboard can report the result; then the loop continues alone."""
 _RECEIPT_S = 1.0
 _PAUSE_S = 0.5
 
 
 class HttpEpisode:
-    """One episode at the dashboard. Many tasks may use it at once; steps keep the order in which they were handed
-    in.
-    """
+    """One episode at the dashboard. Tasks can share it; steps keep the order of the calls."""
 
     def __init__(
         self, wire: Wire, episode: str, url: str, last_seq: int = 0, park_after_s: float | None = None
@@ -83,16 +81,16 @@ class HttpEpisode:
         return self._outbox.acknowledged
 
     async def heartbeat(self) -> None:
-        """Give a sign of life for long turns; every other call about the episode counts as one too."""
+        """Send a heartbeat during long turns; every other call about the episode counts as one too."""
         await self._wire.send("POST", f"/episodes/{self.id}/heartbeat", {}, retry_s=0, read_s=10)
 
     async def view(self) -> EpisodeView:
-        """Return where the episode stands at the dashboard."""
+        """Return the episode's state at the dashboard."""
         return EpisodeView.model_validate((await self._wire.send("GET", f"/episodes/{self.id}")).body)
 
     async def steps(self, since: int = 0) -> list[dict[str, Any]]:
-        """Return the recorded steps with `seq` above `since`, as they were stored, in order: what a loop that starts
-        anew after a crash goes on from.
+        """Return the recorded steps with `seq` above `since`, as they were stored, in order: a loop that starts
+        again after a crash continues from them.
 
             done = await episode.steps()
         """
@@ -128,7 +126,7 @@ class HttpEpisode:
             reason = error.message
         except Parked:
             raise
-        except BaseException:
+        except BaseException:  # also a cancelled wait: without this, people would answer no one
             self._outbox.give_up(asked, "the loop stopped waiting")
             raise
         self._outbox.give_up(asked, reason)
@@ -148,10 +146,10 @@ class HttpEpisode:
         return await self._last_word(asked.id, asked.view, cutoff, self._park_at())
 
     async def park(self) -> EpisodeView:
-        """Let the episode wait for its answer without this process; silence does not fail it from here on.
+        """Let the episode wait for its answer without this process; silence does not fail it from now on.
 
-        Raises `Refused` with code `not_waiting` if none of its asks is open. To go on, start the episode again with the
-        same key and wait for the ask of its last step.
+        Raises `Refused` with code `not_waiting` if none of its asks is open. To continue, start the episode again with
+        the same key and wait for the ask of its last step.
         """
         return EpisodeView.model_validate((await self._wire.send("POST", f"/episodes/{self.id}/park", {})).body)
 
@@ -177,10 +175,10 @@ class HttpEpisode:
             last_word = await self._receipt(ask)
             if last_word.get("status") != "open":
                 return _advice(last_word if last_word.get("advice") else view)
-            view = last_word  # the expert took the answer back before it was read; go on waiting
+            view = last_word  # the expert withdrew the answer before it was read; continue to wait
 
     async def _is_parked(self) -> bool:
-        """Park; False if the ask was closed a moment ago, or the dashboard cannot park now."""
+        """Park; False if the ask was closed just now, or the dashboard cannot park now."""
         try:
             await self.park()
         except (Refused, Unreachable) as error:
@@ -201,12 +199,14 @@ class HttpEpisode:
             log.warning("waiting for ask %s was refused: %s", ask, error)
             return {"status": "cancelled", "reason": error.code}
         if reply.body.get("status") == "open" and loop.time() - start < _PAUSE_S:
-            await asyncio.sleep(_PAUSE_S)  # a dashboard that does not hold the poll is not to be hammered
+            await asyncio.sleep(_PAUSE_S)  # do not flood a dashboard that returns polls immediately
         return reply.body
 
     async def _receipt(self, ask: str) -> dict[str, Any]:
-        """Say that the agent reads the advice now; from here on it stands. The answer is the ask's last word, which an
-        expert may have bettered since; empty if the dashboard does not say. The agent does not wait for it long.
+        """Confirm that the agent reads the advice now, which makes it final.
+
+        Returns the ask with its final answer, which an expert may have edited; empty if the dashboard does not respond
+        soon.
         """
         try:
             async with asyncio.timeout(_RECEIPT_S):
@@ -302,7 +302,7 @@ class HttpDashboard:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._wire.close()
 
     async def start_run(
@@ -372,7 +372,7 @@ class HttpDashboard:
 
 
 class _Portal:
-    """An event loop on a thread of its own; started at the first call."""
+    """An event loop on a thread of its own, started by the first call."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -380,7 +380,7 @@ class _Portal:
         self._start = threading.Lock()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin work on this thread, from any thread or loop; works begin in the order of these calls."""
+        """Run a coroutine on this thread, from any thread or loop, in the order of these calls."""
         return asyncio.run_coroutine_threadsafe(work, self._running())
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:

@@ -1,11 +1,11 @@
 """Recorded steps as the messages that the agent reads: the only place that turns a record into a conversation.
 
-Pure. The live loop (`chat.py`), every export, importers and resumed episodes build messages here, so that what is
-trained is byte for byte what was read. A conversation follows from steps alone, as the loop holds them or as the
-dashboard stored them.
+Pure. The live loop (`chat.py`), every export, importers and resumed episodes build messages here, so that training data
+is byte for byte what was read. A conversation follows from steps alone, as the loop has them or as the dashboard stored
+them.
 
 Messages are OpenAI chat messages with one difference: the arguments of a call are an object. `for_openai` makes the
-JSON text of them that the protocol wants.
+JSON text of them that the protocol requires.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ from awmclient.schema import ASK_SPEC, ASK_TOOL, Advice, ToolSpec
 Part = Literal["prompt", "assistant", "result", "advice", "briefing", "nudge"]
 _WRITER = json.JSONEncoder(ensure_ascii=False)
 BRIEFED = "Before you begin, an expert advises on this task:"
-"""Stands above the text of a briefing. Models read it and training data holds it."""
+"""The line above a briefing's text. Models read it and training data contains it."""
 HIDDEN = frozenset({"reward", "reward_type", "state_diff", "done", "usage", "meta", "calls"})
 """Fields of a step that no agent sees."""
 ABOUT_BRIEFING = frozenset({"source", "author", "privilege", "sources"})
-"""Fields of a briefing that no agent sees: where its text is from."""
+"""Fields of a briefing that no agent sees: the source of its text."""
 
 
 @dataclass(slots=True)
 class Said:
-    """One message and the steps that it tells.
+    """One message and the steps that it is made of.
 
-    `part` says whose words it holds: `prompt` (system and task), `assistant`, `result` of a call, `advice` (what an
-    ask brought, its absence included), `briefing` (advice from before the start), `nudge` (the loop's reminder).
-    `seqs` are the numbers of the steps, 0 where a step has none. `calls` are the steps of an assistant message's tool
-    calls as they were given, in their order; `refused` is true where the loop could not read what the assistant wrote
-    and said so.
+    `part` is the kind of its content: `prompt` (system and task), `assistant`, `result` of a call, `advice` (of an ask,
+    or its absence), `briefing` (advice from before the start), `nudge` (the loop's reminder). `seqs` are the numbers of
+    the steps, 0 without one. `calls` are the steps of an assistant message's tool calls, in their order. `refused` is
+    true if the loop could not parse the assistant's message and replied so.
     """
 
     message: dict[str, Any]
@@ -49,14 +48,14 @@ class Said:
 def conversation(steps: Iterable[Mapping[str, Any]]) -> list[Said]:
     """Return the messages of these steps: the calls of one turn in one assistant message, each followed by its result.
 
-    Takes steps as the loop holds them or as they are stored: who gave an advice and what they could see is left out
-    either way. Notes and verifications are not told. A call without an id of its own is `call_N`, N counting the
-    calls from 1.
+    Takes steps as the loop has them or as they are stored; the author of an advice and its privilege are left out
+    either way. Notes and verifications are left out. A call without an ID of its own is `call_N`, N counting the calls
+    from 1.
     """
-    told = _Telling()
+    turns = _Telling()
     for step in steps:
-        told.add(as_seen(step), step)
-    return told.said
+        turns.add(as_seen(step), step)
+    return turns.said
 
 
 def messages(steps: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -80,7 +79,7 @@ def for_openai(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def offered(tools: Sequence[ToolSpec], *, expert: bool) -> list[dict[str, Any]]:
-    """Return the tools as the agent is offered them; with an expert, `ask_expert` is the last."""
+    """Return the tools as the agent gets them; with an expert, `ask_expert` is the last."""
     return [_offer(tool) for tool in (*tools, *([ASK_SPEC] if expert else []))]
 
 
@@ -91,7 +90,7 @@ def _offer(tool: ToolSpec) -> dict[str, Any]:
 
 
 def as_seen(step: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the agent may see of a step: no rewards, of an ask only what came back, of a briefing its text."""
+    """Return what the agent sees of a step: no rewards, of an ask only its observation, of a briefing its text."""
     seen = {name: value for name, value in step.items() if name not in HIDDEN}
     if seen.get("kind") == "ask":
         seen["advice"] = _observation(seen.get("advice"))
@@ -108,14 +107,14 @@ def _observation(advice: Any) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Return a result as the agent reads it: texts as they are, everything else as JSON."""
+    """Return a result as the agent reads it: texts unchanged, everything else as JSON."""
     return value if isinstance(value, str) else _WRITER.encode(value)
 
 
 def readable(value: Any) -> Any:
     """Return the value with lone surrogates and U+0000 as question marks.
 
-    Neither can be told to a model: the first is no UTF-8, the second ends a text for many readers.
+    Models cannot get either: the first is not UTF-8, the second ends a text for many readers.
     """
     if isinstance(value, str):
         if value.isascii() and "\x00" not in value:
@@ -142,7 +141,7 @@ class _Telling:
             self._call(step, given, seq, turn)
         elif kind == "action":
             self._say("assistant", as_text(step["action"]), "assistant", seq, turn).calls.append(given)
-            self._say("user", _came_back(step.get("observation"), step.get("error")), "result", seq, turn)
+            self._say("user", _outcome_text(step.get("observation"), step.get("error")), "result", seq, turn)
         elif kind == "briefing":
             self._say("user", f"{BRIEFED}\n\n{step['text']}", "briefing", seq, turn)
         elif kind == "nudge":
@@ -165,7 +164,7 @@ class _Telling:
         else:
             name, arguments = str(step["name"]), step.get("arguments") or {}
             part = part if name == ASK_TOOL else "result"
-            content = _came_back(step.get("result"), step.get("error"))
+            content = _outcome_text(step.get("result"), step.get("error"))
         speaker = self._speaker(turn)
         function = {"name": readable(name), "arguments": readable(arguments)}
         speaker.message.setdefault("tool_calls", []).append({"id": call_id, "type": "function", "function": function})
@@ -174,7 +173,7 @@ class _Telling:
         self._say("tool", content, part, seq, turn).message["tool_call_id"] = call_id
 
     def _speaker(self, turn: Any) -> Said:
-        """Return the assistant message of this turn; a new one if the turn has said nothing yet."""
+        """Return the assistant message of this turn, or a new one if the turn has none yet."""
         for said in reversed(self.said):
             if said.part == "assistant" and turn is not None and said.turn == turn:
                 return said
@@ -189,5 +188,5 @@ def _question(step: Mapping[str, Any]) -> dict[str, Any]:
     return {key: step[key] for key in ("question", "context") if step.get(key) is not None}
 
 
-def _came_back(result: Any, error: Any) -> str:
+def _outcome_text(result: Any, error: Any) -> str:
     return f"Error: {error}" if error is not None else as_text(result)

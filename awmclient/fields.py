@@ -1,6 +1,6 @@
-"""What a field of the record format may hold: texts, numbers, times, counts.
+"""The values of single fields of the record format: texts, numbers, times, counts.
 
-Owns the bounds that a database and a JSON document set to single values. Called by `schema.py`, which says what each
+Owns the bounds that a database and a JSON document set to single values. Called by `schema.py`, which defines what each
 field means.
 """
 
@@ -23,7 +23,7 @@ def _any_text(value: Any) -> Any:
 
 
 def clean_text(value: Any) -> Any:
-    """Refuse U+0000 and lone surrogates in keys and names, which reach indexes and logs."""
+    """Refuse U+0000 and lone surrogates in keys and names, which are used in indexes and logs."""
     if isinstance(value, str) and ("\x00" in value or not value.isascii() and _has_half_a_pair(value)):
         raise PydanticCustomError("string_unicode", "Input should have no U+0000 and no lone surrogate")
     return value
@@ -45,7 +45,7 @@ def _whole(value: Any) -> Any:
 
 
 def _storable(value: datetime) -> datetime:
-    """Refuse times that a database cannot keep as UTC: year 0, after 9999, or zones more than 15 hours off."""
+    """Refuse times that a database cannot store as UTC: year 0, after 9999, or zones more than 15 hours off."""
     offset = value.utcoffset() or timedelta()
     if not 1000 <= value.year <= 9000 or abs(offset) > timedelta(hours=15):
         raise PydanticCustomError("moment", "Input should be a time between the years 1000 and 9000")
@@ -65,7 +65,7 @@ Moment = Annotated[datetime, AfterValidator(_storable)]
 
 
 def too_large(value: Any, values: int, levels: int, characters: int) -> str:
-    """Return which bound a JSON value breaks, in words; empty if none. Walks no further than the bounds reach."""
+    """Return the bound that a JSON value exceeds, in words; empty if none. Walks no further than the bounds reach."""
     todo, depth = [value], 0
     while todo:
         depth, values = depth + 1, values - len(todo)

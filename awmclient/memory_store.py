@@ -1,5 +1,4 @@
-"""A dashboard's record in memory, with the rules of the real one: idempotent appends, conflicts, gaps, ends, asks with
-deadlines.
+"""A dashboard's record in memory, with the rules of the real one: idempotent appends, conflicts, gaps and deadlines.
 
 For tests of loops. Stores nothing on disk and has no tokens. Called by `testing.MemoryDashboard`.
 """
@@ -28,7 +27,7 @@ from awmclient.schema import (
 )
 
 WRITTEN_HERE = frozenset({"ask", "verification"})
-"""Kinds that a loop may not append."""
+"""Kinds that a loop cannot append."""
 
 
 @dataclass(eq=False)
@@ -99,7 +98,10 @@ class Book:
         return self.episodes[episode]
 
     def append(self, episode: str, steps: Sequence[Mapping[str, Any]]) -> int:
-        """1. check shapes, 2. sort out gaps, repeats and conflicts, 3. refuse what comes after the end, 4. keep."""
+        """Store steps.
+
+        1. Check shapes. 2. Handle gaps, repeats and conflicts. 3. Refuse steps after the end. 4. Store.
+        """
         entry = self.entry(episode)
         bodies = [_step(step) for step in steps]
         if not bodies:
@@ -143,7 +145,7 @@ class Book:
             self._end(entry, "failed", "error")
 
     def stop(self, episode: str) -> None:
-        """End the episode because a person stops it."""
+        """End the episode as if a person stopped it."""
         entry = self.entry(episode)
         if entry.is_live:
             self._end(entry, "cancelled", None)
@@ -155,8 +157,10 @@ class Book:
                 self.close(ask, "cancelled", reason="episode_ended")
 
     def open_ask(self, body: Mapping[str, Any]) -> tuple[Ask, bool]:
-        """1. the same key gives the same ask, 2. refuse after the end and where no expert is, 3. take the step
-        number, 4. wait.
+        """Open an ask.
+
+        1. Return the ask of a known key. 2. Refuse after the end and without an expert. 3. Take the step number. 4. Set
+        the episode to waiting.
         """
         plan = _checked(AskOpen, body)
         entry = self.entry(plan.episode)
@@ -182,7 +186,7 @@ class Book:
         return ask, True
 
     def ask(self, ask: str) -> Ask:
-        """Find an ask; one that ran past its deadline falls back here."""
+        """Return an ask. One past its deadline falls back here."""
         if ask not in self.asks:
             raise NotFound
         found = self.asks[ask]
@@ -194,7 +198,7 @@ class Book:
         return [ask for ask in self.asks.values() if ask.plan.episode == episode and ask.status == "open"]
 
     def close(self, ask: Ask, status: str, advice: Advice | None = None, reason: str | None = None) -> None:
-        """Close the ask, once: set the status, put the advice into its step, let the episode go on, wake the waiter."""
+        """Close the ask once: set the status, add the advice to its step, continue the episode, wake the waiter."""
         if ask.status != "open":
             return
         ask.status, ask.advice, ask.reason = status, advice, reason

@@ -1,6 +1,6 @@
-"""The desk's figures as they cross a process: `GET /api/v1/desk/numbers`.
+"""The desk's metrics as they cross a process: `GET /api/v1/desk/numbers`.
 
-Owns the shapes alone; docs/experts.md says what each figure counts. Called by the dashboard's API and by who reads it.
+Owns the shapes only; docs/experts.md defines each metric. Called by the dashboard's API and by its clients.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from awmclient.schema import Record
 
 
 class ShareView(Record):
-    """So many (`part`) of so many (`of`), with Wilson's 95 % interval; without a case there are only the counts."""
+    """A count (`part`) out of a total (`of`), with Wilson's 95 % interval; without cases only the counts."""
 
     part: int
     of: int
@@ -33,7 +33,7 @@ class MiddleView(Record):
 
 
 class RateView(Record):
-    """Useful answers for each hour from claim to answer; of `n` answers, in so many `hours`."""
+    """Useful answers per hour from claim to answer; of `n` answers, in `hours` hours."""
 
     n: int
     hours: float
@@ -43,7 +43,7 @@ class RateView(Record):
 
 
 class DeskLine(Record):
-    """The figures of the whole desk, of one expert, or of one arm of a run; docs/experts.md says what each counts."""
+    """The metrics of the whole desk, of one expert, or of one arm of a run; docs/experts.md defines each."""
 
     kind: Literal["desk", "person", "script", "model", "cache", "arm"]
     key: str
@@ -72,7 +72,7 @@ class DeskLine(Record):
 
 
 class ModelCalls(Record):
-    """What one expert model was asked, what it cost, and how it broke; `words` are its most frequent faults."""
+    """One expert model's calls, costs and faults; `words` are its most frequent faults."""
 
     key: str
     name: str
@@ -84,8 +84,10 @@ class ModelCalls(Record):
 
 
 class DeskNumbers(Record):
-    """How the desk works. `note` belongs beside the figures: they describe, and claim no cause. With `more`, only the
-    newest asks are counted, from `since` on."""
+    """The desk's metrics. `note` belongs beside them: they are descriptive, not causal.
+
+    With `more`, only the newest asks are counted, from `since` on.
+    """
 
     note: str
     since: datetime | None = None

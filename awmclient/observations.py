@@ -1,6 +1,6 @@
-"""What comes back from a world, made into steps that can be recorded.
+"""Results of an environment, made into steps that can be recorded.
 
-Pure. Owns which signals stand beside a result and what is cut because it is huge. Called by `rollout.py`.
+Pure. Owns which signals are stored beside a result and what is cut because it is huge. Called by `rollout.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from awmclient.wire import encode
 
 TRACEBACK = 16_000
 WORLD = "world"
-"""Under this name the `meta` of a call holds the mark that the environment made of it; a replay is compared by it."""
+"""The key in a call's `meta` of the environment's mark, by which a replay is compared."""
 _SHOWN_OF_HUGE = 100_000
 
 
@@ -24,28 +24,29 @@ def as_spec(tool: Any) -> ToolSpec:
     return ToolSpec(name=tool.name, description=tool.description or "", input_schema=dict(tool.input_schema or {}))
 
 
-def came_back(found: Any) -> dict[str, Any]:
+def result_of(found: Any) -> dict[str, Any]:
     """Return result or error, with the signals that are recorded beside it."""
     came: dict[str, Any] = {"error": str(found.error)} if found.error is not None else {"result": found.tool_result}
     kind = found.reward_type
     if isinstance(kind, str) and 0 < len(kind) <= 200 and kind.isascii() and kind.isprintable():
         came["reward_type"] = kind
-    meta = {"traceback": _traceback_of(found), WORLD: _told(found, "mark")}
+    meta = {"traceback": _traceback_of(found), WORLD: _metadata(found, "mark")}
     if meta := {name: value for name, value in meta.items() if value}:
         came["meta"] = meta
     return {**came, **signals_of(found)}
 
 
-def _told(found: Any, name: str) -> Any:
+def _metadata(found: Any, name: str) -> Any:
     metadata = getattr(found, "metadata", None)
     return metadata.get(name) if isinstance(metadata, Mapping) else None
 
 
 def _traceback_of(found: Any) -> str:
-    """Return what broke inside the tool, where the environment tells it: for people; `meta` is never in the agent's
-    sight.
+    """Return the traceback of a failed tool, if the environment reports it.
+
+    For people only: an agent never sees `meta`.
     """
-    detail = _told(found, "detail")
+    detail = _metadata(found, "detail")
     return detail[-TRACEBACK:] if isinstance(detail, str) else ""
 
 
@@ -72,9 +73,9 @@ def as_object(value: Any) -> dict[str, Any]:
 
 
 def bounded(step: dict[str, Any]) -> dict[str, Any]:
-    """Return the step as the dashboard stores it: plain JSON, and what is huge cut.
+    """Return the step as the dashboard stores it: plain JSON, with huge values cut.
 
-    The loop goes on with what this returns, so that the agent reads what is recorded.
+    The loop continues with the returned step, so that the agent reads what is recorded.
     """
     try:
         text = encode(step)
@@ -93,7 +94,7 @@ def _cut(name: str, value: Any) -> Any:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """Return JSON without NaN, infinities and foreign types, at most 100 deep; those become their text."""
+    """Return JSON without NaN, infinities and foreign types, at most 100 levels deep; those become text."""
     if depth > 100:
         return "[cut: nested too deeply]"
     if isinstance(value, Mapping):

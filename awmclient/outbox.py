@@ -30,7 +30,7 @@ _ROOM = 64  # bytes of the envelope around a batch
 
 @dataclass(eq=False)
 class Batch:
-    """Steps of one append."""
+    """The steps of one append."""
 
     steps: list[dict[str, Any]]
     before: int
@@ -41,9 +41,7 @@ class Batch:
 
 @dataclass(eq=False)
 class Question:
-    """An ask on its way: `body` is what is posted, each time the same. `tried` once it may have reached the
-    dashboard.
-    """
+    """An unacknowledged ask. `body` is the same in each attempt. `tried`: it may have reached the dashboard."""
 
     seq: int
     body: dict[str, Any]
@@ -56,7 +54,7 @@ class Question:
 
 
 class Outbox:
-    """Everything of one episode that the dashboard has not acknowledged yet."""
+    """All calls of one episode that the dashboard has not acknowledged yet."""
 
     def __init__(self, wire: Wire, episode: str, last_seq: int) -> None:
         self._wire, self._episode = wire, episode
@@ -71,7 +69,7 @@ class Outbox:
         before = self.last_seq
         given = as_list(steps)
         plain = numbered(given, before)
-        encode(plain)  # what is no JSON is refused before it takes a number
+        encode(plain)  # a value that is no JSON is refused before it takes a number
         self._explicit = self._explicit or any(step.get("seq") is not None for step in given)
         self.last_seq = max([before, *(step["seq"] for step in plain if isinstance(step["seq"], int))])
         batch = Batch(plain, before, self.last_seq)
@@ -87,17 +85,17 @@ class Outbox:
         return question
 
     def give_up(self, question: Question, reason: str) -> None:
-        """Go on without this answer. What the dashboard knows of it is settled before the next word."""
+        """Continue without this answer. Its state is resolved before the next call."""
         question.given_up = reason
         if question.id:
             self._withdrawals.append(question)
 
     def owe_receipt(self, ask: str) -> None:
-        """Note that `consumed` did not get through; it is sent again with the next word."""
+        """Note that `consumed` failed; it is sent again before the next call."""
         self._receipts.append(ask)
 
     async def flush(self) -> None:
-        """Send in order until nothing is left. Raises `Unreachable`; a refusal goes to the entry that earned it."""
+        """Send in order until nothing is left. Raises `Unreachable`; the entry that caused a refusal raises it."""
         async with self._turn:
             while self._entries or self._withdrawals or self._receipts:
                 await self._settle()
@@ -116,15 +114,17 @@ class Outbox:
                 del batch.steps[:count]
         except Refused as error:
             if isinstance(error, StepConflict) and batch.instead_of is not None:
-                batch.instead_of.arrived = True  # it was still under way when we looked
+                batch.instead_of.arrived = True  # it was still being sent at the last check
                 self._entries[0] = batch.instead_of
                 return
             batch.error = error
+            # No later number is in use, so the numbers of the refused steps are free again.
             if batch.last == self.last_seq:
                 self.last_seq = max(batch.before, self.acknowledged)
         self._entries.popleft()
 
     async def _send_question(self, question: Question) -> None:
+        # Its number is taken in this process, so the record needs a step there in any case.
         if question.given_up and not await self._arrived(question):
             self._entries[0] = self._stand_in(question)
             return
@@ -141,16 +141,14 @@ class Outbox:
             self._withdrawals.append(question)
 
     async def _arrived(self, question: Question) -> bool:
-        """Tell whether a question that was given up while it was being sent took its number after all. Only this loop
-        writes steps.
-        """
+        """Return whether a question that was given up while sending took its number. Only this loop writes steps."""
         if not question.tried or question.arrived:
             return question.arrived
         reply = await self._wire.send("GET", f"/episodes/{self._episode}")
         return int(reply.body.get("last_seq", 0)) >= question.seq
 
     def _stand_in(self, question: Question) -> Batch:
-        """Return a note in the place of a question that never arrived, so that the numbers have no gap."""
+        """Return a note in place of a question that never arrived, so that the numbers have no gap."""
         asked = {key: question.body[key] for key in ("question", "context") if key in question.body}
         content = f"ask_expert did not reach the dashboard ({question.given_up}); the agent got no_advice."
         note = {"seq": question.seq, "kind": "note", "content": content, "meta": {"local_ask": asked}}
@@ -179,11 +177,10 @@ class Outbox:
             self._withdrawals.popleft()
 
     async def _withdraw(self, question: Question) -> None:
-        """Withdraw a question that no one waits for; if advice came all the same, the record says that the agent never
-        had it.
-        """
+        """Cancel a question that no one waits for. If advice came, record that the agent never had it."""
         await self._quietly("POST", f"/asks/{question.id}/cancel")
         view = await self._quietly("GET", f"/asks/{question.id}?wait=0")
+        # A caller that numbers its own steps leaves no number for a note.
         if view.get("status") == "answered" and not self._explicit:
             content = f"The advice in step {question.seq} came too late ({question.given_up}); the agent got no_advice."
             self.put_steps({"kind": "note", "content": content, "meta": {"unheard_ask": question.id}})
@@ -199,10 +196,11 @@ class Outbox:
 
 
 def _fitting(steps: list[dict[str, Any]]) -> int:
-    """Return how many of these fit into one request; a step that is larger than a batch may be goes alone."""
+    """Return how many of these fit into one request. A step larger than a batch is sent alone."""
     room = MAX_BATCH_BYTES - _ROOM
     for count, step in enumerate(steps[:STEPS_PER_BATCH]):
         room -= len(encode(step)) + 1
         if room < 0:
+            # At least one: the dashboard refuses a step that is too large by itself.
             return max(count, 1)
     return min(len(steps), STEPS_PER_BATCH)

@@ -1,7 +1,7 @@
-"""Whatever chooses the next action: the port `Policy`, what it sees (`View`) and what it says (`Turn`).
+"""The port `Policy`, which chooses the next action, its input (`View`) and its output (`Turn`).
 
-Owns the shapes between loop and policy. A view never holds a reward, a reward type or a verifier's word: the loop
-strips them before the policy looks. Adapters: `scripted.py` and `chat.py`; called by `rollout.py`.
+Owns the shapes between loop and policy. A view never contains a reward, a reward type or an outcome: the loop strips
+them before. Adapters: `scripted.py` and `chat.py`; called by `rollout.py`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from awmclient.toolcalls import Call
 
 @dataclass(frozen=True)
 class View:
-    """What a policy may know: the task, the tools, and the steps so far without rewards.
+    """A policy's input: the task, the tools, and the steps so far without rewards.
 
-    `steps` are the recorded steps in order; an ask step's `advice` is the typed observation (`{"status": "advice",
+    `steps` are the recorded steps in order. An ask step's `advice` is the typed observation (`{"status": "advice",
     ...}` or `{"status": "no_advice", ...}`).
     """
 
@@ -32,9 +32,7 @@ class View:
     """False in an environment that takes actions; `ask_expert` may still be among `tools`."""
 
     def advice(self) -> Mapping[str, Any] | None:
-        """Return what the latest call of `ask_expert` brought: the observation, or None if it was refused or never
-        made.
-        """
+        """Return the observation of the latest call of `ask_expert`, or None if it was refused or never made."""
         for step in reversed(self.steps):
             if step.get("kind") == "ask":
                 found = step.get("advice")
@@ -59,7 +57,7 @@ class Turn:
     answer: str | None = None
     gave_up: bool = False
     malformed: str | None = None
-    """Set if the policy wrote a call that cannot be read; the loop tells it these words and goes on."""
+    """The error of a call that cannot be parsed; the loop returns it to the policy and continues."""
     usage: dict[str, Any] | None = None
     meta: dict[str, Any] | None = field(default=None, repr=False)
 

@@ -1,4 +1,4 @@
-"""The ports of a rollout: what the loop needs of a dashboard and of an environment.
+"""The ports of a rollout: what the loop requires of a dashboard and of an environment.
 
 Only protocols. `rollout.py` calls through them; adapters match them without importing them.
 """
@@ -13,8 +13,10 @@ from awmclient.schema import Advice, Fault, ReportedOutcome, StopReason
 
 
 class EpisodePort(Protocol):
-    """One episode at a dashboard. Calls may raise `EpisodeEnded` (stop, quietly), `Unreachable`, `Refused`; nothing
-    else, but that `ask` and `wait_for_advice` may raise `Parked`: leave, another attempt goes on when there is advice.
+    """One episode at a dashboard.
+
+    Calls raise only `EpisodeEnded` (stop quietly), `Unreachable` and `Refused`. `ask` and `wait_for_advice` can also
+    raise `Parked`: exit, another attempt continues when there is advice.
     """
 
     @property
@@ -44,13 +46,15 @@ class EpisodePort(Protocol):
         turn: int | None = None,
         call_id: str | None = None,
     ) -> Advice:
-        """Ask and wait: an `Advice` at the latest 2 s after the deadline, a fallback if there is none. Takes one
-        step number.
+        """Ask and wait. Takes one step number.
+
+        Returns an `Advice` at the latest 2 s after the deadline, a fallback if there is none.
         """
 
     async def steps(self, since: int = 0) -> list[dict[str, Any]]:
-        """Return the recorded steps with a number above `since`, as they were stored. Called where `last_seq` is not 0
-        at the start: the episode goes on after a crash.
+        """Return the recorded steps above `since`, as stored.
+
+        Called if `last_seq` is not 0 at the start: the episode continues after a crash.
         """
 
     async def wait_for_advice(self, ask: str, deadline_s: int) -> Advice:
@@ -67,8 +71,10 @@ class EpisodePort(Protocol):
     ) -> None: ...
 
     async def fail(self, fault: Fault, detail: str) -> None:
-        """End the episode because a boundary broke. Over HTTP: a note that says so, then finish with `error` and, where
-        a loop can say it of itself, the fault."""
+        """End the episode because a boundary failed.
+
+        Over HTTP: a note, then a finish with `error` and, if the loop can report it, the fault.
+        """
 
 
 class Dashboard(Protocol):
@@ -77,11 +83,11 @@ class Dashboard(Protocol):
     """
 
     async def start_episode(self, task: str, **fields: Unpack[EpisodeFields]) -> EpisodePort:
-        """Open an episode; a missing `key` is made up. The same key and body again give the same episode."""
+        """Open an episode; a missing `key` is generated. The same key and body return the same episode."""
 
 
 class ToolResult(Protocol):
-    """What a tool call brought. `reward`, `reward_type` and `state_diff` are recorded and never shown to the policy."""
+    """The result of a tool call. `reward`, `reward_type` and `state_diff` are recorded, never shown to the policy."""
 
     @property
     def tool_result(self) -> Any: ...
@@ -99,9 +105,10 @@ class ToolResult(Protocol):
 
 @runtime_checkable
 class ToolEnvironment(Protocol):
-    """An environment with named tools. `reset` returns an observation with `error` and, if it knows one, `task`;
-    `list_tools` a sequence of things with `name`, `description`, `input_schema`; `done` ends the session's work
-    after the verifier has spoken.
+    """An environment with named tools.
+
+    `reset` returns an observation with `error` and, if known, `task`. `list_tools` returns items with `name`,
+    `description`, `input_schema`. `done` ends the session after the verifier has run.
     """
 
     async def reset(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -122,16 +129,16 @@ class ActionEnvironment(Protocol):
 
 @runtime_checkable
 class RecordedEnvironment(Protocol):
-    """An environment that marks each call in its metadata, and makes a marked call again under the same conditions."""
+    """An environment that marks each call in its metadata, and repeats a marked call under the same conditions."""
 
     async def begin_again(self) -> bool:
-        """Reset to the world with which the record began; false if nothing is known of it. Raises if it differs."""
+        """Reset to the recorded world; false if it is unknown. Raises if it differs."""
 
     async def call_again(self, name: str, arguments: dict[str, Any], mark: Mapping[str, Any] | None) -> ToolResult:
-        """Make a recorded call again. Raises if it leaves another world than its mark says."""
+        """Make a recorded call again. Raises if its world differs from the recorded mark."""
 
     async def settle(self) -> None:
-        """Say that all recorded calls are made. Raises if they left another world than recorded."""
+        """Declare that all recorded calls are made. Raises if the world differs from the recorded one."""
 
 
 OnEnd = Callable[[Any, str | None], Awaitable[None]]

@@ -1,6 +1,6 @@
-"""Words for a chat model: the system prompt, and what the loop says beside the task.
+"""Prompts of a chat model: the system prompt, and the loop's messages beside the task.
 
-Pure. Models read these texts and training data holds them: a changed word changes behavior. Called by `rollout.py`.
+Pure. Models read these texts and training data contains them: a changed word changes behavior. Called by `rollout.py`.
 """
 
 from __future__ import annotations
@@ -27,5 +27,5 @@ STALLED = f"The last steps brought nothing new. If you are stuck, ask the expert
 
 
 def system_prompt(*, expert: bool, tools: bool = True) -> str:
-    """Return what the agent is told before the task. The expert is named only where one can be asked."""
+    """Return the system prompt. It names the expert only if the agent can ask one."""
     return "\n\n".join([ACT if tools else ACTIONS, *([ASK] if expert else [])])

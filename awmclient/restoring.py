@@ -1,7 +1,7 @@
-"""Bring a fresh world to where an episode stood: make its recorded calls again and compare what comes back.
+"""Bring a fresh world to the recorded state: repeat the calls and compare the results.
 
-Leaves the reset to the caller. Called by `rollout.py`, which goes on from there, and by whoever asks for a verdict that
-was lost.
+Leaves the reset to the caller. Called by `rollout.py`, which continues from there, and by callers that need a lost
+outcome.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from awmclient.errors import EnvironmentFault
-from awmclient.observations import WORLD, as_object, bounded, came_back, observed
+from awmclient.observations import WORLD, as_object, bounded, observed, result_of
 from awmclient.ports import ActionEnvironment, RecordedEnvironment, ToolEnvironment
 from awmclient.toolcalls import is_reserved
 
 
 async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Iterable[Mapping[str, Any]]) -> int:
-    """Make the calls and actions of these steps again, in order; returns how many.
+    """Make the calls and actions of these steps again, in order; return how many.
 
-    Raises EnvironmentFault, which names the step, if one brings another result, error or observation than it did: then
-    this is not the world that the agent knows.
+    Raises EnvironmentFault, which names the step, if a result, error or observation differs: then it is not the world
+    that the agent knows.
     """
     made, record = 0, environment if isinstance(environment, RecordedEnvironment) else None
     if record is not None and not await record.begin_again():
@@ -31,7 +31,7 @@ async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Itera
                 found = await record.call_again(name, arguments, (step.get("meta") or {}).get(WORLD))
             else:
                 found = await cast(ToolEnvironment, environment).call_tool(name, arguments)
-            came = bounded(came_back(found))
+            came = bounded(result_of(found))
             is_same = all(came.get(name) == step.get(name) for name in ("result", "error"))
         elif step["kind"] == "action":
             came = as_object(observed(await cast(ActionEnvironment, environment).step(step["action"])))

@@ -1,8 +1,8 @@
-"""The loop: carry a policy through one task, record every step at a dashboard, and say why it ended.
+"""The loop: run a policy on one task, record every step at a dashboard, and report why it ended.
 
-Owns the order of things and the ports it plugs into (`Dashboard`, `EpisodePort`, `ToolEnvironment`,
-`ActionEnvironment`). Leaves choosing to the policy, storing to the dashboard, judging to the environment. Called by
-our own worker, by the benchmark and by trainers of others.
+Owns the order of calls and the ports it uses (`Dashboard`, `EpisodePort`, `ToolEnvironment`, `ActionEnvironment`).
+Leaves choosing to the policy, storing to the dashboard, judging to the environment. Called by our own worker, by the
+benchmark and by other trainers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from awmclient.errors import (
     PolicyFault,
     Unreachable,
 )
-from awmclient.observations import as_object, as_spec, bounded, came_back, observed, signals_of
+from awmclient.observations import as_object, as_spec, bounded, observed, result_of, signals_of
 from awmclient.policies import Policy, Turn, View
 from awmclient.ports import ActionEnvironment as ActionEnvironment
 from awmclient.ports import Dashboard as Dashboard
@@ -57,15 +57,16 @@ from awmclient.wire import encode
 log = logging.getLogger(__name__)
 MALFORMED_IN_A_ROW = 3
 OF_LOOP = frozenset({"message", "briefing", "tool_call", "ask", "action", "nudge"})
-"""Kinds of steps that a loop records; the others are the dashboard's."""
+"""Kinds of steps that a loop records; the dashboard writes the others."""
 NO_VERIFIER = "no_verifier"
 
 
 @dataclass(frozen=True)
 class RolloutResult:
-    """How a rollout ended. Either a `stop_reason`, or a `fault` with its detail, or `stopped` because a person ended
-    the episode, or `parked` because it waits for advice and goes on elsewhere; both of the first two if only `on_end`
-    broke.
+    """The end of a rollout.
+
+    Either a `stop_reason`, or a `fault` with its detail, or `stopped` because a person ended the episode, or `parked`
+    because it waits for advice and continues elsewhere; both of the first two if only `on_end` failed.
     """
 
     episode: str | None
@@ -93,7 +94,7 @@ class _Limits:
 
 
 class _End(Exception):
-    """The loop is through."""
+    """The reason why the loop ends, raised inside it."""
 
     def __init__(self, stop_reason: StopReason, final_answer: str | None = None) -> None:
         super().__init__(stop_reason)
@@ -158,7 +159,7 @@ async def rollout(
 
 @contextlib.contextmanager
 def _boundary(fault: type[BoundaryFault]) -> Iterator[None]:
-    """Attribute what fails inside to this boundary; an episode that was ended or parked has no fault."""
+    """Attribute failures in the block to this boundary; an episode that was ended or parked has no fault."""
     try:
         yield
     except (EpisodeEnded, Parked, BoundaryFault, _End):
@@ -169,7 +170,7 @@ def _boundary(fault: type[BoundaryFault]) -> Iterator[None]:
 
 
 class _Loop:
-    """One rollout under way. What it knows is `steps`, as recorded."""
+    """One running rollout. Its state is `steps`, as recorded."""
 
     def __init__(
         self,
@@ -205,6 +206,7 @@ class _Loop:
                 tools = {"tools": self.tools} if self.has_tools else {}
                 fields = cast(EpisodeFields, {**tools, **{k: v for k, v in fields.items() if v is not None}})
                 self.episode = await dash.start_episode(self.task, **fields)
+            # Raised only now, so that the failed start has an episode to be recorded in.
             if broken is not None:
                 raise broken
             async with self._heartbeats(self.episode):
@@ -222,19 +224,20 @@ class _Loop:
             return self._result(parked=True)
         except BoundaryFault as fault:
             return await self._failed(fault)
-        except Exception as error:  # the loop itself: recorded, and kept from its neighbours
+        except Exception as error:  # a fault of the loop itself: recorded, and not raised into other rollouts
             log.exception("a rollout failed")
             return await self._failed(BoundaryFault(f"{type(error).__name__}: {error}"))
         finally:
             await self._close_environment()
 
     async def _verified(self, end: _End) -> dict[str, Any] | None:
-        """Return what the environment's verifier found, with its server's statement; None where none could be asked."""
+        """Return the verifier's outcome with the server's statement; None if there is no verifier to run."""
         ask = getattr(self.environment, "verify", None)
         if ask is None:
             return None
         try:
             found = await ask(final_answer=end.final_answer)
+            # A task can have an SQL verifier only.
             if found.reward_type == NO_VERIFIER:
                 found = await ask(final_answer=end.final_answer, mode="sql")
         except Exception as error:
@@ -263,9 +266,7 @@ class _Loop:
         return RolloutResult(**{**place, **counts, **how})
 
     async def _failed(self, fault: BoundaryFault) -> RolloutResult:
-        """Record the fault, unless it is that nothing can be recorded: then the dashboard notices the silence by
-        itself.
-        """
+        """Record the fault. If nothing can be recorded, the dashboard detects the silence itself."""
         if self.episode is not None and not isinstance(fault.__cause__, Unreachable):
             try:
                 await self.episode.fail(fault.fault, fault.message)
@@ -278,7 +279,7 @@ class _Loop:
     async def _open_environment(
         self, fields: Mapping[str, Any], reset: Mapping[str, Any] | None
     ) -> tuple[Any, EnvironmentFault | None]:
-        """Return the first observation, or what broke: an episode that cannot begin is recorded all the same."""
+        """Return the first observation, or the failure: an episode that cannot start is recorded all the same."""
         try:
             with _boundary(EnvironmentFault):
                 first = await self.environment.reset(**(self._reset_arguments(fields) if reset is None else reset))
@@ -286,6 +287,7 @@ class _Loop:
                     if getattr(first, "error", None):
                         raise EnvironmentFault(str(first.error))
                     listed = await self.environment.list_tools()
+                    # A tool of the environment must not replace `ask_expert` or a control tool.
                     tools = [as_spec(tool) for tool in listed if not is_reserved(tool.name)]
                     if problem := tools_problem(tools):
                         raise EnvironmentFault(problem)
@@ -305,7 +307,7 @@ class _Loop:
             return
         try:
             await self.environment.done()
-        except Exception as error:  # it may be what broke; the episode has ended either way
+        except Exception as error:  # the dashboard may be the failed boundary; the episode has ended either way
             log.info("the environment did not accept the end: %s", error)
 
     @contextlib.asynccontextmanager
@@ -338,8 +340,10 @@ class _Loop:
             self.standing.add(step)
 
     async def _take_up(self, episode: EpisodePort) -> None:
-        """Go on where the record ends: 1. read it, 2. wait for the ask that was open, 3. make its calls again in this
-        world, 4. let the policy know its past turns."""
+        """Continue after the end of the record.
+
+        1. Read it. 2. Wait for an open ask. 3. Make its calls again in this world. 4. Give the policy its past turns.
+        """
         if episode.last_seq == 0:
             return
         with _boundary(DashboardFault):
@@ -351,13 +355,14 @@ class _Loop:
         with _boundary(EnvironmentFault):
             await restore(self.environment, recorded)
         self._add(*(_as_lived(step) for step in recorded if step["kind"] in OF_LOOP))
+        # The time limit covers all attempts of the episode.
         self.started -= active_s(recorded)
         if (resume := getattr(self.policy, "resume", None)) is not None:
             with _boundary(PolicyFault):
                 resume(self._past_views())
 
     def _past_views(self) -> list[View]:
-        """Return what the policy was shown before each of its turns so far."""
+        """Return the policy's view before each of its turns so far."""
         views, standing, turn = [], Standing(), 0
         for place, step in enumerate(self.steps):
             if (step.get("turn") or 0) > turn:
@@ -379,6 +384,7 @@ class _Loop:
         try:
             while True:
                 standing = self.standing
+                # A resumed turn first makes its remaining calls; the limits on turns are checked between turns.
                 if not standing.pending:
                     await self._nudge()
                     if standing.end is not None:
@@ -414,6 +420,7 @@ class _Loop:
                 async with timer:
                     return await self.policy.act(self._view(self.steps, number, self.standing.spent))
         except PolicyFault:
+            # The policy was cancelled by the time limit: this is an end, not its fault.
             if timer.expired():
                 raise _End("timeout") from None
             raise
@@ -424,7 +431,7 @@ class _Loop:
         return View(self.task, seen, tools, self.has_expert, turn, self.limits.max_steps - spent, self.has_tools)
 
     async def _decide(self, number: int) -> Sequence[Call]:
-        """Let the policy choose the next turn and record what it said; returns the calls that it wants made."""
+        """Let the policy choose the next turn and record it; return its calls."""
         turn = await self._choose(number)
         if turn.malformed is not None:
             await self._scold(turn, turn.malformed, number)
@@ -442,8 +449,9 @@ class _Loop:
         return turn.calls if turn.malformed is None else ()
 
     def _said(self, turn: Turn, number: int, ends: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-        """Return what was said in this turn as one message, with the calls that it is about to make; its usage stands
-        there even if nothing was said.
+        """Return this turn's message with the calls that it is about to make.
+
+        It carries the turn's usage even without content.
         """
         content = "\n\n".join(part for part in (turn.content, turn.answer) if part)
         extra: dict[str, Any] = {"usage": turn.usage, "meta": {**(turn.meta or {}), **(ends or {})}}
@@ -455,11 +463,11 @@ class _Loop:
         return [{"kind": "message", "role": "assistant", "content": content, "turn": number, **extra}]
 
     async def _scold(self, turn: Turn, words: str, number: int) -> None:
-        """Tell the agent what cannot be read; it may try again, a few times."""
+        """Report an unreadable turn to the agent, which can try again a few times."""
         await self._record(*self._said(turn, number), {"kind": "nudge", "content": words, "turn": number})
 
     async def _nudge(self) -> None:
-        """Remind an agent that goes wrong or in circles that it can ask."""
+        """Remind an agent that repeats itself or makes errors that it can ask."""
         standing, limits = self.standing, self.limits
         if not standing.may_be_reminded or standing.end or not self.has_expert or standing.asks >= limits.max_asks:
             return
@@ -468,7 +476,7 @@ class _Loop:
             await self._record({"kind": "nudge", "content": NUDGE if failing else STALLED, "turn": standing.turn})
 
     async def _call(self, call: Call, number: int) -> None:
-        """Make one call of a turn and record what came back."""
+        """Make one call of a turn and record its result."""
         place = {"turn": number, **id_of(call)}
         if call.name == ASK_TOOL and self.has_expert:
             await self._ask(call, place)
@@ -480,7 +488,7 @@ class _Loop:
         self._check_time()
         with _boundary(EnvironmentFault):
             assert isinstance(self.environment, ToolEnvironment)
-            came = came_back(await self.environment.call_tool(call.name, call.arguments))
+            came = result_of(await self.environment.call_tool(call.name, call.arguments))
         await self._record({**step, **came})
 
     async def _act(self, action: dict[str, Any], number: int) -> None:
@@ -493,9 +501,7 @@ class _Loop:
         )
 
     async def _ask(self, call: Call, place: dict[str, Any]) -> None:
-        """Ask the experts. The environment's session stays open, and the clock of this rollout stands still
-        meanwhile.
-        """
+        """Ask the experts. The environment's session stays open, and this rollout's clock is paused."""
         assert self.episode is not None
         question, context = call.arguments.get("question"), call.arguments.get("context")
         refused = {"kind": "tool_call", "name": call.name, "arguments": call.arguments, **place}
@@ -509,12 +515,13 @@ class _Loop:
         start = self.clock()
         with _boundary(ExpertFault):
             advice = await self.episode.ask(question, context=words, deadline_s=self.limits.ask_deadline_s, **place)
+        # `timeout_s` does not count waits for people.
         self.waited += self.clock() - start
         asked = {"question": question} | ({"context": words} if words is not None else {})
         self._add({"kind": "ask", **asked, "advice": advice.observation(), **place})
 
 
 def _as_lived(step: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored step as the loop that recorded it held it: without what the dashboard added."""
+    """Return a stored step as the loop that recorded it had it: without the dashboard's additions."""
     lived = {name: value for name, value in step.items() if name not in ("seq", "at", "ask")}
     return lived | {"advice": as_seen(step)["advice"]} if step["kind"] == "ask" else lived

@@ -1,10 +1,10 @@
-"""The nouns: every shape that crosses a process between a rollout loop and the dashboard, versioned.
+"""Every shape that crosses a process between a rollout loop and the dashboard, versioned.
 
-Owns the record format: steps, asks, advice, episodes, trajectories. Leaves what a field may hold to `fields.py`,
-transport to `client.py` and storage to the dashboard. Called by the client, by the dashboard's API and by every
-reader of trajectories.
+Owns the record format: steps, asks, advice, episodes, trajectories. Leaves the bounds of a field to `fields.py`,
+transport to `client.py` and storage to the dashboard. Called by the client, by the dashboard's API and by every reader
+of trajectories.
 
-Times are UTC datetimes in ISO 8601, durations are seconds, rewards are plain numbers, ids are opaque strings.
+Times are UTC datetimes in ISO 8601, durations are seconds, rewards are plain numbers, IDs are opaque strings.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ ASK_TOOL = "ask_expert"
 NOT_COUNTED = frozenset({"judge_error", "reset_error", "server_error", "verifier_error", "content_filter"})
 """Reward types that say something about verifier or server and nothing about the agent: no rate counts them."""
 CONTROL_TOOLS = frozenset({"verify", "done", "__list_scenarios__", "reset", "step", "state", "close"})
-"""Names that belong to the control channel; an agent that calls one hears the words of an unknown tool."""
+"""Names of the control channel; an agent that calls one gets the error of an unknown tool."""
 
 MAX_DEADLINE_S = 2_592_000
-"""30 days: an ask may wait so long; its episode is parked meanwhile."""
+"""30 days, the longest wait of an ask; its episode is parked meanwhile."""
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 MAX_STEP_BYTES = 8 * 1024 * 1024
 CUT_ABOVE_BYTES = 32 * 1024
@@ -62,13 +62,13 @@ Privilege = Literal["blind", "sees_verifier"]
 ExpertMode = Literal["off", "plain", "informed"]
 EpisodeState = Literal["queued", "running", "waiting", "parked", "finished", "failed", "cancelled"]
 AT_WORK_STATES: tuple[EpisodeState, ...] = ("running", "waiting")
-"""A loop plays the episode; it must be heard from."""
+"""A loop runs the episode and must send heartbeats."""
 LIVE_STATES: tuple[EpisodeState, ...] = ("queued", *AT_WORK_STATES, "parked")
 """The episode has not ended."""
 StopReason = Literal["done", "max_steps", "gave_up", "timeout", "error"]
 Fault = Literal["policy", "environment", "expert", "dashboard", "worker"]
 OwnFault = Literal["environment", "policy", "expert"]
-"""What a loop can say of its own boundaries as it ends; the other faults are the dashboard's to find."""
+"""Faults that a loop can report at its end; the dashboard detects the others."""
 AskStatus = Literal["open", "answered", "fell_back", "cancelled"]
 Tier = Literal["cache", "llm", "people", "senior"]
 AdviceSource = Literal["human", "llm", "cache", "fallback"]
@@ -76,7 +76,7 @@ Scope = Literal["agent", "expert", "export", "launch"]
 
 
 class Record(BaseModel):
-    """Base of every shape: unknown fields are refused, so that a typing error is heard at once."""
+    """Base of every shape: unknown fields are refused, so that typing errors are reported immediately."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
@@ -325,13 +325,15 @@ ALL_SCHEMAS = 40_000, 1_000_000
 
 
 def tools_problem(tools: Sequence[ToolSpec]) -> str:
-    """Return why these tools cannot be taken, in words; empty if they can. A schema is a stranger's word, and everybody
-    who shows or checks a call counts on its bounds."""
+    """Return why these tools cannot be accepted, in words; empty if they can.
+
+    Schemas are untrusted, and all code that shows or checks a call relies on these bounds.
+    """
     if len(tools) > MAX_TOOLS:
         return f"There are {len(tools)} tools, more than {MAX_TOOLS}."
     schemas = [tool.input_schema for tool in tools]
     if not too_large(schemas, SCHEMA_VALUES, SCHEMA_LEVELS + 1, SCHEMA_CHARACTERS):
-        return ""  # as nearly always: all of them together are within the bounds of one
+        return ""  # the usual case: all of them together are within the bounds of one
     for tool in tools:
         if why := too_large(tool.input_schema, SCHEMA_VALUES, SCHEMA_LEVELS, SCHEMA_CHARACTERS):
             return f"The schema of the tool {tool.name} {why}."
@@ -371,7 +373,7 @@ class EpisodeRef(Record):
 
 
 class EpisodeView(Record):
-    """Where an episode stands. `reported` outcomes and rewards of verifiers are not in it: agents read this."""
+    """The state of an episode. `reported` outcomes and rewards of verifiers are not in it: agents read this."""
 
     id: str
     url: str

@@ -1,4 +1,4 @@
-"""A policy that plays a script: for demos, for oracles, for tests. It truly follows the advice it gets.
+"""A policy that follows a script: for demos, for oracles, for tests. It uses the advice it gets.
 
 Owns the script format (docs/packs.md). A script is a list of turns, each one of
 
@@ -31,8 +31,9 @@ _FOLLOWING = "The expert says how. I do that."
 
 
 class ScriptedPolicy:
-    """Plays `script`, one turn at a time. `pace_s` is the pause before each turn for people who watch, shaken by up
-    to `jitter` of itself.
+    """A policy that follows `script`, one turn at a time.
+
+    `pace_s` is the pause before each turn for people who watch, varied by up to `jitter` of itself.
 
     >>> ScriptedPolicy([{"call": {"name": "list_items"}}, {"answer": "Two items."}])
     """
@@ -49,7 +50,7 @@ class ScriptedPolicy:
         return self._next(view)
 
     def resume(self, views: Sequence[View]) -> None:
-        """Go through the script as far as it was played, given what was seen before each turn."""
+        """Advance the script to its current turn, given the views before each past turn."""
         for view in views:
             self._next(view)
 
@@ -59,9 +60,9 @@ class ScriptedPolicy:
             self._asked = None
         if not self._turns:
             return Turn(content="The script ends here.", gave_up=True)
-        return self._spoken(self._turns.popleft())
+        return self._turn_of(self._turns.popleft())
 
-    def _spoken(self, turn: Mapping[str, Any]) -> Turn:
+    def _turn_of(self, turn: Mapping[str, Any]) -> Turn:
         say = str(turn.get("say", ""))
         if "answer" in turn:
             return Turn(content=say, answer=str(turn["answer"]))
@@ -89,7 +90,7 @@ class ScriptedPolicy:
 
 
 def _heard(listen: Mapping[str, str], text: str) -> dict[str, str] | None:
-    """Return what each pattern found in the advice; None if one of them found nothing."""
+    """Return the match of each pattern in the advice; None if one of them has none."""
     heard = {}
     for name, pattern in listen.items():
         match = re.search(pattern, text, re.IGNORECASE)
@@ -100,7 +101,7 @@ def _heard(listen: Mapping[str, str], text: str) -> dict[str, str] | None:
 
 
 def _filled(value: Any, heard: Mapping[str, str]) -> Any:
-    """Replace `"{{rate}}"` by what was heard, as a number if it stands alone and is one, else as text."""
+    """Replace `"{{rate}}"` by the match, as a number if it is the whole value and is one, else as text."""
     if isinstance(value, list):
         return [_filled(item, heard) for item in value]
     if isinstance(value, Mapping):

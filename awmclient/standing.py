@@ -1,7 +1,7 @@
-"""What a loop knows of its episode, folded from the recorded steps: counters, calls decided and not yet made, clocks.
+"""The loop's state of its episode, folded from the recorded steps: counters, open calls, clocks.
 
-Pure. The live loop adds each step as it records it; a loop that goes on after a crash adds the stored ones, and knows
-the same. Called by `rollout.py`.
+Pure. The live loop adds each step as it records it; a loop that continues after a crash adds the stored ones and has
+the same state. Called by `rollout.py`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from awmclient.schema import ASK_TOOL, StopReason
 from awmclient.toolcalls import Call
 
 ENDS = "ends"
-"""Under this name the `meta` of a last message holds how the agent ended: a stop reason and the final answer."""
+"""The key in the last message's `meta` of the agent's end: a stop reason and the final answer."""
 
 
 @dataclass
 class Standing:
-    """Where an episode stands after the steps that were added.
+    """The state of an episode after the added steps.
 
-    `turn` is the last turn that is recorded, `spent` how many turns count against the limit: all but those that only
-    asked. `errors` counts failed calls in a row, `malformed` unreadable turns in a row, `stalled` turns of calls in a
-    row that brought nothing new. `pending` are the calls of the last turn that were decided and are not recorded yet.
-    `end` is how the agent ended, if it did.
+    `turn` is the last recorded turn, `spent` how many turns count against the limit: all but those that only asked.
+    `errors` counts failed calls in a row, `malformed` unreadable turns in a row, `stalled` turns of calls in a row
+    without anything new. `pending` are the calls of the last turn that are not recorded yet. `end` is how the agent
+    ended, if it did.
     """
 
     turn: int = 0
@@ -48,7 +48,7 @@ class Standing:
 
     @classmethod
     def after(cls, steps: Iterable[Mapping[str, Any]]) -> Standing:
-        """Return the fold of these steps, as the loop holds them or as a dashboard stored them."""
+        """Return the fold of these steps, as the loop has them or as a dashboard stored them."""
         standing = cls()
         for step in steps:
             standing.add(step)
@@ -62,11 +62,11 @@ class Standing:
 
     @property
     def may_be_reminded(self) -> bool:
-        """Whether the last turn made calls, all of them, and no reminder followed it."""
+        """Whether the last turn made all of its calls, at least one, and no reminder followed it."""
         return self._called and not self._reminded and not self.pending
 
     def add(self, step: Mapping[str, Any]) -> None:
-        """Take one step in; steps of no turn (the task, notes, verifications) change nothing."""
+        """Add one step; steps outside of a turn (the task, notes, verifications) change nothing."""
         turn = step.get("turn")
         if turn is None:
             return
@@ -118,7 +118,7 @@ class Standing:
         del self.pending[:1]
 
     def _notice(self, step: Mapping[str, Any]) -> None:
-        """Count errors in a row, and see whether the call brought anything new. A question that the loop refused is
+        """Count errors in a row, and check whether the call returned anything new. A refused question counts as
         neither."""
         if step["name"] == ASK_TOOL:
             return
@@ -133,7 +133,7 @@ class Standing:
 
 
 def active_s(steps: Iterable[Mapping[str, Any]]) -> float:
-    """Return the seconds between stored steps, without the waits that follow a question."""
+    """Return the seconds between stored steps, without the waits after a question."""
     total, before = 0.0, None
     was_ask = False
     for step in steps:

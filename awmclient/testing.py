@@ -22,7 +22,7 @@ from awmclient.schema import DETAIL_MAX, Advice, Fault, OwnFault, ReportedOutcom
 
 Answer = Advice | str | None
 Expert = Callable[[str], Answer | Awaitable[Answer]]
-"""Gets the question; returns advice, plain words (then by a person), or None to let the deadline pass."""
+"""Takes the question; returns advice, a text (then by a person), or None to let the deadline pass."""
 
 
 class MemoryEpisode:
@@ -96,7 +96,7 @@ class MemoryEpisode:
 
 
 class MemoryDashboard:
-    """The `Dashboard` port in memory. `book` holds everything for a test to look at or to play the expert by hand."""
+    """The `Dashboard` port in memory. `book` has everything for a test to read or to answer asks by hand."""
 
     def __init__(self, expert: Expert | None = None) -> None:
         self.book = Book()
@@ -113,7 +113,7 @@ class MemoryDashboard:
 
 @dataclass(frozen=True)
 class FakeResult:
-    """What `FakeEnv` answers; the fields of `rollout.ToolResult`."""
+    """A result of `FakeEnv`; the fields of `rollout.ToolResult`."""
 
     tool_result: Any = None
     error: str | None = None
@@ -130,9 +130,7 @@ def _tool(name: str, description: str, **properties: str) -> ToolSpec:
 
 @dataclass
 class FakeEnv:
-    """A shop with prices, in memory: `list_items`, `get_item`, `set_price`. `calls` holds every name it was asked
-    for.
-    """
+    """A shop with prices, in memory: `list_items`, `get_item`, `set_price`. `calls` has the name of every call."""
 
     prices: dict[str, float] = field(default_factory=lambda: {"mug": 10.0, "pen": 2.0})
     calls: list[str] = field(default_factory=list)

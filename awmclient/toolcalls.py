@@ -1,8 +1,7 @@
-"""Tool calls as agents and experts write them: native ones, `<tool_call>` text, and calls inside the words of an
-advice.
+"""Parses tool calls: native ones, `<tool_call>` text, and calls inside the text of an advice.
 
-Pure; owns reading, leaves executing to `rollout.py`. What cannot be read raises `MalformedCall`, whose words are for
-the agent. Text here is hostile: nothing is evaluated, every scan is bounded.
+Pure; leaves executing to `rollout.py`. Unreadable calls raise `MalformedCall`, whose message is for the agent. The text
+is untrusted: nothing is evaluated, every scan is bounded.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _JSON_NAMES: dict[str, Any] = {"true": True, "false": False, "null": None}
 
 @dataclass(frozen=True)
 class Call:
-    """One call the agent wants to make. `call_id` is the policy's own name for it, if it has one."""
+    """One call that the agent wants to make. `call_id` is the policy's own ID of it, if it has one."""
 
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -39,18 +38,21 @@ class Call:
 
 
 def id_of(call: Call) -> dict[str, str]:
-    """Return the policy's own name for a call, if a record can hold it."""
+    """Return the policy's own ID of a call, if it can be recorded."""
     fits = call.call_id and len(call.call_id) <= 200 and call.call_id.isascii() and call.call_id.isprintable()
     return {"call_id": call.call_id} if call.call_id and fits else {}
 
 
 def unknown_tool(name: str) -> str:
-    """Return what an agent hears about a tool that is not there; the environment server uses the same words."""
+    """Return the error of an unknown tool; the environment server returns the same text."""
     return f"Unknown tool: {name}"
 
 
 def is_reserved(name: str) -> bool:
-    """Tell whether a name, in any spelling, is a control tool or the loop's own, which never reach an environment."""
+    """Return whether a name, in any spelling, is a control tool or the loop's own.
+
+    These never reach an environment.
+    """
     plain = name.strip().casefold()
     return plain in CONTROL_TOOLS or plain == ASK_TOOL
 
@@ -81,8 +83,8 @@ def text_calls(text: str) -> list[Call]:
     >>> text_calls('Now. <tool_call>{"name": "get_item", "arguments": {"item": "mug"}}</tool_call>')
     [Call(name='get_item', arguments={'item': 'mug'}, call_id=None)]
     """
-    spoken = _THINKING.sub("", text)
-    pieces = spoken.split(_OPEN)[1:]
+    visible = _THINKING.sub("", text)
+    pieces = visible.split(_OPEN)[1:]
     if len(pieces) > MAX_CALLS:
         raise MalformedCall(f"Too many tool calls in one turn: at most {MAX_CALLS}.")
     calls = []
@@ -109,7 +111,7 @@ def _unwrapped(call: Call) -> Call:
 
 
 def _arguments(name: str, value: Any) -> dict[str, Any]:
-    """Read an object, or the JSON text of one; nothing at all means no arguments."""
+    """Parse an object, or its JSON text; no value means no arguments."""
     if value is None or value == "":
         return {}
     if isinstance(value, str):
@@ -165,7 +167,7 @@ def _written(text: str, match: re.Match[str], names: Collection[str]) -> Call | 
 
 
 def _balanced(text: str) -> str:
-    """Cut from the name to the bracket that closes its call; brackets inside quotes do not count."""
+    """Return the text from the name to the bracket that closes its call; brackets inside quotes do not count."""
     depth, quote, escaped = 0, "", False
     for place, char in enumerate(text):
         if quote:

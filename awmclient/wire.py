@@ -1,7 +1,7 @@
-"""One request to a dashboard: build it, send it, try again while that is safe, read the envelope.
+"""One request to a dashboard: build it, send it, retry while that is safe, parse the envelope.
 
-Owns URL, token, time limits, retries and the reading of refusals. Leaves what is asked to `client.py`, its only
-caller. The token lives in an object that never prints it, and no redirect is followed, so it reaches no other host.
+Owns URL, token, timeouts, retries and the parsing of refusals. Leaves the calls to `client.py`, its only caller. The
+token is in an object that never prints it, and no redirect is followed, so it reaches no other host.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ LONGEST_PAUSE_S = 10.0
 CONNECT_S = 5.0
 READ_S = 30.0
 AGAIN = (408, 429, 503)
-"""Nothing was done: the body came too slowly, too much at once, the database is away."""
+"""Codes of requests without effect: a slow body, too many requests, an unavailable database."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A yes of the dashboard."""
+    """A successful response of the dashboard."""
 
     status: int
     body: dict[str, Any]
 
 
 class _Bearer(httpx.Auth):
-    """Puts the token on a request, and nowhere else."""
+    """An authentication that adds the token to a request, and to nothing else."""
 
     def __init__(self, token: str) -> None:
         token = token.strip()
@@ -57,9 +57,7 @@ class _Bearer(httpx.Auth):
 
 
 def encode(body: Any) -> bytes:
-    """Return JSON in ASCII, so that lone surrogates and U+0000 pass unchanged; NaN and what is no JSON are refused
-    here.
-    """
+    """Return JSON in ASCII, so that lone surrogates and U+0000 pass unchanged. Raises for NaN and other non-JSON."""
     try:
         return json.dumps(body, ensure_ascii=True, allow_nan=False, default=_plain, separators=(",", ":")).encode(
             "ascii"
@@ -86,7 +84,7 @@ def root_of(url: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Tell whether the host is this machine itself: a proxy from the environment has no part in that."""
+    """Return whether the host is this machine. Requests to it ignore a proxy from the environment."""
     return urlsplit(url).hostname in _LOOPBACK
 
 
@@ -119,8 +117,9 @@ class Wire:
         read_s: float = READ_S,
         repeatable: bool = True,
     ) -> Reply:
-        """Send until there is an answer, for at most `retry_s`. A call that is not `repeatable` goes again only if
-        it never left.
+        """Send until there is a response, for at most `retry_s`.
+
+        A call that is not `repeatable` is retried only if it was never sent.
         """
         content = None if body is None else encode(body)
         give_up = _now() + (self.retry_s if retry_s is None else retry_s)
@@ -138,7 +137,7 @@ class Wire:
     async def _once(
         self, method: str, path: str, content: bytes | None, read_s: float, repeatable: bool
     ) -> tuple[Reply | None, str, float | None]:
-        """Try once: return a reply, or why there is none and how long the dashboard asks us to stay away."""
+        """Try once. Return a reply, or the failure and the pause that the dashboard asked for."""
         headers = {} if content is None else {"Content-Type": "application/json"}
         timeout = httpx.Timeout(read_s, connect=CONNECT_S)
         try:
@@ -149,7 +148,7 @@ class Wire:
             if repeatable or isinstance(error, _NEVER_SENT):
                 return None, _cause(error), None
             raise Unreachable(f"{method} {path}: {_cause(error)}") from None
-        except httpx.HTTPError as error:  # an answer that cannot be read, such as broken compression
+        except httpx.HTTPError as error:  # an unreadable response, such as invalid compression
             raise Refused(f"{method} {path}: {_cause(error)}", "unreadable", 502) from None
         if answer.status_code in AGAIN or (answer.status_code >= 500 and repeatable):
             return None, f"the dashboard answered {answer.status_code}", retry_after(answer)
@@ -166,7 +165,7 @@ def _cause(error: httpx.HTTPError) -> str:
 
 
 def retry_after(answer: httpx.Response) -> float | None:
-    """Read seconds or a date, as HTTP has it; nonsense counts as absent."""
+    """Parse seconds or an HTTP date; invalid values count as missing."""
     value = answer.headers.get("Retry-After", "").strip()
     if not value:
         return None

@@ -3,6 +3,16 @@
 Owns the words and shapes of the environment's wire. Everything directly in this package may be imported by Django
 processes: it imports no openenv and runs no dataset code. `awmenv.server` is private to the environment server's own
 process.
+
+    models     names and shapes on the wire
+    errors     errors with codes
+    packs      reads a folder of scenarios
+    rows       rows of strangers' files, within bounds
+    indexes    what was learned about a pack's files
+    health     the check of a verifier
+    attesting  signed outcomes
+    client     a client of environment servers
+    server/    the environment server, a process of its own
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,8 +1,7 @@
-"""Statements by which an environment server vouches for a session that an external loop played, and questions that only
-a dashboard can put to it.
+"""Statements by which an environment server vouches for a session of an external loop, and signed questions.
 
-Owns the form that server and dashboard must agree on: the hash over the calls of a session with their results, the
-statement, the question, and their signatures (HMAC-SHA256 with a key that the two share). Standard library only.
+Owns the format that server and dashboard share: the hash over a session's calls with their results, the statement, the
+question, and their signatures (HMAC-SHA256 with a shared key). Standard library only.
 """
 
 import hashlib
@@ -20,7 +19,7 @@ FIELDS = ("session", "scenario", "task_idx", "verifier_sha256", "database_sha256
 
 
 class NotAttested(ValueError):
-    """A statement that proves nothing; the message says why."""
+    """A statement that proves nothing; the message gives the reason."""
 
 
 class Trail:
@@ -42,23 +41,23 @@ class Trail:
 
 
 def canonical(value: Any) -> str:
-    """Return JSON with sorted keys in ASCII: the same text for the same value, wherever it was read."""
+    """Return JSON with sorted keys in ASCII: the same text for the same value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def sha256_of(text: str | None) -> str:
-    """Return the digest of a text; "" stands for none at all."""
+    """Return the digest of a text; "" for an empty one."""
     return "" if text is None else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def signed(key: str, statement: Mapping[str, Any]) -> dict[str, str]:
-    """Return a statement as it travels: its text and the signature of exactly that text."""
+    """Return a signed statement: its text and the signature of exactly that text."""
     text = canonical({"version": VERSION, **statement})
     return {"statement": text, "signature": _signature(key, text)}
 
 
 def opened(key: str, attestation: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a signed statement says. Raises `NotAttested` for any other text."""
+    """Return the contents of a signed statement. Raises `NotAttested` for any other text."""
     text, signature = attestation.get("statement"), attestation.get("signature")
     if not isinstance(text, str) or not isinstance(signature, str):
         raise NotAttested("the attestation has no statement and signature")
@@ -77,14 +76,16 @@ def opened(key: str, attestation: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def question(key: str, about: Mapping[str, Any]) -> dict[str, str]:
-    """Return a question of the dashboard to a server that shares its key, signed as it travels. Its signature is of
-    another kind than a statement's, so that neither passes for the other."""
+    """Return a signed question of the dashboard to a server that shares its key.
+
+    Its signature is of another kind than a statement's, so that neither is accepted as the other.
+    """
     text = canonical({"version": VERSION, "at": int(time.time()), **about})
     return {"question": text, "signature": _signature(key, text, QUESTION)}
 
 
 def asked(key: str, body: Any) -> dict[str, Any]:
-    """Return what a signed question asks, and when (`at`). Raises `NotAttested` for any other text."""
+    """Return the contents and time (`at`) of a signed question. Raises `NotAttested` for any other text."""
     text, signature = (body.get("question"), body.get("signature")) if isinstance(body, Mapping) else (None, None)
     if not isinstance(text, str) or not isinstance(signature, str) or not (text + signature).isascii():
         raise NotAttested("a question has a text and a signature")

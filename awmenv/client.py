@@ -1,4 +1,4 @@
-"""A thin client of environment servers over plain `/ws`: JSON frames, strictly one answer per request, and no openenv.
+"""A thin client of environment servers over plain `/ws`: JSON frames, one response per request, no openenv.
 
 Owns the wire from the near side, for rollout loops and Django processes. A dropped socket is a lost episode and is said
 so, because a new connection would silently be another, un-reset world. With `restore=True` the client resets a new
@@ -43,7 +43,7 @@ from awmenv.models import Observation, SessionState, Tool
 log = logging.getLogger(__name__)
 MAX_FRAME = 128 * 1024 * 1024
 RESTORES_A_CALL, RESTORES = 2, 5
-"""After so many lost worlds in a call, and in an episode, it ends: the calls may be what ends them."""
+"""Lost worlds in a call, and in an episode, after which it ends: the calls themselves may be the cause."""
 OTHER_DATABASE = "leaves another database"
 RESTORE_PATIENCE_S = 60.0
 PING_S = 20.0
@@ -52,8 +52,8 @@ PONG_S = 60.0
 
 @dataclass(frozen=True)
 class Made:
-    """One call of an episode: what it asked, a digest of what its caller saw, and the server's mark of it if the world
-    is recorded."""
+    """One call of an episode: its request, a digest of its visible result, and the server's mark if the world is
+    recorded."""
 
     name: str
     arguments: dict[str, Any]
@@ -63,10 +63,10 @@ class Made:
 
 @dataclass
 class Restored:
-    """How a world came out that was made again: `calls` that were repeated, and the grade of the least of them.
+    """The result of restoring a world: the number of repeated `calls`, and the lowest grade among them.
 
-    *exact*: every answer and every byte of the database. *content*: every answer and every changed row. *database*:
-    every answer and the last database, which was put back from a snapshot. `difference` is the first one.
+    *exact*: every result and every byte of the database. *content*: every result and every changed row. *database*:
+    every result and the last database, which was replaced by a snapshot. `difference` is the first one.
     """
 
     calls: int = 0
@@ -77,11 +77,11 @@ class Restored:
 class EnvironmentClient:
     """One episode's connection.
 
-    Safe to hold open for hours: pings keep it alive while the caller waits for a person.
+    It can stay open for hours: pings hold it while the caller waits for a person.
 
-    With `restore`, a connection or a world that is lost during a call or before the verdict is made again from the
-    calls so far. That a world ended is told where the reset asked for `state_diff`. Raises `Diverged` if the new world
-    is another one.
+    With `restore`, a connection or a world that is lost during a call or before the outcome is restored from the calls
+    so far. A world that ended is reported if the reset asked for `state_diff`. Raises `Diverged` if the new world
+    differs.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class EnvironmentClient:
         await self.close()
 
     async def open(self) -> None:
-        """Connect; a client that lost its connection cannot be opened again."""
+        """Connect. A client that lost its connection cannot be opened again."""
         if self._lost is not None:
             raise SessionLost(self._lost)
         try:
@@ -190,13 +190,11 @@ class EnvironmentClient:
         return observation
 
     async def reset_environment(self, **arguments: Any) -> dict[str, Any]:
-        """Return a plain OpenEnv reset with any arguments, for environments that are not AWM; the frame's data as it
-        came.
-        """
+        """Return a plain OpenEnv reset with any arguments, for environments other than AWM: the frame's data."""
         return await self._data({"type": "reset", "data": arguments}, self._reset_timeout_s)
 
     async def step(self, action: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a plain OpenEnv step with any action; the frame's data as it came."""
+        """Return a plain OpenEnv step with any action: the frame's data."""
         return await self._data({"type": "step", "data": dict(action)}, self._step_timeout_s)
 
     async def list_tools(self) -> list[Tool]:
@@ -208,8 +206,8 @@ class EnvironmentClient:
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> Observation:
         """Make one tool call.
 
-        A refused call is an observation with `error`, as the agent should see it. Transport faults raise, and so does
-        a world that ended from outside (`WorldLost`; told where the reset asked for `state_diff`).
+        A refused call is an observation with `error`, as the agent should see it. Transport faults raise, and so does a
+        world that ended from outside (`WorldLost`; reported if the reset asked for `state_diff`).
         """
         made = dict(arguments or {})
         found = await self._surely(lambda: self._call(name, made))
@@ -223,7 +221,7 @@ class EnvironmentClient:
         return found
 
     async def _surely(self, ask: Callable[[], Awaitable[Observation]]) -> Observation:
-        """Return what `ask` brings; a world that is lost on the way is restored first where this client does that."""
+        """Return the result of `ask`. A world that is lost on the way is restored first, if this client does that."""
         tries = 0
         while True:
             try:
@@ -240,7 +238,10 @@ class EnvironmentClient:
                 log.warning("restoring the world of %s: %s", self._start.get("scenario"), lost)
 
     async def _restore(self) -> None:
-        """1. connect again, and wait for a server that is away, 2. reset, 3. make all calls again and compare."""
+        """Restore a lost world.
+
+        1. Connect again, waiting for an unavailable server. 2. Reset. 3. Make all calls again and compare.
+        """
         give_up = time.monotonic() + RESTORE_PATIENCE_S
         while True:
             await self._disconnect()
@@ -256,27 +257,32 @@ class EnvironmentClient:
 
     @property
     def world(self) -> dict[str, Any] | None:
-        """How the recorded world began, for `replay`; None if the server does not record."""
+        """The start of the recorded world, for `replay`; None if the server does not record."""
         return self._world
 
     async def begin_as(self, world: Mapping[str, Any]) -> Observation:
-        """Reset to the world that a record says, with the arguments of the last reset. Raises `Diverged` if it cannot
-        be made any more."""
+        """Reset to a recorded world, with the arguments of the last reset. Raises `Diverged` if that is impossible."""
         return await EnvironmentClient.reset(self, **self._start, world=world)
 
     async def call_again(
         self, name: str, arguments: Mapping[str, Any], mark: Mapping[str, Any] | None = None
     ) -> Observation:
-        """Make a recorded call again, at its time. Raises `Diverged` if its mark says another answer or database; a
-        client that restores leaves another database to `settle`."""
+        """Make a recorded call again, at its time.
+
+        Raises `Diverged` if its mark has another result or database. A client that restores leaves another database to
+        `settle`.
+        """
         made = dict(arguments)
         found = await self._surely(lambda: self._call(name, made, mark))
         self._compare(Made(name, made, "", dict(mark) if mark else None), found)
         return found
 
     async def replay(self, made: Iterable[Made], world: Mapping[str, Any] | None = None) -> None:
-        """Reset and make the calls again, each at its time; compare as they come. Without `world`, what the calls
-        answered is all that is compared. Raises `Diverged` with the first difference; see `restored`."""
+        """Reset and make the calls again, each at its time, comparing each result.
+
+        Without `world`, only the results of calls are compared. Raises `Diverged` with the first difference; see
+        `restored`.
+        """
         if world:
             await self.begin_as(world)
         else:
@@ -286,7 +292,7 @@ class EnvironmentClient:
         await self.settle()
 
     async def settle(self) -> None:
-        """Say that all recorded calls are made. Raises `Diverged` if the database is another one than they left."""
+        """Declare that all recorded calls are made. Raises `Diverged` if the database differs."""
         if self._unlike:
             raise Diverged(f"The world cannot be restored: {self._unlike}.")
 
@@ -306,7 +312,7 @@ class EnvironmentClient:
         self._made.append(call if call.seen else replace(call, seen=_digest(found)))
 
     async def verify(self, final_answer: str | None = None, mode: str = "code") -> Observation:
-        """Seal the episode and run its verifier; asked again, the server repeats what it found."""
+        """Seal the episode and run its verifier. Called again, the server returns the stored result."""
         arguments: dict[str, Any] = {"verifier_mode": mode}
         if final_answer is not None:
             arguments["final_answer"] = final_answer
@@ -344,7 +350,7 @@ class EnvironmentClient:
         return await self._exchange(message, "observation", timeout_s)
 
     async def _exchange(self, message: dict[str, Any], wanted: str, timeout_s: float) -> dict[str, Any]:
-        """Send one frame and read its answer. Whatever leaves the stream out of step ends the connection."""
+        """Send one frame and read its response. Any failure that breaks this order closes the connection."""
         async with self._turn:
             if self._lost is not None or self._socket is None:
                 raise SessionLost(self._lost or "the client is not connected")
@@ -391,7 +397,7 @@ def _refusal(data: dict[str, Any]) -> EnvironmentFault:
 
 
 def socket_url(url: str) -> str:
-    """Turn `http://host:port` into the address of its `/ws`; an address whose path ends in /ws is returned as it is."""
+    """Turn `http://host:port` into the address of its `/ws`. An address whose path ends in /ws is unchanged."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
     path = parts.path.rstrip("/")
@@ -399,7 +405,7 @@ def socket_url(url: str) -> str:
 
 
 def _difference(call: Made, found: Observation, restored: Restored) -> str:
-    """Return what a repeated call brought otherwise, in words; empty if it is the same world. Notes a lower grade."""
+    """Return how the result of a repeated call differs, in words; empty if it does not. Records a lower grade."""
     mark = found.metadata.get("mark") or {}
     if call.seen and _digest(found) != call.seen:
         return "brings something else now"
@@ -419,6 +425,6 @@ def _difference(call: Made, found: Observation, restored: Restored) -> str:
 
 
 def _digest(found: Observation) -> str:
-    """Hash what a call returned, as far as its caller sees it."""
+    """Hash the visible part of a call's result."""
     came = json.dumps([found.error, found.tool_result], sort_keys=True)
     return hashlib.sha256(came.encode()).hexdigest()

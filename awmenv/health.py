@@ -46,14 +46,14 @@ class Form:
 
 @dataclass(frozen=True)
 class Health:
-    """Both forms of one task's verifier. `untouched` is true where the pack says that doing nothing is right.
+    """Both forms of one task's verifier. `expects_no_change` is true where the pack says that doing nothing is right.
 
     `unchecked` says why there is nothing to tell; then the rest is empty.
     """
 
     code: Form = Form()
     sql: Form = Form()
-    untouched: bool = False
+    expects_no_change: bool = False
     unchecked: str = ""
 
     @classmethod
@@ -86,9 +86,9 @@ class Health:
         said = {form.says for form in (self.code, self.sql) if form.says}
         if len(said) == 2:
             return ["code and SQL disagree on the unmodified database"]
-        if said == {"complete"} and not self.untouched:
+        if said == {"complete"} and not self.expects_no_change:
             return ["returns complete on the unmodified database"]
-        if said == {"others"} and self.untouched:
+        if said == {"others"} and self.expects_no_change:
             return ["returns others although the task needs no change"]
         return []
 
@@ -104,6 +104,6 @@ class Health:
         """What was checked and the result."""
         if self.unchecked:
             return f"The verifier was not checked: {self.unchecked}".rstrip(".") + "."
-        meant = " The pack says that the task needs no change." if self.untouched else ""
+        meant = " The pack says that the task needs no change." if self.expects_no_change else ""
         forms = f"{self.code.in_words('code')} {self.sql.in_words('SQL')}"
         return f"Run on the unmodified database: {forms}{meant}"

@@ -1,7 +1,7 @@
-"""Keeps what was learnt about a pack's files between starts, so that files that did not change are not read again.
+"""A cache of pack indexes between starts, so that unchanged files are not read again.
 
-Owns where such a file lies, when it still holds (size and time of every file of the pack), and that a folder nobody may
-write to costs nothing but the reading. Knows nothing of what is kept. Called by `packs`.
+Owns where a cache file is, when it is valid (size and time of every file of the pack), and that an unwritable folder
+only costs time. Knows nothing of the contents. Called by `packs`.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ Prints = tuple[tuple[str, int, int], ...]
 
 
 def prints(folder: Path, names: Iterable[str]) -> Prints:
-    """Return size and time of change of each file that is there: what tells one state of a pack from the next."""
+    """Return size and modification time of each existing file, which identify a state of a pack."""
     found = []
     for name in names:
         with contextlib.suppress(OSError):
@@ -32,7 +32,7 @@ def prints(folder: Path, names: Iterable[str]) -> Prints:
 
 
 def read(cache: Path, folder: Path, state: Prints, kind: str = "index") -> dict[str, Any] | None:
-    """Return what was kept of the folder in this very state, or None."""
+    """Return the cached value of the folder in its current state, or None."""
     try:
         kept = json.loads(_place(cache, folder, kind).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -42,7 +42,7 @@ def read(cache: Path, folder: Path, state: Prints, kind: str = "index") -> dict[
 
 
 def write(cache: Path, folder: Path, state: Prints, index: dict[str, Any], kind: str = "index") -> None:
-    """Write all or nothing; a cache that cannot be written is done without."""
+    """Write atomically; an unwritable cache is skipped."""
     place = _place(cache, folder, kind)
     try:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,8 +1,7 @@
-"""Names and shapes on the environment's wire: tool specs, observations, state, how a database was built, and the
-reserved tool names.
+"""Names and shapes on the environment's wire: tools, observations, state, build reports, and reserved names.
 
 Plain classes without openenv, so that Django processes can import them. `client` builds them from frames; `server` and
-`packs` share the constants. The openenv subclasses of the same shapes live in `awmenv.server`.
+`packs` share the constants. The openenv subclasses of the same shapes are in `awmenv.server`.
 """
 
 import re
@@ -25,16 +24,16 @@ MAX_NOTES, MAX_NOTE = 50, 300
 
 
 def one_line(text: str, most: int = 120) -> str:
-    """Return text of unknown origin as one line that a terminal, a log or a page can show: no control characters."""
+    """Return untrusted text as one line that a terminal, a log or a page can show: no control characters."""
     flat = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text[: 4 * most].split()))
     return flat if len(flat) <= most and len(text) <= 4 * most else flat[: most - 3] + "..."
 
 
 @dataclass
 class BuildReport:
-    """How a scenario's database came out: statements run, repaired and failed, the first of each with its reason.
+    """The result of building a scenario's database: statements run, repaired and failed, with the first of each.
 
-    Statements that fail are left out; what remains is *partial*, and can be played if it has `tables`.
+    Failed statements are left out. The rest is *partial*, and playable if it has `tables`.
     """
 
     statements: int = 0
@@ -48,7 +47,7 @@ class BuildReport:
     def ok(self) -> bool:
         return not self.failures
 
-    def can_be_played(self, partial: bool) -> bool:
+    def is_playable(self, partial: bool) -> bool:
         return self.ok or (partial and self.tables > 0)
 
     @property
@@ -71,7 +70,7 @@ class BuildReport:
 
     @classmethod
     def from_wire(cls, data: Any) -> Self | None:
-        """Read a report that a sandboxed child sent or a file kept; None if it is none. What it holds is bounded."""
+        """Read a report from a sandboxed child or a file; None if it is invalid. Its size is bounded."""
         if not isinstance(data, Mapping):
             return None
         statements, repairs, failures, tables = (_count(data.get(name)) for name in _COUNTS)
@@ -97,7 +96,7 @@ def _notes(value: Any) -> list[str] | None:
 
 
 def normalise_name(name: str) -> str:
-    """Return the key under which rows of one scenario find each other.
+    """Return the key that the rows of one scenario share.
 
     `Workflow Automation 91` is `workflow_automation_91`.
     """
@@ -122,7 +121,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Observation:
-    """What came back for one action. Fields that do not apply are None."""
+    """The result of one action. Fields that do not apply are None."""
 
     reward: float | None = None
     done: bool = False

@@ -1,11 +1,10 @@
-"""Reads a folder of AWM-1K rows: indexes them by offset, joins them by normalised scenario name, validates, and reports
-row by row.
+"""Reads a folder of AWM-1K rows: indexes them by offset, joins them by normalised scenario name, and validates.
 
-Owns the pack format and nothing of running it. Rows are read when asked for, so a pack of a thousand scenarios costs an
-index and no more, and with a `cache` the index outlives the process. Called by Django (to show and load packs) and by
-`awmenv.server` (to build worlds). Rows are hostile: nothing of them is executed here, neither Python nor SQL, and what
-they take of memory is bounded before it is taken. Whether the SQL of a scenario runs is found out behind the walls
-(`awmenv.server.checkpack`) and added to the report by `note_build`.
+Owns the pack format and nothing of running it. Rows are read on demand, so a pack of a thousand scenarios costs only an
+index, and with a `cache` the index outlives the process. Called by Django (to show and load packs) and by
+`awmenv.server` (to build worlds). Rows are untrusted: none of them is executed here, neither Python nor SQL, and their
+memory is bounded before it is used. Whether a scenario's SQL runs is checked in the sandbox (`awmenv.server.checkpack`)
+and added to the report by `note_build`.
 """
 
 import re
@@ -33,7 +32,7 @@ SCENARIO_FILES = {
 VERIFIER_FILES: dict[Mode, str] = {"sql": "gen_verifier.jsonl", "code": "gen_verifier.pure_code.jsonl"}
 SCRIPTS_FILE = "scripts.jsonl"
 FILES = (*SCENARIO_FILES.values(), *VERIFIER_FILES.values(), SCRIPTS_FILE)
-NEEDED = ("tasks", "db", "envs")  # without these a scenario cannot be played; the others are gaps
+NEEDED = ("tasks", "db", "envs")  # a scenario without these is rejected; the others are gaps
 
 MAX_TASKS = 1000
 MAX_NAME, MAX_DESCRIPTION = 200, 20_000
@@ -44,7 +43,7 @@ _OPERATION_ID = re.compile(r"""operation_id\s*=\s*["']([^"']{1,200})["']""")
 
 @dataclass(frozen=True)
 class Finding:
-    """One remark of the load report.
+    """One entry of the load report.
 
     `level` is error (the row or scenario is left out) or warning (a gap, a repair).
     """
@@ -59,9 +58,9 @@ class Finding:
 
 @dataclass
 class Report:
-    """Everything that was noticed while loading, in file order.
+    """All findings of loading, in file order.
 
-    `health` is filled by whoever had the verifiers run: by scenario and task, what came of it.
+    `health` is filled by the process that ran the verifiers: by scenario and task, their results.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -69,7 +68,7 @@ class Report:
     health: dict[tuple[str, int], Health] = field(default_factory=dict)
 
     def remark(self, level: Level, code: str, message: str, **where: Any) -> None:
-        """Add a finding; past a bound only the fact that there are more."""
+        """Add a finding; above a limit only the fact that there are more."""
         if len(self.findings) < MAX_FINDINGS:
             self.findings.append(Finding(level, code, one_line(message, MAX_NOTE), **where))
         elif self.findings[-1].code != "more":
@@ -89,7 +88,7 @@ class Report:
 
 @dataclass
 class Scenario:
-    """What is known of a scenario without reading its rows again."""
+    """The known facts of a scenario without reading its rows again."""
 
     name: str
     description: str = ""
@@ -97,7 +96,7 @@ class Scenario:
     verifiers: dict[int, set[Mode]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     partial: str = ""
-    """Which of its SQL statements fail, where it is played without them; empty also where nobody has tried."""
+    """Its failing SQL statements, if it runs without them; empty also if no one has built it."""
 
     @property
     def playable(self) -> bool:
@@ -159,9 +158,9 @@ class Pack:
         return [*_schema_statements(self.schema(scenario)), *_sample_statements(self.sample(scenario))]
 
     def note_build(self, scenario: str, built: BuildReport, *, playable: bool) -> None:
-        """Add to the report how the scenario's database came out behind the walls.
+        """Add to the report how the scenario's database was built in the sandbox.
 
-        With failures the scenario is partial if it is `playable` all the same, else rejected.
+        With failures the scenario is partial if it is `playable` all the same, otherwise rejected.
         """
         for message in built.repaired:
             self.report.remark("warning", "sql_repaired", message, scenario=scenario)
@@ -176,8 +175,7 @@ class Pack:
         self.builds[scenario] = built
 
     def keep_builds(self, cache: Path) -> None:
-        """Keep beside the index what `note_build` was told of scenarios that are played, for those who load the pack
-        with this cache later."""
+        """Store the build results of playable scenarios beside the index, for later loads with this cache."""
         found = {name: built.wire() for name, built in self.builds.items() if self.known[name].playable}
         indexes.write(cache, self.folder, state_of(self.folder), found, "builds")
 
@@ -208,18 +206,15 @@ class Pack:
         return Verifier(mode, code if isinstance(code, str) else "", raw if isinstance(raw, str) else "")
 
     def scripts(self, scenario: str, task_idx: int) -> dict[str, list[dict[str, Any]]]:
-        """Scripted policies of a task by name (oracle, negative, demo); empty where the pack brings none."""
+        """Return scripted policies of a task by name (oracle, negative, demo); empty if the pack has none."""
         return _part(self._script_row(scenario, task_idx), "scripts")
 
     def about(self, scenario: str, task_idx: int) -> dict[str, Any]:
-        """Return what the pack's authors say about a task (level, needs_expert, kind, expert_note).
-
-        Empty where they say nothing.
-        """
+        """Return the authors' notes on a task (level, needs_expert, kind, expert_note); empty without any."""
         return _part(self._script_row(scenario, task_idx), "about")
 
     def index(self) -> dict[str, Any]:
-        """Return all that `load_pack` found, as JSON; `from_index` reads it back."""
+        """Return everything that `load_pack` found, as JSON; `from_index` reads it back."""
         return {
             "known": [
                 [
@@ -266,20 +261,21 @@ class Pack:
 
 
 def state_of(folder: Path) -> indexes.Prints:
-    """Return another value whenever a file of the pack was changed."""
+    """Return a value that changes whenever a file of the pack changes."""
     return indexes.prints(folder, FILES)
 
 
 def load_pack(folder: Path | str, *, cache: Path | None = None) -> Pack:
-    """Index and validate a folder. Broken rows end up in `pack.report`; only a folder that is no pack at all raises.
+    """Index and validate a folder.
 
-    With `cache`, a folder of ours, an index that was made of the same files is read instead of the files.
+    Broken rows are findings in `pack.report`; only a folder that is no pack at all raises. With `cache`, a private
+    folder, an index made from the same files is read instead of the files.
     """
     root = Path(folder)
     files = [*SCENARIO_FILES.values(), *VERIFIER_FILES.values()]
     if not root.is_dir() or not any((root / name).is_file() for name in files):
         raise PackError(f"{root} contains none of {', '.join(files)}")
-    state = state_of(root)  # taken first: what changes while it is read makes the index void
+    state = state_of(root)  # computed first: a change during reading invalidates the index
     kept = indexes.read(cache, root, state) if cache else None
     pack = Pack.from_index(root, kept) if kept else _read_pack(root)
     if cache and not kept:
@@ -381,7 +377,7 @@ class _Loader:
                 self.pack._scripts[name, task_idx] = place
 
     def join(self) -> None:
-        """Say what is missing where: a scenario without the needed rows is rejected, other gaps are warnings."""
+        """Report missing rows: a scenario without required rows is rejected, other gaps are warnings."""
         for name, scenario in sorted(self.pack.known.items()):
             for kind, file in SCENARIO_FILES.items():
                 if (kind, name) in self.pack._rows:

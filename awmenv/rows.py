@@ -1,7 +1,7 @@
-"""Reads files of JSON rows that strangers wrote: one object a line, with its place, within bounds of memory.
+"""Reads files of untrusted JSON rows: one object per line, with its position, in bounded memory.
 
-Owns what a row may take before it is made into Python objects, which are up to a hundred times as large as their text.
-Knows nothing of what rows mean. Called by `packs`.
+Owns the size limit of a line that becomes Python objects, which are up to a hundred times as large as their text.
+Knows nothing of the meaning of rows. Called by `packs`.
 """
 
 import itertools
@@ -22,7 +22,7 @@ _VALUE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{,]', re.DOTALL)
 
 
 class BadRow(ValueError):
-    """A line that is no row; `code` is for machines."""
+    """A line that is not a valid row; `code` is for machines."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class Place:
 
 
 def places(folder: Path, file: str) -> Iterator[tuple[Place, dict[str, Any] | BadRow]]:
-    """Yield every line that is not blank: its place, and the row or why it is none. Past MAX_ROWS one last BadRow."""
+    """Yield every line that is not blank: its position, and the row or its error. Above MAX_ROWS one last BadRow."""
     with (folder / file).open("rb") as stream:
         for number, (line, place) in enumerate(_lines(stream, file)):
             if number == MAX_ROWS:
@@ -60,7 +60,7 @@ def read(folder: Path, place: Place) -> dict[str, Any]:
 
 
 def parse(line: bytes) -> dict[str, Any]:
-    """Return the object that a line holds. Raises BadRow."""
+    """Return the object of a line. Raises BadRow."""
     if len(line) > MAX_ROW_BYTES:
         raise BadRow("too_long", f"the row is longer than {MAX_ROW_BYTES} bytes")
     if _holds_too_many_values(line):
@@ -75,14 +75,17 @@ def parse(line: bytes) -> dict[str, Any]:
 
 
 def _holds_too_many_values(line: bytes) -> bool:
-    """Count what could be a value at the speed of memory; only if that is too much, tell text from structure."""
+    """Return whether a line has too many values.
+
+    Counts candidates at memory speed first, and separates text from structure only if there are too many.
+    """
     if sum(line.count(mark) for mark in (b",", b"[", b"{", b'"')) <= MAX_VALUES:
         return False
     return next(itertools.islice(_VALUE.finditer(line), MAX_VALUES, None), None) is not None
 
 
 def _lines(stream: IO[bytes], file: str) -> Iterator[tuple[bytes, Place]]:
-    """Yield every line that is not blank, with its place; of one that is too long only its beginning is ever held."""
+    """Yield every line that is not blank, with its position; of a long one only its beginning is in memory."""
     offset = 0
     for number in itertools.count(1):
         line = stream.readline(MAX_ROW_BYTES + 1)

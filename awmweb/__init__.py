@@ -1,4 +1,16 @@
 """How the parts of awmweb connect: settings, urls, asgi, celery. No rules live here.
 
 Imports nothing, so that the supervisor (`awmweb.embedded`) stays small.
+
+    settings     settings from environment variables
+    urls         all addresses
+    asgi         HTTP, sockets, MCP on one port
+    middleware   refusals as pages
+    views        home, health, models, environment, legend
+    templates    the template loader
+    celery       two queues with separate workers
+    logs         no secret in a log line
+    apps         registration of the app
+    embedded/    supervisor, PostgreSQL, Valkey, backup
+    management/  commands up, prepare, bootstrap, backup, restore
 """

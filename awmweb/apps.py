@@ -1,4 +1,4 @@
-"""Makes every Django process send its tasks through our Celery app; `shared_task` looks for whichever app exists."""
+"""Makes every Django process send its tasks through our Celery app; `shared_task` uses the current app."""
 
 from django.apps import AppConfig
 
@@ -8,6 +8,6 @@ __all__ = ["AwmwebConfig", "app"]
 
 
 class AwmwebConfig(AppConfig):
-    """The wiring has no models; it is an app for its commands' sake."""
+    """The project as an app: it has no models, only commands."""
 
     name = "awmweb"

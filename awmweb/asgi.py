@@ -1,7 +1,7 @@
-"""The web process: static files, the waiting poll, appends, MCP and sockets beside Django, on one port.
+"""The web process: static files, the long poll, appends, MCP and sockets beside Django, on one port.
 
-The waiting poll, the append of steps and MCP are routed here because Django's middleware would keep a thread for each
-request that waits.
+The long poll, the append of steps and MCP are routed here because Django's middleware would keep a thread for each
+waiting request.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
+from awmweb import urls  # noqa: F401  # or the first request would import it
+from awmweb.embedded import gate
 from episodes.live import intake, reading
 from episodes.live.consumers import WIRE, EpisodeConsumer
 from experts.consumers import AskWait, QueueConsumer
@@ -39,15 +41,15 @@ from people.errors import AWAY, AppError, ForeignHost, NotFound
 from people.http import refuse, sender_of
 
 log = logging.getLogger(__name__)
-# After each answer of the database a thread would wait up to Python's 5 ms for a busy event loop to let it go on; for
-# the committer's thread everybody whose append waits would wait with it.
+# By default a thread waits up to 5 ms for the interpreter lock of a busy event loop, after every response of the
+# database. The committer's thread would delay all waiting appends by that.
 sys.setswitchinterval(0.0005)
 UPLOADS = ("/imports/", "/api/v1/imports")
 UPLOAD_BYTES = UPLOAD_MAX + 64 * 1024
 files = StaticFiles(directory=settings.STATICFILES_DIRS[0], packages=[("django_htmx", "static")])
 static = GZipMiddleware(files, minimum_size=1024, compresslevel=6)
 VENDOR = "/static/vendor/"
-"""Files of others, whose names carry their version."""
+"""Third-party files, whose names contain their version."""
 waiting = AuthMiddlewareStack(URLRouter([path("api/v1/asks/<str:pk>", AskWait.as_asgi())]))
 denied = WebsocketDenier.as_asgi()
 sockets = URLRouter(
@@ -61,8 +63,10 @@ sockets_of_people = AuthMiddlewareStack(sockets)
 
 
 def names_us(scope: dict[str, Any]) -> bool:
-    """Return whether a request is meant for us: without this a page whose name was bent to our address could speak with
-    what stands beside Django. A request that names nobody came to the address it came to, as for Django.
+    """Return whether a request is addressed to this server.
+
+    Without this check, a page whose host name resolves to our address (DNS rebinding) could reach the routes beside
+    Django. A request without a host passes, as for Django.
     """
     hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
     if not hosts and (server := scope.get("server")):
@@ -72,7 +76,7 @@ def names_us(scope: dict[str, Any]) -> bool:
 
 
 def is_ours(scope: dict[str, Any]) -> bool:
-    """Tell whether an Origin is ours, else any page could listen with a person's cookie."""
+    """Return whether an Origin is ours. Otherwise any page could open a socket with a person's cookie."""
     origin, host = header(scope, b"origin"), header(scope, b"host")
     return origin in {settings.AWMWEB_PUBLIC_URL, f"http://{host}", f"https://{host}"} if origin else False
 
@@ -99,7 +103,7 @@ def _waits(scope: dict[str, Any]) -> bool:
 
 
 async def _static(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Serve one of our files; whatever else an address names there is not found."""
+    """Serve one static file; any other path is not found."""
     try:
         kept = b"public, max-age=31536000, immutable" if scope["path"].startswith(VENDOR) else b"no-cache"
         below = {**scope, "root_path": scope.get("root_path", "") + "/static"}
@@ -113,8 +117,10 @@ async def _django(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 
 async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Read the body within its limit, once its sender is known. What the session's own look at the
-    database meets is told here, too."""
+    """Read the body within its limit, once its sender is known.
+
+    Errors of the session's own database query are refused here, too.
+    """
     try:
         sender = await sender_of(scope) if has_body(scope) else ""
         most = UPLOAD_BYTES if scope["path"] in UPLOADS else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
@@ -127,7 +133,10 @@ async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -
 
 
 def _cached(send: Any, how: bytes) -> Any:
-    """Say how browsers keep a file. They ask for ours each time, mostly for a 304: no build step, no hash in names."""
+    """Return the caching header of a file.
+
+    Browsers revalidate ours each time, mostly with a 304: no build step, no hash in names.
+    """
 
     async def inner(message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
@@ -160,6 +169,7 @@ async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 application = ProtocolTypeRouter({"http": http, "websocket": websocket})
 
-# What is loaded now stays. Looking through it again and again for cycles would hold everybody up for 150 ms each time.
+# Everything loaded so far stays. Each collection would scan it for cycles and block the event loop for 150 ms.
 gc.collect()
 gc.freeze()
+gate.wait()

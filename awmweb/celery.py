@@ -12,7 +12,7 @@ from celery import Celery
 from celery.signals import worker_ready
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
-# these checks load every page, and workers draw none; `make check` runs them
+# these checks load every page, which workers do not need; `make check` runs them
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 app = Celery("awmweb")
@@ -22,7 +22,9 @@ app.autodiscover_tasks()
 
 @worker_ready.connect
 def collect_garbage_less(**_: object) -> None:
-    """Leave what was imported out of garbage collections, and collect after more objects: a step makes thousands, few
-    of them in cycles."""
+    """Exclude imported objects from garbage collection, and collect less often.
+
+    A step creates thousands of objects, few of them in cycles.
+    """
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

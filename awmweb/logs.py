@@ -1,6 +1,4 @@
-"""Lines of the log. Django names the address of what it refuses, and the address of a sign-in link is its secret: no
-line holds one, whoever writes it.
-"""
+"""Log lines without secrets: Django logs the address of a refused request, and that of a sign-in link is a secret."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ LINK = re.compile(r"(/login/once/|%2Flogin%2Fonce%2F)[^\s\"'<>]+", re.IGNORECASE
 
 
 class Line(logging.Formatter):
-    """One line of the log, with what came of an error below it."""
+    """One line of the log, with the traceback below it."""
 
     def format(self, record: logging.LogRecord) -> str:
         return LINK.sub(r"\1[secret]", super().format(record))

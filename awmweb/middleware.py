@@ -1,7 +1,7 @@
-"""Refusals of the apps, raised in a page's view, become the page that says so; U+0000 never reaches such a view.
+"""Turns refusals of the apps into error pages, and refuses U+0000 before a page's view runs.
 
-Owns what holds for every answer of Django's: nothing private is kept in a cache, no page turns lines around, and below
-`/api/` every refusal comes in the envelope, those of Django and of the framework too.
+Owns what holds for every response of Django's: no private page is cached, no text reorders a line, and below `/api/`
+every refusal has the envelope, also those of Django and of the framework.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ WORDS = {
     500: "Internal server error. See the server log.",
 }
 ANSWERED = frozenset({"text", "nonce", "tool_calls"})
-"""Fields of an answer's form that its schema checks."""
+"""Fields of the answer form that its schema checks."""
 
 
 class Answers(MiddlewareMixin):
-    """The outermost layer: what every answer carries."""
+    """The outermost layer: headers and clean text of every response."""
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         if request.path.startswith("/api/") and response.status_code in CODES and not _is_json(response):
@@ -56,7 +56,7 @@ class Answers(MiddlewareMixin):
 
 
 def _show_turns(response: HttpResponse) -> None:
-    """Show direction marks that a view left in a text, so that nothing on a page turns lines around."""
+    """Replace direction marks in a page by visible codes, so that no text reorders a line."""
     page = cleaned(response.content)
     if page != response.content:
         response.content = page
@@ -78,12 +78,13 @@ def _enveloped(response: HttpResponse) -> HttpResponse:
 
 
 class Refusals(MiddlewareMixin):
-    """Nothing of a form is lost: htmx gets the words alone, with the status, and swaps nothing else."""
+    """Errors as pages. For htmx the message only, with the status, so that a form keeps its contents."""
 
     def process_view(self, request: HttpRequest, view: object, args: object, kwargs: object) -> HttpResponse | None:
-        """Refuse U+0000 in forms: no text column takes it and no person types it. The API reads its bodies itself and
-        keeps it; an answer's own fields are checked by its schema, so that the words that were typed stand in the form
-        again.
+        """Refuse U+0000 in forms: no text column accepts it and no person types it.
+
+        The API reads its bodies itself and keeps it. An answer's fields are checked by their schema, so that a refused
+        form keeps its text.
         """
         if request.path.startswith("/api/"):
             return None
@@ -105,7 +106,7 @@ class Refusals(MiddlewareMixin):
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer what no view could: a page whose frame asked a database that is away (`handler500` of Django)."""
+    """Return the page for an error outside of any view, such as an unavailable database (`handler500` of Django)."""
     error = sys.exc_info()[1]
     if isinstance(error, AWAY):
         return refusal(Away()) if request.path.startswith("/api/") else _away(error)
@@ -113,7 +114,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def _away(error: Exception) -> HttpResponse:
-    """Return a page of its own, which asks the database nothing."""
+    """Return the page for an unavailable database, which needs no query itself."""
     log.warning("database unavailable: %s", error)
     page = HttpResponse(render_to_string("503.html"), status=Away.status)
     page["Retry-After"] = "2"

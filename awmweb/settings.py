@@ -1,4 +1,4 @@
-"""Settings, read from the environment and nowhere else; a bad value stops the start with the reason.
+"""Settings, read only from the environment. A bad value stops the start with the reason.
 
 Every variable has a line in docs/configuration.md.
 """
@@ -22,12 +22,12 @@ from awmweb import embedded
 from runs.statistics.costs import Rate, rates_in
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 
 
 @dataclass(frozen=True)
 class MailServer:
-    """Where mail is handed in."""
+    """The server for outgoing mail."""
 
     host: str
     port: int
@@ -68,7 +68,7 @@ def web_address(name: str, default: str) -> str:
 
 
 def endpoint(prefix: str) -> EndpointConfig | None:
-    """Return a model role's endpoint, or None where it is not configured. No role borrows another's."""
+    """Return a model role's endpoint, or None if it is not configured. Roles do not share endpoints."""
     try:
         return EndpointConfig.from_environment(prefix)
     except ValueError as error:
@@ -77,8 +77,11 @@ def endpoint(prefix: str) -> EndpointConfig | None:
 
 
 def endpoints(role: str, first: EndpointConfig | None, further: str) -> dict[str, EndpointConfig]:
-    """Return the models of a role by name: the first under the role's own name, then the further ones, each with
-    variables of its own (AWMWEB_EXPERT_SMALL_BASE_URL for `small`). Expert models are asked in this order."""
+    """Return the models of a role by name.
+
+    The first has the role's own name; each further one has its own variables (AWMWEB_EXPERT_SMALL_BASE_URL for
+    `small`). Expert models are asked in this order.
+    """
     prefix, names = f"AWMWEB_{role.upper()}_", f"AWMWEB_{role.upper()}S"
     found = {role: first} if first is not None else {}
     for name in filter(None, (part.strip() for part in further.split(","))):
@@ -93,8 +96,10 @@ def endpoints(role: str, first: EndpointConfig | None, further: str) -> dict[str
 
 
 def limits(first: int, agents: Iterable[str]) -> dict[str, int]:
-    """Return how many episodes can ask each agent model at a time, for those that have a limit: the first one's, and
-    those of further ones (AWMWEB_AGENT_TUNED_PARALLEL for `tuned`)."""
+    """Return the limit of concurrent episodes of each agent model that has one.
+
+    Further models have their own variables (AWMWEB_AGENT_TUNED_PARALLEL for `tuned`).
+    """
     further = {
         name: number(f"AWMWEB_AGENT_{name.upper()}_PARALLEL", 0, 0, 10_000) for name in agents if name != "agent"
     }
@@ -102,7 +107,7 @@ def limits(first: int, agents: Iterable[str]) -> dict[str, int]:
 
 
 def price_table(name: str) -> dict[str, Rate]:
-    """Return the prices in the table that a setting names, by model. A relative path is that of the checkout."""
+    """Return the prices by model from the file that a setting names. A relative path starts at the checkout."""
     raw = text(name)
     if not raw:
         return {}
@@ -114,8 +119,7 @@ def price_table(name: str) -> dict[str, Rate]:
 
 
 def environment_server(name: str) -> dict[str, Any]:
-    """Return where a further environment server is, with its headers and its limit of time. A message never holds a
-    header."""
+    """Return a further environment server with its headers and its timeout. Messages never contain a header."""
     prefix = f"AWMWEB_ENVIRONMENT_{name.upper()}_"
     url = text(f"{prefix}URL")
     parts = urlsplit(url)
@@ -135,8 +139,7 @@ def environment_server(name: str) -> dict[str, Any]:
 
 
 def environments(further: str) -> dict[str, dict[str, Any]]:
-    """Return further environment servers by name, each with variables of its own (AWMWEB_ENVIRONMENT_LAB_URL for
-    `lab`)."""
+    """Return further environment servers by name, each with its own variables (AWMWEB_ENVIRONMENT_LAB_URL: `lab`)."""
     found: dict[str, dict[str, Any]] = {}
     for name in filter(None, (part.strip() for part in further.split(","))):
         if not name.isidentifier() or name in found or name == "awm":
@@ -146,8 +149,10 @@ def environments(further: str) -> dict[str, dict[str, Any]]:
 
 
 def mail_server() -> MailServer | None:
-    """Return the server that takes our mail, or None. smtp: plain, smtp+tls: STARTTLS, smtps: TLS
-    from the first byte."""
+    """Return the server for outgoing mail, or None.
+
+    smtp: plain, smtp+tls: STARTTLS, smtps: TLS from the first byte.
+    """
     raw = text("AWMWEB_MAIL_URL")
     if not raw:
         return None
@@ -164,8 +169,9 @@ def mail_server() -> MailServer | None:
 
 
 def exports_storage(folder: Path) -> dict[str, object]:
-    """Return where datasets go: a folder, or with AWMWEB_EXPORTS_S3 a bucket of any S3-compatible store. Its keys come
-    from where boto3 looks for them (AWS_ACCESS_KEY_ID and so on).
+    """Return the storage of datasets: a folder, or with AWMWEB_EXPORTS_S3 a bucket of an S3-compatible store.
+
+    boto3 finds its keys (AWS_ACCESS_KEY_ID and others).
     """
     raw = text("AWMWEB_EXPORTS_S3")
     if not raw:
@@ -188,7 +194,7 @@ def exports_storage(folder: Path) -> dict[str, object]:
 
 
 def runs_on(var: Path) -> bool:
-    """Return whether the database of a data folder answers; true with a database of the operator's own."""
+    """Return whether the database of a data folder responds; true with a database of the operator's own."""
     return not embedded.nothing_runs_on(os.environ | {"AWMWEB_VAR": str(var)})
 
 
@@ -197,7 +203,7 @@ RUNS_ON = runs_on
 AWMWEB_HOST = text("AWMWEB_HOST", "127.0.0.1")
 AWMWEB_PORT = number("AWMWEB_PORT", 8000, 1, 65535)
 AWMWEB_PUBLIC_URL = web_address("AWMWEB_PUBLIC_URL", f"http://127.0.0.1:{AWMWEB_PORT}")
-# commands print links to the product that runs on this data folder, wherever it was told to listen
+# commands print links to the product that runs on this data folder, on its actual address and port
 LINK_BASE = text("AWMWEB_PUBLIC_URL") or embedded.address(VAR) or AWMWEB_PUBLIC_URL
 AWMENV_PORT = number("AWMENV_PORT", 8100, 1, 65535)
 AWMENV_URL = text("AWMENV_URL", f"ws://127.0.0.1:{AWMENV_PORT}/ws")
@@ -349,11 +355,11 @@ MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 DATABASES = {"default": dj_database_url.parse(DATABASE_URL)}
 DATABASES["default"].setdefault("OPTIONS", {})
 DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 32, "timeout": 4, "max_idle": 60}
-# without it a pool waits ever longer between attempts, and pages stay away long after the database is back
+# without it a pool waits longer after each attempt, and pages fail long after the database is back
 DATABASES["default"]["OPTIONS"]["pool"]["reconnect_timeout"] = 2
-# of what goes past Django's cursors, which prepare nothing: the append of a played episode's step
+# of what goes past Django's cursors, which prepare nothing: the append of an episode's step
 DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 5
-# a connection from before a restart of the server is found out before it is used, so that no page breaks on it
+# detects connections from before a restart of the server, on which a page would fail
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"]["TEST"] = {"NAME": "awmweb_test"}
 

@@ -1,4 +1,4 @@
-"""The template loader: layout for readers of the source stays in the source."""
+"""The template loader: removes the source's indentation from pages."""
 
 import re
 
@@ -7,11 +7,11 @@ from django.template.loaders import filesystem
 
 
 class Loader(filesystem.Loader):
-    """Loads templates without their indentation.
+    """A loader of templates without their indentation.
 
-    Steps are rendered thousands of times and sent over sockets; a laid-out template would double their size. Any run of
-    white space counts as one in HTML, except in elements that keep theirs (`pre`, `textarea`): templates put nothing
-    but a variable in those (tests/test_templates.py).
+    Steps are rendered thousands of times and sent over sockets; indentation would double their size. Any run of white
+    space counts as one in HTML, except in `pre` and `textarea`: templates put only a variable in those
+    (tests/test_templates.py).
     """
 
     def get_contents(self, origin: Origin) -> str:

@@ -94,7 +94,7 @@ def _here(request: HttpRequest) -> Membership | None:
 def _duty(actor: Actor) -> dict[str, Any]:
     """Return the person's key if their role can answer, and whether they are set to Away."""
     advises = availability.may_be_present(actor.role, None)
-    return {"me": actor.key if advises else "", "away": advises and availability.is_away(actor)}
+    return {"me": actor.key if advises else "", "away": advises and availability.has_set_away(actor)}
 
 
 @require_GET
@@ -168,7 +168,7 @@ def play_demo(request: MemberRequest) -> HttpResponse:
 
 @require_POST
 @episode_page
-def play_again(request: MemberRequest, pk: str) -> HttpResponse:
+def rerun(request: MemberRequest, pk: str) -> HttpResponse:
     again = launching.play_again(request.actor, pk)
     messages.success(request, "Rerun queued as this episode.")
     return redirect("episode", again.pk)
@@ -199,7 +199,7 @@ ROLES = {
     "judge": ("AWMENV_JUDGE_", "Judges SQL evidence. Only the environment server has its key and can call it."),
 }
 ELSEWHERE = "judge"
-"""The role that another process calls; this process never has its secrets."""
+"""The role that only the environment server calls; this process does not have its secrets."""
 
 
 def _endpoint(role: str) -> EndpointConfig | None:
@@ -292,6 +292,6 @@ def environment_page(request: MemberRequest) -> HttpResponse:
 
 @require_GET
 @member_required(may_read)
-def vocabulary(request: MemberRequest) -> HttpResponse:
+def legend(request: MemberRequest) -> HttpResponse:
     context = {"marks": sheet.marks(), "steps": sheet.SAMPLE_STEPS}
     return render(request, "awmweb/vocabulary.html", context)

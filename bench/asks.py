@@ -1,8 +1,8 @@
-"""How long a question takes to reach a person's eyes, and an answer to reach the agent.
+"""The delay until a question is visible to a person, and until an answer reaches the agent.
 
-Two figures at p95: an ask sent by a loop until its words stand in a queue page that is open in Chromium, and advice
-sent by an expert until the waiting poll of the loop has it. Beside both stands what neither can beat: one call of the
-same API that commits once, in the same run. Run as `python bench/asks.py`.
+Two values at p95: from sending an ask until its text is in a queue page that is open in Chromium, and from sending an
+answer until the waiting poll of the loop has it. The limit of both is one call of the same API that commits once, in
+the same run. Run as `python bench/asks.py`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def start(agent: httpx.Client, name: str) -> str:
     return str(answer.raise_for_status().json()["id"])
 
 
-def visible(house: Product, agent: httpx.Client) -> list[float]:
-    """Return milliseconds from sending an ask until it stands in the open queue page."""
+def visible(web: Product, agent: httpx.Client) -> list[float]:
+    """Return milliseconds from sending an ask until it is in the open queue page."""
     from playwright.sync_api import sync_playwright
 
     path = shutil.which("chromium")
@@ -60,8 +60,8 @@ def visible(house: Product, agent: httpx.Client) -> list[float]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page()
-        page.goto(house.link("edo", "expert"))
-        page.goto(house.url + "/queue/")
+        page.goto(web.link("edo", "expert"))
+        page.goto(web.url + "/queue/")
         page.wait_for_timeout(1000)
         page.evaluate(WATCH)
         times = [_until_seen(page, agent, number) for number in range(ROUNDS)]
@@ -113,10 +113,10 @@ def line(name: str, values: list[float], limit: float) -> str:
 
 
 def main() -> None:
-    with product() as house:
-        with house.http(house.token("agent")) as agent, house.http(house.token("expert")) as expert:
+    with product() as web:
+        with web.http(web.token("agent")) as agent, web.http(web.token("expert")) as expert:
             limit = p95(commit_once(agent, start(agent, "limit")))
-            print(line("ask_posted_to_visible", visible(house, agent), limit))
+            print(line("ask_posted_to_visible", visible(web, agent), limit))
             print(line("advice_sent_to_delivered", delivered(agent, expert), limit))
 
 

@@ -1,11 +1,11 @@
 """The expert desk under a flood, under eight claimers, with a thousand open asks, and from one ask to the next.
 
-*flood*: 200 asks a minute for 30 simulated minutes, five people, two runs, decided by the very functions of
-`experts/rules/routing.py` on a simulated clock; beside an optimum that knows the future and never idles. *claims*:
-10,000 asks in PostgreSQL, claimed and answered by eight processes; beside the syncs of the same disk. *crowd*: 1,000
-open asks and 500 waiting loops at the running product; beside one committing call of the same API. *swap*: from
-Ctrl+Enter to the focused field of the next ask in Chromium; beside a bare commit and a bare page, one after the other.
-Run as `python bench/desk.py [flood] [claims] [crowd] [swap]`.
+*flood*: 200 asks a minute for 30 simulated minutes, five people, two runs, decided by the functions of
+`experts/rules/routing.py` on a simulated clock; the limit is an optimum that knows the future and never idles.
+*claims*: 10,000 asks in PostgreSQL, claimed and answered by eight processes; the limit is the syncs of the same disk.
+*crowd*: 1,000 open asks and 500 waiting loops at the running product; the limit is one committing call of the same API.
+*swap*: from Ctrl+Enter to the focused field of the next ask in Chromium; the limit is a bare commit and a bare page,
+one after the other. Run as `python bench/desk.py [flood] [claims] [crowd] [swap]`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def line(name: str, value: float, unit: str, limit: float | None, **conditions: 
 
 @dataclass
 class Simulated:
-    """An ask of the simulated desk; `routing.in_turn` sees it as it sees a row."""
+    """An ask of the simulated desk, with the fields that `routing.in_turn` reads."""
 
     pk: str
     run_key: str
@@ -78,7 +78,7 @@ class Simulated:
 
 @dataclass
 class Flood:
-    """Asks arrive, a model answers most, people take what is before them; time jumps from event to event."""
+    """A simulation: asks arrive, a model answers most, people answer the rest; time jumps from event to event."""
 
     seed: int = 1
     policy: Policy = field(default_factory=lambda: Policy(model_first=True, people_while_free=True, has_models=True))
@@ -165,7 +165,7 @@ def answer_time(dice: random.Random) -> float:
 
 
 def optimum(seed: int) -> int:
-    """Count the answers of people who are never idle or late, with the very times that the simulated ones drew."""
+    """Count the answers of people who are never idle or late, with the same answer times as the simulation."""
     total = 0
     for person in range(PEOPLE):
         dice, clock = random.Random(f"{seed}/{person}"), 0.0  # noqa: S311
@@ -181,11 +181,11 @@ def flood() -> None:
     late = [one for one in desk.asks if one.settled_at is None or one.settled_at > one.deadline_at]
     at_deadline = sum(one.settled_by == "deadline" for one in desk.asks)
     small = sum(one.run_key == "small" for one in within)
-    told = {
+    figures = {
         "asks": len(desk.asks), "people": PEOPLE, "minutes": MINUTES, "by_people": len(within),
         "by_model": sum(one.settled_by == "model" for one in desk.asks), "prepared_draft_at_deadline": at_deadline,
     }  # fmt: skip
-    line("flood_past_deadline", len(late), "asks", None, aim=0, **told)
+    line("flood_past_deadline", len(late), "asks", None, aim=0, **figures)
     line("flood_people_busy", desk.busy_s / (PEOPLE * MINUTES * 60), "share", 1.0, aim=0.85)
     line("flood_answers_of_people", len(within), "answers in time", optimum(desk.seed), limit_is="knows the future")
     line("flood_share_of_small_run", small / len(within), "share of people's answers", 0.5, asked_share=SMALL_RUN_SHARE)
@@ -195,13 +195,13 @@ def flood() -> None:
 # --- ten thousand claims ---------------------------------------------------------------------------------------------
 
 
-def claims(house: Product) -> None:
-    """Write asks as rows, then have processes claim and answer them, each a person of its own."""
+def claims(web: Product) -> None:
+    """Write asks as rows, then have processes claim and answer them, each as a person of its own."""
     context = multiprocessing.get_context("spawn")
-    os.environ.update({name: value for name, value in house.environment.items() if name.startswith("AWM")})
+    os.environ.update({name: value for name, value in web.environment.items() if name.startswith("AWM")})
     with context.Pool(CLAIMERS) as pool:
         pool.apply(prepare)
-        syncs = syncs_per_second(house.var)
+        syncs = syncs_per_second(web.var)
         began = time.perf_counter()
         counts = pool.map(claim_until_empty, range(CLAIMERS), chunksize=1)
         took = time.perf_counter() - began
@@ -260,7 +260,7 @@ def claim_until_empty(number: int) -> tuple[int, int]:
         found = list(free.order_by("ask__deadline_at").values_list("ask", flat=True)[:40])
         if not found:
             return done, refused
-        for pk in random.sample(found, min(len(found), 10)):  # as people do: not everybody takes the first row
+        for pk in random.sample(found, min(len(found), 10)):  # as people do: not all of them claim the first row
             try:
                 lease = queue.claim(actor, pk)
                 advising.answer(actor, lease.assignment_id, lease.lease_token, "that one", f"{number}")
@@ -284,29 +284,29 @@ def check() -> tuple[int, int]:
 # --- a thousand open asks --------------------------------------------------------------------------------------------
 
 
-def crowd(house: Product) -> None:
+def crowd(web: Product) -> None:
     from bench import asks as single
 
-    token = house.token("agent")
-    with house.http(token) as agent, house.http(house.token("expert")) as expert:
+    token = web.token("agent")
+    with web.http(token) as agent, web.http(web.token("expert")) as expert:
         limit = p95(commit_once(agent, single.start(agent, "limit")))
         opened = [open_one(agent, f"crowd-{n}", 3600) for n in range(OPEN)]
         stop = multiprocessing.get_context("spawn").Event()
         waiters = multiprocessing.get_context("spawn").Process(
-            target=wait_all, args=(house.url, token, opened[:WAITING], stop)
+            target=wait_all, args=(web.url, token, opened[:WAITING], stop)
         )
         waiters.start()
         time.sleep(WAIT_S)  # each loop begins at a moment of its own within this time
-        told = {"open_asks": OPEN, "waiting_loops": WAITING}
-        page = page_times(house)
-        line("crowd_queue_page", p95(page), "ms p95 server time", limit, aim_ms=100, **told)
-        seen = single.visible(house, agent)
-        line("crowd_posted_to_visible", p95(seen), "ms p95", limit, aim_ms=150, **told)
+        figures = {"open_asks": OPEN, "waiting_loops": WAITING}
+        page = page_times(web)
+        line("crowd_queue_page", p95(page), "ms p95 server time", limit, aim_ms=100, **figures)
+        seen = single.visible(web, agent)
+        line("crowd_posted_to_visible", p95(seen), "ms p95", limit, aim_ms=150, **figures)
         got = single.delivered(agent, expert)
-        line("crowd_advice_to_delivered", p95(got), "ms p95", limit, aim_ms=100, **told)
+        line("crowd_advice_to_delivered", p95(got), "ms p95", limit, aim_ms=100, **figures)
         stop.set()
         waiters.join(40)
-        lateness = asyncio.run(deadlines(house.url, token, agent))
+        lateness = asyncio.run(deadlines(web.url, token, agent))
         line("crowd_deadlines_met", max(lateness), "s after the deadline, worst", 1.0, aim_s=1.0, asks=WAITING)
 
 
@@ -317,10 +317,10 @@ def open_one(agent: httpx.Client, name: str, deadline_s: int) -> str:
     return str(agent.post("/asks", json=ask).raise_for_status().json()["id"])
 
 
-def page_times(house: Product) -> list[float]:
+def page_times(web: Product) -> list[float]:
     """Return time to the first byte of the queue page for a signed-in expert, on one kept connection."""
-    with httpx.Client(base_url=house.url, follow_redirects=True, timeout=30) as browser:
-        browser.get(house.link("edo", "expert"))
+    with httpx.Client(base_url=web.url, follow_redirects=True, timeout=30) as browser:
+        browser.get(web.link("edo", "expert"))
         _page(browser)  # the first reads the templates
         return [_page(browser) for _ in range(PAGES)]
 
@@ -355,16 +355,18 @@ async def _poll_on(url: str, token: str, ask: str) -> None:
 
 
 def _loop(url: str, token: str) -> httpx.AsyncClient:
-    """Return a client of its own for each loop: one pool for hundreds looks through all its connections at each
-    request, and what is measured then is the pool.
+    """Return a separate client for each loop.
+
+    A shared pool searches all its connections at each request, and would be what is measured.
     """
     head = {"Authorization": f"Bearer {token}"}
     return httpx.AsyncClient(base_url=f"{url}/api/v1", headers=head, timeout=60, verify=False, trust_env=False)  # noqa: S501  no TLS here
 
 
 async def deadlines(url: str, token: str, agent: httpx.Client) -> list[float]:
-    """Return seconds between each ask's deadline and the moment in which its waiting loop knew; every loop waits from
-    the moment in which its ask is open, and the deadlines of all of them lie within ten seconds.
+    """Return seconds between each ask's deadline and the moment in which its waiting loop knew.
+
+    Every loop waits from the start of its ask, and all deadlines are within ten seconds.
     """
     end = time.monotonic() + DUE_S
     loops = []
@@ -398,34 +400,34 @@ POSTS = """() => performance.getEntriesByType("resource").filter((one) => one.na
 SWAPS = 40
 
 
-def swap(house: Product) -> None:
-    """Measure from send to the next ask; each ask follows six steps, as an ask in mid-episode does."""
+def swap(web: Product) -> None:
+    """Measure from send to the next ask. Each ask follows six steps, as in mid-episode."""
     from playwright.sync_api import sync_playwright
 
     from bench import asks as single
 
-    with house.http(house.token("agent")) as agent, sync_playwright() as playwright:
+    with web.http(web.token("agent")) as agent, sync_playwright() as playwright:
         first = [open_after_steps(agent, n) for n in range(SWAPS + 2)][0]
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.add_init_script(f"({TIMES})()")
-        page.goto(house.link("edo", "expert"))
-        page.goto(f"{house.url}/asks/{first}/")
+        page.goto(web.link("edo", "expert"))
+        page.goto(f"{web.url}/asks/{first}/")
         page.keyboard.press("c")
         took = [send_and_wait(page) for _ in range(SWAPS)]
         posts = page.evaluate(POSTS)
-        told = {
+        figures = {
             "asks": SWAPS,
             "p95_ms": round(p95(took)),
             "post_ms": round(median(posts)),
         }
-        with httpx.Client(base_url=house.url, follow_redirects=True, timeout=30) as http:
-            http.get(house.link("nora", "expert"))
+        with httpx.Client(base_url=web.url, follow_redirects=True, timeout=30) as http:
+            http.get(web.link("nora", "expert"))
             pages = [_page(http, f"/asks/{first}/") for _ in range(SWAPS)]
         limit = median(commit_once(agent, single.start(agent, "bare"))) + median(pages)
         line(
             "send_to_next_focused", median(took), "ms median", limit, aim_ms=120,
-            limit_is="one commit of the API and one page of an ask", **told,
+            limit_is="one commit of the API and one page of an ask", **figures,
         )  # fmt: skip
         browser.close()
 
@@ -441,7 +443,7 @@ def open_after_steps(agent: httpx.Client, n: int) -> str:
 
 
 def send_and_wait(page: Any) -> float:
-    """Return milliseconds as the page's clock has them; a person writes for a second and rests before the chord."""
+    """Return milliseconds by the page's clock. A person types for a second and pauses before the key."""
     page.wait_for_selector("#advice:focus")
     page.evaluate("sessionStorage.clear()")
     page.keyboard.type("Take the older one.", delay=40)
@@ -466,10 +468,10 @@ def main() -> None:
     if set(parts) - {"flood"}:
         if shutil.which("chromium") is None and {"crowd", "swap"} & set(parts):
             sys.exit("bench/desk.py needs a Chromium")
-        with product(AWMWEB_HEARTBEAT_S="3600") as house:  # nobody plays the episodes of these asks
+        with product(AWMWEB_HEARTBEAT_S="3600") as web:  # no process runs the episodes of these asks
             for name in parts:
                 if name != "flood":
-                    {"claims": claims, "crowd": crowd, "swap": swap}[name](house)
+                    {"claims": claims, "crowd": crowd, "swap": swap}[name](web)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What durable episodes cost: recording a world, restoring it, certificates, and 10,000 parked episodes.
+"""The cost of durable episodes: recording a world, restoring it, certificates, and 10,000 parked episodes.
 
 Prints one JSON object a line: name, value, unit, limit, ratio, conditions with the aim. Limits, from the same run: for
 a restore the same calls in a session that is not recorded, with its reset; for marks the same calls without them; for
-certificates those calls per second. Parked episodes have aims alone: what 10,000 hold, and how soon 500 answered ones
-go on. Run as `python bench/durable.py`, or `python bench/durable.py parked` for those.
+certificates those calls per second. Parked episodes have aims only: the size of 10,000, and the delay until 500
+answered ones continue. Run as `python bench/durable.py`, or `python bench/durable.py parked` for those.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def p95(values: list[float]) -> float:
     return sorted(values)[int(len(values) * 0.95)]
 
 
-async def played(url: str, *, world: bool) -> tuple[float, list[float], list[float], Any, list[Made]]:
+async def play_task(url: str, *, world: bool) -> tuple[float, list[float], list[float], Any, list[Made]]:
     """Return seconds of reset and calls together, milliseconds of each read and of each write, and the record."""
     reads: list[float] = []
     writes: list[float] = []
@@ -160,7 +160,7 @@ async def played(url: str, *, world: bool) -> tuple[float, list[float], list[flo
         return time.perf_counter() - began, reads, writes, env.world, made
 
 
-async def replayed(url: str, world: Any, made: list[Made]) -> float:
+async def replay_task(url: str, world: Any, made: list[Made]) -> float:
     async with EnvironmentClient(url) as env:
         await env.reset(scenario="helpdesk_1", task_idx=1, state_diff=True)
         began = time.perf_counter()
@@ -170,12 +170,12 @@ async def replayed(url: str, world: Any, made: list[Made]) -> float:
 
 
 async def worlds(url: str) -> None:
-    await played(url, world=True)
+    await play_task(url, world=True)
     bare, marked, restores = [], [], []
     for _ in range(ROUNDS):  # in turn, so that what else the machine does falls on all alike
-        bare.append(await played(url, world=False))
-        marked.append(await played(url, world=True))
-        restores.append(await replayed(url, *marked[-1][3:]))
+        bare.append(await play_task(url, world=False))
+        marked.append(await play_task(url, world=True))
+        restores.append(await replay_task(url, *marked[-1][3:]))
     about = {"calls": "80 reads, 20 writes", "rounds": ROUNDS, "sessions": 1}
     limit = statistics.median(one[0] for one in bare)
     restore = statistics.median(restores)
@@ -210,49 +210,49 @@ def environment() -> None:
         shutil.rmtree(run_dir, ignore_errors=True)
 
 
-def told(house: Product, code: str) -> Any:
-    return json.loads(house.manage("shell", "-c", code).split("MEASURED", 1)[1])
+def evaluate(web: Product, code: str) -> Any:
+    return json.loads(web.manage("shell", "-c", code).split("MEASURED", 1)[1])
 
 
 def parked() -> None:
-    """Run and park episodes, and many more as rows; measure what they cost, then answer the ones that were run."""
-    with product(AWMWEB_DEMO="0", AWMWEB_PARK_AFTER_S="1") as house:
-        snapshots(house)
-        house.manage("shell", "-c", PLAY % ("helpdesk_1", 1, "answered", ANSWERED))
-        until(lambda: told(house, COSTS)["states"]["parked"] == ANSWERED, 1800, 5)
-        before = told(house, SIZE)
+    """Run and park episodes, add many more as rows, measure their cost, then answer the ones that were run."""
+    with product(AWMWEB_DEMO="0", AWMWEB_PARK_AFTER_S="1") as web:
+        snapshots(web)
+        web.manage("shell", "-c", PLAY % ("helpdesk_1", 1, "answered", ANSWERED))
+        until(lambda: evaluate(web, COSTS)["states"]["parked"] == ANSWERED, 1800, 5)
+        before = evaluate(web, SIZE)
         for first in range(0, PARKED, 1000):
-            house.manage("shell", "-c", PARK % (first, first + 1000))
-        rows = (told(house, SIZE) - before) / PARKED
-        costs = told(house, COSTS)
-        sessions = httpx.get(f"http://127.0.0.1:{house.environment['AWMENV_PORT']}/stats", timeout=30).json()[
-            "sessions"
-        ]
+            web.manage("shell", "-c", PARK % (first, first + 1000))
+        rows = (evaluate(web, SIZE) - before) / PARKED
+        costs = evaluate(web, COSTS)
+        sessions = httpx.get(f"http://127.0.0.1:{web.environment['AWMENV_PORT']}/stats", timeout=30).json()["sessions"]
         time.sleep(BEATS_S)
-        beats = int(told(house, COSTS)["beat"] != costs["beat"])
-        swept = told(house, SWEEP)
+        beats = int(evaluate(web, COSTS)["beat"] != costs["beat"])
+        swept = evaluate(web, SWEEP)
         about = {"parked": swept["parked"], "load": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
         idle = {"threads": costs["threads"], "sessions": sessions, "heartbeats": beats}
         report("parked_rows", rows / 1024, "KiB each", None, aim=8, steps_each=6, **idle, **about)
         report("parked_sweep", swept["sweep"], "s", None, aim=1, **about)
-        answered(house)
+        answered(web)
 
 
-def snapshots(house: Product) -> None:
-    """Park episodes that have written before they ask, and look at what is kept of their worlds."""
+def snapshots(web: Product) -> None:
+    """Park episodes that have written before they ask, and measure the stored snapshots."""
     for scenario, task in WRITING:
-        house.manage("shell", "-c", PLAY % (scenario, task, "written", 1))
-    kept = house.var / "cache" / "worlds"
+        web.manage("shell", "-c", PLAY % (scenario, task, "written", 1))
+    kept = web.var / "cache" / "worlds"
     until(lambda: len(list(kept.glob("[0-9a-f]*"))) == len(WRITING), 300, 1)
     sizes = [file.stat().st_size / 1024 for file in kept.glob("[0-9a-f]*")]
     report("parked_snapshot", max(sizes), "KiB each", None, aim=64, least=round(min(sizes), 1), scenarios=len(WRITING))
 
 
-def answered(house: Product) -> None:
-    """Answer all played episodes one after another, as fast as that goes, and wait until each has ended: the steps say
-    when each went on, so that one process that looks now and then is all that the bench itself takes."""
-    began, ended = told(house, ANSWER)
-    found = told(house, ON % ANSWERED)
+def answered(web: Product) -> None:
+    """Answer all parked episodes one after another as fast as possible, and wait until each has ended.
+
+    The steps have the times, so the bench itself needs only one process that polls now and then.
+    """
+    began, ended = evaluate(web, ANSWER)
+    found = evaluate(web, ON % ANSWERED)
     assert len(found["waited"]) == found["complete"] == ANSWERED, found["complete"]
     about = {"answered": ANSWERED, "answering_s": round(ended - began, 1), "threads": 16, "behind": PARKED}
     about |= {"complete": ANSWERED, "load": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}

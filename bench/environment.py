@@ -1,12 +1,12 @@
-"""The environment server's promises, measured over /ws with the starter pack, beside the limits of the same run.
+"""The environment server's targets, measured over /ws with the starter pack, beside the limits of the same run.
 
 Prints one JSON object a line: name, value, unit, limit, ratio, conditions with the aim. Limits: for resets and
 verifiers a bare fork with a copy of a database; for tool calls the same app called as ASGI in process; for throughput
-that app in one process per core, all at once; for memory what a bare fork of the loaded app holds after the same call.
-`--sessions N` sets how many live sessions are held (default 1000; fewer where the memory is short, and it says so).
+that app in one concurrent process per core; for memory the use of a bare fork of the loaded app after the same call.
+`--sessions N` sets the number of live sessions (default 1000; fewer if the memory is short, which is printed).
 
 Last come the neighbors: for each kind of hostile client (`bench/worlds/neighbor.py`) the milliseconds by which the 95th
-percentile of another session's reading call is worse beside it than beside as much processor time burnt elsewhere.
+percentile of another session's reading call is worse beside it than beside the same processor time used elsewhere.
 `--only-neighbors [KIND ...]` measures nothing else.
 """
 
@@ -41,7 +41,7 @@ from bench.worlds.player import Player, call_frame, frame  # noqa: E402
 
 PACK = ROOT / "packs" / "starter"
 CORES = os.cpu_count() or 1
-AT_ONCE = 16
+CONCURRENT = 16
 MB_EACH = 16  # what we want to be free for a session before we open it
 AIMS = {
     "reset_warm_median": 15, "reset_warm_p95": 50, "reset_first_use": 1000, "call_read_p95": 5,
@@ -161,7 +161,7 @@ def play(call):
     return (time.perf_counter() - started) * 1000
 
 reads = sorted(play(read) for _ in range(300))
-host.let_go_of_database()
+host.close_database()
 pid = os.fork()
 if pid == 0:
     loop = asyncio.new_event_loop()
@@ -181,7 +181,7 @@ print(steps / (time.perf_counter() - started))
 
 
 class Limits:
-    """The same app without any wall or wire: one process alone, and then one per core."""
+    """The same app without sandbox or wire: one process alone, and then one per core."""
 
     def __init__(self, script: Script) -> None:
         calls = json.dumps([script.read, script.write])
@@ -247,9 +247,7 @@ async def throughput(port: int, script: Script, limits: Limits, pid: int, sessio
 
 
 def cpu(pid: int) -> dict[str, float]:
-    """Return CPU milliseconds so far of the server's own process, of the processes below it, and of this one, its
-    client.
-    """
+    """Return CPU milliseconds so far of the server's process, of its descendants, and of this client."""
     tick = 1000 / os.sysconf("SC_CLK_TCK")
 
     def used(one: int) -> float:
@@ -264,10 +262,10 @@ def cpu(pid: int) -> dict[str, float]:
 
 
 async def opened(port: int, scripts: list[Script], count: int) -> list[Player]:
-    """Return live sessions, of all the scenarios in turn, opened some at a time."""
-    turn = asyncio.Semaphore(AT_ONCE)
+    """Return live sessions of all scenarios in turn, opened some at a time."""
+    turn = asyncio.Semaphore(CONCURRENT)
 
-    async def one(script: Script) -> Player:
+    async def connect(script: Script) -> Player:
         async with turn:
             player = await Player.connect(port)
             answer = await player.ask(script.reset_frame())
@@ -276,12 +274,12 @@ async def opened(port: int, scripts: list[Script], count: int) -> list[Player]:
             return player
 
     return await asyncio.gather(
-        *(one(script) for script, _ in zip(itertools.cycle(scripts), range(count), strict=False))
+        *(connect(script) for script, _ in zip(itertools.cycle(scripts), range(count), strict=False))
     )
 
 
 def family(pid: int) -> list[int]:
-    """Return a process and all below it."""
+    """Return a process and all its descendants."""
     found = [pid]
     for one in found:
         try:
@@ -302,7 +300,7 @@ def pss(pid: int) -> int:
 
 
 async def holding(port: int, scripts: list[Script], limits: Limits, pid: int, wanted: int) -> None:
-    """Hold many live sessions of all scenarios: each answers a call, then some play on, then all are closed."""
+    """Hold many live sessions of all scenarios: each makes a call, then some continue, then all are closed."""
     for player in await opened(port, scripts, len(scripts)):  # every scenario is loaded now
         player.transport.close()
     await settled(pid, 3 + len(scripts))
@@ -345,7 +343,7 @@ async def play_on(player: Player, script: Script) -> None:
 
 
 async def settled(pid: int, processes: int) -> None:
-    """Wait until no more processes are there than should be."""
+    """Wait until no processes are left but the expected ones."""
     ends = time.monotonic() + 30
     while len(family(pid)) > processes and time.monotonic() < ends:
         await asyncio.sleep(0.05)
@@ -357,9 +355,7 @@ def free_mb() -> int:
 
 
 async def neighbors(url: str, port: int, script: Script, pid: int, kinds: list[str]) -> None:
-    """Measure what each kind of neighbor costs a session of another scenario; a calm one, too, as the measure's own
-    error.
-    """
+    """Measure the cost of each kind of neighbor to a session of another scenario, and a calm one as the error."""
     player = (await opened(port, [script], 1))[0]
     read = call_frame(script.read)
     for kind in kinds:

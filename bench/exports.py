@@ -1,9 +1,9 @@
-"""Exports of many steps: how fast with all rules on, beside what PostgreSQL and pyarrow do with the same rows, how much
-memory they take, and how long a preview takes among many episodes.
+"""Exports of many steps: speed with all rules on, memory, and the time of a preview among many episodes.
 
-Starts a PostgreSQL of its own in a temporary folder and fills it by COPY. Each export has a process of its own, as in
-the product. `BENCH_STEPS` (by default 40,000) and `BENCH_EPISODES` (by default 20,000) set the sizes; aims are for a
-million and for 100,000. Run as `python bench/exports.py`; one JSON object a line.
+The limits are PostgreSQL and pyarrow on the same rows. Starts a PostgreSQL of its own in a temporary folder and fills
+it by COPY. Each export has a process of its own, as in the product. `BENCH_STEPS` (by default 40,000) and
+`BENCH_EPISODES` (by default 20,000) set the sizes; aims are for a million and for 100,000. Run as `python
+bench/exports.py`; one JSON object a line.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def row(name: str, value: float, unit: str, limit: float | None, **conditions: o
 
 
 def steps_of(number: int) -> list[dict[str, Any]]:
-    """Return a plausible conversation of 20 steps, some 500 bytes each, like no other."""
+    """Return a plausible, unique conversation of 20 steps, about 500 bytes each."""
     said: list[dict[str, Any]] = [
         {"kind": "message", "role": "user", "content": f"Go through the open tickets of customer {number}."}
     ]
@@ -56,7 +56,7 @@ def steps_of(number: int) -> list[dict[str, Any]]:
 
 
 def fill() -> None:
-    """Write runs, episodes, outcomes and steps, by COPY where there are many; a split that holds other tasks out."""
+    """Write runs, episodes, outcomes and steps, by COPY for many, and a split that holds other tasks out."""
     from django.db import connection
     from django.utils import timezone
 
@@ -104,7 +104,7 @@ def fill() -> None:
 
 
 def build(shape: str, run: str, parquet: str, folder: str) -> None:
-    """Make one export in a process of its own and print what it took."""
+    """Make one export in a process of its own and print its cost."""
     _django()
     from exports.build import datasets
     from exports.recipe import Recipe
@@ -133,7 +133,7 @@ def exported(shape: str, run: str, folder: Path, *, parquet: bool = False) -> di
 
 
 def memory_of(process: psutil.Process) -> int:
-    """Return bytes of memory of a process and its children; what they share counts once."""
+    """Return bytes of memory of a process and its children, each shared page counted once."""
     found = 0
     with contextlib.suppress(psutil.NoSuchProcess):
         for one in (process, *process.children()):
@@ -142,7 +142,7 @@ def memory_of(process: psutil.Process) -> int:
 
 
 def copied(folder: Path) -> float:
-    """Return steps a second of a bare COPY TO of the rows that `raw` reads."""
+    """Return steps a second of a bare COPY TO of the rows of `raw`."""
     from django.db import connection
 
     query = (
@@ -158,8 +158,7 @@ def copied(folder: Path) -> float:
 
 
 def written(lines: Path, folder: Path) -> tuple[float, float]:
-    """Return rows a second of our Parquet writer, and of pyarrow with rows that are ready, in
-    batches of the same size."""
+    """Return rows a second of our Parquet writer, and of pyarrow with prepared rows in batches of the same size."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -191,7 +190,7 @@ def written(lines: Path, folder: Path) -> tuple[float, float]:
 
 
 def as_text(kind: Any) -> Any:
-    """Return the same Arrow type with JSON as text, in which rows can be given."""
+    """Return the same Arrow type with JSON as text, which rows can be built from."""
     import pyarrow as pa
 
     if isinstance(kind, pa.JsonType):

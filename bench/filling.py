@@ -1,8 +1,8 @@
-"""What `review.py` fills a project with: many episodes with their steps, outcomes, facts and the words of their steps.
+"""Fills a project for `review.py`: many episodes with their steps, outcomes, facts and the words of their steps.
 
-One episode is made through the product; all others are written by INSERT ... SELECT as copies of its row with values of
-their own. Words and facts are those that `episodes/record/indexing.py` writes: the vector of a step is joined from
-vectors of its parts, which is the vector of its whole text. Indexes of words are dropped meanwhile and made again.
+One episode is made through the product; all others are copies of its rows by INSERT ... SELECT with values of their
+own. Words and facts are those that `episodes/record/indexing.py` writes: the vector of a step is joined from vectors of
+its parts, which equals the vector of its whole text. Indexes of words are dropped meanwhile and built again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BODY = """'{"seq": ' || s || ', "kind": "tool_call", "name": "' || tool || '", "
 
 
 def sentences(seed: int = 1) -> list[str]:
-    """Return texts whose words are as unevenly frequent as those of a language."""
+    """Return texts whose words have the uneven frequencies of a language."""
     dice = random.Random(seed)
     letters = "bdfghklmnprstvz"
     known = [one + vowel for one in letters for vowel in "aeiou" if one + vowel not in (COMMON, MIDDLE)]
@@ -55,7 +55,7 @@ def sentences(seed: int = 1) -> list[str]:
 
 
 def fill(database: str, template: str, episodes: int, each: int) -> int:
-    """Copy the ended episode `template` that often, with `each` steps; returns how many MB this takes."""
+    """Copy the ended episode `template` this many times, with `each` steps; return the MB used."""
     with psycopg.connect(database, autocommit=True) as connection:
         for setting in ("synchronous_commit = off", "maintenance_work_mem = '768MB'", "work_mem = '256MB'"):
             connection.execute(f"SET {setting}")
@@ -82,7 +82,7 @@ def fill(database: str, template: str, episodes: int, each: int) -> int:
 
 
 def _copies(connection: psycopg.Connection[Any], table: str, own: Mapping[str, str], rest: str, where: str) -> None:
-    """Insert rows that are those of `where` but for the columns in `own`."""
+    """Insert copies of the rows of `where`, with other values for the columns in `own`."""
     columns = connection.execute(
         "SELECT column_name FROM information_schema.columns WHERE table_name = %s AND is_identity = 'NO'", [table]
     ).fetchall()

@@ -1,8 +1,8 @@
-"""Imports of many steps: how fast a file of each kind comes in with all checks on, beside what PostgreSQL takes for the
-same rows, and how much memory that takes.
+"""Imports of many steps: speed of each kind of file with all checks on, and memory.
 
-Starts a PostgreSQL of its own in a temporary folder. Each import has a process of its own, as in the product.
-`BENCH_STEPS` (by default 40,000) sets the size of a file. Run as `python bench/imports.py`; one JSON object a line.
+The limit is PostgreSQL's time for the same rows. Starts a PostgreSQL of its own in a temporary folder. Each import has
+a process of its own, as in the product. `BENCH_STEPS` (by default 40,000) sets the size of a file. Run as `python
+bench/imports.py`; one JSON object a line.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SENTENCE = (
 
 
 def text_of(*numbers: int) -> str:
-    """Return some 400 characters, other ones for other numbers."""
+    """Return about 400 characters that depend on these numbers."""
     start = sum(numbers) % len(SENTENCE)
     return f"ticket {'-'.join(map(str, numbers))}:\n{(SENTENCE * 4)[start:]}"[:400]
 
@@ -95,8 +95,8 @@ def atif(number: int) -> dict[str, Any]:
     for turn in range(1, TURNS + 1):
         call = {"tool_call_id": f"c{turn}", "function_name": "get_ticket", "arguments": {"id": turn, "of": number}}
         result = {"source_call_id": f"c{turn}", "content": text_of(turn, number)}
-        told = {"step_id": turn + 1, "source": "agent", "message": text_of(number, turn), "tool_calls": [call]}
-        steps.append({**told, "observation": {"results": [result]}})
+        step = {"step_id": turn + 1, "source": "agent", "message": text_of(number, turn), "tool_calls": [call]}
+        steps.append({**step, "observation": {"results": [result]}})
     steps.append({"step_id": TURNS + 2, "source": "agent", "message": text_of(number)})
     return {"schema_version": "ATIF-v1.7", "session_id": f"s{number}", "agent": {"name": "a"}, "steps": steps}
 
@@ -143,7 +143,7 @@ def _django() -> None:
 
 
 def take(project: str, path: str) -> None:
-    """Import one file in a process of its own, as the command does, and print what it took."""
+    """Import one file in a process of its own, as the command does, and print its cost."""
     _django()
     from imports import importing
     from people.access import system_actor
@@ -156,7 +156,7 @@ def take(project: str, path: str) -> None:
 
 
 def imported(project: str, path: Path) -> dict[str, Any]:
-    """Import a file; `peak` is the most memory that its processes had together, each shared page counted once."""
+    """Import a file; `peak` is the most memory of its processes together, each shared page counted once."""
     command = [sys.executable, __file__, "take", project, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         peak = max(_looks(process), default=0)
@@ -179,8 +179,10 @@ def _looks(process: subprocess.Popen[str]) -> Iterator[int]:
 
 
 def copied(project: str, folder: Path) -> float:
-    """Return how many steps a second PostgreSQL takes when the same rows come ready, into a table with the same
-    columns, checks and indexes; without the foreign key, which no copy of a table has."""
+    """Return how many steps a second PostgreSQL takes as prepared rows.
+
+    The table has the same columns, checks and indexes, but not the foreign key, which no copy of a table has.
+    """
     from django.db import connection
 
     rows = folder / "rows"
@@ -227,7 +229,7 @@ def measure(folder: Path) -> None:
 
 
 def _grown(name: str, write: Callable[[Path, int], None], large: dict[str, Any], path: Path, folder: Path) -> None:
-    """Say how much more memory the large file took than a small one."""
+    """Print how much more memory the large file took than a small one."""
     from people import members
 
     small = folder / "small"

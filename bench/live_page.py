@@ -1,10 +1,10 @@
-"""A real Chromium on the live page while an episode grows: how long from the acknowledged append to the painted step.
+"""A real Chromium on the live page of a growing episode: the delay from the acknowledged append to the painted step.
 
-Prints the 95th percentile of that delay beside the limit of the same run (one quiet answer of the web process and two
+Prints the 95th percentile of that delay beside the limit of the same run (one quiet response of the web process and two
 frames of the screen), how many of the acknowledged steps the page painted, the page's JS heap and its DOM nodes at the
-end beside those at the start, and for an episode of 10,000 steps how long it takes to open, beside its bare HTML, and
-the slow end of the frames while it scrolls, beside a frame of the screen. Run as `python bench/live_page.py [SECONDS]`;
-starts and stops a product of its own. Needs Debian's Chromium and the packages of requirements-dev.txt.
+end beside those at the start, and for an episode of 10,000 steps the time to open it, beside its bare HTML, and the
+slow end of the frames while it scrolls, beside a frame of the screen. Run as `python bench/live_page.py [SECONDS]`;
+starts and stops a product of its own. Requires Debian's Chromium and the packages of requirements-dev.txt.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ FETCH = """async ([url, times]) => {
 
 
 class Writer(threading.Thread):
-    """Appends batches at a steady rate and notes when each step was acknowledged, in milliseconds since 1970."""
+    """A thread that appends batches at a steady rate and notes each acknowledgment, in milliseconds since 1970."""
 
-    def __init__(self, house: Product, token: str, episode: str, first: int) -> None:
+    def __init__(self, web: Product, token: str, episode: str, first: int) -> None:
         super().__init__(daemon=True)
-        self.client, self.episode, self.next = house.http(token), episode, first
+        self.client, self.episode, self.next = web.http(token), episode, first
         self.acknowledged: dict[int, float] = {}
 
     def run(self) -> None:
@@ -103,43 +103,44 @@ def step(seq: int) -> dict[str, Any]:
 
 
 def size(session: CDPSession) -> tuple[float, int]:
-    """Return MB of JS heap and DOM nodes that are alive."""
+    """Return MB of JS heap and the number of live DOM nodes."""
     session.send("HeapProfiler.collectGarbage")
     used = float(session.send("Runtime.getHeapUsage")["usedSize"]) / 1e6
     return round(used, 2), int(session.send("Memory.getDOMCounters")["nodes"])
 
 
 def drained(page: Page) -> dict[int, float]:
-    """Return when each step was painted since the last look. What the bench itself would remember is no growth of the
-    page.
+    """Return when each step was painted since the last call.
+
+    The times are removed from the page, so that the bench does not grow it.
     """
     found = page.evaluate("() => { const all = [...window.painted]; window.painted.clear(); return all; }")
     return {int(seq): at for seq, at in found}
 
 
 def fetched_ms(page: Page, url: str) -> float:
-    """Return milliseconds of one look-up from the page while nothing else happens."""
+    """Return milliseconds of one fetch from the page while nothing else happens."""
     return statistics.median(page.evaluate(FETCH, [url, 15]))
 
 
-def measure(house: Product) -> list[dict[str, object]]:
+def measure(web: Product) -> list[dict[str, object]]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
         page = browser.new_page(viewport={"width": 1440, "height": 900})
-        page.goto(house.login)
+        page.goto(web.login)
         page.add_init_script(WATCH)
-        measured = [*following(house, page), *reading(house, page)]
+        measured = [*following(web, page), *reading(web, page)]
         browser.close()
     return measured
 
 
-def following(house: Product, page: Page) -> list[dict[str, object]]:
-    token = house.token("agent")
-    started: httpx.Response = house.http(token).post("/episodes", json={"key": "bench", "task": "be watched"})
+def following(web: Product, page: Page) -> list[dict[str, object]]:
+    token = web.token("agent")
+    started: httpx.Response = web.http(token).post("/episodes", json={"key": "bench", "task": "be watched"})
     episode = started.json()["id"]
-    writer = Writer(house, token, episode, 1)
+    writer = Writer(web, token, episode, 1)
     writer.append()
-    page.goto(f"{house.url}/episodes/{episode}/")
+    page.goto(f"{web.url}/episodes/{episode}/")
     page.wait_for_selector(f"#step-{BATCH}")
     limit = fetched_ms(page, "/static/mark.svg") + 2 * FRAME_MS
     session = page.context.new_cdp_session(page)
@@ -159,12 +160,12 @@ def following(house: Product, page: Page) -> list[dict[str, object]]:
     return lines(writer.acknowledged, painted, from_seq, limit, sizes)
 
 
-def reading(house: Product, page: Page) -> list[dict[str, object]]:
-    """Return an episode that is long already: opening it at its end, and scrolling away from there."""
-    url = f"/episodes/{long_episode(house, LONG, 'long')}/"
+def reading(web: Product, page: Page) -> list[dict[str, object]]:
+    """Open a long episode at its end, and scroll away from there."""
+    url = f"/episodes/{long_episode(web, LONG, 'long')}/"
     limit = fetched_ms(page, url)
     began = time.monotonic()
-    page.goto(house.url + url)
+    page.goto(web.url + url)
     page.wait_for_selector(f"#step-{LONG}")
     opened = (time.monotonic() - began) * 1000
     page.wait_for_timeout(1000)

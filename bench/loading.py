@@ -1,9 +1,9 @@
-"""What `streaming.py` loads and watches with: HTTP and websocket clients that do little, and a raw frame server.
+"""The load and the watchers of `streaming.py`: minimal HTTP and websocket clients, and a raw frame server.
 
-Libraries would be the limit of what is measured. `python loading.py watch` is a process full of watchers that is told
-what to do line by line; `python loading.py raw SOCKETS SECONDS` writes frames without ASGI and prints its port;
-`python loading.py disk FOLDER` keeps a disk busy until its input ends, and prints the MB it wrote. Without arguments it
-does nothing.
+Libraries would be the limit of what is measured. `python loading.py watch` is a process full of watchers that takes
+commands line by line; `python loading.py raw SOCKETS SECONDS` writes frames without ASGI and prints its port; `python
+loading.py disk FOLDER` keeps a disk busy until its input ends, and prints the MB it wrote. Without arguments it does
+nothing.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ PLAIN_FRAME_BYTES = 436
 BLOCK_BYTES = 1024 * 1024
 BLOCKS = 64
 SAMPLED = 8
-"""Of so many sockets one says when each of its frames came; all are counted."""
+"""One of this many sockets records the time of each frame; all are counted."""
 WORDS = """order customer refund ticket open closed pending shipped invoice amount total currency eur usd item stock
 shelf warehouse created updated assigned priority low high urgent note comment internal public email phone address
 street city country the a of to is was with for in on by not has been more than one please check again before answer"""
 
 
 def batch(first: int, times: Sequence[float]) -> bytes:
-    """Return a body of steps, each with the time at which it was due; about 0.43 KB each, in words like a tool's
-    result, so that compressing them gains what it gains with real ones.
+    """Return a body of steps, each with the time at which it was due.
+
+    About 0.43 KB each, in words like a tool's result, so that they compress like real ones.
     """
     return b'{"steps":[' + b",".join(_step(first + number, due) for number, due in enumerate(times)) + b"]}"
 
@@ -109,9 +110,11 @@ Read = tuple[list[int], list[float]]
 
 
 class Watcher(asyncio.BufferedProtocol):
-    """One websocket that looks at the heads of frames only: how many, how long, and when each was there. All sockets of
-    an episode get the same frames, so one, the `reader`, keeps them whole, and the others are compared with it by the
-    sum over the lengths of their frames."""
+    """A websocket that reads only the heads of frames: how many, how long, and when each arrived.
+
+    All sockets of an episode get the same frames, so one, the `reader`, keeps them whole, and the others are compared
+    with it by the sum over the lengths of their frames.
+    """
 
     def __init__(self, hello: bytes, reader: bool) -> None:
         self.hello, self.reader = hello, reader
@@ -148,7 +151,7 @@ class Watcher(asyncio.BufferedProtocol):
             at = self._rest(at, size) if self.left else self._start(at, size)
 
     def _answered(self, size: int) -> int:
-        """Read the answer to the handshake; returns where the frames begin. It comes in one piece on loopback."""
+        """Read the response to the handshake; return where the frames start. It arrives in one piece on loopback."""
         answer = bytes(_landing[:size])
         end = answer.find(b"\r\n\r\n") + 4
         if not answer.startswith(b"HTTP/1.1 101") or end < 4:
@@ -159,7 +162,7 @@ class Watcher(asyncio.BufferedProtocol):
         return end
 
     def _start(self, at: int, size: int) -> int:
-        """Read a frame's head, which may come in two pieces; returns where its payload begins."""
+        """Read a frame's head, which can arrive in two pieces; return where its payload starts."""
         known = len(self.head)
         head = self.head + bytes(_landing[at : min(at + 10 - known, size)])
         wide = 2 if len(head) < 2 or head[1] < 126 else 4 if head[1] == 126 else 10
@@ -206,7 +209,7 @@ def _read(data: bytes, packed: bool) -> Read:
 
 
 class Watching:
-    """A process full of watchers, told what to do by lines of JSON: `open`, `restart`, `report`, `close`."""
+    """A process full of watchers, controlled by lines of JSON: `open`, `restart`, `report`, `close`."""
 
     def __init__(self) -> None:
         self.watchers: list[Watcher] = []
@@ -234,7 +237,7 @@ class Watching:
         return {}
 
     async def report(self, last: int, seconds: float) -> dict[str, Any]:
-        """Wait until everything up to step `last` came to everybody, then say what came and how late."""
+        """Wait until everything up to step `last` has arrived at all sockets, then report counts and delays."""
         end = time.perf_counter() + seconds
         while self._whole(last) < len(self.watchers) and time.perf_counter() < end:
             await asyncio.sleep(0.05)
@@ -253,8 +256,7 @@ class Watching:
         }
 
     def _whole(self, last: int) -> int:
-        """Return how many sockets got every step, each once and in order: the reader, and whoever
-        got the same frames."""
+        """Return how many sockets got every step once and in order: the reader, and those with the same frames."""
         reader = self.watchers[0]
         numbers = [number for numbers, _ in reader.read for number in numbers]
         if not numbers or numbers != list(range(numbers[0], last + 1)):
@@ -269,14 +271,14 @@ class Watching:
 
     async def run(self) -> None:
         while line := await asyncio.to_thread(sys.stdin.readline):
-            told = json.loads(line)
-            print(json.dumps(await getattr(self, told.pop("do"))(**told)), flush=True)
+            command = json.loads(line)
+            print(json.dumps(await getattr(self, command.pop("do"))(**command)), flush=True)
 
 
 class _Raw(asyncio.Protocol):
-    """A websocket that is written to as fast as it takes it."""
+    """A websocket that is written to as fast as it reads."""
 
-    everybody: list[_Raw] = []
+    watchers: list[_Raw] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport: asyncio.Transport = transport  # type: ignore[assignment]
@@ -289,7 +291,7 @@ class _Raw(asyncio.Protocol):
             head = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             self.transport.write(head + b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n")
             self.transport.write(_raw_frame())
-            self.everybody.append(self)
+            self.watchers.append(self)
             self.buffer = b""
 
 
@@ -299,25 +301,28 @@ def _raw_frame() -> bytes:
 
 
 async def raw_frames_server(sockets: int, seconds: float) -> None:
-    """Wait for so many sockets, then write a frame to each in turn for so long. A socket whose last frame still waits
-    is left out: frames that pile up leave by the hundred in one write, and a live frame waits for no other."""
+    """Wait for this many sockets, then write a frame to each in turn for this long.
+
+    A socket whose last frame still waits is skipped: frames that pile up leave by the hundred in one write, and a live
+    frame waits for no other.
+    """
     server = await asyncio.get_running_loop().create_server(_Raw, "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
-    while len(_Raw.everybody) < sockets:
+    while len(_Raw.watchers) < sockets:
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.5)
     frame, end = _raw_frame(), time.perf_counter() + seconds
     while time.perf_counter() < end:
-        for one in _Raw.everybody:
+        for one in _Raw.watchers:
             if one.transport.get_write_buffer_size() == 0:
                 one.transport.write(frame)
         await asyncio.sleep(0)
-    for one in _Raw.everybody:
+    for one in _Raw.watchers:
         one.transport.abort()
 
 
 def keep_busy(folder: Path) -> None:
-    """Copy large files as a busy neighbor does: four at a time, past the kernel's cache, each piece durable."""
+    """Copy large files as a busy neighbor does: four together, past the kernel's cache, each piece durable."""
     done, written = threading.Event(), [0] * 4
 
     def copy(number: int) -> None:

@@ -1,6 +1,6 @@
 """Idle memory of all processes of the product together, as proportional set size, in MB.
 
-Beside it stands what such a set of processes costs before any of our code: the same number of bare Python interpreters
+The limit is the memory of such a set of processes before any of our code: the same number of bare Python interpreters
 plus the two servers. Run as `python bench/memory.py`; starts and stops a product of its own in a temporary folder.
 """
 
@@ -28,7 +28,7 @@ def pss(pid: int) -> float:
 
 
 def bare_interpreter() -> float:
-    """Return megabytes of a Python that has imported nothing of ours."""
+    """Return megabytes of a Python process without any import."""
     code = "import sys; sys.stdout.write('up\\n'); sys.stdout.flush(); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1) as process:
         assert process.stdout and process.stdin
@@ -39,9 +39,9 @@ def bare_interpreter() -> float:
 
 
 def measure() -> dict[str, object]:
-    with product() as house:
+    with product() as web:
         time.sleep(SETTLE_SECONDS)
-        sizes = {process.pid: (name, pss(process.pid)) for process, name in house.processes().items()}
+        sizes = {process.pid: (name, pss(process.pid)) for process, name in web.processes().items()}
     parts: dict[str, float] = {}
     for name, size in sizes.values():
         parts[name] = round(parts.get(name, 0.0) + size, 1)

@@ -1,8 +1,8 @@
-"""A pack of the size of AgentWorldModel-1K: seconds to the first answer and memory of the environment server.
+"""A pack of the size of AgentWorldModel-1K: seconds to the first response and memory of the environment server.
 
 Writes 1,000 scenarios of 10 tasks (`--megabytes`, by default 500) into a temporary folder, starts the server on it
-twice, without and with a kept index, and prints one JSON object a line. The limits of the same run are the same server
-on the starter pack, and reading the bytes once. `--verifiers` has all verifiers checked, too, which takes minutes.
+twice, without and with a cached index, and prints one JSON object a line. The limits of the same run are the same
+server on the starter pack, and reading the bytes once. `--verifiers` also checks all verifiers, which takes minutes.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ SCENARIOS, TASKS = 1000, 10
 
 
 def rows(megabytes: int) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield (file, row): the starter's first scenario under a thousand names, filled up with remarks to the size
-    wanted.
-    """
+    """Yield (file, row): the starter's first scenario under a thousand names, filled up to the wanted size."""
     pack = load_pack(STARTER)
     model = next(iter(pack.scenarios))
     schema, sample, code = pack.schema(model), pack.sample(model), pack.app_code(model)
@@ -54,7 +52,7 @@ def rows(megabytes: int) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def write(folder: Path, megabytes: int) -> float:
-    """Return megabytes written."""
+    """Write the pack; return its megabytes."""
     with contextlib.ExitStack() as stack:
         files = {
             name: stack.enter_context((folder / name).open("w"))
@@ -75,7 +73,7 @@ def read_once(folder: Path) -> float:
 
 
 def start(pack: Path, cache: Path) -> tuple[float, float, float]:
-    """Return seconds from the command to the first 200, megabytes resident then, and at the most until then."""
+    """Return seconds from the command to the first 200, megabytes resident then, and the maximum until then."""
     (port,) = free_ports(1)
     environment = os.environ | {"AWMENV_CACHE_DIR": str(cache)}
     command = [sys.executable, "-m", "awmenv.server", "--packs", str(pack), "--port", str(port)]
@@ -95,7 +93,7 @@ def start(pack: Path, cache: Path) -> tuple[float, float, float]:
 
 
 def check(pack: Path, cache: Path) -> float:
-    """Return tasks a second whose two verifiers are run on the untouched database."""
+    """Return tasks a second whose two verifiers run on the unmodified database."""
     command = [sys.executable, "-m", "awmenv.server.checkpack", "--packs", str(pack)]
     environment, began = os.environ | {"AWMENV_CACHE_DIR": str(cache)}, time.monotonic()
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)

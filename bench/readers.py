@@ -1,7 +1,7 @@
-"""What 40 greedy readers with one agent token cost another project: time of its pages, and memory of the web process.
+"""The cost of 40 greedy readers with one agent token to another project: page times, and memory of the web process.
 
-The readers ask for pages of an episode of 1 MB steps over and over, each in a connection of its own, and throw away
-what comes. Run as `python bench/readers.py`; starts and stops a product of its own in a temporary folder.
+The readers request pages of an episode of 1 MB steps over and over, each in a connection of its own, and discard the
+responses. Run as `python bench/readers.py`; starts and stops a product of its own in a temporary folder.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ AIM_MS, AIM_MB = 500, 400
 
 
 class Reader(threading.Thread):
-    """One connection that asks for a page again as soon as it has one, and stays away for as long as it is told to."""
+    """One connection that requests a page again after each response, or after a requested pause."""
 
-    def __init__(self, house: Product, token: str, episode: str, stop: threading.Event) -> None:
+    def __init__(self, web: Product, token: str, episode: str, stop: threading.Event) -> None:
         super().__init__(daemon=True)
-        self.house, self.token, self.path, self.stop = house, token, f"/episodes/{episode}/steps?limit=2000", stop
+        self.web, self.token, self.path, self.stop = web, token, f"/episodes/{episode}/steps?limit=2000", stop
         self.said: Counter[str] = Counter()
 
     def run(self) -> None:
-        with self.house.http(self.token) as http:
+        with self.web.http(self.token) as http:
             while not self.stop.is_set():
                 try:
                     with http.stream("GET", self.path) as answer:
@@ -51,24 +51,24 @@ class Reader(threading.Thread):
 
 
 class Peak(threading.Thread):
-    """The most memory that a process had, and whether it died."""
+    """The peak memory of a process, and whether it ended."""
 
     def __init__(self, process: psutil.Process) -> None:
         super().__init__(daemon=True)
-        self.process, self.stop, self.most, self.died = process, threading.Event(), 0, False
+        self.process, self.stop, self.most, self.ended = process, threading.Event(), 0, False
 
     def run(self) -> None:
         while not self.stop.wait(0.05):
             try:
                 self.most = max(self.most, self.process.memory_info().rss)
             except psutil.NoSuchProcess:
-                self.died = True
+                self.ended = True
                 return
 
 
-def filled(house: Product, token: str) -> str:
+def filled(web: Product, token: str) -> str:
     """Return an episode of large steps."""
-    with house.http(token) as http:
+    with web.http(token) as http:
         episode = str(http.post("/episodes", json={"key": "big", "task": "read me"}).raise_for_status().json()["id"])
         for seq in range(1, STEPS + 1):
             step = {"seq": seq, "kind": "note", "content": "z" * STEP_BYTES}
@@ -77,7 +77,7 @@ def filled(house: Product, token: str) -> str:
 
 
 def looked(browser: httpx.Client, seconds: float) -> list[float]:
-    """Return milliseconds that each load of another project's first page took."""
+    """Return milliseconds of each load of another project's home page."""
     took, until = [], time.monotonic() + seconds
     while time.monotonic() < until:
         began = time.monotonic()
@@ -98,16 +98,16 @@ def figures(took: list[float]) -> dict[str, float]:
 
 
 def measure() -> dict[str, Any]:
-    with product(AWMWEB_DEMO="0") as house:
-        house.manage("shell", "-c", "from people.members import ensure_project; ensure_project('elsewhere')")
-        token, stop = house.token("agent"), threading.Event()
-        episode = filled(house, token)
-        with httpx.Client(base_url=house.url, follow_redirects=True, timeout=20) as browser:
-            browser.get(house.link("max", "admin", "elsewhere")).raise_for_status()
-            web = psutil.Process(house.children()["web"])
+    with product(AWMWEB_DEMO="0") as web:
+        web.manage("shell", "-c", "from people.members import ensure_project; ensure_project('elsewhere')")
+        token, stop = web.token("agent"), threading.Event()
+        episode = filled(web, token)
+        with httpx.Client(base_url=web.url, follow_redirects=True, timeout=20) as browser:
+            browser.get(web.link("max", "admin", "elsewhere")).raise_for_status()
+            web = psutil.Process(web.children()["web"])
             looked(browser, WARM_UP)
             before, alone = web.memory_info().rss, looked(browser, SECONDS / 3)
-            readers = [Reader(house, token, episode, stop) for _ in range(READERS)]
+            readers = [Reader(web, token, episode, stop) for _ in range(READERS)]
             peak = Peak(web)
             peak.start()
             for reader in readers:
@@ -130,7 +130,7 @@ def measure() -> dict[str, Any]:
             "answers": dict(answers),
             "web_mb_alone": round(before / 1e6),
             "web_mb_peak": round(peak.most / 1e6),
-            "web_died": peak.died,
+            "web_died": peak.ended,
             "aim_mb": AIM_MB,
         },
     }

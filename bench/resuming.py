@@ -1,9 +1,9 @@
-"""How soon an agent goes on: after an answer, parked or not, and after its worker was killed.
+"""The delay until an agent continues: after an answer, parked or not, and after its worker was killed.
 
-Three figures: from an answer to the recorded result of the agent's next call, for an episode that waits on its thread
+Three values: from an answer to the recorded result of the agent's next call, for an episode that waits on its thread
 and for one that was parked, both answered one at a time; and from the return of a rollouts worker that was killed with
--9 under 16 live episodes until each has gone on. Beside the first two is what neither can beat: one call of the API
-that commits once, in the same run. Prints one JSON object a line. Run as `python bench/resuming.py`.
+-9 under 16 live episodes until each has continued. The limit of the first two is one call of the API that commits once,
+in the same run. Prints one JSON object a line. Run as `python bench/resuming.py`.
 """
 
 from __future__ import annotations
@@ -59,30 +59,30 @@ def p95(values: list[float]) -> float:
     return sorted(values)[int(len(values) * 0.95)]
 
 
-def told(house: Product, code: str) -> Any:
-    return json.loads(house.manage("shell", "-v", "0", "-c", code).split("MEASURED", 1)[1])
+def evaluate(web: Product, code: str) -> Any:
+    return json.loads(web.manage("shell", "-v", "0", "-c", code).split("MEASURED", 1)[1])
 
 
-def launch(house: Product, task: tuple[str, int], name: str, policy: str, count: int, pace_s: float = 0.0) -> str:
+def launch(web: Product, task: tuple[str, int], name: str, policy: str, count: int, pace_s: float = 0.0) -> str:
     expert = "plain" if task == ASKING else "off"
     code = LAUNCH % (policy, pace_s, *task, *task, expert, name, count)
-    return house.manage("shell", "-v", "0", "-c", code).split("RUN", 1)[1].split()[0]
+    return web.manage("shell", "-v", "0", "-c", code).split("RUN", 1)[1].split()[0]
 
 
-def answered(house: Product, loop: httpx.Client, expert: httpx.Client, state: str, number: int) -> float:
-    """Seconds from the answer to an episode in this state until its next step is recorded."""
-    launch(house, ASKING, f"{state} {number}", "script:demo", 1)
+def answered(web: Product, loop: httpx.Client, expert: httpx.Client, state: str, number: int) -> float:
+    """Return seconds from the answer to an episode in this state until its next step is recorded."""
+    launch(web, ASKING, f"{state} {number}", "script:demo", 1)
     [ask] = until(lambda: expert.get("/asks?status=open").json()["asks"], 120)
     until(lambda: loop.get(f"/episodes/{ask['episode']}").json()["state"] == state, 120)
     lease = expert.post(f"/asks/{ask['id']}/claim", json={}).raise_for_status().json()
     said = {"lease_token": lease["lease_token"], "text": "Priya.", "nonce": ask["id"]}
     expert.post(f"/assignments/{lease['assignment']}/answer", json=said).raise_for_status()
     until(lambda: loop.get(f"/episodes/{ask['episode']}").json()["state"] == "finished", 120)
-    return float(told(house, WENT_ON % ask["id"]))
+    return float(evaluate(web, WENT_ON % ask["id"]))
 
 
 def committed(loop: httpx.Client) -> float:
-    """Seconds of one call that commits once."""
+    """Return seconds of one call that commits once."""
     episode = loop.post("/episodes", json={"key": "bench", "task": "bench"}).raise_for_status().json()["id"]
     times = []
     for _ in range(ROUNDS):
@@ -92,37 +92,37 @@ def committed(loop: httpx.Client) -> float:
     return p95(times)
 
 
-def killed(house: Product, loop: httpx.Client) -> None:
-    """Kill the worker of 16 live episodes; they go on once it is back, and none fails."""
-    run = launch(house, WORKING, "killed", "script:oracle", LIVE, pace_s=2.0)
+def killed(web: Product, loop: httpx.Client) -> None:
+    """Kill the worker of 16 live episodes; all of them continue once it is back, and none fails."""
+    run = launch(web, WORKING, "killed", "script:oracle", LIVE, pace_s=2.0)
 
     def items() -> list[dict[str, Any]]:
         return list(loop.get("/episodes", params={"run": run, "limit": 100}).raise_for_status().json()["items"])
 
     until(lambda: len([one for one in items() if one["last_seq"] >= 3]) == LIVE, 240)
     live = sum(one["state"] == "running" for one in items())
-    ended = house.kill("rollouts")
-    until(lambda: house.children().get("rollouts", ended) != ended, 60, 0.01)
+    ended = web.kill("rollouts")
+    until(lambda: web.children().get("rollouts", ended) != ended, 60, 0.01)
     returned = time.time()
     until(lambda: all(one["state"] in ("finished", "failed") for one in items()), 300, 1)
-    found = told(house, FIRST_AFTER % (returned, run))
+    found = evaluate(web, FIRST_AFTER % (returned, run))
     assert live == LIVE == len([one for one in found if one[0] == "finished" and one[1] == 2]), found
     last = max(on for _, _, on in found) - returned
     report("killed_worker", last, "s", None, aim=10, since="its process is back", live=live, failed=0)
 
 
 def main() -> None:
-    with product(AWMWEB_DEMO="0", AWMWEB_PARK_AFTER_S=str(PARK_AFTER_S)) as house:
-        loop, expert = house.http(house.token("launch")), house.http(house.token("expert"))
-        agent = house.http(house.token("agent"))
-        answered(house, loop, expert, "waiting", -1)  # the scenario is loaded then
+    with product(AWMWEB_DEMO="0", AWMWEB_PARK_AFTER_S=str(PARK_AFTER_S)) as web:
+        loop, expert = web.http(web.token("launch")), web.http(web.token("expert"))
+        agent = web.http(web.token("agent"))
+        answered(web, loop, expert, "waiting", -1)  # the scenario is loaded then
         limit = committed(agent)
         for state, aim in (("waiting", 0.1), ("parked", 1)):
-            times = [answered(house, loop, expert, state, number) for number in range(ROUNDS)]
+            times = [answered(web, loop, expert, state, number) for number in range(ROUNDS)]
             median = round(sorted(times)[len(times) // 2], 4)
             about = {"aim": aim, "median": median, "rounds": ROUNDS, "limit_is": "one call that commits once, p95"}
             report(f"answer_to_next_call_{state}", p95(times), "s", limit, until="its result is recorded", **about)
-        killed(house, loop)
+        killed(web, loop)
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ for n in range({items}):
 assigning.fill(actor, queue.pk, Episode.objects.filter(project=actor.project))
 print("MADE", json.dumps(queue.pk))
 """
-# what a key changes is answered in the second frame after the row of the step stands there with its content
+# a key counts as answered in the second frame after the row of its step has its content
 KEYS = """
 window.answers = [];
 addEventListener("keydown", (event) => {
@@ -120,7 +120,7 @@ SCRUB = """(value) => new Promise((done) => {
   };
   requestAnimationFrame(look);
 })"""
-# an item is ready in the second frame after its page stands in the place of the one before
+# an item is ready in the second frame after its page has replaced the previous one
 READY = """
 let sent = 0;
 window.between = [];
@@ -150,23 +150,23 @@ def report(name: str, value: float, unit: str, limit: float, limit_is: str, **co
     print(json.dumps({**line, "ratio": round(value / limit, 3), "conditions": about}), flush=True)
 
 
-def cpu_s(house: Product) -> float:
+def cpu_s(web: Product) -> float:
     """Return the processor seconds of the product so far."""
-    return sum(sum(one.cpu_times()[:2]) for one in house.processes())
+    return sum(sum(one.cpu_times()[:2]) for one in web.processes())
 
 
-def made(house: Product, code: str) -> str:
-    out = house.manage("shell", "-c", code)
+def made(web: Product, code: str) -> str:
+    out = web.manage("shell", "-c", code)
     return str(json.loads(next(line for line in out.splitlines() if line.startswith("MADE "))[5:]))
 
 
-def browsed(house: Product, work: Callable[[Product, Page], None], script: str, link: str) -> None:
+def browsed(web: Product, work: Callable[[Product, Page], None], script: str, link: str) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.add_init_script(script)
         page.goto(link)
-        work(house, page)
+        work(web, page)
         browser.close()
 
 
@@ -175,10 +175,10 @@ def counted(page: Page, name: str, count: int) -> list[float]:
     return until(lambda: (found := page.evaluate(f"window.{name}")) and len(found) >= count and found, 60)  # type: ignore[no-any-return]
 
 
-def replay(house: Product, page: Page) -> None:
-    """Press each key of a replay of 10,000 steps once the one before is answered, then drag the slider."""
-    episode = made(house, f"count = {LONG}{LONG_EPISODE}")
-    page.goto(f"{house.url}/episodes/{episode}/replay/?step=1000")
+def replay(web: Product, page: Page) -> None:
+    """Press each key of a replay of 10,000 steps after the response to the one before, then drag the slider."""
+    episode = made(web, f"count = {LONG}{LONG_EPISODE}")
+    page.goto(f"{web.url}/episodes/{episode}/replay/?step=1000")
     page.wait_for_selector("li.step[aria-current]:not(.blank)")
     page.wait_for_timeout(1500)
     took: dict[str, list[float]] = {}
@@ -197,30 +197,30 @@ def replay(house: Product, page: Page) -> None:
     report("replay_key", p95(every), "ms p95", 2 * FRAME_MS, "two frames of the screen", presses=len(every), **about)
 
 
-def decisions(house: Product, page: Page) -> None:
-    """Reject, name the failure, label a step and give the verdict, a key each 100 ms; the next item takes its time."""
-    queue = made(house, QUEUE.format(slug="keyboard", items=ITEMS + 3))
-    page.goto(house.link("rolf", "reviewer", "keyboard"))
-    page.goto(f"{house.url}/reviews/queues/{queue}/")
+def decisions(web: Product, page: Page) -> None:
+    """Reject, name the failure, label a step and give the verdict, a key each 100 ms; then wait for the next item."""
+    queue = made(web, QUEUE.format(slug="keyboard", items=ITEMS + 3))
+    page.goto(web.link("rolf", "reviewer", "keyboard"))
+    page.goto(f"{web.url}/reviews/queues/{queue}/")
     page.locator("[data-keyline] kbd").first.wait_for()
     page.keyboard.press("Enter")
     page.wait_for_selector("[data-verdict-next]:not([hidden])")
     page.wait_for_timeout(2000)
-    began, cpu = time.monotonic(), cpu_s(house)
+    began, cpu = time.monotonic(), cpu_s(web)
     for item in range(ITEMS):
         for key in ("x", "d", "1", "Control+Shift+Enter"):
             page.keyboard.press(key)
             if "Enter" not in key:
                 page.wait_for_timeout(KEY_MS)
         took = counted(page, "between", item + 1)
-    seconds, cpu = time.monotonic() - began, cpu_s(house) - cpu
-    with house.http(house.token("review", "keyboard")) as http:
+    seconds, cpu = time.monotonic() - began, cpu_s(web) - cpu
+    with web.http(web.token("review", "keyboard")) as http:
         left = len(http.get("/reviews", params={"queue": queue}).raise_for_status().json()["reviews"])
-    page.goto(f"{house.url}/episodes/?verdict=reject&label=quality")
+    page.goto(f"{web.url}/episodes/?verdict=reject&label=quality")
     both = int(page.locator("[data-part=head] h1").inner_text().split()[0])
     keys = {"keys": "x d 1 Control+Shift+Enter", "key_ms": KEY_MS, "items": ITEMS, "with_verdict_and_label": both}
     keys["cpu_ms_each"] = round(cpu / ITEMS * 1000)
-    limit = statistics.median(fetched(page, f"{house.url}/reviews/queues/{queue}/"))
+    limit = statistics.median(fetched(page, f"{web.url}/reviews/queues/{queue}/"))
     report(
         "between_items",
         statistics.median(took),
@@ -242,13 +242,16 @@ def fetched(page: Page, url: str) -> list[float]:
     return [page.evaluate(script, url) for _ in range(9)]
 
 
-def submit(house: Product) -> None:
-    """Give verdicts by the API, each after its claim; beside them one commit of a step."""
-    queue = made(house, QUEUE.format(slug="verdicts", items=VERDICTS))
+def submit(web: Product) -> None:
+    """Give verdicts by the API, each after its claim; the limit is one commit of a step."""
+    queue = made(web, QUEUE.format(slug="verdicts", items=VERDICTS))
     took, commits = [], []
-    with house.http(house.token("review", "verdicts")) as http, house.http(house.token("agent", "verdicts")) as agent:
+    with (
+        web.http(web.token("review", "verdicts")) as http,
+        web.http(web.token("agent", "verdicts")) as agent,
+    ):
         episode = agent.post("/episodes", json={"key": "commit", "task": "t"}).raise_for_status().json()["id"]
-        cpu = cpu_s(house)
+        cpu = cpu_s(web)
         waiting = http.get("/reviews", params={"queue": queue}).raise_for_status().json()["reviews"]
         for number, one in enumerate(waiting, 1):
             token = http.post(f"/reviews/{one['id']}/claim").raise_for_status().json()["lease_token"]
@@ -256,7 +259,7 @@ def submit(house: Product) -> None:
             took.append(timed(lambda one=one, said=said: http.post(f"/reviews/{one['id']}/verdict", json=said)))
             step = {"steps": [{"seq": number, "kind": "note", "content": "one commit"}]}
             commits.append(timed(lambda step=step: agent.post(f"/episodes/{episode}/steps", json=step)))
-    cpu_ms = round((cpu_s(house) - cpu) / len(took) * 1000)
+    cpu_ms = round((cpu_s(web) - cpu) / len(took) * 1000)
     report(
         "submit",
         p95(took),
@@ -276,12 +279,12 @@ def timed(call: Callable[[], httpx.Response]) -> float:
 
 
 class Load:
-    """Processes of writers: `rate` steps a second in all, or as many as they can."""
+    """Processes of writers: `rate` steps a second in all, or as many as possible."""
 
-    def __init__(self, house: Product, rate: int) -> None:
+    def __init__(self, web: Product, rate: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.stop, self.count = context.Event(), context.Value("q", 0)
-        asked = (house.url, house.token("agent"), rate, self.stop, self.count)
+        asked = (web.url, web.token("agent"), rate, self.stop, self.count)
         self.process = context.Process(target=_write, args=asked, daemon=True)
 
     def __enter__(self) -> Load:
@@ -304,7 +307,7 @@ def _write(url: str, token: str, rate: int, stop: Any, count: Any) -> None:
 
 
 def _writer(url: str, token: str, rate: float, stop: Any, count: Any, words: list[str]) -> None:
-    """Append batches to an episode of its own; a rate of 0 is as fast as it goes."""
+    """Append batches to an episode of its own; a rate of 0 is as fast as possible."""
     dice, seq = random.Random(threading.get_ident()), 1
     with httpx.Client(base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=60) as http:
         name = f"load-{dice.random()}"
@@ -320,16 +323,16 @@ def _writer(url: str, token: str, rate: float, stop: Any, count: Any, words: lis
                 stop.wait(max(0.0, began + (seq - first) / rate - time.monotonic()))
 
 
-def ingest(house: Product) -> None:
-    """Append as fast as it goes while steps are read for search, and while the worker is held still, in turns."""
-    worker = psutil.Process(house.children()["worker"])
+def ingest(web: Product) -> None:
+    """Append as fast as possible while steps are indexed for search, and while the worker is paused, in turns."""
+    worker = psutil.Process(web.children()["worker"])
     speeds: dict[bool, list[float]] = {True: [], False: []}
     for turn in range(2 * ROUNDS):
         searched = turn % 2 == 0
         for one in [] if searched else [worker, *worker.children(recursive=True)]:
             one.suspend()
         try:
-            with Load(house, 0) as load:
+            with Load(web, 0) as load:
                 before = load.count.value
                 time.sleep(ROUND_S)
                 speeds[searched].append((load.count.value - before) / ROUND_S)
@@ -345,9 +348,9 @@ def ingest(house: Product) -> None:
     report("ingest", value, "steps/s", limit, "the same without reading for search: its worker is suspended", **about)
 
 
-def filled(house: Product) -> int:
+def filled(web: Product) -> int:
     """Fill the project of the list; returns the MB of its database."""
-    with house.http(house.token("agent")) as http:
+    with web.http(web.token("agent")) as http:
         run = http.post("/runs", json={"name": "seed", "key": "seed"}).raise_for_status().json()["id"]
         start = {"key": "seed", "task": "seed", "run": run}
         one = http.post("/episodes", json=start).raise_for_status().json()["id"]
@@ -356,7 +359,7 @@ def filled(house: Product) -> int:
         end = {"stop_reason": "done", "outcome": {"reward_type": "complete", "reward": 1.0}}
         http.post(f"/episodes/{one}/finish", json=end).raise_for_status()
         until(lambda: "seed" in http.get("/episodes", params={"q": "seed", "error": "none"}).text, 60)  # has its facts
-    return filling.fill(urls(house.var).database, one, EPISODES, STEPS // EPISODES)
+    return filling.fill(urls(web.var).database, one, EPISODES, STEPS // EPISODES)
 
 
 def asked_for() -> dict[str, list[str]]:
@@ -374,11 +377,14 @@ def asked_for() -> dict[str, list[str]]:
     }
 
 
-def listed(house: Product, size_mb: int) -> None:
-    """Ask for pages of the list while 1,000 steps a second come in; beside them a page without a list."""
+def listed(web: Product, size_mb: int) -> None:
+    """Request pages of the list while 1,000 steps a second arrive; the limit is a page without a list."""
     took: dict[str, list[float]] = {}
-    with httpx.Client(base_url=house.url, follow_redirects=True, timeout=120) as browser, Load(house, RATE) as load:
-        browser.get(house.link("edo", "admin"))
+    with (
+        httpx.Client(base_url=web.url, follow_redirects=True, timeout=120) as browser,
+        Load(web, RATE) as load,
+    ):
+        browser.get(web.link("edo", "admin"))
         time.sleep(3)
         began, before = time.monotonic(), load.count.value
         plain = [timed(lambda: browser.get("/reviews/mentions/")) for _ in range(20)]
@@ -394,10 +400,10 @@ def listed(house: Product, size_mb: int) -> None:
     )  # fmt: skip
 
 
-def lag(house: Product) -> None:
-    """Append a step with a word of its own and search until it is found, while 1,000 steps a second come in."""
+def lag(web: Product) -> None:
+    """Append a step with a unique word and search until it is found, while 1,000 steps a second arrive."""
     took = []
-    with house.http(house.token("agent")) as http, Load(house, RATE) as load:
+    with web.http(web.token("agent")) as http, Load(web, RATE) as load:
         time.sleep(5)
         before, began = load.count.value, time.monotonic()
         episode = http.post("/episodes", json={"key": "lag", "task": "t"}).raise_for_status().json()["id"]
@@ -425,21 +431,21 @@ def main() -> None:
     chosen = [name for name in SECTIONS if not sys.argv[1:] or name in sys.argv[1:]]
     if BROWSED & set(chosen) and not shutil.which("chromium"):
         sys.exit("bench/review.py needs a Chromium on the path")
-    with product(AWMWEB_HEARTBEAT_S="3600") as house:
+    with product(AWMWEB_HEARTBEAT_S="3600") as web:
         if "replay" in chosen:
-            browsed(house, replay, KEYS, house.login)
+            browsed(web, replay, KEYS, web.login)
         if "decisions" in chosen:
-            browsed(house, decisions, READY, house.url)
+            browsed(web, decisions, READY, web.url)
         if "submit" in chosen:
-            submit(house)
+            submit(web)
         if {"list", "lag"} & set(chosen):
-            size_mb = filled(house)
+            size_mb = filled(web)
             if "list" in chosen:
-                listed(house, size_mb)
+                listed(web, size_mb)
             if "lag" in chosen:
-                lag(house)
+                lag(web)
         if "ingest" in chosen:  # last: it leaves more steps than are read in minutes
-            ingest(house)
+            ingest(web)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Planned runs: how fast their episodes are run, launched, shown and compared. One JSON object a line.
 
-Beside 100 scripted episodes over 8 slots is what the environment server alone allows: the same tasks and calls, with
-resets and verdicts, by eight bare clients of the same server in the same run. Beside a launch is a copy of the rows
-that it wrote, beside the page an empty one. Other work on the machine slows a value and its limit: read the ratio, the
+The limit of 100 scripted episodes over 8 slots is the environment server alone: the same tasks and calls, with resets
+and outcomes, by eight bare clients of the same server in the same run. The limit of a launch is a copy of the rows that
+it wrote, that of the page an empty one. Other work on the machine slows a value and its limit: read the ratio, the
 processor time of the product (`cpu_s`, `cpu_ms`) and the load with it. Run as `python bench/runs.py`; starts a product
 of its own.
 """
@@ -93,7 +93,7 @@ def report(name: str, value: float, unit: str, limit: float | None, **conditions
 
 
 def scripts() -> dict[tuple[str, int], list[dict[str, Any]]]:
-    """Return the scripts of the first tasks, as many as the run plays."""
+    """Return the scripts of the first tasks, as many as the run has episodes."""
     pack = load_pack(ROOT / "packs" / "starter")
     found = {
         (scenario, idx): pack.scripts(scenario, idx)["oracle"]
@@ -105,7 +105,7 @@ def scripts() -> dict[tuple[str, int], list[dict[str, Any]]]:
 
 
 async def alone(url: str, tasks: dict[tuple[str, int], list[dict[str, Any]]]) -> float:
-    """Episodes a second of bare clients: reset, tools, calls, verdict."""
+    """Return episodes a second of bare clients: reset, tools, calls, outcome."""
     waiting = [one for one in tasks.items() for _ in range(SEEDS)]
 
     async def slot() -> None:
@@ -126,9 +126,12 @@ async def alone(url: str, tasks: dict[tuple[str, int], list[dict[str, Any]]]) ->
     return EPISODES / (time.perf_counter() - began)
 
 
-def planned(house: Product, launcher: httpx.Client, tasks: dict[tuple[str, int], Any], number: int) -> float:
-    """Episodes a second of a planned run, from the launch to the last outcome. The database has the time of that, and
-    is asked for the state of the run alone: a look at the comparison would take the time of what is compared."""
+def planned(web: Product, launcher: httpx.Client, tasks: dict[tuple[str, int], Any], number: int) -> float:
+    """Return episodes a second of a planned run, from the launch to the last outcome.
+
+    The times are read from the database, and only the state of the run is polled: loading the comparison would take
+    time from what is measured.
+    """
     plan = {
         "tasks": [f"{scenario}/{idx}" for scenario, idx in tasks],
         "arms": [{"name": "oracle"}],
@@ -139,7 +142,7 @@ def planned(house: Product, launcher: httpx.Client, tasks: dict[tuple[str, int],
     began = time.time()
     run = launcher.post("/runs", json={"name": f"round {number}", "plan": plan}).raise_for_status().json()["id"]
 
-    with psycopg.connect(urls(house.var).database, autocommit=True) as connection:
+    with psycopg.connect(urls(web.var).database, autocommit=True) as connection:
         until(lambda: connection.execute(ENDED, [run]).fetchone() == ("finished", EPISODES), 600, every=0.5)
         [ended] = connection.execute(LAST, [run]).fetchone() or [None]
     [arm] = launcher.get(f"/runs/{run}/comparison").raise_for_status().json()["arms"]
@@ -147,19 +150,19 @@ def planned(house: Product, launcher: httpx.Client, tasks: dict[tuple[str, int],
     return EPISODES / (ended - began)
 
 
-def episodes(house: Product) -> None:
+def episodes(web: Product) -> None:
     tasks = scripts()
-    url = f"http://127.0.0.1:{house.environment['AWMENV_PORT']}"
-    with house.http(house.token("launch")) as launcher:
+    url = f"http://127.0.0.1:{web.environment['AWMENV_PORT']}"
+    with web.http(web.token("launch")) as launcher:
         asyncio.run(alone(url, tasks))  # every scenario's databases and apps are loaded then
         rounds, used, bare, bare_used = [], [], [], []
         for number in range(ROUNDS):  # in turn, so that what else the machine does falls on both alike
-            before = spent(house)
-            rounds.append(planned(house, launcher, tasks, number))
-            used.append(spent(house) - before)
-            before = spent(house)
+            before = spent(web)
+            rounds.append(planned(web, launcher, tasks, number))
+            used.append(spent(web) - before)
+            before = spent(web)
             bare.append(asyncio.run(alone(url, tasks)))
-            bare_used.append(spent(house) - before)
+            bare_used.append(spent(web) - before)
     value, limit = statistics.median(rounds), statistics.median(bare)
     about = {
         "episodes": EPISODES,
@@ -172,8 +175,8 @@ def episodes(house: Product) -> None:
     report("episodes", value, "episodes/s", limit, aim_is="ratio", **about)
 
 
-def launching(house: Product) -> str:
-    found = json.loads(house.manage("shell", "-c", LAUNCH % LAUNCHED).split("MEASURED", 1)[1])
+def launching(web: Product) -> str:
+    found = json.loads(web.manage("shell", "-c", LAUNCH % LAUNCHED).split("MEASURED", 1)[1])
     about = {
         "episodes": found["episodes"],
         "python_cpu_s": round(found["cpu"], 1),
@@ -183,10 +186,10 @@ def launching(house: Product) -> str:
     return str(found["run"])
 
 
-def page(house: Product, run: str) -> None:
-    house.manage("shell", "-c", FILL % (run, run))
-    with httpx.Client(follow_redirects=True, timeout=60, base_url=house.url) as person:
-        person.get(house.link("ada", "admin")).raise_for_status()
+def page(web: Product, run: str) -> None:
+    web.manage("shell", "-c", FILL % (run, run))
+    with httpx.Client(follow_redirects=True, timeout=60, base_url=web.url) as person:
+        person.get(web.link("ada", "admin")).raise_for_status()
 
         def look(path: str) -> float:
             began = time.perf_counter()
@@ -194,17 +197,17 @@ def page(house: Product, run: str) -> None:
             return (time.perf_counter() - began) * 1000
 
         look(f"/runs/{run}/")
-        before = spent(house, "web", "postgres")
+        before = spent(web, "web", "postgres")
         shown = [look(f"/runs/{run}/") for _ in range(LOOKS)]
-        cpu_ms = round((spent(house, "web", "postgres") - before) / LOOKS * 1000)
+        cpu_ms = round((spent(web, "web", "postgres") - before) / LOOKS * 1000)
         listed = [look("/health") for _ in range(LOOKS)]
     about = {"episodes": LAUNCHED, "cpu_ms": cpu_ms, "slowest": round(max(shown)), "limit_is": "a page without content"}
     report("page", statistics.median(shown), "ms", statistics.median(listed), **about)
 
 
-def spent(house: Product, *parts: str) -> float:
-    """Seconds of processor time of the product, or of these parts: what others do on the machine adds nothing."""
-    used = [one.cpu_times() for one, part in house.processes().items() if not parts or part in parts]
+def spent(web: Product, *parts: str) -> float:
+    """Return seconds of processor time of the product, or of these parts, without other processes."""
+    used = [one.cpu_times() for one, part in web.processes().items() if not parts or part in parts]
     return sum(one.user + one.system for one in used)
 
 
@@ -228,9 +231,9 @@ def compared() -> None:
 
 def main() -> None:
     compared()
-    with product(AWMWEB_DEMO="0") as house:
-        page(house, launching(house))
-        episodes(house)
+    with product(AWMWEB_DEMO="0") as web:
+        page(web, launching(web))
+        episodes(web)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Seconds from `make run` on an installed tree to the first HTTP 200, on an empty folder and on one that holds data.
+"""Seconds from `make run` on an installed tree to the first HTTP 200, on an empty folder and on one with data.
 
-Beside it stands what no order of starting can beat: one process that imports the web application, on the same machine
-in the same minute. Run as `python bench/startup.py`.
+The limit is one process that imports the web application, on the same machine in the same minute. Run as `python
+bench/startup.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def import_alone(var: Path) -> float:
 
 
 class FirstAnswer(threading.Thread):
-    """Asks /health again and again from the moment of the start, and notes when it answers."""
+    """A thread that polls /health from the start, and notes the first response."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -52,17 +52,17 @@ class FirstAnswer(threading.Thread):
 
 
 def start(var: Path) -> tuple[float, float]:
-    """Start once: seconds to the first 200 and to the ready line."""
+    """Start once; return seconds to the first 200 and to the ready line."""
     port = free_ports(1)[0]
     watcher = FirstAnswer(port)
     watcher.start()
-    with product(var, ["make", "run"], AWMWEB_PORT=str(port), AWMWEB_DEMO="1") as house:
+    with product(var, ["make", "run"], AWMWEB_PORT=str(port), AWMWEB_DEMO="1") as web:
         watcher.join(30)
-        return watcher.seconds, house.ready_at - house.began
+        return watcher.seconds, web.ready_at - web.began
 
 
 def line(name: str, seconds: list[tuple[float, float]], limit: float) -> str:
-    """Return the middle one of the repeats; all of them stand in the conditions."""
+    """Print the median of the repeats; the conditions have all of them."""
     first, ready = sorted(seconds)[len(seconds) // 2]
     conditions = {
         "aim": AIM_S,

@@ -1,8 +1,8 @@
-"""The stream under load: durable ingest, delivery to watchers, fan-out, idle sockets; limits probed in the same run.
+"""The stream under load: durable ingest, delivery to watchers, fan-out, idle sockets; limits from the same run.
 
 Starts a product of its own on loopback in a temporary folder, and stops it. Run as `python bench/streaming.py [row]`;
-one JSON object a line. Writers live in this process and watchers in two more; what each side used of the processors
-stands apart in every line, and what the rest of the machine used beside it, since all share the same cores.
+one JSON object a line. Writers are in this process and watchers in two more. Each line has the processor time of each
+side and of the rest of the machine, since all share the same cores.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WARM = 20
 WAL_BYTES = 16 * 1024 * 1024
 BATCHES_AIM = "12,000 events/s and 0.10 of COPY"
 FAST_SYNCS = 3000
-"""A disk that syncs more often than this is measured once more while somebody keeps it busy."""
+"""A disk that syncs more often than this is measured again while another process keeps it busy."""
 LOADING = str(Path(__file__).with_name("loading.py"))
 
 
@@ -51,8 +51,11 @@ def row(name: str, value: float, unit: str, limit: float | None, **conditions: o
 
 
 def syncs_per_second(folder: Path) -> float:
-    """Count syncs one after the other, as PostgreSQL's own pg_test_fsync does: 8 kB into a file of 16 MB that exists,
-    then fdatasync. A file that grows would sync its length, too, which the write-ahead log spares itself."""
+    """Count syncs one after the other, as PostgreSQL's own pg_test_fsync does.
+
+    8 kB into an existing file of 16 MB, then fdatasync. A growing file would sync its length, too, which the
+    write-ahead log avoids.
+    """
     path, page = folder / "sync-probe", b"x" * 8192
     file = os.open(path, os.O_RDWR | os.O_CREAT)
     try:
@@ -70,7 +73,7 @@ def syncs_per_second(folder: Path) -> float:
 
 
 def copied_rows_per_second(database: str) -> float:
-    """COPY of 5,000 rows of the size of ours at a time, into a table with the same unique pair."""
+    """Return the rate of COPY with 5,000 rows of the same size, into a table with the same unique pair."""
     body = json.dumps({"seq": 1, "kind": "tool_call", "result": "x" * 460})
     with psycopg.connect(database, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute("CREATE TABLE bench_copy (episode text, seq int, body text, UNIQUE (episode, seq))")
@@ -98,7 +101,7 @@ class Crowd:
         ]
 
     async def tell(self, do: str, **what: object) -> list[dict[str, Any]]:
-        """Run it for all of them at the same time."""
+        """Run a command in all of them concurrently."""
         return await asyncio.gather(*(asyncio.to_thread(_ask, one, {"do": do, **what}) for one in self.processes))
 
     async def open(self, port: int, path: str, token: str, sockets: int, packed: bool) -> None:
@@ -106,7 +109,7 @@ class Crowd:
         await self.tell("open", port=port, path=path, token=token, sockets=share, packed=packed)
 
     async def report(self, last: int, seconds: float) -> dict[str, Any]:
-        """Return what all of them saw, as one."""
+        """Return the combined report of all of them."""
         parts = await self.tell("report", last=last, seconds=seconds)
         summed = ("sockets", "whole", "frames", "frames_of_steps", "bytes", "cpu")
         return {
@@ -122,17 +125,19 @@ class Crowd:
             one.wait(10)
 
 
-def _ask(process: subprocess.Popen[str], told: dict[str, object]) -> dict[str, Any]:
+def _ask(process: subprocess.Popen[str], request: dict[str, object]) -> dict[str, Any]:
     assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(json.dumps(told) + "\n")
+    process.stdin.write(json.dumps(request) + "\n")
     process.stdin.flush()
     answer: dict[str, Any] = json.loads(process.stdout.readline())
     return answer
 
 
 async def raw_frames(sockets: int) -> tuple[float, float]:
-    """Count frames of 0.43 KB that one event loop writes to sockets without ASGI each second, by the same watchers,
-    and the KB that one such socket takes in its process."""
+    """Count frames of 0.43 KB that one event loop writes to sockets without ASGI each second.
+
+    Read by the same watchers; also returns the KB of one such socket in its process.
+    """
     crowd = Crowd()
     with subprocess.Popen(
         [sys.executable, LOADING, "raw", str(sockets), "4"], stdout=subprocess.PIPE, text=True
@@ -151,10 +156,9 @@ async def raw_frames(sockets: int) -> tuple[float, float]:
 
 
 @contextlib.asynccontextmanager
-async def door(house: House) -> AsyncIterator[int]:
+async def door(web: House) -> AsyncIterator[int]:
     """Provide the port of a server like the product's that commits nothing (`door/ceiling.py`), in a process of its
-    own.
-    """
+    own."""
     [port] = free_ports(1)
     command = [
         "-m",
@@ -166,7 +170,7 @@ async def door(house: House) -> AsyncIterator[int]:
         str(port),
     ]
     quiet = ["--no-access-log", "--lifespan", "off", "--log-level", "error"]
-    with subprocess.Popen([sys.executable, *command, *quiet], cwd=ROOT, env=house.product.environment) as server:
+    with subprocess.Popen([sys.executable, *command, *quiet], cwd=ROOT, env=web.product.environment) as server:
         try:
             while not _listens(port):
                 await asyncio.sleep(0.1)
@@ -180,12 +184,10 @@ def _listens(port: int) -> bool:
         return line.connect_ex(("127.0.0.1", port)) == 0
 
 
-async def requests_that_commit_nothing(house: House, clients: int) -> float:
-    """Return how many requests of single events 64 clients get answered each second by a door that only knows who
-    calls.
-    """
-    async with door(house) as port:
-        callers = [await Caller.connect(port, house.token, "/") for _ in range(clients)]
+async def requests_that_commit_nothing(web: House, clients: int) -> float:
+    """Return how many requests of single events 64 clients complete each second without a commit."""
+    async with door(web) as port:
+        callers = [await Caller.connect(port, web.token, "/") for _ in range(clients)]
         await _answered(callers, 0.5)
         answered = await _answered(callers, 2.0)
         for caller in callers:
@@ -221,7 +223,7 @@ def busy_disk(folder: Path) -> Iterator[list[int]]:
 
 
 class House:
-    """The running product, and what the load needs of it."""
+    """The running product, and the load's access to it."""
 
     def __init__(self, product: Product) -> None:
         self.product = product
@@ -248,7 +250,7 @@ class House:
             return int(found[0]) if found else 0
 
     async def settle(self, episode: str, seq: int) -> None:
-        """Wait for counts, which a backend tells at the end of a transaction and at most once a second."""
+        """Wait for counts, which a backend reports at the end of a transaction and at most once a second."""
         await asyncio.sleep(1.1)
         caller = await self.caller(episode)
         await caller.send(batch(seq, [0.0]))
@@ -265,14 +267,14 @@ class House:
 
 
 class Clock:
-    """Seconds of processor since it was made: the product's parts, this process, and all others of the machine."""
+    """Processor seconds since its creation: the product's parts, this process, and all others of the machine."""
 
-    def __init__(self, house: House) -> None:
-        self.house, self.began, self.before = house, time.perf_counter(), self._now(house)
+    def __init__(self, web: House) -> None:
+        self.web, self.began, self.before = web, time.perf_counter(), self._now(web)
 
-    def _now(self, house: House) -> dict[str, float]:
+    def _now(self, web: House) -> dict[str, float]:
         used = {"web": 0.0, "postgres": 0.0, "valkey": 0.0, "writers": sum(os.times()[:2])}
-        for process, name in house.product.processes().items():
+        for process, name in web.product.processes().items():
             with contextlib.suppress(psutil.NoSuchProcess, KeyError):
                 times = process.cpu_times()
                 used[name] += times.user + times.system
@@ -280,7 +282,7 @@ class Clock:
         return {**used, "machine": sum(whole) - whole.idle - whole.iowait - whole.guest - whole.guest_nice}
 
     def read(self, watchers: float = 0.0) -> dict[str, object]:
-        used = {name: after - self.before[name] for name, after in self._now(self.house).items()}
+        used = {name: after - self.before[name] for name, after in self._now(self.web).items()}
         clients = {"writers": used.pop("writers"), "watchers": watchers}
         others = used.pop("machine") - sum(used.values()) - sum(clients.values())
         return {
@@ -293,15 +295,17 @@ class Clock:
 
 
 async def ingest(
-    house: House, name: str, clients: int, size: int, limit: Callable[[], float], **conditions: object
+    web: House, name: str, clients: int, size: int, limit: Callable[[], float], **conditions: object
 ) -> tuple[float, float]:
-    """Return a closed loop: each client sends its next batch when the one before is durable. The first second is not
-    counted: connections are opened and tables grow from nothing. The limit is probed before and after, since disks and
-    neighbours change from one second to the next; it is the mean of both. Returns the rate and the limit.
+    """Run a closed loop: each client sends its next batch when the one before is durable.
+
+    The first second is not counted: connections are opened and tables grow from nothing. The limit is measured before
+    and after, since disks and neighbors change from one second to the next; it is the mean of both. Returns the rate
+    and the limit.
     """
-    await _ingest(house, name, clients, size, 1.0)
+    await _ingest(web, name, clients, size, 1.0)
     before = limit()
-    figures, rate = await _ingest(house, name, clients, size, SECONDS)
+    figures, rate = await _ingest(web, name, clients, size, SECONDS)
     probes = [round(before), round(limit())]
     row(
         name, rate, "events/s", statistics.mean(probes),
@@ -310,12 +314,12 @@ async def ingest(
     return rate, statistics.mean(probes)
 
 
-async def _ingest(house: House, name: str, clients: int, size: int, seconds: float) -> tuple[dict[str, object], float]:
-    episodes = [house.episode(name) for _ in range(clients)]
-    callers = [await house.caller(episode) for episode in episodes]
-    acknowledged, waits, marker = [0] * clients, [], house.episode("marker")
-    await house.settle(marker, 1)
-    syncs, clock, began = house.syncs(), Clock(house), time.perf_counter()
+async def _ingest(web: House, name: str, clients: int, size: int, seconds: float) -> tuple[dict[str, object], float]:
+    episodes = [web.episode(name) for _ in range(clients)]
+    callers = [await web.caller(episode) for episode in episodes]
+    acknowledged, waits, marker = [0] * clients, [], web.episode("marker")
+    await web.settle(marker, 1)
+    syncs, clock, began = web.syncs(), Clock(web), time.perf_counter()
 
     async def write(number: int) -> None:
         while time.perf_counter() - began < seconds:
@@ -329,25 +333,28 @@ async def _ingest(house: House, name: str, clients: int, size: int, seconds: flo
     used = clock.read()
     for caller in callers:
         caller.close()
-    await house.settle(marker, 2)
-    counted = {"acknowledged": sum(acknowledged), "stored": house.stored(episodes)}
-    figures = {**counted, "events_per_sync": round(sum(acknowledged) / (house.syncs() - syncs), 1)}
+    await web.settle(marker, 2)
+    counted = {"acknowledged": sum(acknowledged), "stored": web.stored(episodes)}
+    figures = {**counted, "events_per_sync": round(sum(acknowledged) / (web.syncs() - syncs), 1)}
     return {**figures, **percentiles(waits), **used}, sum(acknowledged) / seconds
 
 
-async def single_events(house: House, ceiling: float) -> None:
-    """Have 64 clients append one event at a time; once more beside a neighbor where the disk is faster than requests
-    can be, since there nothing can be seen of how many share a sync. The ceiling says what binds."""
+async def single_events(web: House, ceiling: float) -> None:
+    """Have 64 clients append one event at a time.
+
+    Repeated beside a busy disk if the disk is faster than requests can be, since then the sharing of syncs is not
+    visible. The ceiling shows what limits.
+    """
 
     def syncing() -> float:
-        return syncs_per_second(house.product.var)
+        return syncs_per_second(web.product.var)
 
-    told = {"ceiling_requests_per_s": round(ceiling), "aim": "3 x the syncs, where that is below the ceiling"}
-    _, syncs = await ingest(house, "ingest_single_events", 64, 1, syncing, **told)
+    figures = {"ceiling_requests_per_s": round(ceiling), "aim": "3 x the syncs, where that is below the ceiling"}
+    _, syncs = await ingest(web, "ingest_single_events", 64, 1, syncing, **figures)
     if syncs > FAST_SYNCS:
-        with busy_disk(house.product.var) as written:
-            told["aim"] = "3 x the syncs"
-            await ingest(house, "ingest_single_events_busy_disk", 64, 1, syncing, **told)
+        with busy_disk(web.product.var) as written:
+            figures["aim"] = "3 x the syncs"
+            await ingest(web, "ingest_single_events_busy_disk", 64, 1, syncing, **figures)
         row("busy_disk", written[0], "MB written by the neighbour", None, aim="nothing: says what the neighbour did")
 
 
@@ -359,8 +366,10 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
 
 
 async def offer(caller: Caller, first: int, rate: float, seconds: float) -> int:
-    """Send events at a fixed rate, whatever happens; what has come since the last answer goes as the next batch. The
-    time in an event is when it was due, so waiting counts. Returns the number of the last step."""
+    """Send events at a fixed rate, whatever happens; events since the last response form the next batch.
+
+    The time in an event is when it was due, so waiting counts. Returns the number of the last step.
+    """
     began, sent = time.perf_counter(), 0
     while (now := time.perf_counter()) < began + seconds:
         due = min(int((now - began) * rate), sent + 1000)
@@ -373,17 +382,17 @@ async def offer(caller: Caller, first: int, rate: float, seconds: float) -> int:
 
 
 async def stream(
-    house: House, name: str, sockets: int, rate: float, syncs: float, aim: float | None, packed: bool = True
+    web: House, name: str, sockets: int, rate: float, syncs: float, aim: float | None, packed: bool = True
 ) -> None:
     """Send durable events of one episode to sockets that all watch it."""
-    episode, crowd = house.episode(name), Crowd()
-    await house.watch(crowd, episode, sockets, packed)
-    caller = await house.caller(episode)
+    episode, crowd = web.episode(name), Crowd()
+    await web.watch(crowd, episode, sockets, packed)
+    caller = await web.caller(episode)
     for number in range(WARM):
         await caller.send(batch(number + 1, [0.0]))
     await asyncio.sleep(0.5)
     await crowd.tell("restart")
-    clock = Clock(house)
+    clock = Clock(web)
     last = await offer(caller, WARM + 1, rate, SECONDS)
     seen = await crowd.report(last, 20)
     used = clock.read(seen["cpu"])
@@ -399,14 +408,14 @@ async def stream(
     )  # fmt: skip
 
 
-async def fan_out(house: House, sockets: int, raw: float) -> None:
+async def fan_out(web: House, sockets: int, raw: float) -> None:
     """Send one step at a time to many sockets: frames of about 0.43 KB, as many as the hub sends."""
-    episode, crowd = house.episode("fan-out"), Crowd()
-    await house.watch(crowd, episode, sockets, packed=False)
-    caller = await house.caller(episode)
+    episode, crowd = web.episode("fan-out"), Crowd()
+    await web.watch(crowd, episode, sockets, packed=False)
+    caller = await web.caller(episode)
     await asyncio.sleep(0.5)
     await crowd.tell("restart")
-    clock, began, sent = Clock(house), time.perf_counter(), 0
+    clock, began, sent = Clock(web), time.perf_counter(), 0
     while time.perf_counter() - began < SECONDS:
         sent += 1
         await caller.send(batch(sent, [time.perf_counter()]))
@@ -423,15 +432,15 @@ async def fan_out(house: House, sockets: int, raw: float) -> None:
     )  # fmt: skip
 
 
-async def idle(house: House, sockets: int, bare: float) -> None:
-    episode, crowd = house.episode("idle"), Crowd()
+async def idle(web: House, sockets: int, bare: float) -> None:
+    episode, crowd = web.episode("idle"), Crowd()
     await asyncio.sleep(1)
-    before, began = house.resident_kb(), time.perf_counter()
-    await house.watch(crowd, episode, sockets, packed=True)
+    before, began = web.resident_kb(), time.perf_counter()
+    await web.watch(crowd, episode, sockets, packed=True)
     seconds = time.perf_counter() - began
     await asyncio.sleep(1)
-    value = (house.resident_kb() - before) / sockets
-    clock = Clock(house)
+    value = (web.resident_kb() - before) / sockets
+    clock = Clock(web)
     await asyncio.sleep(SECONDS)
     used = clock.read()
     crowd.end()
@@ -442,11 +451,11 @@ async def idle(house: House, sockets: int, bare: float) -> None:
     )  # fmt: skip
 
 
-async def measure(house: House) -> None:
-    syncs = syncs_per_second(house.product.var)
-    copied = copied_rows_per_second(house.database)
+async def measure(web: House) -> None:
+    syncs = syncs_per_second(web.product.var)
+    copied = copied_rows_per_second(web.database)
     raw, bare = await raw_frames(1000)
-    ceiling = await requests_that_commit_nothing(house, 64)
+    ceiling = await requests_that_commit_nothing(web, 64)
     probed = {
         "fdatasync_per_s": round(syncs),
         "copy_rows_per_s": round(copied),
@@ -457,16 +466,19 @@ async def measure(house: House) -> None:
     wanted = set(sys.argv[1:])
 
     def copying() -> float:
-        return copied_rows_per_second(house.database)
+        return copied_rows_per_second(web.database)
 
     steps: list[tuple[str, Callable[[], Awaitable[Any]]]] = [
-        ("idle", lambda: idle(house, 2000, bare)),
-        ("ingest", lambda: ingest(house, "ingest_batches_of_40", 32, 40, copying, aim=BATCHES_AIM)),
-        ("single", lambda: single_events(house, ceiling)),
-        ("stream200", lambda: stream(house, "stream_200_sockets", 200, 2000, syncs, 75)),
-        ("stream1000", lambda: stream(house, "stream_1000_sockets", 1000, 2000, syncs, 150)),
-        ("plain1000", lambda: stream(house, "stream_1000_sockets_uncompressed", 1000, 2000, syncs, None, packed=False)),
-        ("fanout", lambda: fan_out(house, 1000, raw)),
+        ("idle", lambda: idle(web, 2000, bare)),
+        ("ingest", lambda: ingest(web, "ingest_batches_of_40", 32, 40, copying, aim=BATCHES_AIM)),
+        ("single", lambda: single_events(web, ceiling)),
+        ("stream200", lambda: stream(web, "stream_200_sockets", 200, 2000, syncs, 75)),
+        ("stream1000", lambda: stream(web, "stream_1000_sockets", 1000, 2000, syncs, 150)),
+        (
+            "plain1000",
+            lambda: stream(web, "stream_1000_sockets_uncompressed", 1000, 2000, syncs, None, packed=False),
+        ),
+        ("fanout", lambda: fan_out(web, 1000, raw)),
     ]
     for name, step in steps:
         if not wanted or name in wanted:
@@ -476,8 +488,8 @@ async def measure(house: House) -> None:
 def main() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    with product() as house:
-        uvloop.run(measure(House(house)))
+    with product() as web:
+        uvloop.run(measure(House(web)))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""What a trainer waits for: a batch of rollouts of which some ask people, and the tasks of its next step.
+"""A trainer's waits: a batch of rollouts of which some ask people, and the tasks of its next step.
 
-Prints one JSON object a line: name, value, unit, limit, ratio, conditions with the aim. 128 rollouts (16 tasks of 8)
-of a scripted policy play on the environment server, 20 of them ask once, and a simulated desk answers each after a time
-of its own (log-normal, median 15 s). Limit of their wall time: the rollout with the longest answer, alone. Limit of the
-call for the next tasks among 10,000: one call of the same API that commits once. Run as `python bench/training.py`.
+Prints one JSON object a line: name, value, unit, limit, ratio, conditions with the aim. 128 rollouts (16 tasks of 8) of
+a scripted policy run on the environment server, 20 of them ask once, and a simulated desk answers each after a time of
+its own (log-normal, median 15 s). The limit of their total time is the rollout with the longest answer, alone. The
+limit of the call for the next tasks among 10,000 is one call of the same API that commits once. Run as `python
+bench/training.py`.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ def report(name: str, value: float, unit: str, limit: float | None, **conditions
 
 
 class Desk(threading.Thread):
-    """Answers each ask when its time has come; the question says after how many seconds."""
+    """A simulated desk that answers each ask after the seconds in its question."""
 
-    def __init__(self, house: Product) -> None:
+    def __init__(self, web: Product) -> None:
         super().__init__(daemon=True)
-        self._http, self._due = house.http(house.token("expert")), dict[str, float]()
+        self._http, self._due = web.http(web.token("expert")), dict[str, float]()
         self.through = threading.Event()
 
     def run(self) -> None:
@@ -68,12 +69,12 @@ class Desk(threading.Thread):
         self._http.post(f"/assignments/{lease['assignment']}/answer", json=said).raise_for_status()
 
 
-async def played(house: Product, dash: HttpDashboard, wait_s: float, **about: Any) -> float:
+async def play_task(web: Product, dash: HttpDashboard, wait_s: float, **about: Any) -> float:
     """Return the seconds of one rollout, which asks in the middle if its expert takes `wait_s`."""
     question = {"question": f"Which of them, after {wait_s:.2f} s?"}
     asking = [{"ask": question, "advised": [*READS[3:], ANSWER], "unadvised": [*READS[3:], ANSWER]}]
     script = [*READS[:3], *asking] if wait_s else [*READS, ANSWER]
-    url = f"http://127.0.0.1:{house.environment['AWMENV_PORT']}"
+    url = f"http://127.0.0.1:{web.environment['AWMENV_PORT']}"
 
     async def verdict(world: EnvironmentClient, answer: str | None) -> None:
         await world.verify(answer)
@@ -89,40 +90,40 @@ async def played(house: Product, dash: HttpDashboard, wait_s: float, **about: An
     return time.monotonic() - began
 
 
-async def batch(house: Product) -> None:
-    """Play all together, and the slowest one alone."""
+async def batch(web: Product) -> None:
+    """Run all rollouts together, and the slowest one alone."""
     chance = random.Random(4)
     waits = [round(chance.lognormvariate(0, SIGMA) * MEDIAN_S, 2) for _ in range(ASKS)]
     all_waits = [*waits, *[0.0] * (TASKS * GROUP - ASKS)]
     chance.shuffle(all_waits)
-    token = house.token("agent")
-    async with HttpDashboard(house.url, token) as dash:
+    token = web.token("agent")
+    async with HttpDashboard(web.url, token) as dash:
         run = await dash.start_run("bench")
-        await played(house, dash, 0.0, run=run)  # the first play of a scenario builds it
-        alone = await played(house, dash, max(waits), run=run)
+        await play_task(web, dash, 0.0, run=run)  # the first play of a scenario builds it
+        alone = await play_task(web, dash, max(waits), run=run)
         began = time.monotonic()
         took = await asyncio.gather(
             *(
-                played(house, dash, wait, run=run, group_key=f"g{at // GROUP}", training_step=1)
+                play_task(web, dash, wait, run=run, group_key=f"g{at // GROUP}", training_step=1)
                 for at, wait in enumerate(all_waits)
             )
         )
-        wall = time.monotonic() - began
+        total_s = time.monotonic() - began
     sizes = {"rollouts": len(all_waits), "asks": ASKS, "longest_answer_s": max(waits), "median_answer_s": MEDIAN_S}
-    report("batch_wall", wall, "s", alone, aim="1.2 of the slowest rollout alone", **sizes)
+    report("batch_wall", total_s, "s", alone, aim="1.2 of the slowest rollout alone", **sizes)
     own = max(seconds - wait for seconds, wait in zip(took, all_waits, strict=True) if wait)
     solo = max(seconds for seconds, wait in zip(took, all_waits, strict=True) if not wait)
     aim = "rollouts that ask take no longer than the others, their own answer aside"
     report("batch_asking_without_own_wait", own, "s", solo, aim=aim, **sizes)
 
 
-def next_tasks(house: Product) -> None:
-    """Draw tasks of 10,000 again and again, beside a call that commits once."""
+def next_tasks(web: Product) -> None:
+    """Draw from 10,000 tasks again and again; the limit is a call that commits once."""
     plan = {"train": [[f"bulk_{at // 10}", at % 10] for at in range(KNOWN)], "val": [["bulk_held", 0]]}
-    file = house.var / "bulk.json"
+    file = web.var / "bulk.json"
     file.write_text(json.dumps(plan))
-    house.manage("build_split", "--read", str(file), "--name", "bulk")
-    with house.http(house.token("agent")) as http:
+    web.manage("build_split", "--read", str(file), "--name", "bulk")
+    with web.http(web.token("agent")) as http:
         run = http.post("/runs", json={"name": "curriculum"}).raise_for_status().json()["id"]
         began = {"key": "c", "task": "bench"}
         episode = http.post("/episodes", json=began).raise_for_status().json()["id"]
@@ -143,12 +144,12 @@ def timed(call: Any) -> float:
 
 
 def main() -> None:
-    with product() as house:
-        desk = Desk(house)
+    with product() as web:
+        desk = Desk(web)
         desk.start()
-        asyncio.run(batch(house))
+        asyncio.run(batch(web))
         desk.through.set()
-        next_tasks(house)
+        next_tasks(web)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from episodes.find.narrowing import FILTERS
 from episodes.models import Episode
 from episodes.record import recording
 from episodes.visible import trajectory
+from episodes.visible.lens import lens_of
 from people.errors import NotFound
 from people.http import REFUSALS, actor_of, refusal
 
@@ -76,7 +77,9 @@ def get_steps(
     limit: QueryEx[int, P(ge=1, le=trajectory.MAX_PAGE)] = trajectory.PAGE,
 ) -> HttpResponse:
     recording.hear(actor_of(request), episode_id)
-    return HttpResponse(trajectory.page_text(actor_of(request), episode_id, since, limit), content_type=JSON)
+    episode = trajectory.visible_episode(actor_of(request), episode_id)
+    text = trajectory.page_text(lens_of(actor_of(request), episode), episode, since, limit)
+    return HttpResponse(text, content_type=JSON)
 
 
 @router.get("/episodes/{episode_id}/steps/{seq}", response={200: Object, **REFUSALS})
@@ -85,7 +88,8 @@ def get_step(request: HttpRequest, episode_id: str, seq: int) -> HttpResponse:
     recording.hear(actor_of(request), episode_id)
     if not 1 <= seq <= MAX_INT:
         raise NotFound
-    return HttpResponse(trajectory.step_text(actor_of(request), episode_id, seq), content_type=JSON)
+    episode = trajectory.visible_episode(actor_of(request), episode_id)
+    return HttpResponse(trajectory.step_text(lens_of(actor_of(request), episode), episode, seq), content_type=JSON)
 
 
 @router.post("/episodes/{episode_id}/heartbeat", response={200: schema.EpisodeView, **REFUSALS})

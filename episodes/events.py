@@ -50,10 +50,6 @@ def people_topic(episode_id: str) -> str:
     return f"episode:{episode_id}:people"
 
 
-def is_for_people(topic: str) -> bool:
-    return topic.endswith(":people")
-
-
 def queue_topic(project_id: str) -> str:
     return f"queue:{project_id}"
 

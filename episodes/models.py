@@ -22,6 +22,7 @@ from django.urls import reverse
 from awmclient.schema import AT_WORK_STATES, LIVE_STATES
 from awmenv.health import Health
 from people.models import IdField, JsonText, Project, shown
+from people.states import Move
 
 
 class EpisodeState(models.TextChoices):
@@ -32,6 +33,38 @@ class EpisodeState(models.TextChoices):
     FINISHED = "finished", "Finished"
     FAILED = "failed", "Failed"
     CANCELLED = "cancelled", "Cancelled"
+
+
+_EPISODES = "episodes.record"
+EPISODE_MOVES = (
+    Move("", "running", f"{_EPISODES}.recording.start_episode", "may_record"),
+    Move("", "queued", f"{_EPISODES}.recording.start_episode", "may_record"),
+    Move("", "queued", f"{_EPISODES}.queueing.queue_many", "may_launch"),
+    Move("", "finished", f"{_EPISODES}.admitting.admit", "may_launch"),
+    Move("", "failed", f"{_EPISODES}.admitting.admit", "may_launch"),
+    Move("", "cancelled", f"{_EPISODES}.admitting.admit", "may_launch"),
+    Move("queued", "running", f"{_EPISODES}.recording.begin", "rollouts worker"),
+    Move("queued", "running", f"{_EPISODES}.appending.append_together", "may_record"),
+    Move("parked", "waiting", f"{_EPISODES}.appending.append_together", "may_record"),
+    Move("queued running parked", "waiting", f"{_EPISODES}.ask_steps.open_ask_step", "may_record"),
+    Move("running", "waiting", f"{_EPISODES}.ask_steps.note_waiting", "rollouts worker"),
+    Move("waiting", "running", f"{_EPISODES}.ask_steps.close_ask_step", "the end of its last open ask"),
+    Move("parked", "queued", f"{_EPISODES}.ask_steps.close_ask_step", "the end of its last open ask"),
+    Move("running", "waiting", f"{_EPISODES}.ask_steps.reword_ask_step", "a withdrawn answer"),
+    Move("queued", "parked", f"{_EPISODES}.ask_steps.reword_ask_step", "a withdrawn answer"),
+    Move("waiting", "parked", f"{_EPISODES}.recording.park", "its loop"),
+    Move("running waiting", "queued", f"{_EPISODES}.recording.lose_silent", "sweep"),
+    Move("running waiting", "queued", f"{_EPISODES}.recording.lose_of_worker", "rollouts worker, at its start"),
+    Move("running waiting", "failed", f"{_EPISODES}.recording.lose_silent", "sweep"),
+    Move("running waiting", "failed", f"{_EPISODES}.recording.lose_of_worker", "rollouts worker, at its start"),
+    Move("failed", "running", f"{_EPISODES}.appending.reopen_or_refuse", "its loop, after a lost heartbeat"),
+    Move("queued running waiting parked", "finished", f"{_EPISODES}.recording.finish", "may_record"),
+    Move("queued running waiting parked", "failed", f"{_EPISODES}.recording.finish", "may_record"),
+    Move("queued running waiting parked", "failed", f"{_EPISODES}.recording.fail", "rollouts worker"),
+    Move("queued running waiting parked", "cancelled", f"{_EPISODES}.recording.cancel", "may_launch"),
+    Move("queued", "cancelled", f"{_EPISODES}.queueing.cancel_unbegun", "may_launch"),
+)
+"""Every change of an episode's state."""
 
 
 class ExpertMode(models.TextChoices):

@@ -1,0 +1,26 @@
+"""Who answers an agent that asks, and with what?
+
+    models/        asks, advice, desk; state tables
+    errors         refusals of the queue
+    events         live hints of the queue
+    endings        words for the end of an ask
+    rules/         routing and suggested calls; pure
+    find/          queue, panels, similar answers
+    metrics/       metrics of the desk
+    notifications  an ask as a notification's subject
+    queue          writes: open, claim, release, escalate, transfer
+    advising       writes: answer, edit, withdraw
+    closing        writes: close, cancel, deliver, consume
+    desk           writes: presence, drafts, routing rules
+    tagging        writes: tags of a question, late texts
+    llm            the model expert
+    consumers      queue socket and waiting poll
+    mcp/           the desk as an MCP tool
+    pages/         queue, ask, answer, routing
+    api            the JSON API of asks
+    tasks          Celery: closes expired asks, runs models
+    urls           addresses of its pages
+    apps           registration of the app
+
+`runs`, `curriculum` and `exports` import it.
+"""

@@ -1,8 +1,8 @@
-"""Writes: answer, amend, take back, answer a group.
+"""Writes: answer, edit, withdraw, and answer a group of asks.
 
-Owns what is said to an ask: the accepted advice, and the late and superseded texts kept beside it. Leaves the lease to
-`queue.py` and the closing to `closing.py`. Called by the pages, the API and `llm.py`: people, tokens and models answer
-through the same functions.
+Owns answers: the accepted advice, and late or superseded texts stored beside it. Leaves the lease to `queue.py` and
+closing to `closing.py`. Called by the pages, the API and `llm.py`: people, tokens and models answer through the same
+functions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from people.slots import FREED
 
 @dataclass(frozen=True)
 class Beginning:
-    """What an answer began with, a model's draft, an earlier answer or both, and how much of each is left in it."""
+    """The sources of an answer (a model's draft, an earlier answer or both) and the share of each that it kept."""
 
     drafted_by: str = ""
     draft_kept: float | None = None
@@ -66,46 +66,53 @@ def _accept(
     began: Beginning,
     confidence: float | None = None,
 ) -> Advice:
-    """Store an answer: 1. a repeated nonce returns the first answer, 2. lock episode and ask, 3. save a late or
-    lease-less text beside the ask, a late one also as an annotation of the step, 4. accept: advice, ask, slot and step
-    in one transaction, 5. publish."""
+    """Store an answer.
+
+    1. Return the first answer for a repeated nonce. 2. Lock episode and ask. 3. Store a late text, or one without the
+    lease, beside the ask; a late one also as an annotation of the step. 4. Accept: advice, ask, slot and step in one
+    transaction. 5. Publish.
+    """
     refusal: LeaseLost | TooLate | None = None
     with transaction.atomic():
         ask = closing.locked(slot.ask_id)
         said = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce) if nonce else Advice.objects.none()
+        # False sorts first: an accepted answer before a late one.
         repeated = said.order_by("late").first()
         if repeated is not None and not repeated.late:
             return repeated
         now = timezone.now()
-        held = queue.mine(slot, lease_token).exists()
+        held = queue.held_slot(slot, lease_token).exists()
         if ask.is_open and ask.deadline_at <= now:
             closing.close(ask, AskStatus.FELL_BACK, "deadline", None)
         if not ask.is_open or not held:
             refusal = TooLate() if not ask.is_open else LeaseLost()
         if refusal is not None and repeated is not None:
-            raise refusal  # the text is kept already; with the lease back in hand the same words count
-        advice = _written(ask, actor, text, tool_calls, began, nonce=nonce, confidence=confidence)
+            raise refusal  # the text is stored already; after a new claim the same text is accepted
+        advice = _new_advice(ask, actor, text, tool_calls, began, nonce=nonce, confidence=confidence)
         advice.late = refusal is not None
         advice.took_s = (now - slot.claimed_at).total_seconds() if slot.claimed_at and held else None
         advice.save(force_insert=True)
-        Draft.objects.filter(ask=ask, author_key=actor.key).delete()  # it is kept as advice now, late or not
+        Draft.objects.filter(ask=ask, author_key=actor.key).delete()  # the advice holds the text now, late or not
         if refusal is None:
             closing.close(ask, AskStatus.ANSWERED, "", actor, advice)
         elif isinstance(refusal, TooLate):
             words = tagging.words_of(text, [call.model_dump() for call in tool_calls or []])
             tagging.annotate_ask(actor, ask, LATE, words)
+    # Raised after the commit, so that the refused text stays stored.
     if refusal is not None:
         raise refusal
     return advice
 
 
 def _beginning(ask: Ask, drafted_by: str, text: str) -> Beginning:
-    """Return what a form says its text began with, and how much of that the text kept. A draft that is just being
-    written anew leaves its mark all the same. Reads and measures; the caller holds no lock.
+    """Return the sources that a form names and how much of each the text kept.
+
+    A draft counts even while the model writes a new version of it. Reads and compares only, so the caller need not hold
+    a lock.
     """
     key, taken = origins(drafted_by)
     draft = Draft.objects.filter(ask=ask, author_key=key).exclude(text=None).first() if key else None
-    model, before = key.removeprefix(MODEL), _taken_up(ask, taken)
+    model, before = key.removeprefix(MODEL), _source_answer(ask, taken)
     return Beginning(
         drafted_by=model if draft is not None or model in settings.EXPERT_ENDPOINTS else "",
         draft_kept=kept(draft.text, text) if draft is not None else None,
@@ -114,20 +121,18 @@ def _beginning(ask: Ask, drafted_by: str, text: str) -> Beginning:
     )
 
 
-def _taken_up(ask: Ask, advice_id: str) -> Advice | None:
-    """Return the earlier answer that a text began with; words of somebody who saw the verifier never go on as blind
-    ones.
-    """
+def _source_answer(ask: Ask, advice_id: str) -> Advice | None:
+    """Return the earlier answer that a text started from. Raises if the ask is blind and its author was not."""
     before = Advice.objects.filter(pk=advice_id, ask__project=ask.project_id).first() if advice_id else None
     if before is not None and before.privilege != Privilege.BLIND == ask.privilege:
         raise Invalid("That answer was written with verifier access. This ask is blind.")
     return before
 
 
-def _written(
+def _new_advice(
     ask: Ask, actor: Actor, text: str, tool_calls: list[ToolCall] | None, began: Beginning, **more: Any
 ) -> Advice:
-    """Return an answer as a row, not yet saved."""
+    """Return an answer as an unsaved row."""
     return Advice(
         ask=ask,
         text=text,
@@ -140,7 +145,7 @@ def _written(
     )
 
 
-def amend(
+def edit(
     actor: Actor, ask_id: str, text: str, tool_calls: list[ToolCall] | None, nonce: str = "", *, drafted_by: str = ""
 ) -> Advice:
     """Replace the caller's answer with a new row. Raises if the agent has read it. Marks of a model's draft stay."""
@@ -151,10 +156,10 @@ def amend(
     began = _beginning(seen, drafted_by or (began_with(seen.accepted) if seen.accepted else ""), text)
     with transaction.atomic():
         ask = closing.locked(ask_id)
-        before = _unread(ask, actor)
+        before = _editable_answer(ask, actor)
         if nonce and before.nonce == nonce:
             return before
-        advice = _written(ask, actor, text, tool_calls, began, nonce=nonce, supersedes=before, took_s=before.took_s)
+        advice = _new_advice(ask, actor, text, tool_calls, began, nonce=nonce, supersedes=before, took_s=before.took_s)
         advice.drafted_by = advice.drafted_by or before.drafted_by
         advice.taken_from_id = advice.taken_from_id or before.taken_from_id
         advice.save(force_insert=True)
@@ -168,12 +173,12 @@ def amend(
 
 
 @transaction.atomic
-def take_back(actor: Actor, ask_id: str) -> queue.Claim:
+def withdraw(actor: Actor, ask_id: str) -> queue.Claim:
     """Withdraw the caller's answer and reopen the ask with their claim. Raises if the agent has read it."""
     may_advise(actor)
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask, now = closing.locked(ask_id), timezone.now()
-    _unread(ask, actor)
+    _editable_answer(ask, actor)
     if ask.deadline_at <= now or not ask.episode.is_live:
         raise TooLate("The deadline has passed. The agent will get your answer.")
     ask.status, ask.reason, ask.closed_at, ask.accepted, ask.delivered_at = AskStatus.OPEN, "", None, None, None
@@ -181,11 +186,11 @@ def take_back(actor: Actor, ask_id: str) -> queue.Claim:
     Assignment.objects.filter(ask=ask).update(**FREED)
     ask_steps.reword_ask_step(ask.episode, ask.seq, None)
     closing.log(ask, "taken_back", actor)
-    return queue.take(actor, ask, now)
+    return queue.claim_locked(actor, ask, now)
 
 
-def _unread(ask: Ask, actor: Actor) -> Advice:
-    """Return my accepted answer, if it can still be changed. Caller holds the locks of episode and ask."""
+def _editable_answer(ask: Ask, actor: Actor) -> Advice:
+    """Return the caller's accepted answer if it can still change. The caller must hold the episode and ask locks."""
     if ask.status != AskStatus.ANSWERED or ask.accepted is None:
         raise TooLate if ask.status != AskStatus.OPEN else StillOpen
     if ask.accepted.author_key != actor.key or ask.accepted.source == "cache":
@@ -205,9 +210,11 @@ def answer_group(
     *,
     drafted_by: str = "",
 ) -> dict[str, str]:
-    """Send what answered one ask to the chosen open asks that ask the same, each in a transaction of its own; by ask,
-    empty or why it did not get it. Each can be taken back by itself until its agent has read it. What was written with
-    the verifier in sight never reaches an ask that is to be answered blind."""
+    """Send one answer to the chosen open asks with the same question, each in its own transaction.
+
+    Returns an empty text or the reason for a refusal, by ask. Each answer can be withdrawn separately until its agent
+    has read it. An answer written with verifier access never reaches a blind ask.
+    """
     group = Ask.objects.filter(project=actor.project, group=ask.group, privilege=ask.privilege, pk__in=chosen)
     same = group.exclude(pk=ask.pk).select_related("episode", "accepted").order_by("deadline_at")
     began = _beginning(ask, drafted_by, text)
@@ -215,9 +222,7 @@ def answer_group(
 
 
 def nonce_of(nonce: str, ask_id: str) -> str:
-    """Return the nonce of an ask that another one's answer served, too: pages find the family by what stands before the
-    /.
-    """
+    """Return the nonce for one ask of a group. Pages find the group by the part before the slash."""
     return f"{nonce[:150]}/{ask_id}"
 
 

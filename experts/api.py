@@ -40,7 +40,7 @@ def list_asks(
     cursor: QueryEx[str, CURSOR] = "",
     limit: QueryEx[int, P(ge=0, le=200)] = 0,
 ) -> schema.AskList:
-    """List the queue in turn; with `limit` or `cursor` the asks of a status by pages, newest first."""
+    """List the queue in order. With `limit` or `cursor`, list the asks of one status by page, newest first."""
     actor, wanted = actor_of(request), {"run": run, "episode": episode, "tier": tier or ""}
     refuse_unknown(request, "status", *wanted, "cursor", "limit")
     if not limit and not cursor:
@@ -51,8 +51,10 @@ def list_asks(
 
 @router.get("/asks/{ask_id}", response={200: schema.AskView, **REFUSALS})
 def get_ask(request: HttpRequest, ask_id: str, wait: QueryEx[int, P(ge=0, le=WAIT_MAX_S)] = 0) -> schema.AskView:
-    """Return the state of an ask. Under the product's server `consumers.AskWait` answers this path and waits without a
-    thread; this plain form documents it and answers at once.
+    """Return the state of an ask.
+
+    Under the product's server `consumers.AskWait` handles this path and waits without a thread. This plain form
+    documents it and returns immediately.
     """
     return ask_view(closing.look(actor_of(request), ask_id))
 
@@ -109,12 +111,12 @@ def desk_numbers(
     arm: str = "",
     drawn: bool = False,
 ) -> DeskNumbers:
-    """Return how the desk works, by person, model, run and arm; never for an agent. `since` and `until` are days."""
+    """Return the desk's metrics by person, model, run and arm. Refused for agents. `since` and `until` are days."""
     actor = actor_of(request)
     refuse_unknown(request, "time", "since", "until", "run", "arm", "drawn")
     if run:
         run = run_named(actor.project, run).pk
     days = {name: day.isoformat() for name, day in (("since", since), ("until", until)) if day}
     look = records.Look.read({"time": time, **days, "run": run, "arm": arm, "drawn": str(int(drawn))})
-    found = records.numbers_of(actor, look, timezone.now())
+    found = records.metrics_of(actor, look, timezone.now())
     return DeskNumbers.model_validate({"note": records.NOTE, **asdict(found)})

@@ -1,5 +1,5 @@
-"""The experts app: registers that an ending episode closes its asks in its own transaction, that who leaves gives back
-what they hold, and asks as a subject of notifications."""
+"""The experts app. Registers its hooks: an ending episode closes its asks, a removed person's claims are released, and
+asks can be the subject of notifications."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ class ExpertsConfig(AppConfig):
         from people import members
 
         recording.on_end(closing.cancel_of_episode)
-        members.on_leave(queue.give_back)
+        members.on_leave(queue.release_all_of)
         subjects.register(notifications.AskKind())

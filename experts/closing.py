@@ -1,8 +1,8 @@
 """Writes: close, cancel, deliver, consume; and the lock and the log of an ask.
 
-Owns the end of an ask, by an answer, its deadline, its asker or the end of its episode, and what its asker then gets.
-Leaves what is open to `queue.py` and what is said to `advising.py`, which close through `close`. Any reader of an
-expired ask closes it, so deadlines need no worker; the sweep closes the rest.
+Owns the end of an ask (answer, deadline, cancel or end of the episode) and what its asker then gets. Leaves open asks
+to `queue.py` and answers to `advising.py`, which close through `close`. Any reader of an expired ask closes it, so
+deadlines need no worker; the sweep closes the rest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from people.slots import SlotState
 
 
 def locked(ask_id: str) -> Ask:
-    """Lock the episode first, then the ask, as everywhere."""
+    """Lock the episode, then the ask, and return the ask. All writers use this order."""
     episode = Episode.objects.select_for_update().get(asks=ask_id)
     ask = Ask.objects.select_for_update().get(pk=ask_id)
     ask.episode = episode
@@ -56,7 +56,7 @@ def _as_fallback(reason: str) -> dict[str, Any]:
 
 
 def _prepared(ask: Ask) -> Advice | None:
-    """Return the draft that a model prepared in time as advice, or None."""
+    """Return the draft that a model finished before the deadline as advice, or None."""
     drafts = Draft.objects.filter(ask=ask, author_key__startswith=MODEL, text__isnull=False, failed=False)
     draft = drafts.order_by("saved_at").first()
     if draft is None:
@@ -78,6 +78,7 @@ def _prepared(ask: Ask) -> Advice | None:
 def close_if_due(ask_id: str) -> Ask:
     """Close the ask as fell back if its deadline has passed. Any reader can call this; no worker is needed."""
     ask = Ask.objects.select_related("accepted").get(pk=ask_id)
+    # Checked without a lock first: most reads find an ask that is not due.
     if ask.is_open and ask.deadline_at <= timezone.now():
         ask = locked(ask_id)
         if ask.is_open:
@@ -87,6 +88,7 @@ def close_if_due(ask_id: str) -> Ask:
 
 def close_due(now: datetime | None = None) -> int:
     """Close expired asks that no request has read. Called by the periodic sweep."""
+    # Bounded, so that a sweep ends; the next one closes the rest.
     due = list(Ask.objects.due(now or timezone.now()).values_list("pk", flat=True)[:500])
     return sum(close_if_due(pk).status == AskStatus.FELL_BACK for pk in due)
 
@@ -104,15 +106,17 @@ def cancel(actor: Actor, ask_id: str, reason: str = "asker") -> Ask:
 def cancel_of_episode(episode: Episode, reason: str) -> None:
     """Close the asks of an ending episode in its own transaction. Registered with `recording.on_end`."""
     if episode.expert == ExpertMode.OFF:
-        return  # `queue` refuses its asks
+        return  # `queue` refused all asks of such an episode, so there is nothing to close
     for ask in Ask.objects.select_for_update().open().filter(episode=episode):
         ask.episode = episode
         close(ask, AskStatus.CANCELLED, "episode_ended", None)
 
 
 def look(actor: Actor, ask_id: str) -> Ask:
-    """Return where an ask stands now. The asker's look delivers the advice; anybody else's only
-    closes it if it is due."""
+    """Return the current state of an ask.
+
+    The asker's read delivers the advice. Any other read only closes an ask that is due.
+    """
     asker = actor.user is None and actor.scope in (None, "agent")
     (may_record if asker else may_read)(actor)
     ask = visible_or_404(Ask.objects.select_related("accepted"), actor, ask_id)
@@ -123,7 +127,7 @@ def look(actor: Actor, ask_id: str) -> Ask:
 
 @transaction.atomic
 def deliver(actor: Actor, ask_id: str) -> Ask:
-    """Return what the asker gets: the ask, closed if due; the first sight of the advice is noted as its delivery."""
+    """Return the ask, closed if due. The first read of its advice is stored as the delivery."""
     may_record(actor)
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask = close_if_due(ask_id)
@@ -145,10 +149,10 @@ def consume(actor: Actor, ask_id: str) -> Ask:
     now = timezone.now()
     fresh = Ask.objects.filter(pk=ask_id, consumed_at__isnull=True).exclude(status=AskStatus.OPEN)
     if fresh.update(consumed_at=now, delivered_at=F("delivered_at") if ask.delivered_at else now) == 1:
-        ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)  # perhaps amended since
+        ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)  # it may have been edited since
         events.tell(ask)
         return ask
     ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)
     if ask.is_open:
-        raise StillOpen  # taken back between the look and the receipt
+        raise StillOpen  # withdrawn between the read and the receipt
     return ask

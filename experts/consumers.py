@@ -1,7 +1,7 @@
-"""The queue's socket, and the waiting poll of an ask, which holds no thread and no database connection.
+"""The queue's socket, and the long poll of an ask, which holds no thread and no database connection.
 
-Owns how a wait is woken: by the hub's hint, by the deadline, or by the end of the poll. The deadline itself is settled
-by the request that waits, through `closing.close_if_due`, so it needs nobody else.
+Owns what ends a wait: a hint from the hub, the deadline or the end of the poll. The waiting request closes an expired
+ask itself, through `closing.close_if_due`, so no other process is needed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WAIT_MAX_S = 25
 
 
 class QueueConsumer(LiveConsumer):
-    """`/ws/queue`: changes of asks and of live episodes of the project."""
+    """The socket `/ws/queue`: changes of asks and of live episodes of the project."""
 
     def admit(self) -> list[str]:
         self.actor = actor_for(self.scope)
@@ -83,22 +83,26 @@ class AskWait(AsyncHttpConsumer):
 
 
 async def until_closed(pk: str, read: Callable[[], Awaitable[AskView]], seconds: float) -> AskView:
-    """Return the ask once it is closed, or as it stands when the time is up. Between two reads, each of which settles
-    what is due, this holds nothing: a hint, the deadline or the next sign of life wakes it.
+    """Return the ask once it is closed, or its current state when the time is up.
+
+    Keeps neither a thread nor a connection between two reads. A hint, the deadline or the next heartbeat wakes it; each
+    read closes an expired ask.
     """
     end = asyncio.get_running_loop().time() + seconds
     async with hub().listening(ask_topic(pk)) as listener:
         view = await read()
         while view.status == "open" and (left := end - asyncio.get_running_loop().time()) > 0:
-            # a wait longer than the heartbeat time must be heard in between, as it counts as a sign of life
+            # a wait counts as a heartbeat, so one longer than the heartbeat interval must be recorded in between
             await _news(listener, min(left, _until(view.deadline_at), settings.AWMWEB_HEARTBEAT_S / 3))
             view = await read()
     return view
 
 
 def _read_once(scope: dict[str, Any], pk: str, known: Actor | None) -> AskView:
-    """Visit the database briefly; the connection goes back before the wait goes on. A loop's look at an ask that
-    is still open is a read and a sign of life, since hundreds of loops wait at once."""
+    """Read the ask and release the database connection before the wait continues.
+
+    For an open ask this is one read and a heartbeat, since hundreds of loops can wait concurrently.
+    """
     actor = known or _member_of(scope, pk)
     ask = closing.look(actor, pk)
     recording.hear(actor, ask.episode_id)
@@ -106,7 +110,7 @@ def _read_once(scope: dict[str, Any], pk: str, known: Actor | None) -> AskView:
 
 
 def _member_of(scope: dict[str, Any], pk: str) -> Actor:
-    """Return a person, as a member of the project of the ask."""
+    """Return the person as a member of the ask's project."""
     project = Ask.objects.filter(pk=pk).values_list("project_id", flat=True).first() if is_id(pk) else None
     if project is None:
         actor_for(scope)
@@ -126,7 +130,7 @@ def _until(deadline_at: datetime) -> float:
 
 
 async def _news(listener: Listener, seconds: float) -> None:
-    """Wait until a hint comes, at most this long."""
+    """Wait for a hint, at most this long."""
     try:
         await asyncio.wait_for(listener.get(), seconds)
     except TimeoutError:

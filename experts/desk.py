@@ -1,8 +1,7 @@
-"""Writes around the queue: who is here, drafts of people and models, how asks are routed, calls of models.
+"""Writes around the queue: presence, drafts, routing settings and the log of model calls.
 
-Owns everything that changes at the desk and is not the state of an ask. Leaves that to `queue.py`, which calls
-`seen`. A draft never reaches an agent by itself: only `advising.answer` sends, and the deadline takes what a model
-prepared.
+Owns everything that changes at the desk except the state of an ask. Leaves that to `queue.py`, which calls `seen`. A
+draft never reaches an agent by itself: only `advising.answer` sends, and the deadline uses what a model prepared.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from people.models import Membership, display_name
 from people.saved_views import SavedViews
 
 SEEN_EVERY = timedelta(seconds=15)
-"""A presence younger than this is not written again."""
+"""A newer presence is not written again."""
 REPLIES_MAX, REPLY_CHARS = 50, 2000
 QUEUE_VIEWS = SavedViews(QueueView.objects.all, may_save=may_see_queue, may_direct=may_set_desk)
 LOOKING_S = 25.0
-"""For so long after their page last asked somebody counts as looking at an ask."""
+"""Seconds that a person counts as viewing an ask after the last request of their page."""
 SHARES = ("audit_share", "low_confidence")
 CHOICES = {"cache": ("off", "models", "all"), "model_first": (True, False), "people_while_free": (True, False)}
 WHOLES = {
@@ -49,25 +48,25 @@ WHOLES = {
     "model_tokens_per_hour": (0, 2_000_000_000),
 }
 NO_LIMIT = ("per_hour", "per_training_step", "wait_limit_s", "model_tokens_per_hour")
-"""Figures that may be left empty."""
+"""Settings that can be empty."""
 DRAFT_ALIVE = timedelta(minutes=3)
-"""A model that has not delivered a draft after so long is taken for dead; another may begin."""
+"""A draft that takes longer than this counts as failed, and another model can start."""
 
 
 def seen(actor: Actor, away: bool | None = None) -> None:
-    """Note that an expert is here; everybody at the desk is told when somebody comes, leaves or returns."""
+    """Record that an expert is online. Notifies the desk when someone arrives, leaves or returns."""
     if not may_be_present(actor.role, actor.scope):
         return
     now = timezone.now()
     before = Presence.objects.filter(project=actor.project, actor_key=actor.key).first()
-    gone = bool(before and before.away) if away is None else away
-    if before is not None and before.away == gone and before.seen_at > now - SEEN_EVERY:
+    away_now = bool(before and before.away) if away is None else away
+    if before is not None and before.away == away_now and before.seen_at > now - SEEN_EVERY:
         return
     row = {"name": actor.name, "skills": _skills(actor), "seen_at": now}
     said = {} if away is None else {"away": away}  # a beat of another tab must not undo what was said meanwhile
     Presence.objects.update_or_create(project=actor.project, actor_key=actor.key, defaults={**row, **said})
-    if before is None or before.away != gone or before.seen_at < now - PRESENT_FOR:
-        _tell_presence(actor, "away" if gone else "here")
+    if before is None or before.away != away_now or before.seen_at < now - PRESENT_FOR:
+        _tell_presence(actor, "away" if away_now else "here")
 
 
 def _skills(actor: Actor) -> list[str]:
@@ -85,8 +84,10 @@ def _tell_presence(actor: Actor, state: str) -> None:
 
 @transaction.atomic
 def set_policy(actor: Actor, **wanted: Any) -> Desk:
-    """Change how asks are routed from now on; open ones keep their plan. Audited with old and new. All or nothing:
-    `PolicyRefused` names what is wrong with which value."""
+    """Change how new asks are routed; open asks keep their plan.
+
+    Audited with old and new values. Saves all or nothing: `PolicyRefused` has a message for each invalid value.
+    """
     may_set_desk(actor)
     problems = problems_of(actor, wanted)
     if problems:
@@ -104,7 +105,7 @@ def set_policy(actor: Actor, **wanted: Any) -> Desk:
 
 
 def problems_of(actor: Actor, wanted: dict[str, Any]) -> dict[str, str]:
-    """Return what is wrong with these values of the desk, in words by name."""
+    """Return a message for each invalid setting, by name."""
     found = {name: words for name, value in wanted.items() if (words := _problem(name, value))}
     senior = wanted.get("senior")
     if senior is not None and (senior.project_id != actor.project.pk or senior.role not in ADVISERS):
@@ -147,9 +148,12 @@ def save_draft(
     *,
     drafted_by: str = "",
 ) -> Draft:
-    """Keep what a person is writing. `version` is the one they last saw: a save from an older tab or device is refused
-    with `DraftConflict`, which carries the newer text, so that nobody overwrites unread words. `drafted_by` names
-    what the text began with (`similar.origins`); the mark must outlive a crash as the words do."""
+    """Save a person's draft.
+
+    `version` is the one they last saw. A save from an older tab or device raises `DraftConflict` with the newer text,
+    so that unread text is never overwritten. `drafted_by` names the source of the text (`similar.origins`); it is
+    stored so that the mark survives a crash.
+    """
     may_advise(actor)
     ask = visible_or_404(Ask.objects.all(), actor, ask_id)
     if len(text) > 100_000:
@@ -160,6 +164,7 @@ def save_draft(
         mine = Draft.objects.select_for_update().filter(ask=ask, author_key=actor.key).first()
         if mine is None:
             return _first_draft(actor, ask, written)
+        # A repeated save has the same text and is no conflict.
         if mine.version != version and (mine.text, mine.tool_calls) != (text, calls):
             raise DraftConflict(mine.text or "", mine.version)
         written |= {"version": mine.version + 1, "saved_at": timezone.now()}
@@ -182,7 +187,7 @@ def _first_draft(actor: Actor, ask: Ask, written: dict[str, Any]) -> Draft:
 
 @transaction.atomic
 def want_draft(actor: Actor, ask_id: str, hint: str = "") -> None:
-    """Let a model prepare a draft now. One that failed, or with a hint the one that is there, is made anew."""
+    """Request a draft by a model. A failed draft is repeated, and with a hint an existing one is replaced."""
     may_advise(actor)
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask = Ask.objects.select_for_update().get(pk=ask_id)
@@ -198,9 +203,11 @@ def want_draft(actor: Actor, ask_id: str, hint: str = "") -> None:
 
 
 def has_room(model: Actor, now: datetime) -> bool:
-    """Return whether a model's endpoint may take one more call. Holds a lock until the transaction ends, so that the
-    limit is kept over all processes.
+    """Return whether a model's endpoint can take one more call.
+
+    Holds a lock until the transaction ends, so that the limit holds over all processes.
     """
+    # An advisory lock, since no row represents an endpoint, which all projects share.
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [model.key])
     begun = Draft.objects.filter(author_key=model.key, text=None, failed=False, saved_at__gt=now - DRAFT_ALIVE)
@@ -209,13 +216,15 @@ def has_room(model: Actor, now: datetime) -> bool:
 
 @transaction.atomic
 def begin_draft(model: Actor) -> Ask | None:
-    """Take the next open ask that wants a draft which no model has begun; the empty draft marks it as begun."""
+    """Return the next open ask that needs a model's draft. An empty draft row marks it as started."""
     now = timezone.now()
     if not has_room(model, now):
         return None
     due = Ask.objects.open().filter(draft_at__lte=now, deadline_at__gt=now, project=model.project)
     prepared = Draft.objects.filter(author_key__startswith=MODEL)
+    # A model that stopped in the middle must not block the others.
     prepared.filter(text=None, failed=False, saved_at__lt=now - DRAFT_ALIVE, ask__in=due).delete()
+    # Failed drafts of other models do not count: each model gets one attempt.
     taken = prepared.filter(Q(failed=False) | Q(author_key=model.key), ask=OuterRef("pk"))
     free = due.filter(~Exists(taken)).select_for_update(skip_locked=True, of=("self",))
     ask = free.select_related("episode", "project").order_by("draft_at").first()
@@ -227,7 +236,7 @@ def begin_draft(model: Actor) -> Ask | None:
 def keep_model_draft(
     model: Actor, ask: Ask, text: str | None, tool_calls: list[ToolCall] | None = None, confidence: float | None = None
 ) -> None:
-    """Keep what a model prepared; None where it failed. No one sees it unless asked for."""
+    """Store a model's draft, or None if the call failed. It is shown only on request."""
     calls = [call.model_dump() for call in tool_calls] if tool_calls else None
     row = {"author": model.name, "text": text, "tool_calls": calls, "confidence": confidence, "failed": text is None}
     Draft.objects.update_or_create(
@@ -247,8 +256,10 @@ def called(
     fault: str = "",
     by_kind: tuple[int, int, int] | None = None,
 ) -> None:
-    """Write one line for every call of a model, a fault included. `by_kind` has the tokens of the prompt, of the
-    completion, and those of the prompt that came from the endpoint's cache."""
+    """Log one model call, also a failed one.
+
+    `by_kind` has the tokens of the prompt, of the completion, and the cached tokens of the prompt.
+    """
     prompt, completion, cached = by_kind or (None, None, None)
     ModelCall.objects.create(
         project=model.project,
@@ -265,7 +276,7 @@ def called(
 
 
 def keep_reply(actor: Actor, text: str, reply_id: str = "") -> QuickReply:
-    """Keep a text at hand, or better one that is kept. The same text twice is one."""
+    """Save or edit a quick reply. The same text is stored once."""
     may_advise(actor)
     if not text.strip() or len(text) > REPLY_CHARS:
         raise Invalid(f"A quick reply must have 1 to {REPLY_CHARS:,} characters.")
@@ -290,8 +301,10 @@ def drop_reply(actor: Actor, reply_id: str) -> None:
 
 
 def look_at(actor: Actor, ask_id: str) -> list[str]:
-    """Note that somebody has this ask open before them, and say who else has. Kept in Valkey alone: losing it costs a
-    moment's ignorance."""
+    """Record that this person has the ask open and return who else has.
+
+    Stored in Valkey only: after a loss the list is incomplete until the next beat.
+    """
     now = timezone.now().timestamp()
     try:
         with _looking().pipeline() as pipe:
@@ -301,6 +314,7 @@ def look_at(actor: Actor, ask_id: str) -> list[str]:
             pipe.expire(key, int(LOOKING_S))
             pipe.zrange(key, 0, 20)
             here = pipe.execute()[-1]
+    # The list is only a hint: without Valkey the page works without it.
     except redis.RedisError:
         return []
     others = (one.decode("utf-8", "replace").partition(" ") for one in here)
@@ -309,4 +323,5 @@ def look_at(actor: Actor, ask_id: str) -> list[str]:
 
 @functools.cache
 def _looking() -> redis.Redis:
+    # Short timeouts: every page of an ask waits for this.
     return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=0.3, socket_connect_timeout=0.3)

@@ -1,7 +1,7 @@
-"""Words for the end of an ask: who answered or why no one did, and what the agent got.
+"""Texts for the end of an ask: who answered or why no one did, and what the agent got.
 
-Pure sentences over one closed ask, each chosen by what happened. Leaves the end itself to `closing.py`. Called by the
-page of an ask and by the frames that tell of its end.
+Pure sentences about one closed ask. Leaves the end itself to `closing.py`. Called by the page of an ask and by the
+frames that report its end.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _fallback(ask: Ask) -> str:
 
 
 def _began(ask: Ask) -> str:
-    """Return which draft or earlier answer the text started from, and how much of it was kept."""
+    """Return the draft or earlier answer that the text started from, and how much of it was kept."""
     said = ask.accepted
     if said is None:
         return ""

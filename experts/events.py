@@ -1,6 +1,6 @@
 """The queue's live hints: one frame per change of an ask, for the queue page, the header and waiting loops.
 
-Owns the words of the frames about asks and leases; publishes through `episodes.events`, the only publisher.
+Owns the frames about asks and leases. Publishes through `episodes.events`, the only publisher.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from experts.models import Ask
 from people import jobs
 
 RENEWED_EVERY_S = 20
-"""Well below the length of a lease less the pause between two renewals."""
+"""Well below the length of a lease minus the pause between two renewals."""
 
 
 def ask_topic(ask_id: str) -> str:
@@ -23,7 +23,7 @@ def ask_topic(ask_id: str) -> str:
 
 
 def tell(ask: Ask) -> None:
-    """Tell the queue of the project, the episode's page, and whoever waits for this ask."""
+    """Publish a change of an ask to the project's queue, the episode's page and the waiting asker."""
     frame: events.Frame = {
         "type": "ask",
         "ask": ask.pk,
@@ -43,8 +43,10 @@ def tell(ask: Ask) -> None:
 
 
 def tell_renewed(ask: Ask, before: datetime, until: datetime) -> None:
-    """Tell that a lease goes on. Told only often enough that no page sees the end of one that was renewed: however
-    often it is, once in `RENEWED_EVERY_S`, and in one frame with all others of a moment.
+    """Publish that a lease was renewed.
+
+    Sent at most once in `RENEWED_EVERY_S`, in one frame with other renewals, and early enough that no page shows a
+    renewed lease as expired.
     """
     if int(before.timestamp()) // RENEWED_EVERY_S != int(until.timestamp()) // RENEWED_EVERY_S:
         frame = {"type": "lease", "ask": ask.pk, "lease_until": events.stamp(until)}
@@ -52,7 +54,7 @@ def tell_renewed(ask: Ask, before: datetime, until: datetime) -> None:
 
 
 def tell_draft(ask: Ask) -> None:
-    """Tell that a model's draft is ready, or will not come; agents never hear of drafts."""
+    """Publish that a model's draft is ready or failed. Agents never receive these."""
     frame: events.Frame = {"type": "draft", "ask": ask.pk, "episode": ask.episode_id}
     events.publish(events.queue_topic(ask.project_id), frame)
 

@@ -1,12 +1,10 @@
 """The model expert: reads an ask, calls an OpenAI-compatible endpoint, and answers through `advising.py` as people do.
 
-Owns the words a model gets and the reading of what it says. Leaves requests to `awmclient.chat`, whose turn it is to
-`routing.py`, and every change to `queue.py`, `advising.py` and `desk.py`. Called by Celery, in any number of processes
-at once.
+Owns the prompt and the parsing of the reply. Leaves requests to `awmclient.chat`, the choice of tier to `routing.py`,
+and every write to `queue.py`, `advising.py` and `desk.py`. Called by Celery, in any number of processes.
 
-What an agent, its environment or a verifier wrote is data: it stands as JSON inside one message, the model has no
-tools, and all that can come of it is a text that a person could have written. A fault of a model is a fault, never
-advice.
+Everything that an agent, its environment or a verifier wrote is data: it is JSON inside one message, the model has no
+tools, and the only result is a text that a person could have written. A model's fault is a fault, never advice.
 """
 
 from __future__ import annotations
@@ -33,6 +31,7 @@ from episodes.models import Episode
 from episodes.quoting import Secret
 from episodes.stored import packs
 from episodes.visible import trajectory
+from episodes.visible.lens import MODEL
 from experts import advising, desk, queue
 from experts.find.availability import desk_of, load_for, policy_of, tokens_are_spent
 from experts.models import Ask, Privilege, Tier
@@ -72,7 +71,7 @@ CRITERIA = (
 
 @dataclass(frozen=True)
 class Said:
-    """What a model answered, as far as it can be read."""
+    """A model's reply, as far as it can be parsed."""
 
     text: str
     calls: list[ToolCall] = field(default_factory=list)
@@ -84,8 +83,12 @@ _wanted, _one_at_work = threading.Event(), threading.Lock()
 
 
 def work() -> None:
-    """Answer and draft until nothing is due. One drain per process: a call that comes meanwhile makes it look again."""
+    """Answer and draft until nothing is due.
+
+    One drain runs per process: a call during a drain makes it check again.
+    """
     _wanted.set()
+    # Checked again after the release: a call between the last check and the release must not be lost.
     while settings.EXPERT_ENDPOINTS and _wanted.is_set() and _one_at_work.acquire(blocking=False):
         try:
             _wanted.clear()
@@ -100,6 +103,7 @@ async def _drain() -> None:
         at_work |= {asyncio.create_task(job) for job in await database_sync_to_async(_jobs)()}
         if not at_work:
             return
+        # With a timeout, since new asks can become due before any call returns.
         done, at_work = await asyncio.wait(at_work, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
         for broken in (task.exception() for task in done):
             if broken is not None:
@@ -107,7 +111,7 @@ async def _drain() -> None:
 
 
 def _jobs() -> list[Job]:
-    """Return everything that is due now and for which an endpoint has room: asks first, then drafts."""
+    """Return everything that is due and whose endpoint has room: asks first, then drafts."""
     now = timezone.now()
     waiting = Ask.objects.open().filter(deadline_at__gt=now)
     due = waiting.filter(tier=Tier.LLM) | waiting.filter(draft_at__lte=now)
@@ -128,8 +132,11 @@ def _of_model(model: Actor) -> list[Job]:
 
 
 async def _answer(model: Actor, ask: Ask, lease: queue.Claim) -> None:
-    """1. ask the model, keeping the lease alive, 2. answer if it is sure enough, else pass with the reason; an unsure
-    text stays as a draft."""
+    """Answer one ask.
+
+    1. Ask the model and keep the lease alive. 2. Answer if the confidence is high enough, else decline with the reason;
+    the text is stored as a draft.
+    """
     renewing = asyncio.create_task(_keep(model, lease))
     try:
         said = await _said(model, ask, "answer")
@@ -154,14 +161,15 @@ def _send(model: Actor, lease: queue.Claim, said: Said) -> None:
 
 
 def _unsure(ask: Ask, said: Said) -> str:
-    """Return why a person should see this ask first; empty if the model's word is good enough, or better than none in
-    time.
+    """Return why a person should see this ask first.
+
+    Empty if the model's answer is good enough, or better than none in time.
     """
     desk_now, now = desk_of(ask.project), timezone.now()
     low = said.confidence is not None and said.confidence < desk_now.low_confidence
     why = "llm_asked" if said.needs_person else "low_confidence" if low else ""
     if not why or next_tier(ask.tiers, Tier.LLM) is None:
-        return ""  # nobody comes after the model: its word, with how sure it is, is the best there is
+        return ""  # no tier follows: an answer with low confidence is better than none
     return why if in_time(load_for(ask, policy_of(desk_now, ask.episode), now)) else ""
 
 
@@ -189,7 +197,7 @@ async def _do(call: Callable[..., Any], *args: Any) -> Any:
 
 
 async def _said(model: Actor, ask: Ask, purpose: str) -> Said:
-    """Return one answer of a model to one ask, within the time that is left. Raises `EndpointError`."""
+    """Return a model's reply to one ask within the remaining time. Raises `EndpointError`."""
     material = await _do(_material, ask)
     known, source = {name: value for name, value in material.items() if name != HINT}, ""
     if ask.privilege == Privilege.SEES_VERIFIER:
@@ -201,8 +209,10 @@ async def _said(model: Actor, ask: Ask, purpose: str) -> Said:
 
 
 def _no_advice(words: str, source: str, known: dict[str, Any]) -> str:
-    """Return why a model's words cannot go to an agent, if they cannot: they say nothing, or they quote the verifier
-    beyond what the agent has before it anyway. A person's hint may quote it, so that is not before the agent.
+    """Return why a reply cannot go to an agent, or an empty text.
+
+    It is empty, or it quotes the verifier beyond what the agent already has. A person's hint can quote the verifier, so
+    hints do not count as known to the agent.
     """
     said = _read(words)
     if not said.text.strip():
@@ -214,7 +224,7 @@ def _no_advice(words: str, source: str, known: dict[str, Any]) -> str:
 async def _call(
     model: Actor, ask: Ask, purpose: str, rules: str, data: dict[str, Any], unusable: Callable[[str], str]
 ) -> str:
-    """Ask the endpoint, and note what it cost and its fault, if it has one: its own, or why its words are of no use."""
+    """Call the endpoint and log the cost and the fault: the endpoint's own, or the reason why the reply is unusable."""
     left = (ask.deadline_at - timezone.now()).total_seconds()
     if await _do(tokens_are_spent, model.project, timezone.now()):
         raise EndpointError("the hourly token budget of this project's models is spent", "budget")
@@ -235,6 +245,7 @@ async def _call(
     content = message.get("content")
     words = content if isinstance(content, str) else ""
     cost = (
+        # Not isinstance: True is an int. Without a count, about four characters per token.
         total if type(total) is int and 0 <= total <= TOKENS_MOST else (len(messages[1]["content"]) + len(words)) // 4
     )
     why = unusable(words)
@@ -245,7 +256,7 @@ async def _call(
 
 
 def _by_kind(usage: dict[str, Any]) -> tuple[int, int, int] | None:
-    """Return the counts of prompt, completion and cache, if the endpoint told the first two."""
+    """Return the tokens of prompt, completion and cache, if the endpoint reported the first two."""
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
     counts = [usage.get("prompt_tokens"), usage.get("completion_tokens"), cached or 0]
@@ -267,9 +278,9 @@ async def _note(
 
 
 def _material(ask: Ask) -> dict[str, Any]:
-    """Return what the agent knows and asked, bounded; the newest steps are worth most."""
+    """Return what the agent knows and asked, bounded. The newest steps are kept first."""
     episode = Episode.objects.get(pk=ask.episode_id)
-    steps = trajectory.steps_of(episode, max(0, ask.seq - 1 - STEPS_SHOWN), STEPS_SHOWN, verification=False)
+    steps = trajectory.steps_of(episode, max(0, ask.seq - 1 - STEPS_SHOWN), STEPS_SHOWN, lens=MODEL)
     hint = Ask.objects.values_list("draft_hint", flat=True).get(pk=ask.pk)
     return {
         "task": episode.task,
@@ -282,7 +293,7 @@ def _material(ask: Ask) -> dict[str, Any]:
 
 
 def bounded_tools(tools: list[Any]) -> list[Any]:
-    """Return full schemas as long as they fit, then names only."""
+    """Return full schemas while they fit, then names only."""
     room, shown = TOOL_CHARS, []
     for tool in tools:
         room -= len(json.dumps(tool))
@@ -291,7 +302,7 @@ def bounded_tools(tools: list[Any]) -> list[Any]:
 
 
 def shortened(step: dict[str, Any]) -> dict[str, Any]:
-    said = {name: value for name, value in step.items() if name not in ("meta", "usage", "at", "reward", "state_diff")}
+    said = {name: value for name, value in step.items() if name not in ("meta", "at")}
     return {name: _cut(value) for name, value in said.items()}
 
 
@@ -304,8 +315,11 @@ _criteria_known: dict[str, str] = {}
 
 
 async def _criteria(model: Actor, ask: Ask, source: str, task: str) -> str:
-    """Return what the verifier wants, in words: read once per verifier and model, so that advice can aim at it without
-    quoting it. The code itself goes to no model that advises."""
+    """Return the verifier's criteria in words.
+
+    A model reads the code once per verifier and model, so that advice can aim at the criteria without quoting them. No
+    advising model gets the code itself.
+    """
     if not source:
         return ""
     known = hashlib.sha256(f"{model.model}\n{source}".encode()).hexdigest()
@@ -330,8 +344,9 @@ def _verifier_of(ask: Ask) -> str:
 
 
 def _read(words: str) -> Said:
-    """Return the JSON object that was asked for, also inside a code fence or behind other words. What cannot be read as
-    one says nothing: words that were not meant as advice, a refusal or a cut object, must not reach the agent.
+    """Return the requested JSON object, also from a code fence or after other text.
+
+    A reply that cannot be parsed counts as empty: a refusal, a truncated object or other text must not reach the agent.
     """
     given = object_in(words)
     if given is None or not isinstance(given.get("advice"), str):
@@ -341,7 +356,7 @@ def _read(words: str) -> Said:
 
 
 def object_in(words: str) -> dict[str, Any] | None:
-    """Return the first JSON object in these words, if it begins at one of the first places where one could."""
+    """Return the first JSON object in the text, if it starts at one of the first candidate positions."""
     decoder, place = json.JSONDecoder(), -1
     for _ in range(OBJECTS_TRIED):
         place = words.find("{", place + 1)
@@ -368,7 +383,7 @@ def _calls(given: Any) -> list[ToolCall]:
 
 
 def _fitting(ask: Ask, said: Said) -> Said:
-    """Leave out suggested calls that the agent's tools would refuse; the words remain."""
+    """Return the answer without suggested calls that the agent's tools would refuse."""
     tools = Episode.objects.values_list("tools", flat=True).get(pk=ask.episode_id)
     fit = [call for call in said.calls if not _misfit(call, tools)]
     return Said(said.text, fit, said.confidence, said.needs_person)

@@ -1,7 +1,7 @@
 """Reads: an ask as the subject of notifications.
 
-Owns who is to hear of an ask, when it is no longer worth saying, and its words. Leaves queueing, sending and people's
-own rules to `notices`, which asks these questions again just before anything leaves.
+Owns who is notified of an ask, when a notification is no longer needed, and its text. Leaves queueing, sending and
+people's own rules to `notices`, which asks these questions again just before it sends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KIND = "ask"
 
 @dataclass(frozen=True)
 class AskSubject:
-    """One ask; it is announced once for each tier of people that it comes to."""
+    """One ask; it is announced once for each tier of people that it reaches."""
 
     ask: Ask
     kind: str = KIND

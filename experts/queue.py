@@ -56,17 +56,17 @@ from people.errors import Invalid
 from people.slots import SlotState
 
 OPEN_MAX = 50
-"""Open asks of one episode; more would push everybody else's off the queue's page."""
+"""Open asks of one episode; more would push all others off the queue's page."""
 PRIORITY_MAX = 100
 SLOW_S = 2
-"""An ask can be stored this long after its deadlines were counted from: they are nearer to it then."""
-AT_ONCE = {"budget", "backpressure", "no_model"}
-"""Reasons for which an ask that no model can take falls back in the moment in which it is asked."""
+"""Seconds that writing an ask can take after its deadlines were computed; smaller differences are no conflict."""
+IMMEDIATE = {"budget", "backpressure", "no_model"}
+"""Reasons for which an ask without a model falls back immediately."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A lease in hand: present `lease_token` with every act on the assignment."""
+    """A lease on an ask: present `lease_token` with every action on the assignment."""
 
     ask_id: str
     assignment_id: str
@@ -75,11 +75,14 @@ class Claim:
 
 
 def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
-    """1. check the right, 2. the same key and body is the same ask, 3. refuse where no expert is offered, where an
-    informed one is not for this asker, or the episode has ended, 4. write ask, slot and step, the episode waits,
-    5. tell."""
+    """Open an ask, or return the one with the same key.
+
+    1. Check the right. 2. Return the known ask for the same key and body. 3. Refuse if the episode has no expert or has
+    ended, or if this asker cannot get an informed one. 4. Write ask, slot and step; the episode waits. 5. Notify.
+    """
     may_record(actor)
     digest = hashlib.sha256(json.dumps(wanted.model_dump(), sort_keys=True).encode()).hexdigest()
+    # The lock of the episode serializes its asks, so that a repeated key finds the first one.
     with transaction.atomic():
         episode = visible_or_404(Episode.objects.select_for_update(), actor, wanted.episode)
         known = Ask.objects.select_related("accepted").filter(episode=episode, key=wanted.key).first()
@@ -90,7 +93,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
             return known, False
         if episode.expert == ExpertMode.OFF:
             raise ExpertOff
-        if episode.expert == ExpertMode.INFORMED:  # the episode may be somebody else's: a rollout of ours, say
+        if episode.expert == ExpertMode.INFORMED:  # another token may have started the episode, e.g. our worker
             recording.refuse_help(actor, episode.run, episode.expert)
         if Ask.objects.open().filter(episode=episode).count() >= OPEN_MAX:
             raise TooManyAsks(f"This episode has {OPEN_MAX} open asks, the maximum. Wait until one is closed.")
@@ -99,7 +102,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
 
 
 def _conflict(known: Ask, wanted: AskOpen) -> str | None:
-    """Return the message for another body under a known key, with the fields that differ; None if none is found."""
+    """Return the message for a known key with another body, naming the fields that differ; None if none is found."""
     said = wanted.model_dump(include={"seq", "question", "context", "skills", "group_key"})
     if not known.events.filter(verb="priority").exists():  # otherwise a person changed it
         said["priority"] = wanted.priority
@@ -117,14 +120,18 @@ def _conflict(known: Ask, wanted: AskOpen) -> str | None:
 
 
 def _apart(known: Ask, at: datetime | None, wanted_s: int | None) -> float:
-    """Return by how much a stored deadline differs from a wanted one, in seconds."""
+    """Return the difference between a stored and a requested deadline in seconds."""
     if at is None or wanted_s is None:
         return 0 if at is None and wanted_s is None else math.inf
     return abs((at - known.created_at).total_seconds() - wanted_s)
 
 
 def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask:
-    """1. the ask and its slot, 2. its place at the desk, 3. the step, 4. what can be said at once is said at once."""
+    """Write a new ask.
+
+    1. Build the ask and its plan. 2. Write the step, the ask and its slot. 3. Close it immediately with a fallback or a
+    cached answer if there is one.
+    """
     now = timezone.now()
     ask = Ask(
         project=actor.project,
@@ -143,15 +150,15 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
         deadline_at=deadline(now, wanted.deadline_s),
         human_deadline_at=deadline(now, wanted.human_deadline_s) if wanted.human_deadline_s else None,
     )
-    at_once = _place(ask, now)
+    ends_now = _place(ask, now)
     said = wanted.model_dump(include={"seq", "question", "context", "turn", "call_id"}, exclude_none=True)
     ask_steps.open_ask_step(actor, episode, {"kind": "ask", "ask": ask.pk, **said})
     ask.save(force_insert=True)
     Assignment.objects.create(ask=ask)
     closing.log(ask, "opened", actor)
     closing.log(ask, _toward(ask), None, ask.tier_reason)
-    if at_once:
-        closing.close(ask, AskStatus.FELL_BACK, at_once, None)
+    if ends_now:
+        closing.close(ask, AskStatus.FELL_BACK, ends_now, None)
     elif (known := availability.known_answer(ask, availability.desk_of(actor.project).cache)) is not None:
         closing.close(ask, AskStatus.ANSWERED, "", None, _again(ask, known))
     else:
@@ -160,7 +167,7 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
 
 
 def _place(ask: Ask, now: datetime) -> str:
-    """Give the ask its group and its plan; the reason if it must fall back at once."""
+    """Set the ask's group and plan. Return the reason if it must fall back immediately."""
     same = availability.same_question(ask)
     ask.group = same.group if same is not None else ask.pk
     policy = availability.policy_of(availability.desk_of(ask.project), ask.episode)
@@ -170,11 +177,11 @@ def _place(ask: Ask, now: datetime) -> str:
     ask.expected_wait_s = way.expected_wait_s
     if Tier.LLM in way.tiers:
         ask.draft_at = draft_time(now, min(ask.deadline_at, ask.human_deadline_at or ask.deadline_at))
-    return way.reason if not way.tiers and way.reason in AT_ONCE else ""
+    return way.reason if not way.tiers and way.reason in IMMEDIATE else ""
 
 
 def _toward(ask: Ask) -> str:
-    """Return the word in the log for the tier that an ask has come to; `to_people` is what the human budget counts."""
+    """Return the log's verb for the ask's current tier. The human budget counts `to_people`."""
     return "to_people" if ask.tier in availability.BEFORE_PEOPLE and ask.tiers else f"to_{ask.tier}"
 
 
@@ -202,18 +209,19 @@ def _tell_or_wake(ask: Ask) -> None:
 
 @transaction.atomic
 def claim(actor: Actor, ask_id: str) -> Claim:
-    """Claim by one conditional update: open, not past its deadline, and unheld, lapsed, or mine already. One row back
-    and the lease is yours.
+    """Claim by one conditional update: open, not past its deadline, and unclaimed, expired or the caller's own.
+
+    If the update returns a row, the caller has the lease.
     """
     may_advise(actor)
     asks = Ask.objects.select_related("assignment").select_for_update(of=("self",))
     ask = visible_or_404(asks, actor, ask_id)
     desk.seen(actor)
-    return take(actor, ask, timezone.now())
+    return claim_locked(actor, ask, timezone.now())
 
 
-def take(actor: Actor, ask: Ask, now: datetime) -> Claim:
-    """Return the claim itself. Caller holds the ask's lock."""
+def claim_locked(actor: Actor, ask: Ask, now: datetime) -> Claim:
+    """Claim an ask whose lock the caller holds."""
     slot = ask.assignment
     if slot.holder != actor.key or slot.state != SlotState.CLAIMED:
         _refuse_unfit(actor, ask, now)
@@ -232,7 +240,7 @@ def take(actor: Actor, ask: Ask, now: datetime) -> Claim:
 def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
     """Raise if the actor declined the ask, lacks a skill or is at capacity, or if only models may claim it."""
     if actor.user is None and actor.token is None:
-        return  # models and the house itself take what they were given
+        return  # models and the system claim only what was assigned to them
     if ask.is_open and not {*ask.tiers} & {*availability.BEFORE_PEOPLE}:
         raise NotForYou("Only models can answer this ask: its arm or its run's budget excludes people.")
     if Decline.objects.filter(ask=ask, author_key=actor.key).exists():
@@ -247,8 +255,9 @@ def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
 
 @transaction.atomic
 def claim_for_model(model: Actor) -> tuple[Ask, Claim] | None:
-    """Return the next ask for this model, if its endpoint has room. One at a time per model over all processes, so that
-    the limit holds; an ask that somebody is just working on is skipped, not waited for.
+    """Return the next ask for this model, if its endpoint has room.
+
+    Serialized per model over all processes, so that the limit holds. Asks that are locked are skipped, not waited for.
     """
     now = timezone.now()
     if not desk.has_room(model, now):
@@ -260,7 +269,7 @@ def claim_for_model(model: Actor) -> tuple[Ask, Claim] | None:
     if ask is None:
         return None
     try:
-        return ask, take(model, ask, now)
+        return ask, claim_locked(model, ask, now)
     except AlreadyClaimed:
         return None  # someone else claimed it between the query and the lock
 
@@ -285,7 +294,7 @@ def renew(actor: Actor, assignment_id: str, lease_token: str) -> datetime:
         raise LeaseLost
     slot.lease_until = until
     if before is None or before <= now:
-        events.tell(slot.ask)  # to everybody else it was free
+        events.tell(slot.ask)  # it had expired: other pages showed it as free
     else:
         events.tell_renewed(slot.ask, before, until)
     return until
@@ -295,7 +304,7 @@ def renew(actor: Actor, assignment_id: str, lease_token: str) -> datetime:
 def release(actor: Actor, assignment_id: str, lease_token: str) -> None:
     may_advise(actor)
     slot = _slot(actor, assignment_id)
-    _let_go(slot, lease_token)
+    _release_slot(slot, lease_token)
     closing.log(slot.ask, "released", actor)
     events.tell(slot.ask)
 
@@ -306,7 +315,7 @@ def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = ""
     may_advise(actor)
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
     ask = slot.ask = closing.locked(slot.ask_id)
-    _let_go(slot, lease_token)
+    _release_slot(slot, lease_token)
     Decline.objects.get_or_create(ask=ask, author_key=actor.key, defaults={"author": actor.name, "reason": reason})
     closing.log(ask, "declined", actor, reason)
     if actor.model:
@@ -316,16 +325,17 @@ def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = ""
 
 
 @transaction.atomic
-def pass_over(actor: Actor, ask_id: str, reason: str = "") -> None:
+def decline_unclaimed(actor: Actor, ask_id: str, reason: str = "") -> None:
     """Decline an ask without claiming it. Another holder keeps it; the caller's own claim is released."""
     may_advise(actor)
     ask = _open_or_refuse(actor, ask_id)
     said = {"author": actor.name, "reason": reason}
+    # A repeated press changes nothing.
     if not Decline.objects.get_or_create(ask=ask, author_key=actor.key, defaults=said)[1]:
         return
     slot = Assignment.objects.get(ask=ask)
     if slot.holder == actor.key and slot.state == SlotState.CLAIMED:
-        _let_go(slot, slot.lease_token)
+        _release_slot(slot, slot.lease_token)
     closing.log(ask, "declined", actor, reason)
     if ask.tier in availability.BEFORE_PEOPLE and not slot.is_held(timezone.now()):
         _after_person(ask)
@@ -347,8 +357,8 @@ def _models_left(ask: Ask) -> bool:
 
 
 def _after_person(ask: Ask) -> None:
-    everybody, present = availability.pool(ask, timezone.now())
-    if not everybody or (not present and next_tier(ask.tiers, ask.tier)):
+    candidates, present = availability.pool(ask, timezone.now())
+    if not candidates or (not present and next_tier(ask.tiers, ask.tier)):
         _move_on(ask, "human_passed", "declined")
     else:
         events.tell(ask)
@@ -376,12 +386,12 @@ def escalate(actor: Actor, assignment_id: str, lease_token: str, to: str, reason
     may_advise(actor)
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
     ask = slot.ask = closing.locked(slot.ask_id)
-    _refuse_nobody(ask, to)
-    _let_go(slot, lease_token)
-    _hand_to(ask, to, reason, actor)
+    _refuse_tier_without_experts(ask, to)
+    _release_slot(slot, lease_token)
+    _transfer_to(ask, to, reason, actor)
 
 
-def _refuse_nobody(ask: Ask, to: str) -> None:
+def _refuse_tier_without_experts(ask: Ask, to: str) -> None:
     """Raise unless someone of that tier can still claim the ask."""
     if to not in (Tier.LLM, Tier.PEOPLE, Tier.SENIOR):
         raise Invalid("An ask can be transferred to people, the senior expert or the model.")
@@ -393,7 +403,7 @@ def _refuse_nobody(ask: Ask, to: str) -> None:
         raise Invalid("This project has no senior expert. Set one on the Routing page.")
 
 
-def _hand_to(ask: Ask, to: str, reason: str, actor: Actor) -> None:
+def _transfer_to(ask: Ask, to: str, reason: str, actor: Actor) -> None:
     if to not in ask.tiers:
         ask.tiers = [*ask.tiers, to]
         ask.save(update_fields=["tiers"])
@@ -401,20 +411,20 @@ def _hand_to(ask: Ask, to: str, reason: str, actor: Actor) -> None:
 
 
 @transaction.atomic
-def hand(actor: Actor, ask_id: str, to: str, reason: str = "") -> None:
+def transfer(actor: Actor, ask_id: str, to: str, reason: str = "") -> None:
     """Transfer an ask from the queue. Raises if a person holds it; a model loses it, and its late answer is saved as an
     alternative."""
     may_set_desk(actor)
     ask = _open_or_refuse(actor, ask_id)
-    _refuse_nobody(ask, to)
+    _refuse_tier_without_experts(ask, to)
     slot = Assignment.objects.get(ask=ask)
     if slot.is_held(timezone.now()) and not slot.holder.startswith(MODEL):
         raise AlreadyClaimed(f"{slot.holder_name} has claimed this ask.")
     if ask.tier == to:
         return
     if slot.state == SlotState.CLAIMED:
-        _let_go(slot, slot.lease_token)
-    _hand_to(ask, to, reason or "handed", actor)
+        _release_slot(slot, slot.lease_token)
+    _transfer_to(ask, to, reason or "handed", actor)
 
 
 @transaction.atomic
@@ -432,7 +442,7 @@ def set_priority(actor: Actor, ask_id: str, priority: int) -> None:
 
 
 def _open_or_refuse(actor: Actor, ask_id: str) -> Ask:
-    """Return an ask of this project that is open still, locked."""
+    """Lock and return an open ask of this project. Raises `TooLate` for a closed one."""
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask = closing.locked(ask_id)
     if not ask.is_open or ask.deadline_at <= timezone.now():
@@ -440,33 +450,35 @@ def _open_or_refuse(actor: Actor, ask_id: str) -> Ask:
     return ask
 
 
-def give_back(leaving: Actor) -> None:
+def release_all_of(leaving: Actor) -> None:
     """Release what a removed person holds. Registered with `members.on_leave`."""
     held = Ask.objects.open().filter(project=leaving.project, assignment__holder=leaving.key).order_by("pk")
     for ask in held.select_for_update(of=["self"]):
         if ask.assignment.state == SlotState.CLAIMED:
-            _let_go(ask.assignment, ask.assignment.lease_token)
+            _release_slot(ask.assignment, ask.assignment.lease_token)
             closing.log(ask, "released", None, f"{leaving.name} was removed")
             events.tell(ask)
 
 
 def _slot(actor: Actor, assignment_id: str) -> Assignment:
-    """Return the slot, its ask locked before the slot is: every note about an ask takes a share of the ask's lock, and
-    an answer holds that lock while it moves the slot on.
+    """Return the slot after locking its ask.
+
+    The ask comes first because every event row takes a share of the ask's lock, and an answer holds that lock while it
+    updates the slot.
     """
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
     slot.ask = Ask.objects.select_for_update().get(pk=slot.ask_id)
     return slot
 
 
-def mine(slot: Assignment, lease_token: str) -> Any:
-    """Return the slot while this lease counts; closing an ask moves its slot on, so the ask itself
-    need not be asked."""
+def held_slot(slot: Assignment, lease_token: str) -> Any:
+    """Return the slot if this lease still counts. Closing an ask ends its slot, so the ask need not be read."""
     return leasing.held_with(Assignment.objects.filter(pk=slot.pk), lease_token)
 
 
-def _let_go(slot: Assignment, lease_token: str) -> None:
-    if not leasing.let_go(Assignment.objects.filter(pk=slot.pk), lease_token):
+def _release_slot(slot: Assignment, lease_token: str) -> None:
+    if not leasing.release(Assignment.objects.filter(pk=slot.pk), lease_token):
         raise TooLate if not slot.ask.is_open else LeaseLost
+    # The conditional update has bypassed this object.
     slot.refresh_from_db(fields=["state", "holder", "holder_name", "lease_token", "lease_until"])
     deliveries.reconsider(notifications.KIND, slot.ask_id)

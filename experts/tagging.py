@@ -1,7 +1,6 @@
-"""Writes: what people say about a question, and texts that were not sent in time.
+"""Writes: tags of a question, and texts that were not sent in time.
 
-Owns the tags of a question and what becomes of unsent text. Leaves annotations to `reviews.record.annotating`. Called
-by the pages, and by `advising.py` for a text that comes too late to be advice.
+Leaves annotations to `reviews.record.annotating`. Called by the pages, and by `advising.py` for a late text.
 """
 
 from __future__ import annotations
@@ -26,21 +25,23 @@ TAG_VALUES = ("yes", "no", "")
 
 
 def annotate_ask(actor: Actor, ask: Ask, label: str, text: str) -> Annotation:
-    """Say something about the step of an ask, under the ask's privilege."""
+    """Annotate the step of an ask, under the ask's privilege."""
     where = Place(ask.seq, ask_id=ask.pk)
     return annotating.annotate(actor, ask.episode, where, label, text, privilege=ask.privilege)
 
 
 def words_of(text: str, calls: Iterable[Mapping[str, Any]]) -> str:
-    """Return an answer as one text, its calls under its words."""
+    """Return an answer as one text, its calls below its text."""
     lines = [call_in_words(call) for call in calls]
     return "\n".join([text, *lines] if text else lines)
 
 
 @transaction.atomic
 def keep_unsent(actor: Actor, ask: Ask) -> None:
-    """Keep what someone wrote and did not send before the ask closed as an annotation of its step. Episode before
-    draft, as an answer locks them."""
+    """Store a text that was not sent before the ask closed as an annotation of its step.
+
+    Locks the episode before the draft, in the same order as an answer.
+    """
     may_annotate(actor)
     visible_or_404(Episode.objects.select_for_update(no_key=True), actor, ask.episode_id)
     if Ask.objects.open().filter(pk=ask.pk).exists():
@@ -52,7 +53,7 @@ def keep_unsent(actor: Actor, ask: Ask) -> None:
 
 
 def tag(actor: Actor, ask: Ask, label: str, value: str) -> Annotation:
-    """Say with one word whether a question was needed, could be answered, or came too late."""
+    """Set one tag of a question: whether it was needed, could be answered, or came too late."""
     if label not in TAGS or value not in TAG_VALUES:
         raise Invalid("Unknown tag.")
     return annotate_ask(actor, ask, label, value)

@@ -1,4 +1,4 @@
-"""Celery: the sweep, a second net below what waiting requests settle by themselves, and the models' turn."""
+"""Celery: the sweep, which closes what no waiting request has closed, and the run of the expert models."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.urls import path
+from django.views.generic import RedirectView
 
 from experts.metrics import pages
 from experts.pages import answer, ask, queue, routing, saved_views
@@ -13,8 +14,11 @@ urlpatterns = [
     path("queue/newest", queue.newest_ask, name="newest_ask"),
     path("desk/", routing.desk_page, name="desk"),
     path("desk/models/<str:name>/test", routing.test_expert, name="test_expert"),
-    path("desk/numbers/", pages.numbers_page, name="numbers"),
-    path("desk/numbers.csv", pages.numbers_file, name="numbers_file"),
+    path("desk/metrics/", pages.metrics_page, name="metrics"),
+    path("desk/metrics.csv", pages.metrics_file, name="metrics_file"),
+    # the addresses of earlier versions, which bookmarks and scripts may hold
+    path("desk/numbers/", RedirectView.as_view(pattern_name="metrics", query_string=True, permanent=True)),
+    path("desk/numbers.csv", RedirectView.as_view(pattern_name="metrics_file", query_string=True, permanent=True)),
     path("presence", queue.presence, name="presence"),
     path("queue/views", saved_views.views, name="queue_views"),
     path("queue/views/<str:pk>/drop", saved_views.drop, name="drop_view"),
@@ -27,9 +31,9 @@ urlpatterns = [
     path("asks/<str:pk>/release", ask.release, name="release"),
     path("asks/<str:pk>/pass", ask.pass_on, name="pass"),
     path("asks/<str:pk>/answer", ask.answer, name="answer"),
-    path("asks/<str:pk>/amend", answer.amend, name="amend"),
-    path("asks/<str:pk>/take-back", answer.take_back, name="take_back"),
-    path("asks/<str:pk>/hand", answer.hand_over, name="hand_over"),
+    path("asks/<str:pk>/amend", answer.edit, name="amend"),
+    path("asks/<str:pk>/take-back", answer.withdraw, name="take_back"),
+    path("asks/<str:pk>/hand", answer.transfer, name="hand_over"),
     path("asks/<str:pk>/draft", answer.save_draft, name="save_draft"),
     path("asks/<str:pk>/keep", answer.keep_unsent, name="keep_unsent"),
     path("asks/<str:pk>/next", ask.ahead, name="ahead"),

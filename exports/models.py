@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from people.jobs import Job
 from people.models import JsonText, Project
+from people.states import Move
 
 
 class ExportState(models.TextChoices):
@@ -22,6 +23,14 @@ class ExportState(models.TextChoices):
     CANCELLED = "cancelled", "Cancelled"
 
 
+EXPORT_MOVES = (
+    Move("", "queued", "exports.jobs.requesting.request", "may_export"),
+    Move("queued", "building", "exports.jobs.requesting.claim", "worker"),
+    Move("building", "done", "exports.jobs.requesting.finish", "worker"),
+    Move("building", "failed", "exports.jobs.requesting.fail", "worker"),
+    Move("queued building", "cancelled", "exports.jobs.requesting.cancel", "may_export"),
+)
+"""Every change of an export's state."""
 MEASURED_S = 2.0
 """A speed is told after this many seconds of work."""
 

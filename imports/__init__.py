@@ -1,0 +1,16 @@
+"""Which data comes in from elsewhere?
+
+    models       imports and their state
+    errors       refusals of imports
+    readers/     file to trajectory, by format; pure
+    spooling     rows that wait to be stored
+    importing    writes: claim, read, store
+    pages        the page Imports
+    api          the JSON API of imports
+    tasks        Celery: reads files, wakes again
+    urls         addresses of its pages
+    apps         registration of the app
+    management/  commands import, read_import
+
+Only `awmweb` imports it.
+"""

@@ -1,0 +1,21 @@
+"""Who is notified of what, over which channel?
+
+    models            subscriptions, deliveries, quiet hours
+    errors            refusals of channels and addresses
+    events            live hints to one person's pages
+    subjects          kinds of things that apps register
+    address_registry  IP addresses with a special purpose
+    outbound          one POST to the public network
+    webpush           Web Push messages and their keys
+    quoting           a receiver's response as one clean line
+    allowances        writes: limits for unconfirmed addresses
+    subscriptions     writes: channels and quiet hours
+    deliveries        writes: queue, reconsider and end deliveries
+    sending           sends due deliveries by each channel
+    pages             the page Notifications
+    tasks             Celery: sends deliveries, removes old ones
+    urls              addresses of its pages
+    apps              registration of the app
+
+`reviews` and `experts` import it to register a kind and to queue notifications.
+"""

@@ -1,12 +1,12 @@
-"""Which IP addresses serve a special purpose: IANA's two Special-Purpose Address Registries, row for row.
+"""IP addresses with a special purpose: IANA's two Special-Purpose Address Registries, row for row.
 
-Owns the table and the question whether an address is an ordinary public one. Python's `ipaddress.is_global` answers
-from the registries of its release (3.11.7 knows neither 3fff::/20 nor 5f00::/16), and takes for public what is set
-aside elsewhere (fec0::/10, ::/96). Here every block of the registries is refused, those globally reachable too:
-anycast services and tunnels take no POST. Pure; called by `outbound.py`.
+Owns the table and the check whether an address is an ordinary public one. Python's `ipaddress.is_global` uses the
+registries of its release (3.11.7 has neither 3fff::/20 nor 5f00::/16), and treats reserved blocks as public (fec0::/10,
+::/96). Here every block of the registries is refused, also the globally reachable ones: anycast services and tunnels
+take no POST. Pure; called by `outbound.py`.
 
-To renew: compare with the two addresses below, change rows and `UPDATED`; `tests/notices/test_address_registry.py` goes
-over every row.
+To update: compare with the two addresses below, change rows and `UPDATED`; `tests/notices/test_address_registry.py`
+checks every row.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ IPV6 = {
 MULTICAST = IPv4Network("224.0.0.0/4")
 """In registries of its own."""
 GLOBAL_UNICAST = IPv6Network("2000::/3")
-"""All that IANA gives out of IPv6; the rest is reserved, deprecated or multicast, and holds most forms of IPv6 that
+"""The part of IPv6 that IANA assigns; the rest is reserved, deprecated or multicast, and has most forms of IPv6 that
 carry an IPv4 address."""
 ISATAP = {0x00005EFE, 0x02005EFE}
 """The upper half of an interface identifier whose lower half is an IPv4 address (RFC 5214)."""
@@ -91,7 +91,7 @@ _BLOCKS: list[tuple[IPv4Network | IPv6Network, str]] = sorted(
 
 
 def special_purpose(ip: IPv4Address | IPv6Address) -> str:
-    """Return what an address is set aside for, by its narrowest block; empty for an ordinary public one."""
+    """Return the special purpose of an address, by its narrowest block; empty for an ordinary public one."""
     found = next((name for block, name in _BLOCKS if ip.version == block.version and ip in block), "")
     if found:
         return found

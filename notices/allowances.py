@@ -1,7 +1,8 @@
-"""Writes: how often something may be sent to where nobody has agreed to it yet.
+"""Writes: rate limits for what is sent to addresses that have not agreed to it yet.
 
 Owns the limits and their counters. A counter belongs to a mailbox, a person or a project and outlives every
-subscription, so that removing a channel and adding it again buys nothing. Of a mailbox only a keyed digest is kept.
+subscription, so that removing a channel and adding it again changes nothing. Of a mailbox only a keyed digest is
+stored.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ def spend_test(subscription: Subscription) -> None:
 
 
 def _mailbox(address: str) -> str:
-    """Return one digest for all spellings that commonly reach one mailbox: case, dots, and a tag behind a plus."""
+    """Return one digest for all spellings that commonly reach one mailbox: case, dots, and a tag after a plus."""
     local, _, domain = address.rpartition("@")
     name = local.casefold().partition("+")[0].replace(".", "")
     return salted_hmac("notices.allowances", f"{name}@{punycode(domain).casefold()}").hexdigest()
 
 
 def _spend(wanted: Mapping[str, tuple[str, Sequence[Limit]]]) -> None:
-    """Count one use on every counter, or none. Caller holds a transaction; the counters are locked in one order."""
+    """Count one use on every counter, or none. The caller holds a transaction; counters are locked in one order."""
     Allowance.objects.bulk_create([Allowance(key=key) for key in sorted(wanted)], ignore_conflicts=True)
     counters = list(Allowance.objects.select_for_update().filter(key__in=wanted).order_by("key"))
     now = timezone.now()
@@ -89,5 +90,5 @@ def _in_words(left: timedelta) -> str:
 
 
 def forget_old() -> None:
-    """Remove counters that no limit reads any more."""
+    """Remove expired counters."""
     Allowance.objects.filter(last_at__lt=timezone.now() - DAY).delete()

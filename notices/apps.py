@@ -1,4 +1,4 @@
-"""The notices app: registers that whoever leaves a project hears nothing more of it."""
+"""The notices app. Registers that a person who leaves a project gets no more notifications about it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Writes: what is announced to whom, when it leaves, and what becomes of it.
+"""Writes: the queue of notifications: who gets what, when, and the result.
 
-Owns every change of a delivery. An app above calls `queue_for` in the transaction that puts a subject before people,
-and `reconsider` in the one that lets go of it; `sending.py` takes what is due, sends it outside of any transaction, and
-says how it went. Any number of senders may work at once: each locks one subscription for a moment and skips those that
-others hold. A subscription is locked before its deliveries, and without its key (`no_key`): a delivery that is just
-being queued refers to it and waits for nobody.
+Owns every change of a delivery. An app above calls `queue_for` in the transaction that makes a subject claimable, and
+`reconsider` in the one that releases it; `sending.py` takes what is due, sends it outside of any transaction, and
+records the result. Any number of senders can work concurrently: each locks one subscription briefly and skips locked
+ones. A subscription is locked before its deliveries, and without its key (`no_key`): inserting a delivery references it
+and must not wait.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from people.plain_text import first_line
 
 ATTEMPTS_MAX = 6
 TAKEN_FOR = timedelta(seconds=90)
-"""A sender that has said nothing after so long is taken for dead; the notification is sent again."""
+"""A sender without a result after this time counts as failed; the notification is sent again."""
 FIRST_PAUSE_S, PAUSE_MAX_S = 5, 600
 KEPT = timedelta(days=30)
 LOOKED_AT = 200
@@ -33,7 +33,7 @@ TITLE_CHARS, TEXT_CHARS = 80, 160
 
 @dataclass(frozen=True)
 class Parcel:
-    """What a sender carries: where to, and the few words that may leave."""
+    """One notification to send: its target and the few texts that leave the server."""
 
     subscription_id: str
     delivery_id: str
@@ -60,18 +60,21 @@ class Parcel:
 
 @dataclass(frozen=True)
 class SendResult:
-    """How the sending went. `again`: worth another try; `gone`: nobody listens there any more."""
+    """The result of sending. `again`: retry later. `ended`: the receiver no longer exists."""
 
     ok: bool
     words: str
     again: bool = False
     again_in_s: float = 0.0
-    gone: bool = False
+    ended: bool = False
 
 
 def queue_for(subject: Subject) -> None:
-    """Queue one delivery for each channel of each recipient. Called in the transaction that puts the subject before
-    people; what is queued already for the same rank stays as it is."""
+    """Queue one delivery for each channel of each recipient.
+
+    Called in the transaction that makes the subject claimable. Deliveries already queued for the same rank are
+    unchanged.
+    """
     rows = Subscription.objects.current().filter(project=subject.project_id, is_confirmed=True, broken="")
     listening = list(rows)
     if not listening:
@@ -91,21 +94,24 @@ def queue_for(subject: Subject) -> None:
         for subscription in listening
         if subscription.user_key in recipients
     ]
+    # A unique constraint on subscription, subject and rank drops repeats.
     Delivery.objects.bulk_create(queued, ignore_conflicts=True)
     if any(row.due_at == now for row in queued):
         events.call_sender()
 
 
 def queue_own(subscription: Subscription, kind: str) -> Delivery:
-    """Queue a test or a code, due now whatever the rules of the subscription say."""
+    """Queue a test or a code, due now whatever the rules of the subscription are."""
     row = Delivery.objects.create(subscription=subscription, kind=kind, due_at=timezone.now())
     events.call_sender()
     return row
 
 
 def reconsider(kind: str, subject_id: str) -> None:
-    """Look at once at what was put off because somebody had the subject, or when its delay is over. Called in the
-    transaction that lets go of it. Waits for no sender, who may hold a delivery and wait for another's."""
+    """Make deliveries due that were delayed because someone held the subject.
+
+    Called in the transaction that releases it. Skips locked deliveries: their sender may be waiting for another lock.
+    """
     now = timezone.now()
     waiting = Delivery.objects.select_for_update(skip_locked=True, of=("self",)).select_related("subscription")
     mine = waiting.filter(kind=kind, subject_id=subject_id, state=DeliveryState.WAITING, attempts=0, due_at__gt=now)
@@ -117,15 +123,17 @@ def reconsider(kind: str, subject_id: str) -> None:
 
 
 def drop_waiting(subscription: Subscription, why: str) -> None:
-    """End what still waits for a subscription that has ended. Caller holds its lock."""
+    """End the queued deliveries of a subscription that has ended. The caller holds its lock."""
     for row in subscription.deliveries.filter(state=DeliveryState.WAITING):
         _end(row, DeliveryState.SKIPPED, why)
 
 
 @transaction.atomic
 def take(now: datetime) -> tuple[bool, Parcel | None]:
-    """Return whether anything was due, and what to send of it: 1. lock one subscription that has something due, 2. end
-    or put off what need not be said now, 3. of the rest one is said and the others of its kind are counted in it.
+    """Return whether anything was due, and the parcel to send.
+
+    1. Lock one subscription with due deliveries. 2. End or delay those that are not wanted now. 3. Send one of the rest
+    and count the others of its kind in it.
     """
     due = Delivery.objects.filter(state=DeliveryState.WAITING, due_at__lte=now)
     rows = Subscription.objects.select_for_update(skip_locked=True, no_key=True, of=("self",))
@@ -141,10 +149,12 @@ def _pick(subscription: Subscription, rows: list[Delivery], now: datetime) -> Pa
     for row in rows:
         if subscription.ended_at is not None or subscription.broken:
             _end(row, DeliveryState.SKIPPED, subscription.broken or "Channel removed.")
+        # No attempt has recorded a result: the sender was killed each time.
         elif row.attempts >= ATTEMPTS_MAX:
             _end(row, DeliveryState.FAILED, row.words or "The sender stopped before it finished.")
     rows = [row for row in rows if row.state == DeliveryState.WAITING]
     own = next((row for row in rows if row.kind in subjects.OWN), None)
+    # The mailbox was confirmed meanwhile, or the code was used up.
     if own is not None and own.kind == subjects.CODE and not subscription.secret.get("code"):
         _end(own, DeliveryState.SKIPPED, "Not sent: this code is no longer valid.")
     elif own is not None:
@@ -153,7 +163,7 @@ def _pick(subscription: Subscription, rows: list[Delivery], now: datetime) -> Pa
 
 
 def _pick_subject(subscription: Subscription, rows: list[Delivery], now: datetime) -> Parcel | None:
-    """Pick one notification for all that are due of a kind; each that is not wanted now is ended or put off."""
+    """Return one notification for all due ones of a kind. Each that is not wanted now is ended or delayed."""
     found = subjects.read({(row.kind, row.subject_id) for row in rows})
     about = [(row, found.get((row.kind, row.subject_id))) for row in rows]
     wanted = [(row, one) for row, one in about if _holds(row, _standing(subscription, row, one, now))]
@@ -168,7 +178,7 @@ def _pick_subject(subscription: Subscription, rows: list[Delivery], now: datetim
 
 
 def _standing(subscription: Subscription, row: Delivery, subject: Subject | None, now: datetime) -> Standing:
-    """Return whether it is wanted by the clock, the subject and the subscription's rules, whoever the person."""
+    """Return whether clock, subject and the subscription's rules allow it, for any person."""
     standing = subject.standing(row.rank, now) if subject is not None else skip("Not sent: it no longer exists.")
     if not standing.is_wanted:
         return standing
@@ -178,6 +188,7 @@ def _standing(subscription: Subscription, row: Delivery, subject: Subject | None
         return skip("Not sent: quiet hours end after the deadline.")
     if quiet is not None:
         return put_off(quiet, "Quiet hours.")
+    # A retry is not limited: its first attempt was counted.
     told_at = subscription.told_at if not row.attempts else None
     if told_at is not None and (free_at := told_at + timedelta(seconds=subscription.every_s)) > now:
         return put_off(free_at, f"At most one every {subscription.every_s} s.")
@@ -185,20 +196,20 @@ def _standing(subscription: Subscription, row: Delivery, subject: Subject | None
 
 
 def _standing_for(subscription: Subscription, row: Delivery, subject: Subject, now: datetime) -> Standing:
-    """Return whether the person wants it: it is for them still, and they were not told the same before."""
+    """Return whether this person wants it: they are still a recipient, and were not notified of the same before."""
     standing = subject.standing_for(subscription.user_key, now)
     if not standing.is_wanted:
         return standing
     kind = subjects.kind_of(row.kind)
-    told = subscription.deliveries.filter(state=DeliveryState.SENT, kind=row.kind, group=row.group, rank=row.rank)
-    same = set(told.exclude(subject_id=row.subject_id).values_list("subject_id", flat=True)) if row.group else set()
+    sent = subscription.deliveries.filter(state=DeliveryState.SENT, kind=row.kind, group=row.group, rank=row.rank)
+    same = set(sent.exclude(subject_id=row.subject_id).values_list("subject_id", flat=True)) if row.group else set()
     if kind is not None and same and kind.open_among(same):
         return skip("Not sent: you were already notified of the same question.")
     return KEEP
 
 
 def _holds(row: Delivery, standing: Standing) -> bool:
-    """Return whether it is to be said now; if not, end it or put it off."""
+    """Return whether to send it now. If not, end or delay it."""
     if standing.until is not None:
         _put_off(row, standing.until, standing.why)
     elif not standing.is_wanted:
@@ -217,10 +228,11 @@ def _put_off(row: Delivery, until: datetime, words: str) -> None:
 
 
 def _packed(subscription: Subscription, row: Delivery, subject: Subject | None, now: datetime) -> Parcel:
-    """Count a taken parcel as an attempt, due again only if no one says how it went."""
+    """Count an attempt. It is due again only if no result is recorded."""
     row.attempts, row.due_at = row.attempts + 1, now + TAKEN_FOR
     row.save(update_fields=["attempts", "due_at"])
     if subject is not None:
+        # Before sending, so that a concurrent sender respects the limit.
         subscription.told_at = now
         subscription.save(update_fields=["told_at"])
     count = subjects.open_count(row.kind, subscription.project_id, now)
@@ -247,7 +259,7 @@ def _packed(subscription: Subscription, row: Delivery, subject: Subject | None, 
 
 
 def _words(subscription: Subscription, row: Delivery) -> tuple[str, str]:
-    """Return title and text of a notification of our own."""
+    """Return title and text of one of this app's own notifications."""
     if row.kind == subjects.CODE:
         code = subscription.secret.get("code", "")
         return "Confirm your email address", f"Your code is {code}. It was requested by {subscription.user}."
@@ -256,7 +268,7 @@ def _words(subscription: Subscription, row: Delivery) -> tuple[str, str]:
 
 @transaction.atomic
 def record_result(parcel: Parcel, result: SendResult) -> None:
-    """Write down how it went, unless somebody else has taken it since: sent, tried again later, or failed."""
+    """Record a result: sent, to retry, or failed. Ignored if another sender has taken it since."""
     subscription = Subscription.objects.select_for_update(no_key=True).get(pk=parcel.subscription_id)
     mine = subscription.deliveries.filter(pk=parcel.delivery_id, state=DeliveryState.WAITING, attempts=parcel.attempt)
     row = mine.first()
@@ -269,7 +281,7 @@ def record_result(parcel: Parcel, result: SendResult) -> None:
         _put_off(row, timezone.now() + timedelta(seconds=min(pause, PAUSE_MAX_S)), result.words)
     else:
         _end(row, DeliveryState.FAILED, result.words)
-    if result.gone:
+    if result.ended:
         subscription.broken = result.words[:500]
         subscription.save(update_fields=["broken"])
 

@@ -1,4 +1,4 @@
-"""Live hints of notifications: what one person's open pages hear alone, and the call for somebody who sends.
+"""Live hints of notifications: the topic of one person's open pages, and the call of the sender.
 
 Publishes through `episodes.events`, the only publisher.
 """
@@ -10,7 +10,7 @@ from people import jobs
 
 
 def person_topic(project_id: str, key: str) -> str:
-    """Return what the open pages of one person hear alone."""
+    """Return the topic that only one person's open pages subscribe to."""
     return f"person:{project_id}:{key}"
 
 

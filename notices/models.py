@@ -1,6 +1,6 @@
-"""Rows about who hears of what and how: subscriptions, notifications on their way, quiet hours, counters of use.
+"""Rows about notifications: subscriptions, deliveries, quiet hours, and counters of use.
 
-Owns what a row may contain and facts about one row. Leaves changes to `subscriptions.py`, `deliveries.py` and
+Owns what a row can contain and facts about one row. Leaves changes to `subscriptions.py`, `deliveries.py` and
 `allowances.py`.
 """
 
@@ -32,8 +32,10 @@ class SubscriptionQuerySet(models.QuerySet["Subscription"]):
 
 
 class Subscription(models.Model):
-    """A channel by which one person hears of one project. It ends without its row, so that what is just being queued
-    never refers to nothing; what led to the person is wiped then."""
+    """A channel by which one person is notified about one project.
+
+    Its row stays after its end, so that a delivery being queued keeps its reference; the address is wiped then.
+    """
 
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="subscriptions")
@@ -80,9 +82,9 @@ class DeliveryState(models.TextChoices):
 
 
 class Delivery(models.Model):
-    """One notification on its way: due, tried, and what came of it in words.
+    """One notification: when it is due, its attempts, and its result in words.
 
-    It is of a kind of this app (`subjects.OWN`) or about a thing of an app above, which it holds as a plain id.
+    It is of a kind of this app (`subjects.OWN`) or about an object of an app above, which it stores as a plain ID.
     """
 
     id = IdField()
@@ -124,17 +126,17 @@ class Delivery(models.Model):
 
     @property
     def label(self) -> str:
-        """What people call its kind."""
+        """The name of its kind on pages."""
         return subjects.label(self.kind)
 
     @property
     def path(self) -> str:
-        """The page of what it is about; empty for a kind of our own."""
+        """The page of its subject; empty for a kind of this app."""
         return subjects.path(self.kind, self.subject_id)
 
 
 class QuietHours(models.Model):
-    """When a person hears nothing, in the time of their own place; over midnight if it ends before it begins."""
+    """The hours without notifications, in the person's time zone. An end before the start is on the next day."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="quiet_hours")
     starts = models.TimeField()
@@ -145,7 +147,7 @@ class QuietHours(models.Model):
         return f"{self.starts:%H:%M} to {self.ends:%H:%M} {self.zone}"
 
     def until(self, now: datetime) -> datetime | None:
-        """Return the end of the quiet that holds now; None if it does not."""
+        """Return the end of the current quiet hours, or None."""
         here = now.astimezone(ZoneInfo(self.zone))
         time, over_midnight = here.time().replace(tzinfo=None), self.ends <= self.starts
         is_quiet = self.starts <= time or time < self.ends if over_midnight else self.starts <= time < self.ends
@@ -156,7 +158,7 @@ class QuietHours(models.Model):
 
 
 class Allowance(models.Model):
-    """How often something was used within the last day, by a key that outlives subscriptions."""
+    """How often something was used in the last day, by a key that outlives subscriptions."""
 
     key = models.CharField(max_length=120, primary_key=True)
     used_at = ArrayField(models.DateTimeField(), default=list, blank=True)

@@ -1,9 +1,9 @@
-"""One POST to an address that a member typed or a browser gave: to the public network alone, and to nobody else.
+"""One POST to an address that a member or a browser gave, to the public network only.
 
 Owns how an address is reached; which ones are public is `address_registry.py`'s. The name is resolved once, every
-address it has must be public, and the connection goes to one of those very addresses, so that a name that changes its
-mind (DNS rebinding) changes nothing. No redirect is followed, no proxy is used, and of the answer only the beginning is
-read. AWMWEB_NOTICES_PRIVATE lets the product reach its own network, for self-hosters and tests.
+address it has must be public, and the connection goes to one of those, so that a name that changes (DNS rebinding) has
+no effect. No redirect is followed, no proxy is used, and only the start of the response is read. AWMWEB_NOTICES_PRIVATE
+allows the server's own network, for self-hosters and tests.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ ALLOW = "Set AWMWEB_NOTICES_PRIVATE=1 to allow private addresses."
 
 
 class Refused(Exception):
-    """This address is not gone to; the message says why."""
+    """An address that must not be called; the message gives the reason."""
 
 
 class Unreached(Exception):
-    """Nobody answered, or not in time."""
+    """No response, or not in time."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Answer:
 
 
 def checked(url: str) -> SplitResult:
-    """Return the parts of an address that may be used, as far as can be seen without asking anybody."""
+    """Return the parts of an address, if it is valid as far as can be checked without a lookup."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -59,7 +59,7 @@ def checked(url: str) -> SplitResult:
 
 
 def refuse_private(address: str) -> None:
-    """Refuse an address that is not public. Raises a plain ValueError where this is no address but a name."""
+    """Refuse an address that is not public. Raises a plain ValueError for a name."""
     purpose = _special(address)
     if purpose:
         raise Refused(f"{address} is not a public address ({purpose}). {ALLOW}")
@@ -71,7 +71,10 @@ def _special(address: str) -> str:
 
 
 def post(url: str, body: bytes, headers: dict[str, str]) -> Answer:
-    """1. check, 2. resolve once, 3. go to an address that was checked, under the name that was given."""
+    """Send one POST.
+
+    1. Check the address. 2. Resolve the name once. 3. Connect to a checked address, under the given name.
+    """
     return asyncio.run(_post(checked(url), body, headers))
 
 
@@ -96,14 +99,14 @@ async def _first_that_answers(parts: SplitResult, body: bytes, headers: dict[str
 
 
 async def _addresses(parts: SplitResult) -> list[str]:
-    """Return every address of the name; one that is refused refuses all of them."""
+    """Return every address of the name. One refused address refuses all of them."""
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:  # a label that is too long is a matter of encoding
+    except (OSError, UnicodeError) as error:  # a label that is too long raises an encoding error
         raise Unreached(f"{parts.hostname} cannot be resolved: {error}") from error
     addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
-    if any(map(_special, addresses)):  # which one stays unsaid: members must not read the operator's own names
+    if any(map(_special, addresses)):  # without the address: members must not learn the operator's internal names
         raise Refused(f"{parts.hostname} resolves to an address that is not public. {ALLOW}")
     return addresses
 
@@ -125,7 +128,7 @@ def _pause(response: httpx.Response) -> float:
 
 
 async def _beginning(response: httpx.Response) -> str:
-    """Return raw bytes, never unpacked: a small body that unpacks to a large one is not our trouble."""
+    """Return raw bytes, never decompressed: a small body could expand to a large one."""
     read = b""
     async for chunk in response.aiter_raw(READ_BYTES):
         read += chunk

@@ -1,6 +1,6 @@
-"""The page Notifications: a person's own channels in a project, and the service worker behind push.
+"""The page Notifications: a person's own channels in a project, and the service worker for push.
 
-Owns HTTP status, redirects and form words. Every write is a function of `subscriptions.py`; sending is the worker's.
+Owns HTTP status, redirects and form texts. Every write is a function of `subscriptions.py`; sending is the worker's.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _headline(channels: list[Subscription]) -> str:
 
 
 def _log(request: MemberRequest) -> dict[str, Any]:
-    """Return the newest deliveries, and whether one that this person is looking out for is under way."""
+    """Return the newest deliveries, and whether one that the page waits for is still open."""
     rows = Delivery.objects.filter(subscription__project=request.project, subscription__user=request.actor.user)
     rows = rows.select_related("subscription").order_by("-created_at")
     own = rows.filter(kind__in=subjects.OWN)
@@ -91,7 +91,7 @@ def log(request: MemberRequest) -> HttpResponse:
 @require_POST
 @member_required(may_annotate)
 def switch_on(request: MemberRequest) -> HttpResponse:
-    """Add a channel. Scripts get JSON; a webhook's secret is shown this once."""
+    """Add a channel. Scripts get JSON; a webhook's secret is shown only now."""
     given = request.POST
     keys = {name: given.get(name, "") for name in ("p256dh", "auth")}
     kind, target = given.get("kind", ""), given.get("target", "")
@@ -113,7 +113,7 @@ def switch_on(request: MemberRequest) -> HttpResponse:
 @require_POST
 @member_required(may_annotate)
 def command(request: MemberRequest, pk: str, command: str) -> HttpResponse:
-    """Test, confirm, change the rules of or remove one channel."""
+    """Test, confirm, edit or remove one channel."""
     commands = {"off": _off, "test": _test, "rules": _rules, "confirm": _confirm}
     if command not in commands:
         raise NotFound
@@ -176,7 +176,7 @@ def _time(text: str) -> time | None:
 
 @require_GET
 def service_worker(request: HttpRequest) -> HttpResponse:
-    """Serve the worker at the root, because it answers for its own folder and below."""
+    """Serve the worker at the root, because its scope is its own folder and below."""
     text = (settings.STATICFILES_DIRS[0] / "sw.js").read_text(encoding="utf-8")
     answer = HttpResponse(text, content_type="text/javascript; charset=utf-8")
     answer["Service-Worker-Allowed"], answer["Cache-Control"] = "/", "no-cache"

@@ -1,7 +1,7 @@
-"""What a receiver said, fit for a log that people read: one clean line that tells no secret.
+"""A receiver's response, fit for a log that people read: one clean line without secrets.
 
-Owns which words are kept back. A receiver, or a proxy before it, may repeat what it was sent: a capability in an
-address, a code, a password, in any of the spellings that programs use. Pure; called by `sending.py`.
+Owns which words are withheld. A receiver, or a proxy before it, may repeat what it was sent: a capability in an
+address, a code, a password, in any common encoding. Pure; called by `sending.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from people.plain_text import first_line
 
 CHARS = 160
 SHORTEST, WINDOW = 4, 8
-"""A secret of fewer letters and digits is no secret; of a longer one so many in a row tell it."""
+"""Letters and digits below which a text is no secret, and those in a row that count as a leak of a longer one."""
 LONGEST_WORD = 16
 HELD_BACK = "(response hidden: it repeats part of the address or a secret)"
 _TOKEN = re.compile(r"[A-Za-z0-9+/_=~%.-]{20,}")
@@ -26,8 +26,10 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 
 
 def quoted(said: object, secrets: Iterable[str]) -> str:
-    """Return the first line of what was said; instead of it a remark if it tells one of the secrets in any spelling.
-    What looks like a key of somebody else's is cut out."""
+    """Return the first line of a response, or a remark if it has one of the secrets in any encoding.
+
+    Text that looks like another key is cut out.
+    """
     line = first_line(said, CHARS)
     parts = {part for secret in secrets for part in _windows(_plain(secret))}
     if any(part in view for view in map(_plain, _views(line)) for part in parts):
@@ -36,7 +38,7 @@ def quoted(said: object, secrets: Iterable[str]) -> str:
 
 
 def parts_of(url: str) -> list[str]:
-    """Return the parts of an address that may be a capability: its query, and of its path what is no plain word."""
+    """Return the parts of an address that may be a capability: its query, and path segments that are no plain words."""
     address = urlsplit(url)
     values = [value for _, value in parse_qsl(address.query, keep_blank_values=True)]
     words = [part for part in unquote(address.path).split("/") if _is_keylike(part) or len(part) >= LONGEST_WORD]
@@ -44,7 +46,7 @@ def parts_of(url: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return letters and digits alone, whatever their case and whatever stands between them."""
+    """Return letters and digits only, in lower case."""
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
@@ -54,7 +56,7 @@ def _windows(secret: str) -> Iterator[str]:
 
 
 def _views(line: str) -> Iterator[str]:
-    """Yield the line as it stands, and as the encodings that programs use would have it read."""
+    """Yield the line as it is, and as common encodings would decode it."""
     yield from (line, unquote_plus(line), html.unescape(line))
     yield _ESCAPE.sub(lambda found: chr(int(found[1] or found[2], 16)), line)
     for token in _ENCODED.findall(line):
@@ -63,7 +65,7 @@ def _views(line: str) -> Iterator[str]:
 
 
 def _decoded(token: str) -> Iterator[str]:
-    """Yield the text read as base64 of either alphabet and as hexadecimal digits, as far as it goes."""
+    """Yield the text decoded as base64 of either alphabet and as hexadecimal digits, as far as possible."""
     whole = token if len(token) % 4 != 1 else token[:-1]
     padded = whole.replace("-", "+").replace("_", "/") + "=" * (-len(whole) % 4)
     for text, decode in ((padded, base64.b64decode), (token[: len(token) // 2 * 2], bytes.fromhex)):

@@ -1,7 +1,7 @@
 """Sends notifications: by push, mail, webhook, or to a person's open pages.
 
-Owns how each channel speaks. Leaves what is due, for whom, and what becomes of it to `deliveries.py`; holds no
-transaction while it waits for the network. Called by Celery, in any number of processes at once.
+Owns the protocol of each channel. Leaves what is due, for whom, and the result to `deliveries.py`; holds no transaction
+while it waits for the network. Called by Celery, in any number of processes.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from notices.deliveries import Parcel, SendResult
 from notices.models import Channel
 from notices.quoting import quoted
 
-AT_ONCE = 2
-"""Senders of one process: slow receivers must not keep the worker's other threads from the models."""
+CONCURRENT = 2
+"""Senders per process: slow receivers must not block the worker's other threads, which call models."""
 MAIL_S = 10
 AGAIN = {408, 425, 429}
 PUSH_LIFE_S = 86_400
-_hands = threading.BoundedSemaphore(AT_ONCE)
+_hands = threading.BoundedSemaphore(CONCURRENT)
 
 
 def work() -> None:
@@ -50,7 +50,7 @@ def work() -> None:
 
 
 def send(parcel: Parcel) -> SendResult:
-    """Carry one; whatever happens outside comes back as words."""
+    """Send one parcel. Every failure outside is returned as a result."""
     try:
         return SENDERS[parcel.channel](parcel)
     except outbound.Refused as refused:
@@ -65,13 +65,13 @@ def _to_pages(parcel: Parcel) -> SendResult:
 
 
 def shown(parcel: Parcel) -> dict[str, Any]:
-    """Return what a browser shows, and where a click leads. Of one group the newest replaces the others."""
+    """Return what a browser shows, and the address of a click. The newest of a group replaces the others."""
     tag = parcel.group or parcel.delivery_id
     return {**about(parcel), "title": parcel.title, "body": parcel.text, "path": parcel.path, "tag": tag}
 
 
 def about(parcel: Parcel) -> dict[str, str]:
-    """Return the subject by the name of its kind, such as `{"ask": id}`; nothing for a test or a code."""
+    """Return the subject by the name of its kind, such as `{"ask": id}`; empty for a test or a code."""
     return {parcel.kind: parcel.subject_id} if parcel.subject_id else {}
 
 
@@ -92,20 +92,20 @@ def _push(parcel: Parcel) -> SendResult:
     answer = outbound.post(parcel.target, body, headers)
     if answer.status in (404, 410):
         return SendResult(
-            False, f"The push service reports that this browser unsubscribed ({answer.status}).", gone=True
+            False, f"The push service reports that this browser unsubscribed ({answer.status}).", ended=True
         )
     return _judged(parcel, answer, "push service")
 
 
 def _contact() -> str:
-    """Return where a push service finds whoever runs this house; it takes no plain http address."""
+    """Return the operator's contact for push services, which accept no plain http address."""
     public = str(settings.AWMWEB_PUBLIC_URL)
     return public if public.startswith("https://") else f"mailto:{settings.AWMWEB_MAIL_FROM}"
 
 
 def _webhook(parcel: Parcel) -> SendResult:
-    """Send, signed as Standard Webhooks has it; a receiver knows a repetition by its id."""
-    told = {
+    """Send a Standard Webhooks message. A receiver recognizes a repetition by its ID."""
+    notice = {
         "type": f"notice.{parcel.kind}",
         "project": parcel.project,
         "ask": None,
@@ -116,7 +116,7 @@ def _webhook(parcel: Parcel) -> SendResult:
         "open": parcel.open_count,
         "deadline_at": parcel.deadline_at.isoformat() if parcel.deadline_at else None,
     }
-    body, at = json.dumps(told).encode(), str(int(time.time()))
+    body, at = json.dumps(notice).encode(), str(int(time.time()))
     headers = {
         "Content-Type": "application/json",
         "webhook-id": parcel.delivery_id,
@@ -145,9 +145,7 @@ def _judged(parcel: Parcel, answer: outbound.Answer, who: str) -> SendResult:
 
 
 def _secrets_of(parcel: Parcel) -> list[str]:
-    """Return what no log may hold: where exactly it goes, the keys and codes that go with it, and the operator's
-    sign-in.
-    """
+    """Return what no log may contain: the exact address, its keys and codes, and the operator's password."""
     if parcel.channel != Channel.EMAIL:
         return [*quoting.parts_of(parcel.target), *parcel.secret.values()]
     server = settings.MAIL_SERVER
@@ -189,9 +187,10 @@ def _footer(parcel: Parcel) -> str:
 
 
 def _subject_line(parcel: Parcel) -> str:
-    """Return one line that mail readers show as it is written: agents' words must not hold an encoded word (RFC 2047),
-    which readers would decode to characters that nobody here has looked at. The sign that parts it is no ASCII, so the
-    whole subject is encoded, and no fold of a long line can join it again.
+    """Return the subject as one line.
+
+    Agents' text must not contain an encoded word (RFC 2047), which mail readers would decode to unchecked characters.
+    The separator is not ASCII, so the whole subject is encoded, and a folded line cannot join into an encoded word.
     """
     line = f"{parcel.title}: {parcel.text}" if parcel.subject_id else parcel.title
     return line.replace("=?", "=⟨?⟩")
@@ -202,7 +201,7 @@ def _message_id(parcel: Parcel) -> str:
 
 
 def _is_final(error: Exception) -> bool:
-    """Tell whether an answer is final: a 5 in front says not to try again."""
+    """Return whether a reply is final: a leading 5 means not to retry."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return all(code >= 500 for code, _ in error.recipients.values())
     return isinstance(error, smtplib.SMTPResponseException) and error.smtp_code >= 500

@@ -1,9 +1,8 @@
-"""What notifications are about: the kinds that apps above register, and what each of them is asked.
+"""The kinds of subjects that apps above register, and the questions that each of them answers.
 
-Owns the protocol between a notification and its subject. A row of `Delivery` holds a kind, a plain id and the subject's
-rank at that time; everything else is asked of the subject when the notification is about to leave, so what is no longer
-wanted is not sent. Nothing above is imported here: an app registers its kinds in `AppConfig.ready()`, as `experts` does
-with asks.
+Owns the protocol between a notification and its subject. A row of `Delivery` stores a kind, a plain ID and the
+subject's rank at that time. Everything else is asked of the subject just before sending, so that outdated notifications
+are not sent. This app imports no app above: they register their kinds in `AppConfig.ready()`, as `experts` does.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import Protocol
 
 TEST, CODE = "test", "code"
 OWN = {TEST: "Test", CODE: "Code"}
-"""Kinds of this app itself, about nothing: a test, and the code that confirms a mailbox."""
+"""Kinds of this app, without a subject: a test, and the code that confirms a mailbox."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Whether a notification is still wanted: without a reason it is; with one it is not, or not before `until`."""
+    """Whether a notification is still wanted: without a reason yes; with one no, or not before `until`."""
 
     why: str = ""
     until: datetime | None = None
@@ -42,7 +41,7 @@ def put_off(until: datetime, why: str) -> Standing:
 
 
 class Subject(Protocol):
-    """One thing as it stands now. People are named by the keys of their actors (`user:3`)."""
+    """The current state of one subject. People are named by the keys of their actors (`user:3`)."""
 
     @property
     def kind(self) -> str: ...
@@ -55,62 +54,62 @@ class Subject(Protocol):
 
     @property
     def rank(self) -> str:
-        """Where it stands: it is announced once at each rank to each person; empty where there are no ranks."""
+        """The current stage: it is announced once per rank and person; empty without ranks."""
 
     @property
     def group(self) -> str:
-        """What stands for the same: of one group only one open thing is announced, and browsers show the newest."""
+        """The key of equal subjects: only one open subject of a group is announced, and browsers show the newest."""
 
     @property
     def expires_at(self) -> datetime | None:
-        """When nobody needs to hear of it any more."""
+        """When the notification is no longer useful."""
 
     @property
     def text(self) -> str:
-        """What a stranger wrote, whole; only its first line leaves."""
+        """The untrusted text; only its first line is sent."""
 
     def title(self, open_count: int) -> str:
-        """Return our own words, with how many things of its kind are open."""
+        """Return the title, with the number of open subjects of its kind."""
 
     def recipients(self, now: datetime) -> Collection[str]:
-        """Return all who are to hear of it."""
+        """Return everyone to notify."""
 
     def standing(self, rank: str, now: datetime) -> Standing:
-        """Return whether it is wanted still, whoever the person; `rank` is that of the notification. Cheap."""
+        """Return whether it is still wanted, for any person; `rank` is the notification's. Cheap."""
 
     def standing_for(self, person: str, now: datetime) -> Standing:
         """Return whether this person still wants it."""
 
 
 class Kind(Protocol):
-    """What is asked of all things of one kind."""
+    """The questions about all subjects of one kind."""
 
     @property
     def name(self) -> str:
-        """As rows, webhooks and pages have it: one short word."""
+        """One short word, for rows, webhooks and pages."""
 
     @property
     def label(self) -> str:
-        """As people read it."""
+        """The name for people."""
 
     def path(self, subject_id: str) -> str:
         """Return its page. `static/sw.js` opens only addresses that it knows."""
 
     def read(self, ids: Collection[str]) -> Mapping[str, Subject]:
-        """Return those of these that exist, by id."""
+        """Return the existing ones of these, by ID."""
 
     def open_among(self, ids: Collection[str]) -> set[str]:
-        """Return which of these still wait for someone."""
+        """Return those of these that no one has claimed."""
 
     def open_count(self, project_id: str, now: datetime) -> int:
-        """Return how many of the project somebody could take now."""
+        """Return how many of the project can be claimed now."""
 
 
 _kinds: dict[str, Kind] = {}
 
 
 def register(kind: Kind) -> None:
-    """Let notifications be about things of this kind."""
+    """Register a kind of subject."""
     if kind.name in OWN or kind.name in _kinds:
         raise ValueError(f"the kind {kind.name!r} is taken")
     _kinds[kind.name] = kind
@@ -126,13 +125,13 @@ def label(name: str) -> str:
 
 
 def path(name: str, subject_id: str) -> str:
-    """Return the page of a subject; empty where there is none."""
+    """Return the page of a subject, or an empty text."""
     kind = _kinds.get(name)
     return kind.path(subject_id) if kind is not None and subject_id else ""
 
 
 def read(wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], Subject]:
-    """Return the subjects of these kinds and ids that exist."""
+    """Return the existing subjects of these kinds and IDs."""
     ids: dict[str, list[str]] = {}
     for name, subject_id in wanted:
         ids.setdefault(name, []).append(subject_id)
@@ -141,6 +140,6 @@ def read(wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], Subject]:
 
 
 def open_count(name: str, project_id: str, now: datetime) -> int:
-    """Return how many things of this kind are open; for a kind of our own, of all kinds."""
+    """Return how many subjects of this kind are open; for a kind of this app, of all kinds."""
     asked = [_kinds[name]] if name in _kinds else list(_kinds.values())
     return sum(kind.open_count(project_id, now) for kind in asked)

@@ -1,7 +1,7 @@
-"""Writes: by which channels a person hears of a project, and when they want to hear nothing.
+"""Writes: a person's channels for a project, and their quiet hours.
 
-Owns every change of subscriptions and quiet hours. Leaves what is sent there and the order of locks to
-`deliveries.py`. Called by the page, and by `members.remove_member` through `forget`.
+Owns every change of subscriptions and quiet hours. Leaves deliveries and the order of locks to `deliveries.py`. Called
+by the page, and by `members.remove_member` through `forget`.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ from people.plain_text import clean
 
 ADDRESS_CHARS = 1000
 CHANNELS_MAX = 10
-"""Channels by which one person hears of one project."""
+"""Channels of one person in one project."""
 TRIES_MAX = 5
-"""Wrong codes until a code is worth nothing any more."""
+"""Wrong codes after which a code is invalid."""
 
 
 @transaction.atomic
 def subscribe(
     actor: Actor, kind: str, target: str = "", secret: dict[str, str] | None = None, name: str = ""
 ) -> Subscription:
-    """1. check right and address, 2. the same address again is the same row, renewed, 3. an email address is sent a
-    code first, so that nobody's mailbox is filled by somebody else, 4. the trail."""
+    """Add a channel.
+
+    1. Check right and address. 2. Renew the row of a known address. 3. Send a code to an email address first, so that
+    no one can flood another person's mailbox. 4. Write the audit entry.
+    """
     _person(actor)
     target, secret = _checked(kind, target.strip(), secret or {})
     mine = _current(actor)
@@ -64,7 +67,7 @@ def subscribe(
 
 
 def _current(actor: Actor) -> SubscriptionQuerySet:
-    """Return this person's subscriptions in this project, to be locked without their keys."""
+    """Return this person's subscriptions in this project, to lock without their keys."""
     rows = Subscription.objects.select_for_update(no_key=True).current()
     return rows.filter(project=actor.project, user=actor.user)
 
@@ -76,7 +79,7 @@ def _person(actor: Actor) -> None:
 
 
 def _renewed(subscription: Subscription, secret: dict[str, str]) -> Subscription:
-    """Renew: a browser may come back with fresh keys; what was broken is tried again."""
+    """Renew a subscription: a browser can have new keys, and a failed channel is tried again."""
     if subscription.kind == Channel.PUSH:
         subscription.secret = secret
     subscription.broken = ""
@@ -85,7 +88,7 @@ def _renewed(subscription: Subscription, secret: dict[str, str]) -> Subscription
 
 
 def _checked(kind: str, target: str, secret: dict[str, str]) -> tuple[str, dict[str, str]]:
-    """Return the address and the secret of a subscription, or why they cannot be."""
+    """Return the address and the secret of a subscription. Raises if they are invalid."""
     if len(target) > ADDRESS_CHARS:
         raise Invalid(f"The address is too long (at most {ADDRESS_CHARS:,} characters).")
     if kind == Channel.BROWSER:
@@ -105,9 +108,7 @@ def _checked(kind: str, target: str, secret: dict[str, str]) -> tuple[str, dict[
 
 
 def _refuse_mailbox(target: str) -> None:
-    """Accept plain addresses only: quotes and encoded words in one are read in more ways than one, by mail libraries
-    too.
-    """
+    """Accept plain addresses only: mail libraries disagree about quotes and encoded words."""
     wrong = "Enter an email address such as ada@example.org."
     if any(sign in target for sign in ('"', "[", "=?")) or not target.rpartition("@")[0].isascii():
         raise Invalid(wrong)
@@ -118,7 +119,7 @@ def _refuse_mailbox(target: str) -> None:
 
 
 def _refuse_address(target: str) -> None:
-    """Refuse what can be seen without asking anyone; what the name resolves to is looked at when it is used."""
+    """Refuse an address that is invalid without a lookup; its name is resolved on use."""
     try:
         outbound.checked(target)
     except outbound.Refused as refused:
@@ -147,7 +148,7 @@ def _mine(actor: Actor, pk: str) -> Subscription:
 
 @transaction.atomic
 def unsubscribe(actor: Actor, pk: str) -> None:
-    """End a subscription. What was sent stays in the log; what led to the person is wiped."""
+    """End a subscription. The log of deliveries stays; the address is wiped."""
     _end(_mine(actor, pk), "Channel removed.")
 
 
@@ -164,7 +165,7 @@ def forget(leaving: Actor) -> None:
 
 
 def confirm(actor: Actor, pk: str, code: str) -> None:
-    """Take the code from the mail as proof that the mailbox is theirs. A wrong one is counted before it is refused."""
+    """Confirm a mailbox by the code from the mail. A wrong code is counted before it is refused."""
     with transaction.atomic():
         refusal = _try(_mine(actor, pk), code.strip().lower())
     if refusal:
@@ -172,7 +173,7 @@ def confirm(actor: Actor, pk: str, code: str) -> None:
 
 
 def _try(subscription: Subscription, code: str) -> str:
-    """Confirm, or count a wrong code; why it is refused. Nothing is raised, so that the count stays."""
+    """Confirm, or count a wrong code and return the refusal. Raises nothing, so that the count is committed."""
     if subscription.is_confirmed:
         return ""
     right, wrong = subscription.secret.get("code", ""), int(subscription.secret.get("wrong", 0))
@@ -191,7 +192,7 @@ def _try(subscription: Subscription, code: str) -> str:
 
 @transaction.atomic
 def set_rules(actor: Actor, pk: str, delay_s: int, every_s: int) -> None:
-    """Set when a subscription is used: only if no one has claimed after this long, and at most once in this long."""
+    """Set when a subscription is used: only if no one has claimed after this delay, and how often at most."""
     if not (0 <= delay_s <= 3600 and 0 <= every_s <= 86_400):
         raise Invalid("Enter a wait of 0 to 3600 s and an interval of 0 to 86400 s.")
     subscription = _mine(actor, pk)
@@ -201,7 +202,7 @@ def set_rules(actor: Actor, pk: str, delay_s: int, every_s: int) -> None:
 
 @transaction.atomic
 def set_quiet_hours(actor: Actor, starts: time | None, ends: time | None, zone: str) -> None:
-    """Set when this person hears nothing, in every project; both empty switches it off."""
+    """Set this person's quiet hours in all projects; both empty switches them off."""
     _person(actor)
     if starts is None and ends is None:
         QuietHours.objects.filter(user=actor.user).delete()
@@ -217,7 +218,7 @@ def set_quiet_hours(actor: Actor, starts: time | None, ends: time | None, zone: 
 
 @transaction.atomic
 def test(actor: Actor, pk: str) -> Delivery:
-    """Send one now, whatever the rules say. An unconfirmed mailbox gets a new code instead."""
+    """Send a test now, whatever the rules are. An unconfirmed mailbox gets a new code instead."""
     subscription = _mine(actor, pk)
     under_way = subscription.deliveries.filter(state=DeliveryState.WAITING, kind__in=subjects.OWN).first()
     if under_way is not None:
@@ -229,7 +230,7 @@ def test(actor: Actor, pk: str) -> Delivery:
 
 
 def _send_code(subscription: Subscription) -> Delivery:
-    """Send a fresh code; the one before is worth nothing any more."""
+    """Send a new code; it replaces the one before."""
     allowances.spend_code(subscription)
     subscription.secret = {"code": secrets.token_hex(4)}
     subscription.save(update_fields=["secret"])

@@ -1,4 +1,4 @@
-"""Celery: notifications that are due leave, and old lines of their log and old counters are forgotten."""
+"""Celery: send due notifications; remove old log rows and counters."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Web Push, pure: a message that only one browser can read (RFC 8291), and the name of who sends it (VAPID, RFC 8292).
+"""Web Push, pure: a message that only one browser can read (RFC 8291), and the sender's identity (VAPID, RFC 8292).
 
-Leaves the request to `sending.py`. Called there and by the page that hands browsers our public key.
+Leaves the request to `sending.py`. Called there and by the page that gives browsers our public key.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _derived(salt: bytes, secret: bytes, info: bytes, size: int) -> bytes:
 
 
 def authorization(scalar: str, audience: str, subject: str, now: float) -> str:
-    """Return the header that tells a push service who we are, for this service alone."""
+    """Return the header that identifies us to this push service only."""
     key = private(scalar)
     claims = {"aud": audience, "exp": int(now) + TOKEN_LIFE_S, "sub": subject}
     signed = ".".join(b64(json.dumps(part).encode()) for part in ({"typ": "JWT", "alg": "ES256"}, claims))

@@ -1,0 +1,27 @@
+"""Who is signed in, in which project, with which rights?
+
+    models        projects, memberships, tokens, links, audit entries
+    errors        refusals of all apps, with codes
+    states        rows of the tables of states
+    slots         columns and states of a claimable slot
+    sessions      sign-in sessions in the database
+    access        one function per right; scoped querysets
+    revalidation  whether open sockets may stay open
+    audit         reads of the audit trail
+    plain_text    cleans hostile text for display
+    figures       the grammar of charts
+    rows          model rows from a statement in SQL
+    bodies        limits on request bodies, per sender
+    turns         turns at heavy reads, per sender
+    leasing       claim, renew and release a slot
+    members       writes: members, tokens, links, the audit trail
+    projects      writes: create, rename, archive, restore
+    saved_views   writes: saved views of a list
+    http          the JSON API's door: actor, body, errors
+    pages/        sign-in, members, API tokens, projects, audit
+    urls          addresses of its pages
+    apps          registration of the app
+    management/   commands loginlink, createproject, createtoken
+
+Every app imports it; it imports no other app.
+"""

@@ -1,6 +1,6 @@
 """Rights: one function per right, one actor type for people and tokens, one way to scope a queryset.
 
-Owns who may do what. Leaves issuing and removing to `members.py`, HTTP to `http.py` and views. Called by every app.
+Leaves issuing and removing to `members.py`, HTTP to `http.py` and views. Called by every app.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SESSION_PROJECT = "project"
 SESSION_ENTRIES = "entries"
-"""What the links of a session opened: it acts by the memberships of these entries, not by all of its account's."""
+"""Entries of the memberships that a session's links opened; it acts by these, not by all of its account's."""
 JUDGES = {Role.EXPERT, Role.REVIEWER}
 M = TypeVar("M", bound=Model)
 Rows = TypeVar("Rows", bound=QuerySet[Any])
@@ -34,7 +34,7 @@ View = Callable[..., HttpResponseBase]
 
 @dataclass(frozen=True)
 class Actor:
-    """Who acts, in which project: a person with a role, or a token with a scope."""
+    """The caller of an action in one project: a person with a role, or a token with a scope."""
 
     project: Project
     role: str | None = None
@@ -71,7 +71,7 @@ def bearer(token: ApiToken) -> Actor:
 
 
 def expert_model(project: Project, name: str) -> Actor:
-    """Return a model that advises, by the name of its endpoint; what it says is told apart from people's words."""
+    """Return the actor of an expert model, by the name of its endpoint. Its answers are kept apart from people's."""
     return Actor(project=project, model=name)
 
 
@@ -93,8 +93,10 @@ def system_actor(slug: str) -> Actor:
 
 
 def current_memberships(user: User, session: Mapping[str, Any]) -> QuerySet[Membership]:
-    """Return those by which a signed-in browser acts: of its person, not ended, and opened by a link that its own
-    session was begun with. An account that joined another project is not there for who was signed in as it before.
+    """Return the memberships that a signed-in browser acts by.
+
+    They belong to its person, have not ended, and were opened by a link of this session. A project that the account
+    joined later is not included.
     """
     mine = Membership.objects.current(timezone.now()).filter(user=user, entry__in=session.get(SESSION_ENTRIES, []))
     return mine.select_related("project", "user").order_by("pk")
@@ -112,14 +114,14 @@ def _demand(allowed: bool, actor: Actor) -> None:
 
 
 def _demand_write(allowed: bool, actor: Actor) -> None:
-    """Demand as `_demand` does, and that the project takes writes; a stranger does not learn whether it is archived."""
+    """Demand a right and a project that takes writes. A stranger does not learn whether it is archived."""
     _demand(allowed, actor)
     if actor.project.archived_at is not None:
         raise ProjectArchived
 
 
 def holds(actor: Actor, right: Callable[[Actor], None]) -> bool:
-    """Return whether an actor has a right, for pages that show a button or leave it out."""
+    """Return whether an actor has a right, for pages that show or hide a button."""
     try:
         right(actor)
     except AppError:
@@ -128,17 +130,17 @@ def holds(actor: Actor, right: Callable[[Actor], None]) -> bool:
 
 
 def may_start_runs(actor: Actor) -> None:
-    """Create runs: loops with an agent token, and those who may say what a run's episodes are given."""
+    """Allow runs for loops with an agent token, and for members who set what a run's episodes are given."""
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"agent", "launch"}), actor)
 
 
 def may_record(actor: Actor) -> None:
-    """Write episodes, steps and asks: loops with an agent token, researchers, ourselves."""
+    """Allow writing episodes, steps and asks for loops with an agent token, researchers and the system."""
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"agent"}), actor)
 
 
 def may_read(actor: Actor) -> None:
-    """Read episodes and steps: everybody in the project."""
+    """Allow reading episodes and steps for everyone in the project."""
     _demand(_holds(actor, Role.values, {"agent", "expert", "export", "launch", "review"}), actor)
 
 
@@ -148,7 +150,7 @@ def sees_outcomes(actor: Actor) -> bool:
 
 
 def may_advise(actor: Actor) -> None:
-    """Claim and answer asks: experts, and those who run the place."""
+    """Allow claiming and answering asks for experts and managers."""
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT}, {"expert"}), actor)
 
 
@@ -156,59 +158,59 @@ def may_see_queue(actor: Actor) -> None:
     _demand(_holds(actor, Role.values, {"expert"}), actor)
 
 
-def may_see_numbers(actor: Actor) -> None:
-    """Allow how the desk works, people by name and outcomes included, for all but an agent."""
+def may_see_metrics(actor: Actor) -> None:
+    """Allow the desk's metrics, with people's names and outcomes, for all but an agent."""
     _demand(_holds(actor, Role.values, {"expert", "export"}), actor)
 
 
 def may_annotate(actor: Actor) -> None:
-    """Say something about a step or an episode: whoever may advise or review."""
+    """Allow annotating steps and episodes for everyone who can advise or review."""
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}, {"expert", "review"}), actor)
 
 
 def may_see_notices(actor: Actor) -> None:
-    """Read one's own channels and deliveries: those who may say something, also of an archived project."""
+    """Allow reading one's own channels and deliveries for everyone who can annotate, also in an archived project."""
     _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}), actor)
 
 
 def may_review(actor: Actor) -> None:
-    """Claim reviews and judge episodes: whoever may say something about them, and programs that review."""
+    """Allow claiming reviews and judging episodes for everyone who can annotate, and for review tokens."""
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}, {"review"}), actor)
 
 
 def judges_only(role: str) -> bool:
-    """Return whether members of this role judge episodes and make no queues of them."""
+    """Return whether members of this role judge episodes and cannot make review queues."""
     return role in JUDGES
 
 
 def members_who_judge(project: Project) -> list[Actor]:
-    """Return the project's members who judge and make no queues: a blind queue withholds from them from its start."""
+    """Return the members from whom a blind queue withholds outcomes: they judge and cannot make queues."""
     rows = Membership.objects.filter(project=project, role__in=JUDGES).select_related("project", "user")
     return [person(one) for one in rows]
 
 
 def may_see_reviews(actor: Actor) -> None:
-    """Read queues, verdicts and agreement: everybody but an agent."""
+    """Allow reading queues, verdicts and agreement for all but an agent."""
     _demand(_holds(actor, Role.values, {"export", "review"}), actor)
 
 
 def may_set_reviews(actor: Actor) -> None:
-    """Make review queues and label schemas, fill queues, and rule in the verifier court."""
+    """Allow making review queues and label schemas, filling queues, and ruling in the verifier court."""
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
 
 
 def may_set_desk(actor: Actor) -> None:
-    """Say how asks are routed and what they may cost."""
+    """Allow setting how asks are routed and what they can cost."""
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
 
 
 def may_launch(actor: Actor) -> None:
-    """Start rollouts of our own, and let agents ask experts who have read the verifier."""
+    """Allow starting our own rollouts, and giving episodes an informed expert."""
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"}), actor)
 
 
 def may_see_imports(actor: Actor) -> None:
-    """Read imports: those who may start one, also of an archived project."""
+    """Allow reading imports for everyone who can start one, also in an archived project."""
     _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"}), actor)
 
 
@@ -217,7 +219,7 @@ def may_export(actor: Actor) -> None:
 
 
 def may_push(actor: Actor) -> None:
-    """Send datasets to a service outside with the operator's token: admins, who may export as well."""
+    """Allow pushing datasets to an external service with the operator's token: admins who can export."""
     may_export(actor)
     _demand(_holds(actor, {Role.ADMIN}), actor)
 
@@ -231,17 +233,18 @@ def may_manage_people(actor: Actor) -> None:
 
 
 def may_manage_projects(actor: Actor) -> None:
-    """Create, rename, archive and restore projects, and read the audit trail, also of an archived project."""
+    """Allow admins to create, rename, archive and restore projects and to read the audit trail, also of an archived
+    one."""
     _demand(_holds(actor, {Role.ADMIN}), actor)
 
 
 def scoped(rows: Rows, project: Project, path: str = "project") -> Rows:
-    """Return only the rows of this project. Queries are narrowed in no other way."""
+    """Return only the rows of this project. All queries are scoped by this function."""
     return rows.filter(**{path: project})
 
 
 def visible_or_404(rows: QuerySet[M], actor: Actor, pk: str, path: str = "project") -> M:
-    # one row has no order: to write one costs more than to read the row
+    # without an order by clause: for one row Django needs longer to write it than PostgreSQL to read the row
     found = next(iter(scoped(rows, actor.project, path).filter(pk=pk).order_by()[:1]), None) if is_id(pk) else None
     if found is None:
         raise NotFound
@@ -249,18 +252,17 @@ def visible_or_404(rows: QuerySet[M], actor: Actor, pk: str, path: str = "projec
 
 
 def is_id(pk: str) -> bool:
-    """Return whether an object can have this id at all; the database takes no U+0000 and would answer with a fault."""
+    """Return whether an object can have this ID. PostgreSQL would answer U+0000 with an error."""
     return "\x00" not in pk
 
 
 def memberships(request: HttpRequest) -> QuerySet[Membership]:
-    """Return those by which a request's person acts."""
+    """Return the memberships that a request's person acts by."""
     return current_memberships(request.user, request.session)  # type: ignore[arg-type]
 
 
 def project_of_object(request: HttpRequest, rows: QuerySet[Any], pk: str, path: str = "project_id") -> Membership:
-    """Return the membership through which a person sees an object by its shared link, whatever
-    project is chosen now."""
+    """Return the membership that opens an object's shared link, whatever project is selected."""
     projects = rows.filter(pk=pk).values(path)
     found = memberships(request).filter(project_id__in=projects).first() if is_id(pk) else None
     if found is None:
@@ -269,15 +271,14 @@ def project_of_object(request: HttpRequest, rows: QuerySet[Any], pk: str, path: 
 
 
 def chosen_membership(request: HttpRequest) -> Membership | None:
-    """Return the project a person works in: the session's choice while it holds, else the first
-    that is not archived."""
+    """Return the person's current project: the session's choice while it is valid, else the first one not archived."""
     mine = sorted(memberships(request), key=lambda one: one.project.archived_at is not None)
     slug = request.session.get(SESSION_PROJECT)
     return next((one for one in mine if one.project.slug == slug), mine[0] if mine else None)
 
 
 class MemberRequest(HttpRequest):
-    """A request that `member_required` let through."""
+    """A request that passed `member_required`."""
 
     membership: Membership
     project: Project
@@ -290,9 +291,9 @@ def member_required(
     rows: Callable[[], QuerySet[Any]] | None = None,
     path: str = "project_id",
 ) -> Callable[[View], View]:
-    """Return a page for members: sets `request.membership`, `request.project` and `request.actor`.
+    """Restrict a page to members; set `request.membership`, `request.project` and `request.actor`.
 
-    With `rows`, the view's `pk` decides the project, so that a shared link works from any chosen project.
+    With `rows`, the view's `pk` decides the project, so that a shared link works from any selected project.
     """
 
     def wrap(view: View) -> View:
@@ -317,7 +318,7 @@ def member_required(
 
 
 def adopt(request: HttpRequest, membership: Membership) -> MemberRequest:
-    """Return the same request, with who acts in which project."""
+    """Set the request's membership, project and actor, and return it."""
     member = cast(MemberRequest, request)
     member.membership, member.project, member.actor = membership, membership.project, person(membership)
     return member

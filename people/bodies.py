@@ -1,7 +1,7 @@
-"""Bodies of requests below Django: the sender is known before a body gets room, and a body must keep coming.
+"""Request bodies below Django: a body gets memory after its sender is known, and must keep arriving.
 
-Django would spool a body of any size to disk before it asks whether anybody wants it. Owns how much room bodies take
-together, how much one sender takes of it, and how slow a body may be. Leaves who sends to `http.py`. Called by
+Django would spool a body of any size to disk before any view asks for it. Owns how much memory bodies use together, how
+much of it one sender can use, and how slow a body can be. Leaves authentication to `http.py`. Called by
 `awmweb/asgi.py` for all its requests, by the append of steps and by MCP.
 """
 
@@ -16,21 +16,21 @@ from typing import Any, Self
 from people.errors import Busy, TooLarge, TooSlow
 
 ROOM_BYTES = 64 * 1024 * 1024
-"""What the bodies of known senders may take together in one process."""
+"""Memory for the bodies of known senders in one process."""
 STRANGERS_BYTES = 8 * 1024 * 1024
-"""The same for all whom nobody knows, who can take nothing from the others."""
+"""Memory for the bodies of strangers, apart from that of known senders."""
 STRANGER_BYTES = 64 * 1024
-"""The largest body of a stranger: a form that comes after its session has ended."""
+"""The largest body of a stranger: a form sent after its session has ended."""
 SILENCE_S = 10.0
 """How long a body may pause."""
 FIRST_S, BYTES_PER_S = 20.0, 32 * 1024
-"""A body may take so many seconds, and one more for so many bytes that came."""
+"""Seconds that a body can take, and the bytes that extend them by one."""
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class HungUp(Exception):
-    """The caller is gone; nobody is left to answer."""
+    """The caller disconnected; no one is left to answer."""
 
 
 def header(scope: dict[str, Any], wanted: bytes) -> str:
@@ -38,32 +38,36 @@ def header(scope: dict[str, Any], wanted: bytes) -> str:
 
 
 def bearer_secret(scope: dict[str, Any]) -> str | None:
-    """Return the token that a request shows, whatever it is worth."""
+    """Return the token of a request, valid or not."""
     kind, _, secret = header(scope, b"authorization").partition(" ")
     return secret if kind.lower() == "bearer" else None
 
 
 def has_body(scope: dict[str, Any]) -> bool:
-    """Return whether a body comes; one that does not say how long it is counts, one of no bytes does not."""
+    """Return whether a request has a body. One of unknown length counts, one of zero bytes does not."""
     return bool(header(scope, b"transfer-encoding")) or header(scope, b"content-length") not in ("", "0")
 
 
 class Room:
-    """Room that many share, in one event loop. Nobody may hold more than stays free beside it: one who takes all there
-    is leaves a half, two leave a third, and whoever comes next finds room."""
+    """Memory that many senders share, in one event loop.
+
+    No sender can hold more than stays free beside it: one sender leaves a half, two leave a third, and the next one
+    always finds room.
+    """
 
     def __init__(self, most: int) -> None:
         self._free = most
         self._held: Counter[str] = Counter()
 
     def take(self, who: str, size: int) -> None:
-        """Take room. Raises `Busy`."""
+        """Take memory for a sender. Raises `Busy`."""
+        # After this, at least as much must stay free as the sender holds.
         if self._held[who] + size > self._free - size:
             raise Busy
         self._free -= size
         self._held[who] += size
 
-    def give_back(self, who: str, size: int) -> None:
+    def release(self, who: str, size: int) -> None:
         self._free += size
         self._held[who] -= size
         if not self._held[who]:
@@ -74,14 +78,15 @@ ROOM, STRANGERS = Room(ROOM_BYTES), Room(STRANGERS_BYTES)
 
 
 class Body:
-    """A request's body, and the room it holds until the work on it is done. `sender` is empty for a stranger.
+    """A request's body, and the memory it holds until the work on it is done. `sender` is empty for a stranger.
 
-    A known sender's room is taken for the length that the request says, so that of many large bodies some come through
-    whole. A stranger's grows with the bytes that came: announcing much costs nobody anything.
+    A known sender's memory is taken for the declared length, so that some of many large bodies complete. A stranger's
+    grows with the received bytes: a large declared length costs others nothing.
     """
 
     def __init__(self, scope: dict[str, Any], receive: Receive, limit: int, sender: str) -> None:
         said = header(scope, b"content-length")
+        # Untrusted: converting thousands of digits takes quadratic time.
         self._announced = int(said) if said.isdecimal() and len(said) < 20 else 0
         self._receive, self._sender = receive, sender
         self._room, self._limit = (ROOM, limit) if sender else (STRANGERS, min(limit, STRANGER_BYTES))
@@ -96,17 +101,19 @@ class Body:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._taken:
-            self._room.give_back(self._sender, self._taken)
+            self._room.release(self._sender, self._taken)
 
     async def read(self) -> bytes:
-        """Return the whole body. Raises `TooLarge`, `TooSlow`, `Busy` or `HungUp`; the server drops what still comes
-        then.
+        """Return the whole body.
+
+        Raises `TooLarge`, `TooSlow`, `Busy` or `HungUp`; the server then drops the rest.
         """
         loop = asyncio.get_running_loop()
         began, size, more = loop.time(), 0, True
         parts: list[bytes] = []
         while more:
             try:
+                # Two limits: the longest pause, and the lowest average rate.
                 async with asyncio.timeout_at(min(loop.time() + SILENCE_S, began + FIRST_S + size / BYTES_PER_S)):
                     message = await self._receive()
             except TimeoutError:
@@ -122,7 +129,7 @@ class Body:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _take(self, size: int) -> None:
-        """Hold at least this much."""
+        """Hold at least this much memory."""
         if size > self._taken:
             self._room.take(self._sender, size - self._taken)
             self._taken = size

@@ -123,5 +123,5 @@ class Broken(AppError):
 
 
 def words_of(wrong: Mapping[str, Any]) -> str:
-    """Return what pydantic says of one wrong value, without the prefix that it puts before a validator's own words."""
+    """Return pydantic's message for one wrong value, without its prefix for a validator's own message."""
     return str(wrong["msg"]).removeprefix("Value error, ")

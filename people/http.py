@@ -36,7 +36,7 @@ from people.sessions import SessionStore
 
 log = logging.getLogger(__name__)
 REFUSALS = dict.fromkeys((400, 401, 403, 404, 408, 409, 413, 422, 429, 503), ErrorEnvelope)
-"""What every call may answer instead of its own shape."""
+"""Error responses that every call can return."""
 AGAIN = (429, 503)
 SLOW = 408
 RETRY_AFTER_S = "1"
@@ -82,8 +82,9 @@ class TokenAuth(HttpBearer):
 
 
 async def sender_of(scope: dict[str, Any]) -> str:
-    """Return who sends a request, by the token or the session it shows; empty for a stranger. What they may do is asked
-    by whoever answers.
+    """Return the sender of a request by its token or session; empty for a stranger.
+
+    Rights are checked by the view.
     """
     secret = bearer_secret(scope)
     if secret is None:
@@ -152,13 +153,13 @@ async def respond(send: Send, status: int, answer: Any, more: Sequence[tuple[byt
 
 
 async def refuse(send: Send, error: Exception) -> None:
-    """Send the answer below Django to whatever ended a call."""
-    refused = told(error)
+    """Send the refusal for an error, below Django."""
+    refused = as_refusal(error)
     await respond(send, refused.status, envelope(refused))
 
 
-def told(error: Exception) -> AppError:
-    """Return the refusal that an error becomes; what is none of ours goes to the log."""
+def as_refusal(error: Exception) -> AppError:
+    """Return the refusal for an error. An unexpected error is logged."""
     if isinstance(error, AppError):
         return error
     if isinstance(error, AWAY):
@@ -215,7 +216,7 @@ def build_api(**options: Any) -> Api:
         return refusal(TooLarge())
 
     def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
-        return refusal(told(error))
+        return refusal(as_refusal(error))
 
     for away in AWAY:
         api.exception_handler(away)(database_away)

@@ -26,8 +26,8 @@ from people.audit import record
 from people.models import IdField, unheard_since
 
 log = logging.getLogger(__name__)
-CALLED_AT_ONCE = 20
-"""So many forgotten jobs of a kind does one sweep call for."""
+WOKEN_PER_SWEEP = 20
+"""Forgotten jobs of a kind that one sweep wakes."""
 
 
 class Job(models.Model):
@@ -37,7 +37,7 @@ class Job(models.Model):
     WORKING: ClassVar[Sequence[str]]
     """States before the end: queued, then the one in which a worker has it."""
     SILENT_AFTER: ClassVar[timedelta] = timedelta(seconds=30)
-    """A worker that was not heard for so long is taken for dead, and another claims its job."""
+    """Silence after which a worker counts as lost, and another claims its job."""
     ATTEMPTS_MAX: ClassVar[int] = 3
 
     id = IdField()
@@ -76,7 +76,7 @@ def request(job: Job, actor: Actor, verb: str, target: str, reason: str = "") ->
 def wake_forgotten(*kinds: type[Job]) -> None:
     """Call a worker for the jobs that none has."""
     for kind in kinds:
-        for job_id in _silent(kind).values_list("pk", flat=True)[:CALLED_AT_ONCE]:
+        for job_id in _silent(kind).values_list("pk", flat=True)[:WOKEN_PER_SWEEP]:
             call_worker(kind.TASK, job_id)
 
 
@@ -115,7 +115,7 @@ def end(job: Job, state: str, problem: str = "", **fields: Any) -> bool:
 
 
 def cancel(job: Job, state: str) -> bool:
-    """End a job that has not ended; its worker hears of it at its next write."""
+    """End a job that has not ended; its worker stops at its next write."""
     waiting = type(job)._default_manager.filter(pk=job.pk, state__in=job.WORKING)
     return bool(waiting.update(state=state, ended_at=timezone.now()))
 

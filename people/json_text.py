@@ -67,7 +67,7 @@ def _read(raw: bytes) -> Any:
 
 
 def _may_overflow(raw: bytes) -> bool:
-    """Return whether a number may be too large for a double: an exponent of three digits, or so many digits that one of
+    """Return whether a number may be too large for a double: an exponent of three digits, or digits enough that one of
     two is enough. Looked for in the shape of the text, where every digit is a 9, since patterns cost time for each
     letter.
     """

@@ -1,7 +1,7 @@
-"""The slot of work that one person holds for a time: claim, renew, let go; each is one conditional update.
+"""Claim, renew and release a slot of work, each by one conditional update.
 
-Leaves the columns of a slot to `slots.py`, and who may claim, for how long, to the apps whose slots these are. No lock
-has to be released: a lease ends by its own time.
+Leaves the columns of a slot to `slots.py`, and who can claim it for how long to the apps. No lock needs releasing: a
+lease ends by its own time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from people.slots import FREED, OPEN, SlotState, is_free
 
 
 def claim(slots: QuerySet[Any], actor: Actor, now: datetime, until: datetime) -> dict[str, Any] | None:
-    """Take the one slot of this queryset if it is free, expired or the actor's own; its new columns, or None.
+    """Claim the slot of this queryset if it is free, expired or the actor's own. Return its new columns, or None.
 
-    The queryset must ask for columns of its own table only: a join would become a sub-select, which is not looked at
-    again after waiting for a row that someone else was just changing, and two would hold the slot.
+    The queryset must filter on columns of its own table only. A join would become a sub-select, which is not evaluated
+    again after waiting for a row that someone else was changing, so two callers could hold the slot.
     """
     token = secrets.token_urlsafe(24)
     mine = {"holder": actor.key, "holder_name": actor.name, "lease_token": token, "lease_until": until}
@@ -37,5 +37,5 @@ def renew(slots: QuerySet[Any], token: str, until: datetime) -> bool:
     return held_with(slots, token).update(lease_until=until) == 1
 
 
-def let_go(slots: QuerySet[Any], token: str) -> bool:
+def release(slots: QuerySet[Any], token: str) -> bool:
     return held_with(slots, token).update(**FREED) == 1

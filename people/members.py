@@ -34,7 +34,7 @@ LAST_USED_STEP = timedelta(seconds=30)
 
 
 def on_leave(callback: OnLeave) -> None:
-    """Register what must happen in the transaction that removes a person (an upper app gives back what they hold).
+    """Register a function to run in the transaction that removes a person (an upper app releases what they hold).
 
     The newest is called first: apps register from below, and asks are locked before the notifications about them.
     """
@@ -42,7 +42,7 @@ def on_leave(callback: OnLeave) -> None:
 
 
 def on_role(callback: OnRole) -> None:
-    """Register what must happen in the transaction that gives a member a role, their first or another one."""
+    """Register a function to run in the transaction that gives a member a role, their first or another one."""
     _on_role.append(callback)
 
 
@@ -119,9 +119,10 @@ def issue_login_link(
 
 @transaction.atomic
 def redeem_login_link(secret: str) -> tuple[User, list[str]]:
-    """Redeem by one conditional update: of two people who open the same link together, one gets in. Returns the account
-    and the entries that the link opens still, the one that it was made for first; a link that opens nothing any more is
-    spent.
+    """Redeem a link by one conditional update: of two concurrent requests, one signs in.
+
+    Returns the account and the entries that the link still opens, the one that it was made for first. A link that opens
+    no membership counts as spent.
     """
     now = timezone.now()
     spent = LoginLink.objects.filter(digest=digest(secret), used_at__isnull=True, ends_at__gt=now).update(used_at=now)
@@ -137,8 +138,9 @@ def redeem_login_link(secret: str) -> tuple[User, list[str]]:
 
 @transaction.atomic
 def link_for(actor: Actor, username: str, role: str | None = None, life: timedelta = LINK_LIFE) -> str:
-    """Return a link for a person by their account's name, which opens this project alone: a new one becomes an expert
-    unless told otherwise, a known one keeps role and end unless given another role.
+    """Return a link for a person by their account's name, which opens this project only.
+
+    A new person becomes an expert by default. A known one keeps role and end unless given another role.
     """
     if actor.user is not None:
         may_manage_people(actor)
@@ -153,7 +155,7 @@ def link_for(actor: Actor, username: str, role: str | None = None, life: timedel
 
 @transaction.atomic
 def fresh_link(actor: Actor, membership_id: int) -> tuple[Membership, str]:
-    """Return another link for somebody who is here, with the role and end they have."""
+    """Return another link for a member, with their role and end."""
     may_manage_people(actor)
     membership = scoped(Membership.objects.select_related("user"), actor.project).filter(pk=membership_id).first()
     if membership is None:
@@ -167,8 +169,10 @@ def fresh_link(actor: Actor, membership_id: int) -> tuple[Membership, str]:
 
 
 def _opened_by(actor: Actor, membership: Membership) -> list[Membership]:
-    """Return what a link by this admin opens of an account: this membership, and those of projects whose admin they are
-    too. Where somebody else decides who comes in, their link is no way in.
+    """Return the memberships that a link by this admin opens.
+
+    This one, and those in other projects of which the actor is an admin too. A link never opens a project whose admins
+    are others.
     """
     mine = Membership.objects.filter(user=membership.user, project__in=_admin_of(actor)).exclude(pk=membership.pk)
     return [membership, *mine.select_related("user")]
@@ -201,8 +205,10 @@ def invite(actor: Actor, name: str, role: str, ends_at: datetime | None = None) 
 
 
 def _free_username(actor: Actor, name: str) -> str:
-    """Return the account this name means here. One that also belongs to a project whose admin the actor is not is
-    somebody else's, as whom others may be signed in; the new person gets a name of their own.
+    """Return the account that this name means here.
+
+    An account that is also in a project without this admin belongs to someone else, as whom no one may be signed in.
+    The new person then gets a username of their own.
     """
     stem = slugify(name)[:140]
     if not stem:
@@ -217,7 +223,7 @@ def _free_username(actor: Actor, name: str) -> str:
 
 
 def _refuse_namesake(actor: Actor, username: str, role: str) -> None:
-    """Refuse an invitation that would change someone's role by the way."""
+    """Refuse an invitation that would change the role of another person with this name."""
     known = scoped(Membership.objects.select_related("user"), actor.project).filter(user__username=username).first()
     if known is not None and known.role != role:
         raise Invalid(f"{display_name(known.user)} is already a member, with role {known.role}. Use another name.")
@@ -242,8 +248,11 @@ def refuse_last_admin_change(actor: Actor, username: str, role: str, ends_at: da
 
 @transaction.atomic
 def remove_member(actor: Actor, membership_id: int) -> None:
-    """1. check the right, 2. refuse to remove the last admin, 3. give back what they hold and end the links they made,
-    4. delete, which ends their sessions and links here, 5. the trail."""
+    """Remove a member.
+
+    1. Check the right. 2. Refuse to remove the last admin. 3. Release what they hold and end the links they made. 4.
+    Delete the membership, which ends its sessions and links. 5. Write the audit entry.
+    """
     may_manage_people(actor)
     membership = scoped(Membership.objects.select_related("user"), actor.project).filter(pk=membership_id).first()
     if membership is None:

@@ -1,6 +1,6 @@
-"""Rows about who is here: projects, memberships, tokens, sign-in links and the audit trail.
+"""Rows about projects, memberships, tokens, sign-in links and the audit trail.
 
-Owns what such a row may contain and facts about one row. Leaves changes to `members.py` and rights to `access.py`.
+Owns what a row can contain and facts about one row. Leaves changes to `members.py` and rights to `access.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def new_id() -> str:
-    """Return a 20-character id that sorts by the millisecond it was made in; the second half is random."""
+    """Return a 20-character ID that sorts by its creation time in milliseconds. The second half is random."""
     value = int(time.time() * 1000)
     head = ""
     for _ in range(9):
@@ -71,8 +71,7 @@ class JsonText(TextOfJson):
 
 
 def shown(value: Any) -> Any:
-    """Return the same JSON value fit for a page: lone surrogates cannot be written as UTF-8 and
-    become question marks."""
+    """Return a JSON value fit for a page. Lone surrogates cannot be written as UTF-8 and become question marks."""
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
     return json.loads(text)
 
@@ -94,7 +93,7 @@ class TokenScope(models.TextChoices):
 
 
 class Project(models.Model):
-    """The wall between groups of people: every other row of the house belongs to one."""
+    """The boundary between groups of people: every other row belongs to one project."""
 
     id = IdField()
     slug = models.SlugField(max_length=60, unique=True)
@@ -110,7 +109,7 @@ class Project(models.Model):
 
 
 def unheard_since(moment: datetime) -> Q:
-    """Filter to rows at which no worker works: never begun, or without a heartbeat since then."""
+    """Filter to rows without a working worker: never started, or without a heartbeat since then."""
     return Q(heartbeat_at=None) | Q(heartbeat_at__lt=moment)
 
 
@@ -121,8 +120,11 @@ class MembershipQuerySet(models.QuerySet["Membership"]):
 
 
 class Membership(models.Model):
-    """One person's role in one project, perhaps with an end. `entry` is what a session must hold to act by it: links
-    hand it out, and new rights make another, which ends what was begun with the one before."""
+    """One person's role in one project, perhaps with an end.
+
+    A session must hold `entry` to act by it. Links hand it out, and new rights create another one, which ends earlier
+    sessions.
+    """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
@@ -148,7 +150,7 @@ class Membership(models.Model):
 
 
 class ApiToken(models.Model):
-    """A hashed bearer token. Each is an actor of its own, so what it did can be told apart."""
+    """A hashed bearer token. Each is an actor of its own, so that its actions are attributed to it."""
 
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="tokens")
@@ -172,8 +174,10 @@ class ApiToken(models.Model):
 
 
 class LoginLink(models.Model):
-    """A link that signs one person in, once, until its end. It opens the memberships whose entries it holds, and no
-    other of that account."""
+    """A link that signs one person in, once, until its end.
+
+    It opens the memberships whose entries it holds, and no other of that account.
+    """
 
     digest = models.CharField(max_length=64, unique=True)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
@@ -190,7 +194,7 @@ class LoginLink(models.Model):
 
 
 class AuditEntry(models.Model):
-    """Who did what, to which object, when and why. Only ever added."""
+    """Who did what to which object, when and why. Append-only."""
 
     project = models.ForeignKey(Project, null=True, on_delete=models.CASCADE, related_name="audit")
     at = models.DateTimeField(auto_now_add=True)
@@ -216,7 +220,7 @@ class AuditEntry(models.Model):
 
     @property
     def target_id(self) -> str:
-        """The object's ID, if it is called by nothing else."""
+        """The object's ID, if it has no other name."""
         return self.target if re.fullmatch(r"[0-9][0-9a-z]{19}", self.target) else ""
 
 
@@ -227,5 +231,5 @@ def verb_in_words(verb: str) -> str:
 
 
 def display_name(user: User) -> str:
-    """Return how a person is called on pages and in exports of people's names."""
+    """Return a person's name for pages and exports."""
     return user.get_full_name() or user.get_username()

@@ -29,9 +29,8 @@ def before_archive(callback: BeforeArchive) -> None:
 def create_own(actor: Actor, slug: str, name: str) -> Membership:
     """Create a project with the actor as its first admin.
 
-    Raises:
-        Forbidden: the actor is not an admin of the project they work in.
-        Invalid: the slug or the name does not fit, or the slug is taken.
+    Raises `Forbidden` if the actor is not an admin of the current project, and `Invalid` if the slug or the name does
+    not fit or the slug is taken.
     """
     may_manage_projects(actor)
     if actor.user is None:
@@ -96,12 +95,13 @@ def choose_clocks(actor: Actor, real: bool) -> Project:
 
 @transaction.atomic
 def change_role(actor: Actor, membership_id: int, role: str) -> tuple[Membership, str]:
-    """Give a member another role and return the membership with the secret of a new sign-in link.
+    """Change a member's role. Return the membership and the secret of a new sign-in link.
 
-    The change ends the member's sessions in this project, since open pages and sockets act by the role they began with.
+    The change ends the member's sessions in this project, since open pages and sockets act by the role they started
+    with.
 
-    Raises:
-        Invalid: the role is unknown or already theirs, the member is the actor, or the last admin would lose the role.
+    Raises `Invalid` if the role is unknown or already theirs, the member is the actor, or the last admin would lose the
+    role.
     """
     may_manage_people(actor)
     rows = Membership.objects.select_for_update(of=("self",)).select_related("user")

@@ -1,4 +1,4 @@
-"""A rate's interval. Pure. Called wherever so many of so many are shown or exported."""
+"""A rate's interval. Pure. Called wherever a share is shown or exported."""
 
 from __future__ import annotations
 

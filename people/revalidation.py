@@ -1,6 +1,7 @@
-"""Whether those who were let in still may stay: for what outlives the request that opened it.
+"""Checks whether open sockets still have the rights they were opened with.
 
-Owns what such a right hangs on, and looks at any number of them in three queries. Called by open sockets.
+Owns what such a right depends on, and checks any number of them in three queries. Called by sockets that outlive their
+request.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from people.models import ApiToken, Membership
 
 
 class Right(NamedTuple):
-    """What let somebody in: a token, or a session and the entry of the membership it acts by."""
+    """The credential of an open socket: a token, or a session and the entry of its membership."""
 
     token: str = ""
     session: str = ""
@@ -32,7 +33,7 @@ def right_of(actor: Actor, session: str = "") -> Right:
 
 
 def ended(rights: Collection[Right]) -> dict[Right, AppError]:
-    """Return those of them that hold no longer, each with the refusal that it would meet now."""
+    """Return the rights that no longer hold, each with its refusal."""
     shown, members = _tokens(rights) | _sessions(rights), _members(rights)
     found: dict[Right, AppError] = {}
     for right in rights:
@@ -56,9 +57,9 @@ def _sessions(rights: Collection[Right]) -> set[str]:
 
 
 def _members(rights: Collection[Right]) -> set[str]:
-    """Return the entries in force of these rights.
+    """Return the current entries of these rights.
 
-    New rights give a membership another entry, which ends what was let in before.
+    New rights give a membership another entry, which ends earlier ones.
     """
     wanted = {right.entry for right in rights if right.entry}
     current = Membership.objects.current(timezone.now())

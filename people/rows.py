@@ -1,7 +1,7 @@
-"""Reads: a row of a model from a statement in words.
+"""Reads: a model's row from a raw SQL statement.
 
-For the few statements that are made of each played episode. The ORM takes longer to write them than the database to
-answer them, and longer still to sort out the columns of what `Model.objects.raw` returns.
+For the few statements that run for each episode. The ORM takes longer to build them than the database to answer, and
+longer still to sort out the columns of `Model.objects.raw`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ M = TypeVar("M", bound=Model)
 
 
 class Row(Generic[M]):
-    """Rows of a model without the fields that are left out, which are read when they are asked for."""
+    """Rows of a model without some fields, which are loaded on access."""
 
     def __init__(self, model: type[M], *, without: Collection[str] = (), only: Collection[str] = ()) -> None:
         every = model._meta.concrete_fields
@@ -28,18 +28,18 @@ class Row(Generic[M]):
         self.width = len(fields)
 
     def columns(self, table: str = "") -> str:
-        """Return what a statement has to select first, in the order that `made` expects."""
+        """Return the columns that a statement must select first, in the order that `made` expects."""
         return ", ".join(f"{table}.{name}" if table else name for name in self._columns)
 
-    def one(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> M | None:
-        """Return the first row that a statement answers with, or None."""
+    def first(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> M | None:
+        """Return the first row of a statement, or None."""
         with connection.cursor() as cursor:
             cursor.execute(statement, values)
             row = cursor.fetchone()
         return None if row is None else self.made(row)
 
     def made(self, row: Sequence[Any]) -> M:
-        """Return the object of a row, which may have more columns than these."""
+        """Return the object of a row, which can have further columns."""
         found = list(row[: self.width])
         for place, read in self._read:
             found[place] = read(found[place], None, connection)

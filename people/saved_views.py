@@ -1,6 +1,6 @@
-"""Writes: saved views of a list. A view is a query string with a name, for its author or for everyone in the project.
+"""Writes: saved views of a list. A view is a named query string, for its author or for the whole project.
 
-Each app has a model of its own with the same columns; who may remove what others share is the app's right.
+Each app has its own model with the same columns and decides who can remove shared views.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ V = TypeVar("V", bound=Model)
 
 @dataclass(frozen=True)
 class SavedViews(Generic[V]):
-    """The saved views of one list: `may_save` is the right to have some, `may_direct` to remove what others share."""
+    """The saved views of one list. `may_save` is the right to have some, `may_direct` to remove shared ones."""
 
     rows: Callable[[], QuerySet[V]]
     may_save: Callable[[Actor], object]
     may_direct: Callable[[Actor], object]
 
     def of(self, actor: Actor) -> QuerySet[V]:
-        """Return one's own views, and those that others share."""
+        """Return a person's own views and shared ones."""
         seen = self.rows().filter(Q(author_key=actor.key) | Q(shared=True))
         return scoped(seen, actor.project).order_by("shared", "name", "pk")
 
     def save(self, actor: Actor, name: str, query: str, *, shared: bool) -> V:
-        """Save a view under a name; the same name again replaces the view."""
+        """Save a view under a name, replacing one with the same name."""
         self.may_save(actor)
         name = " ".join(name.split())
         if not 0 < len(name) <= NAME_MAX or "\x00" in name:
@@ -46,7 +46,7 @@ class SavedViews(Generic[V]):
         return mine.update_or_create(project=actor.project, author_key=actor.key, name=name, defaults=said)[0]
 
     def remove(self, actor: Actor, view_id: str) -> None:
-        """Remove a view of one's own, or, with the right to direct, one that another shares."""
+        """Remove one's own view, or with the right to direct a shared one."""
         self.may_save(actor)
         view = visible_or_404(self.of(actor), actor, view_id)
         if view.author_key != actor.key:  # type: ignore[attr-defined]

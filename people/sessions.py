@@ -1,5 +1,7 @@
-"""Sessions in the database, asked for only by keys that one can have: a cookie is whatever its sender wrote, and the
-database answers U+0000 with a fault. Django and Channels find this by `SESSION_ENGINE`.
+"""Sessions in the database, read only by well-formed keys.
+
+A cookie can contain anything, and the database answers U+0000 with an error. Django and Channels find this by
+`SESSION_ENGINE`.
 """
 
 from __future__ import annotations

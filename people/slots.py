@@ -1,7 +1,8 @@
-"""The slot of work that one person holds for a time: its columns, its states, and when it is free.
+"""A slot of work that one person holds for a time: its columns, its states, and when it is free.
 
 Leaves the conditional updates that claim, renew and release one to `leasing.py`. Asks in `experts` and reviews in
-`reviews` are such slots."""
+`reviews` are such slots.
+"""
 
 from __future__ import annotations
 
@@ -40,5 +41,5 @@ class Slot(models.Model):
 
 
 def is_free(now: datetime) -> Q:
-    """Return slots that anyone can take: in the queue, or with a lease that has ended."""
+    """Return slots that anyone can claim: queued, or with an expired lease."""
     return Q(state=SlotState.QUEUED) | Q(state=SlotState.CLAIMED, lease_until__lte=now)

@@ -1,7 +1,7 @@
-"""Turns at heavy reads: few at once for each sender, so that one token's readers leave time and memory to the others.
+"""A limit on concurrent heavy reads per sender, so that one token's readers leave time and memory to others.
 
-Owns how many reads of one sender are under way and how long one waits for its turn. Leaves what counts as a read, and
-what happens in a turn, to its callers: `episodes/live/reading.py` and the sockets of `episodes/live/consumers.py`.
+Owns the number of running reads of a sender and the wait for a turn. Leaves what counts as a read, and the read itself,
+to its callers: `episodes/live/reading.py` and the sockets of `episodes/live/consumers.py`.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from weakref import WeakValueDictionary
 
 from people.errors import Busy
 
-AT_ONCE = 4
+READS_PER_SENDER = 4
 
 
 class Turns:
-    """So many turns at once for each sender, in one event loop. A sender's line is kept while somebody stands in it."""
+    """A number of concurrent turns for each sender, in one event loop. A sender's queue exists only while in use."""
 
-    def __init__(self, at_once: int) -> None:
-        self._at_once = at_once
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._lines: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
     async def turn(self, who: str, wait_s: float) -> AsyncIterator[None]:
-        """Wait for a turn and hold it. Raises `Busy` when none came in time."""
-        line = self._lines.setdefault(who, asyncio.Semaphore(self._at_once))
+        """Wait for a turn and hold it. Raises `Busy` on a timeout."""
+        line = self._lines.setdefault(who, asyncio.Semaphore(self._limit))
         try:
             async with asyncio.timeout(wait_s):
                 await line.acquire()
@@ -38,5 +38,5 @@ class Turns:
             line.release()
 
 
-READS, REPLAYS = Turns(AT_ONCE), Turns(AT_ONCE)
-"""Apart, as a read keeps its turn until its answer was taken, and a socket only while the database is asked."""
+READS, REPLAYS = Turns(READS_PER_SENDER), Turns(READS_PER_SENDER)
+"""Separate, as a read keeps its turn until the client took the answer, and a socket only during its query."""

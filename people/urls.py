@@ -1,4 +1,4 @@
-"""Addresses of the pages about who is here."""
+"""Addresses of the pages about people, tokens and projects."""
 
 from __future__ import annotations
 

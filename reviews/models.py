@@ -207,6 +207,10 @@ class Correction(Authored):
         return f"correction by {self.author}"
 
 
+LEASE_S = 900
+"""How long a claim of a review lasts, unless its queue says otherwise."""
+
+
 class ReviewQueue(models.Model):
     """Episodes to be reviewed under one set of rules. `schemas` pins the label schemas by id."""
 
@@ -215,7 +219,7 @@ class ReviewQueue(models.Model):
     name = models.CharField(max_length=120)
     reviews_required = models.SmallIntegerField(default=1)
     is_blind = models.BooleanField(default=True)
-    lease_s = models.IntegerField(default=900)
+    lease_s = models.IntegerField(default=LEASE_S)
     gold_share = models.FloatField(default=0.0)
     rubric = models.JSONField(default=list, blank=True)
     failure_types = models.JSONField(default=list, blank=True)

@@ -13,6 +13,7 @@ from django.db.models import Q
 from awmenv.health import Health
 from episodes.models import AppendOnly, Episode, ExpertMode, Run
 from people.models import IdField, JsonText, Project
+from people.states import Move
 
 INFRASTRUCTURE = ("environment", "dashboard", "worker")
 """Faults that an arm cannot cause. A retry replaces them, and a comparison leaves them out."""
@@ -27,6 +28,19 @@ class PlanState(models.TextChoices):
 
 
 ENDED = {PlanState.FINISHED, PlanState.CANCELLED}
+
+
+PLAN_MOVES = (
+    Move("", "planned", "runs.launch.planning.launch", "may_launch"),
+    Move("planned", "running", "runs.launch.planning.launch", "may_launch"),
+    Move("planned paused", "running", "runs.launch.planning.resume", "may_launch"),
+    Move("running", "paused", "runs.launch.planning.pause", "may_launch"),
+    Move("planned running paused", "cancelled", "runs.launch.planning.cancel", "may_launch"),
+    Move("running", "finished", "runs.launch.planning.feed", "the end of its last episode"),
+    Move("finished", "running", "runs.launch.planning.retry", "may_launch"),
+    Move("finished", "running", "runs.launch.planning.add_seeds", "may_launch"),
+)
+"""Every change of a planned run's state."""
 
 
 class Plan(models.Model):

@@ -1,5 +1,4 @@
-// The service worker: shows what a push brings, opens it in a tab that is there, and nothing else. It keeps no file and
-// answers no request.
+// The service worker: shows push notifications and opens their pages in a tab. It caches no file and answers no request.
 
 const worker = /** @type {ServiceWorkerGlobalScope} */ (/** @type {unknown} */ (self));
 const ICON = "/static/icon-192.png";
@@ -8,7 +7,7 @@ worker.addEventListener("install", () => worker.skipWaiting());
 worker.addEventListener("activate", (event) => event.waitUntil(worker.clients.claim()));
 
 /**
- * Our own pages alone; anything else opens the queue.
+ * Return the path if it is one of this site's pages, otherwise the queue's.
  * @param {{path?: string} | null | undefined} data
  */
 function pathOf(data) {
@@ -28,7 +27,7 @@ function read(event) {
   try {
     return event.data.json();
   } catch {
-    return { title: "An agent asks" }; // a push that cannot be read still tells that there is one
+    return { title: "An agent asks" }; // an unreadable push still shows that an ask is there
   }
 }
 
@@ -37,14 +36,14 @@ const pages = () => worker.clients.matchAll({ type: "window", includeUncontrolle
 
 worker.addEventListener("push", (event) => event.waitUntil(show(read(event))));
 
-// from pages that were told by their socket: shown once, and only if nobody looks at any of them
+// from pages that a socket told: shown once, and only if no page is visible
 worker.addEventListener("message", (event) => {
   if (event.data?.type !== "notice") return;
   event.waitUntil(pages().then((all) => (all.some((page) => page.visibilityState === "visible") ? null : show(event.data))));
 });
 
 /**
- * A tab that shows it already, else one where nobody is writing, else a new one.
+ * Focus a tab that shows the page, else use one that is not on an ask, else open a new one.
  * @param {string} path
  */
 async function open(path) {
@@ -57,7 +56,7 @@ async function open(path) {
     const moved = idle && (await idle.navigate(path));
     if (moved) return await moved.focus();
   } catch {
-    // a tab that this worker does not control yet cannot be moved
+    // a tab that this worker does not control yet can't be moved
   }
   return worker.clients.openWindow(path);
 }

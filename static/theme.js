@@ -1,4 +1,4 @@
-// Light or dark, remembered on this device. A plain script in the head, so that the first paint is right already.
+// Light or dark, remembered on this device. A plain script in the head, so the first paint has the right theme.
 (() => {
   const root = document.documentElement;
   const KEY = "awmweb-theme";
@@ -6,7 +6,7 @@
     try {
       return localStorage.getItem(KEY);
     } catch {
-      return null; // storage may be closed to us; the system's choice stands then
+      return null; // storage can be closed; the system's theme applies
     }
   };
   const stored = read();
@@ -19,7 +19,7 @@
     try {
       localStorage.setItem(KEY, root.dataset.theme);
     } catch {
-      return; // it holds for this page at least
+      return; // it applies to this page only
     }
   });
 })();

@@ -1,6 +1,9 @@
 """Fixtures that every package's tests share."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,28 +14,62 @@ from tests.running import Product, product
 LONG_FIRST = ["chaos", "product", "browser", "runs", "awmweb", "awmenv", "packs_starter"]
 """Folders whose tests start servers, those with the longest tests first."""
 
-TOGETHER = {
-    "desk": [
-        f"tests/browser/test_{name}.py"
-        for name in ("answering", "calling_people", "catch_up", "exports", "long_episode", "two_at_the_queue")
-    ],
-    "two_webs": ["tests/product/test_mcp.py", "tests/product/test_streaming.py"],
-}
-"""Files by the product that they share beside `house`: one process makes them all, and begins with them."""
-GROUPS = {file: group for group, files in TOGETHER.items() for file in files}
+SHARING = ("product", "browser", "frameworks")
+"""Folders whose files share `house`, as the test of logs does, but for those below."""
+DESK = ("answering", "calling_people", "catch_up", "long_episode", "push_page", "two_at_the_queue")
+"""Files that share `desk` (`browser/conftest.py`)."""
+OWN = ("briefings", "expert_model", "kill", "models", "parked", "restart", "story")
+"""Files with a product of their own."""
 
 __all__ = ["ada", "django_db_modify_db_settings", "edo", "elsewhere", "house_servers", "max_", "project", "rita"]
+
+
+def group_of(file: str) -> str:
+    """What a file shares with others, or itself: one process runs all files of a group, one after the other."""
+    path = Path(file)
+    name = path.stem.removeprefix("test_")
+    if name in OWN or path.parts[1] not in SHARING and path.name != "test_logs.py":
+        return file
+    return "desk" if name in DESK else "house"
+
+
+_kept: dict[str, tuple[Callable[[str], bool], ExitStack, Any]] = {}
+
+
+def kept(request: pytest.FixtureRequest, made: AbstractContextManager[Any], wanted: Callable[[str], bool]) -> Any:
+    """Enter what several files share, if it is not there; it ends as soon as the next test's file does not want it.
+
+    A product costs a core a twentieth of its time, also while nobody looks at it.
+    """
+    if request.fixturename not in _kept:
+        stack = ExitStack()
+        _kept[request.fixturename] = wanted, stack, stack.enter_context(made)
+    return _kept[request.fixturename][2]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    yield
+    for name, (wanted, stack, _) in reversed(list(_kept.items())):
+        if nextitem is None or not wanted(_file(nextitem)):
+            del _kept[name]
+            stack.close()
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.split("::")[0]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first: a process is given its next file while two tests are left of the one before, so that long
     files of one test each, at the end, would all go to the same one.
     """
-    order = {name: number for number, name in enumerate(LONG_FIRST)}
+    order, groups = {name: number for number, name in enumerate(LONG_FIRST)}, ["house", "desk"]
 
-    def place(item: pytest.Item) -> tuple[bool, bool, int]:
-        apart = item.nodeid.split("::")[0] not in GROUPS
-        return item.get_closest_marker("long") is None, apart, order.get(item.path.parent.name, len(order))
+    def place(item: pytest.Item) -> tuple[bool, int, int]:
+        group = group_of(_file(item))
+        rank = groups.index(group) if group in groups else len(groups)
+        return item.get_closest_marker("long") is None, rank, order.get(Path(_file(item)).parts[1], len(order))
 
     items.sort(key=place)
 
@@ -44,18 +81,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
     class Together(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = super()._split_scope(nodeid)
-            return GROUPS.get(file, file)
+            return group_of(super()._split_scope(nodeid))
 
     return Together(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-@pytest.fixture(scope="session")
-def house() -> Iterator[Product]:
+@pytest.fixture(scope="module")
+def house(request: pytest.FixtureRequest) -> Product:
     """One running product for all tests that may share it; without the demo run.
 
     A loop that is silent for 12 s is lost: soon enough to wait for, and longer than a busy machine takes between two
     requests of a test.
     """
-    with product(AWMWEB_HEARTBEAT_S="12") as running:
-        yield running
+    return kept(request, product(AWMWEB_HEARTBEAT_S="12"), lambda file: group_of(file) == "house")

@@ -144,7 +144,7 @@ def until(what: Callable[[], Any], seconds: float, every: float = 0.05) -> Any:
     raise AssertionError(f"did not happen in {seconds} s; last answer: {last!r}")
 
 
-def _from_template(var: Path) -> None:
+def from_template(var: Path) -> None:
     """Fill a data folder as a first start and a stop leave it, which takes a third of the time of a first start. The
     first product of a test run makes the template, and the other processes of the run wait for it."""
     shared = os.environ.get("TESTS_PRODUCT_TEMPLATE")
@@ -175,7 +175,7 @@ def product(
     own = var is None
     var = var or Path(tempfile.mkdtemp(prefix="awmweb-product-"))
     if own and command is UP and not {"DATABASE_URL", "REDIS_URL"} & set(settings):
-        _from_template(var)
+        from_template(var)
     if var.exists():
         var.chmod(0o711)
     port, env_port = free_ports(2)

@@ -16,14 +16,28 @@ import pytest
 from django.conf import settings
 from django.core.management import get_commands
 
+import awmenv
 from awmclient.chat import EndpointConfig
+from awmclient.schema import SCHEMA_VERSION
+from experts.metrics import statistics
+from experts.rules.routing import LEASE_S as ASK_LEASE_S
+from exports.build import datasets
+from exports.formats import FORMATS
+from reviews.models import LEASE_S
+from tests.test_layers import Tree
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("people", "notices", "episodes", "reviews", "experts", "runs", "curriculum", "exports", "imports", "awmweb")
+DECISIONS = ROOT / "docs" / "decisions"
 CONFIGURATION = ROOT / "docs" / "configuration.md"
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 READERS = {"text", "number", "switch", "web_address", "price_table", "get", "getenv", "whole", "choice"}
 NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+
+
+@pytest.fixture(scope="module")
+def tree() -> Tree:
+    return Tree.read()
 
 
 def sources(*folders: str) -> list[Path]:
@@ -114,6 +128,19 @@ def test_every_link_in_a_document_leads_to_a_file(page: Path) -> None:
     assert [link for link in local if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_anchor_in_a_document_is_a_heading_of_its_page(page: Path) -> None:
+    links = re.findall(r"\]\(([\w./-]*\.md)?#([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    assert [f"{name}#{anchor}" for name, anchor in links if anchor not in anchors(page.parent / name, page)] == []
+
+
+def anchors(target: Path, page: Path) -> set[str]:
+    """Anchors of the headings of a page, as GitHub makes them; a folder means the page itself."""
+    text = (page if target.is_dir() else target).read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
 def test_every_page_that_the_code_points_to_exists() -> None:
     """A message that says `see docs/...` must not lead nowhere."""
     texts = [*sources(*APPS, "awmenv", "awmclient", "tests"), ROOT / "Makefile", ROOT / "requirements.txt", *DOCUMENTS]
@@ -122,27 +149,107 @@ def test_every_page_that_the_code_points_to_exists() -> None:
 
 
 def test_the_changelog_has_an_entry_for_the_present_version() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert project["project"]["version"] == settings.VERSION
+    projects = [tomllib.loads((ROOT / name / "pyproject.toml").read_text())["project"] for name in ("", "awmclient")]
+    assert {*(project["version"] for project in projects), awmenv.__version__} == {settings.VERSION}
     entries = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     present = [entry for entry in entries if entry.split()[0] == settings.VERSION]
     assert present and "\n- " in present[0]
 
 
-@pytest.mark.parametrize("package", [*APPS, "awmclient", "awmenv", "awmenv/server"])
-def test_architecture_names_every_module_of_a_package(package: str) -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    sections = re.split(r"^(\w+)/ ", page.split("```")[1], flags=re.MULTILINE)
-    section = sections[sections.index(package.partition("/")[0]) + 1]
-    of_each_app = {"__init__", "__main__", "apps", "errors", "models", "urls", "migrations", "management"}
-    modules = {path.stem for path in (ROOT / package).glob("*.py")}
-    modules |= {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
-    assert sorted(modules - of_each_app - set(re.findall(r"\w+", section))) == []
+def test_operations_lists_the_number_of_each_format() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    numbers = {SCHEMA_VERSION, datasets.VERSION, settings.VERSION, *(one.version for one in FORMATS.values())}
+    section = page.split("## What a version number promises", 1)[1].split("\n## ", 1)[0]
+    assert [number for number in sorted(numbers) if f"`{number}`" not in section] == []
+
+
+def rules() -> list[tuple[str, str, str]]:
+    """The rows of the index of rules: a question, a file and a name in it."""
+    page = (ROOT / "docs" / "developing.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| ([^|]+\?) \| `([^`]+)` \| `(\w+)` \|$", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("question", "file", "name"), rules())
+def test_index_of_rules_names_a_definition_that_exists(question: str, file: str, name: str) -> None:
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    defined = {one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.ClassDef)}
+    targets = [target for one in tree.body if isinstance(one, ast.Assign) for target in one.targets]
+    targets += [one.target for one in tree.body if isinstance(one, ast.AnnAssign)]
+    defined |= {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+    assert name in defined
+
+
+def test_index_of_rules_has_a_row_for_every_question() -> None:
+    page = (ROOT / "docs" / "developing.md").read_text(encoding="utf-8")
+    table = page.partition("| question | file | name |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert len(table) == len({question for question, _, _ in rules()}) >= 25
+
+
+def test_files_that_a_recipe_names_exist() -> None:
+    page = (ROOT / "docs" / "developing.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.(?:py|js|md|html))`", page.partition("## Recipes")[2].partition("## Words")[0])
+    places = (ROOT, ROOT / "imports" / "readers", ROOT / "runs")
+    assert len(named) > 15 and [one for one in named if not any((place / one).exists() for place in places)] == []
+
+
+MAPS = [
+    path.parent
+    for package in (*APPS, "awmclient", "awmenv")
+    for path in sorted((ROOT / package).rglob("__init__.py"))
+    if not {"migrations", "management"} & set(path.parts)
+]
+
+
+def map_of(folder: Path) -> str:
+    return ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")), clean=False) or ""
+
+
+@pytest.mark.parametrize("folder", MAPS, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_map_of_a_folder_names_its_modules_in_eight_words(folder: Path) -> None:
+    said = map_of(folder)
+    rows = dict(re.findall(r"^ {4}(\w+/?) +(\S.*)$", said, re.MULTILINE))
+    inside = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    inside |= {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")} - {"migrations/"}
+    assert set(rows) == inside
+    assert [words for words in rows.values() if len(words.split()) > 8] == []
+
+
+@pytest.mark.parametrize("folder", MAPS, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_map_of_a_folder_says_truly_who_imports_it(folder: Path, tree: Tree) -> None:
+    """A map that says "Only `x` imports it" is right."""
+    said = map_of(folder)
+    only = re.search(r"[Oo]nly ((?:`[\w./]+`(?:, | and )?)+) imports? it", said)
+    if only is None:
+        return
+    named = {one.removesuffix(".py").replace("/", ".") for one in re.findall(r"`([\w./]+)`", only[1])}
+    room = ".".join(folder.relative_to(ROOT).parts)
+    users = {one.module for one in tree.imports if f"{one.target}.".startswith(f"{room}.")}
+    outside = {one for one in users if not f"{one}.".startswith(f"{room}.")}
+    assert {one for one in outside if not any(f"{one}.".startswith(f"{name}.") for name in named)} == set()
+    assert all(any(f"{one}.".startswith(f"{name}.") for one in outside) for name in named), outside
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("experts", f"A lease lasts {ASK_LEASE_S} s"),
+        ("review", f"A claim lasts {LEASE_S // 60} minutes"),
+        ("experts", f"from {statistics.RATE_FROM_H * 60:.0f} minutes of work on"),
+    ],
+)
+def test_number_in_a_document_is_that_of_the_code(page: str, said: str) -> None:
+    assert said in (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
-    numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+    numbers = [int(path.name[:4]) for path in sorted(DECISIONS.glob("[0-9]*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_every_decision_is_in_the_index_once() -> None:
+    lines = re.findall(r"^- \[(\d+)\]\(([\w.-]+)\): .+\.$", (DECISIONS / "README.md").read_text(), re.MULTILINE)
+    assert sorted(name for _, name in lines) == sorted(path.name for path in DECISIONS.glob("[0-9]*.md"))
+    assert [name for number, name in lines if int(number) != int(name[:4])] == []
 
 
 def promises() -> list[tuple[str, str, str]]:

@@ -75,11 +75,12 @@ DOORS = {"api", "tasks", "apps", "urls", "management", "pages"}
 """What every app opens to the outside: its JSON calls, jobs, addresses, commands and pages."""
 ROOMS: dict[str, tuple[set[str], ...]] = {
     "people": (
-        {*GROUND, "sessions", "slots"},
+        {*GROUND, "sessions", "slots", "states"},
         {
             "access",
             "audit_trail",
             "bodies",
+            "figures",
             "in_words",
             "json_text",
             "plain_text",
@@ -350,6 +351,104 @@ def reads_past_visibility(tree: Tree) -> list[str]:
     )
 
 
+VISIBLE = "episodes.visible"
+LENS = f"{VISIBLE}.lens"
+HIDDEN = {"reward", "done", "reward_type", "state_diff", "traceback", "world"}
+"""Names that a lens takes out of a step."""
+FLAGS = {"is_blind", "verification", "marks", "sees_all", "rewards", "diffs"}
+"""What readers of steps once took in place of a lens."""
+LEFT_OUT = {
+    "runs.play.distilling": "leaves out types of calls for brevity, after its lens has hidden the others",
+    "episodes.show.findings": "looks for failed checks in the details of an outcome, which are no step's",
+}
+WHOLE = {
+    "runs.play.certifying": "plays the recorded calls again, from their marks",
+    "runs.play.local": "gives the built-in loop its own record, to go on from",
+}
+"""Modules that take whole steps, without a lens."""
+BODIES = {
+    "episodes.find.search": "quotes what `search_text` takes of a step, which holds nothing that a lens hides",
+    "episodes.record.admitting": "writes them",
+    "episodes.record.appending": "writes them, and compares repeats",
+    "episodes.record.ask_steps": "writes them",
+    "episodes.record.indexing": "takes the words that search finds",
+    "episodes.record.recording": "writes them",
+    "episodes.stored.attesting": "looks for the session that a verifier's answer names",
+    "experts.metrics.records": "counts what agents did after an answer, of episodes whose outcome is seen",
+    "runs.plan.spending": "adds up tokens",
+    "runs.show.rewarding": "pays a whole run; its report and tables are made from a comparison, which refuses",
+    "curriculum.counting": "counts a whole run; its page and the next tasks refuse who has to review blind",
+    "exports.explain.explaining": "says why rows are left out; who may have the export was asked before",
+    "exports.select.reading": "builds what an export holds; who may have it was asked before",
+}
+"""Modules that read or write stored bodies as they are, each with the reason; all others look through a lens."""
+
+
+def bodies_past_the_lens(tree: Tree) -> list[str]:
+    """Modules that know rows of steps and their bodies, and neither look through a lens nor stand in `BODIES`."""
+    found = []
+    for module, path in tree.modules.items():
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        texts = [one.value for one in nodes if _is_text(one)]
+        rows = any(ast.unparse(one) == "Step.objects" for one in nodes if isinstance(one, ast.Attribute))
+        rows = rows or any("episodes_step " in text for text in texts)
+        body = "body" in texts or any("episodes_step" in text and "body" in text for text in texts)
+        body = body or any(isinstance(one, ast.Attribute) and one.attr == "body" for one in nodes)
+        if rows and body and module.split(".")[0] in APPS and ".migrations." not in module:
+            found += [module] if f"{LENS}.through" not in _uses(tree, module) else []
+    return sorted(set(found) - set(BODIES))
+
+
+def whole_steps(tree: Tree) -> list[str]:
+    """Modules that import the read of steps by name, so that no call of it shows whether it has a lens."""
+    return sorted({name for name in tree.modules if f"{VISIBLE}.trajectory.steps_of" in _uses(tree, name)} - set(WHOLE))
+
+
+def _uses(tree: Tree, module: str) -> set[str]:
+    text = tree.modules[module].read_text(encoding="utf-8")
+    nodes = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.ImportFrom)]
+    return {f"{one.module}.{alias.name}" for one in nodes for alias in one.names}
+
+
+def shortened_past_the_lens(tree: Tree) -> list[str]:
+    """Places in the apps that drop a name which a lens hides, or take a flag or nothing in place of a lens."""
+    found = []
+    for module, path in tree.modules.items():
+        if module.split(".")[0] not in APPS or module == LENS or ".migrations." in module:
+            continue
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        named = {
+            ast.unparse(one.targets[0]): _texts(one.value)
+            for one in nodes
+            if isinstance(one, ast.Assign) and len(one.targets) == 1
+        }
+        for node in nodes:
+            if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.NotIn) and module not in LEFT_OUT:
+                beside = node.comparators[0]
+                drops = bool(HIDDEN & (named.get(ast.unparse(beside), set()) | _texts(beside)))
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "trajectory.steps_of":
+                drops = not any(one.arg == "lens" for one in node.keywords)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "pop":
+                drops = bool(HIDDEN & {text for one in node.args for text in _texts(one)})
+            else:
+                drops = isinstance(node, ast.arg) and node.arg in FLAGS and _is_read_of_steps(module)
+            if drops:
+                found.append(f"{module}:{getattr(node, 'lineno', 0)}")
+    return sorted(found)
+
+
+def _texts(node: ast.AST) -> set[str]:
+    """Return the texts of a literal collection, or the text itself."""
+    if isinstance(node, ast.Call) and node.args:
+        return _texts(node.args[0])
+    parts = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
+    return {one.value for one in parts if _is_text(one)}
+
+
+def _is_read_of_steps(module: str) -> bool:
+    return module.startswith(("episodes.", "reviews.visible.", "reviews.pages.", "experts.pages.", "exports.explain."))
+
+
 STATES = ("queued", "running", "waiting")
 
 
@@ -468,6 +567,38 @@ def test_outcomes_are_read_through_visibility(tree: Tree) -> None:
 def test_read_past_visibility_is_found_anywhere(tmp_path: Path) -> None:
     files = {"episodes/stored/outcomes.py": "", "reviews/pages/one.py": "from episodes.stored import outcomes\n"}
     assert reads_past_visibility(house(tmp_path, files)) == ["reviews.pages.one"]
+
+
+def test_steps_are_shortened_by_the_lens_alone(tree: Tree) -> None:
+    assert shortened_past_the_lens(tree) == []
+
+
+def test_bodies_are_read_through_a_lens_or_listed(tree: Tree) -> None:
+    assert bodies_past_the_lens(tree) == []
+    assert whole_steps(tree) == []
+    assert sorted((set(BODIES) | set(WHOLE)) - set(tree.modules)) == []
+
+
+def test_step_that_is_shortened_past_the_lens_is_found(tmp_path: Path) -> None:
+    files = {
+        "episodes/show/windows.py": "def shown(rows, *, is_blind=False):\n    pass\n",
+        "reviews/visible/places.py": "OUT = frozenset({'reward'})\nkept = {n for n in step if n not in OUT}\n",
+        "exports/select/rows.py": "step.pop('state_diff', None)\n",
+        "experts/llm.py": "from episodes.visible import trajectory\nsteps = trajectory.steps_of(one, 0, 9)\n",
+        "runs/play/again.py": "from episodes.visible.trajectory import steps_of\n",
+        "runs/show/rows.py": "texts = Step.objects.values_list('body')\n",
+        "experts/find/rows.py": "from episodes.visible.lens import through\ntexts = Step.objects.values_list('body')\n",
+        "episodes/visible/lens.py": "step.pop('reward')\n",
+    }
+    tree = house(tmp_path, files)
+    assert shortened_past_the_lens(tree) == [
+        "episodes.show.windows:1",
+        "experts.llm:2",
+        "exports.select.rows:1",
+        "reviews.visible.places:2",
+    ]
+    assert bodies_past_the_lens(tree) == ["runs.show.rows"]
+    assert whole_steps(tree) == ["runs.play.again"]
 
 
 def test_live_states_stand_in_one_table(tree: Tree) -> None:

@@ -28,7 +28,7 @@ export default [
   { ignores: ["static/vendor/**"] },
   { linterOptions: { reportUnusedDisableDirectives: "error" } },
   { ...js.configs.recommended, files: ["**/*.js", "**/*.mjs"] },
-  { files: ["static/*.js"], languageOptions: { globals: globals.browser }, rules: ours },
+  { files: ["static/**/*.js"], languageOptions: { globals: globals.browser }, rules: ours },
   { files: ["static/sw.js"], languageOptions: { globals: globals.serviceworker } },
   { files: ["tests/static/*.mjs"], languageOptions: { globals: globals.node }, rules: ours },
 ];

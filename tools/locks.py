@@ -1,7 +1,7 @@
 """Locks of packages: what the hand-written requirements resolve to, on every platform, with the hashes of its files.
 
 `python -m tools.locks` compares locks with requirements and asks nothing of the network; `make check` calls it.
-`python -m tools.locks --write [--upgrade]` makes them anew with uv; `make lock` calls it.
+`python -m tools.locks --write [--upgrade]` writes new ones with uv; `make lock` calls it.
 """
 
 from __future__ import annotations
@@ -209,7 +209,8 @@ def write(lock: Lock, upgrade: bool) -> None:
         ]  # fmt: skip
         constraints = ["--constraints", lock.agrees_with] if lock.agrees_with else []
         subprocess.run([*command, *constraints, *(["--upgrade"] if upgrade else [])], cwd=ROOT, check=True)
-    text = path.read_text(encoding="utf-8")
+    # where an override came from: the file that uv read is temporary, and its name would differ each time
+    text = path.read_text(encoding="utf-8").replace(str(overrides), "tools/locks.py")
     for name, hashes in lock.more_hashes.items():
         after = text.index("\n", text.index(f"\n{name}==") + 1) + 1
         more = "".join(f"    --hash=sha256:{one} \\\n" for one in hashes if one not in text)

@@ -1,4 +1,13 @@
-"""Agent frameworks of others as loops: each module gives one of them `ask_expert` as its tool and records what it does.
+"""Adapters for agent frameworks: each module gives a framework `ask_expert` as a tool and records its agent.
 
 A module imports its framework when it is imported itself, so the client needs none of them.
+
+    recording      an episode as a framework lives it
+    transcript     order of steps
+    missing        words for a missing framework
+    inspect_ai     Inspect AI
+    langgraph      LangGraph and LangChain
+    openai_agents  the OpenAI Agents SDK
+    pydantic_ai    PydanticAI
+    smolagents     smolagents
 """

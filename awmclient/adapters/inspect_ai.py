@@ -41,7 +41,7 @@ _CAUGHT_UP_S = 30.0
 
 @dataclass
 class _Target:
-    """Where samples are recorded while `recorded` is entered."""
+    """The dashboard and fields of new episodes while `recorded` is entered."""
 
     dash: SyncHttpDashboard
     limits: dict[str, Any]
@@ -57,9 +57,9 @@ _sample: ContextVar[_Sample | None] = ContextVar("awmclient_sample", default=Non
 def recorded(
     dash: SyncHttpDashboard, *, deadline_s: int = 300, max_asks: int = 5, **fields: Unpack[EpisodeFields]
 ) -> Iterator[None]:
-    """Record the samples of evaluations inside the block, an episode for each. `fields` are those of `start_episode`.
+    """Record the samples of evaluations inside the block, an episode for each.
 
-    A score of the sample is the episode's *reported* outcome.
+    `fields` are those of `start_episode`. A score of the sample is the episode's *reported* outcome.
     """
     target = _Target(dash, {"deadline_s": deadline_s, "max_asks": max_asks}, fields)
     _target.append(target)
@@ -140,7 +140,7 @@ class _Sample(recording.Recording):
                 await self.here(self.came(call, result=event.result, error=wrong))
 
     def _is_new(self, event: str | None) -> bool:
-        """Inspect tells of an event again when it adds something to it."""
+        """Return whether an event is new. Inspect sends one again when it adds something to it."""
         is_new = event not in self._seen
         self._seen.add(event)
         return is_new
@@ -163,7 +163,7 @@ def _outcome(sample: EvalSample) -> Mapping[str, Any] | None:
 
 @hooks(name="awmclient", description="Records samples at an awmweb dashboard")
 class _Recorder(Hooks):
-    """What Inspect calls; there is one for the whole process."""
+    """The hooks that Inspect calls; one instance for the whole process."""
 
     def enabled(self) -> bool:
         return bool(_target)

@@ -33,10 +33,10 @@ Context = Annotated[str | None, About["context"]["description"]]
 
 
 class Recording(recording.Recording, AsyncCallbackHandler):
-    """An episode as callbacks. What a model says inside a tool is the tool's own affair and not recorded."""
+    """An episode as callbacks. What a model generates inside a tool is the tool's own affair and is not recorded."""
 
     limits = (GraphRecursionError,)
-    raise_error = True  # else LangChain logs what the dashboard refuses, and goes on unrecorded
+    raise_error = True  # otherwise LangChain only logs refusals of the dashboard, and continues unrecorded
     run_inline = True
 
     def __init__(self, *given: Any, **named: Any) -> None:

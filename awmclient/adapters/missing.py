@@ -1,4 +1,4 @@
-"""What an adapter says where its framework is not installed."""
+"""The error of an adapter whose framework is not installed."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Recording(recording.Recording, RunHooks[Any]):
             await self.here(self.came(call, result={"assistant": to_agent.name}))
 
     async def _failed(self, failed: ToolErrorFormatterArgs[Any]) -> None:
-        """Record an error with the words that the model reads; the SDK's own words stay."""
+        """Record an error with the text that the model reads; the SDK's own text is unchanged."""
         call = self._calls.pop(failed.call_id, None)
         if call is not None:
             trace = "".join(traceback.format_exception(failed.error)) if failed.error else ""

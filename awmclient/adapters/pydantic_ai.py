@@ -30,7 +30,7 @@ NO_RESULT_YET = (ApprovalRequired, CallDeferred, ModelRetry, ToolRetryError)
 
 
 class Recording(recording.Recording, AbstractCapability[Any]):
-    """An episode as a capability. A call that the model has to make again is recorded with what it reads of it."""
+    """An episode as a capability. A call that the model must repeat is recorded with the message it got."""
 
     limits = (UsageLimitExceeded,)
 

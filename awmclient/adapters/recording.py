@@ -1,7 +1,8 @@
-"""One episode as a framework's agent lives it: what it hears, says and does, its questions, and how it ended.
+"""One episode of a framework's agent: its input, its output, its questions and its end.
 
-Owns heartbeats, the questions' rules and the end. Leaves the order of steps to `transcript.py`. Base of the class that
-each adapter offers. An episode of `HttpDashboard` is used on its own loop, one of `SyncHttpDashboard` from anywhere.
+Owns heartbeats, the rules for questions and the end. Leaves the order of steps to `transcript.py`. Base of the class
+that each adapter offers. An episode of `HttpDashboard` is used on its own loop, one of `SyncHttpDashboard` from
+anywhere.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ T = TypeVar("T")
 
 
 class Recording:
-    """Records into an episode until the `with` block ends, which finishes it.
+    """A recorder of an episode until the `with` block ends, which finishes it.
 
-    The block's normal end is `done`, with the agent's last words as the final answer. A limit of the framework is
-    `max_steps`; any other exception is a fault of the worker, and passes on. `ask_expert` waits at most `deadline_s`,
-    and after `max_asks` questions there are none left.
+    The block's normal end is `done`, with the agent's last message as the final answer. A limit of the framework is
+    `max_steps`; any other exception is a fault of the worker and propagates. `ask_expert` waits at most `deadline_s`,
+    and after `max_asks` questions it refuses more.
     """
 
     limits: ClassVar[tuple[type[Exception], ...]] = ()
-    """What the framework raises when an agent has used up its turns."""
+    """Exceptions of the framework for an agent that used up its turns."""
 
     def __init__(
         self,
@@ -59,11 +60,11 @@ class Recording:
         """True once a person ended the episode, or it was parked: nothing more is recorded."""
 
     async def here(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await work on the episode's own loop; a framework may call from any other, in any thread."""
+        """Await a call on the episode's own loop; a framework can call from any other, in any thread."""
         return await work if self._is_at_home() else await asyncio.wrap_future(self._submit(work))
 
     def now(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for work, where there is no loop. An episode of `HttpDashboard` must be at work in another thread."""
+        """Wait for a call from sync code. The loop of an `HttpDashboard` must run in another thread."""
         if self._is_at_home():
             work.close()
             raise TypeError("An agent that is not async needs an episode of SyncHttpDashboard.")
@@ -95,7 +96,7 @@ class Recording:
         await self._append(self._transcript.came(call, result=result, error=error, traceback=traceback))
 
     async def ask(self, question: Any, context: Any = None, call_id: str | None = None) -> dict[str, Any]:
-        """Ask the experts; returns what the agent may see: an advice, `no_advice`, or what is wrong with the question.
+        """Ask the experts. Return what the agent sees: an advice, `no_advice`, or the problem with the question.
 
         Raises what `HttpEpisode.ask` raises.
         """
@@ -124,7 +125,7 @@ class Recording:
 
     @contextlib.contextmanager
     def _noticing(self) -> Iterator[None]:
-        """Note that the episode is over: a framework may make words for its model of any exception."""
+        """Note the end of the episode even if a framework turns the exception into a message for its model."""
         if self.left:
             raise EpisodeEnded
         try:
@@ -146,7 +147,7 @@ class Recording:
                 log.info("a heartbeat was refused: %s", error)
 
     async def close(self, error: BaseException | None = None) -> None:
-        """Say how it ended."""
+        """Finish the episode with the way the block ended."""
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
@@ -163,7 +164,7 @@ class Recording:
             await self._append(self._transcript.rest())
             answer = words if reason == "done" else None
             await self._episode.finish(reason, final_answer=answer, outcome=self.outcome)
-        except EpisodeEnded:  # by a person, in the last moment; the agent is through either way
+        except EpisodeEnded:  # a person stopped it in the last moment; the agent has finished either way
             self.left = True
 
     async def _fail(self, error: Exception) -> None:

@@ -29,11 +29,10 @@ CODE_TOOL = "python_interpreter"
 
 
 class Recording(recording.Recording):
-    """An episode that agents are attached to. Needs one of `SyncHttpDashboard`, as smolagents is not async.
+    """An episode that agents are attached to. Requires one of `SyncHttpDashboard`, as smolagents is not async.
 
-    A step callback comes when its calls have been made, so what the model said is recorded by way of `agent.model`, and
-    each result of a `ToolCallingAgent` by way of `agent.execute_tool_call`. A `CodeAgent` makes one call a step, its
-    code.
+    A step callback runs after the step's calls, so the model's output is recorded through `agent.model`, and each
+    result of a `ToolCallingAgent` through `agent.execute_tool_call`. A `CodeAgent` makes one call per step, its code.
     """
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -43,7 +42,7 @@ class Recording(recording.Recording):
         self.ask_expert = _AskExpert(self)
 
     def attach(self, agent: A) -> A:
-        """Record what this agent does from now on; returns the agent."""
+        """Record this agent from now on and return it."""
         agent.model = _RecordedModel(agent.model, self)
         agent.step_callbacks.register(ActionStep, self._stepped)
         agent.step_callbacks.register(FinalAnswerStep, self._answered)
@@ -52,7 +51,7 @@ class Recording(recording.Recording):
         return agent
 
     def take(self, name: str, arguments: Any) -> Call | None:
-        """Return the call that the model decided and that is made now; alike calls are taken in turn."""
+        """Return the decided call that is made now; equal calls are taken in order."""
         given = as_arguments(arguments)
         with self._lock:
             found = [call for call in self._calls if call.name == name and call.arguments == given]
@@ -60,7 +59,7 @@ class Recording(recording.Recording):
                 self._calls.remove(found[0])
         return found[0] if found else None
 
-    def spoke(self, message: ChatMessage) -> None:
+    def record_turn(self, message: ChatMessage) -> None:
         made = message.tool_calls or []
         self._calls = [Call(one.function.name, as_arguments(one.function.arguments), one.id) for one in made]
         self.now(self.said(_text(message.content), self._calls, tokens(message.token_usage)))
@@ -93,7 +92,7 @@ class Recording(recording.Recording):
 
 
 class _RecordedModel:
-    """An agent's model, with a record of what it reads and says."""
+    """An agent's model, with a record of its input and output."""
 
     def __init__(self, model: Any, record: Recording) -> None:
         self._model, self._record = model, record
@@ -105,7 +104,7 @@ class _RecordedModel:
         system = "\n\n".join(_said_by("system", messages))
         self._record.now(self._record.heard(system, list(_said_by("user", messages))))
         message = self._model.generate(messages, *given, **named)
-        self._record.spoke(message)
+        self._record.record_turn(message)
         return message
 
     __call__ = generate

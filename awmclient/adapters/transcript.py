@@ -1,7 +1,7 @@
-"""What an agent of a framework says and does, as steps in the order in which the agent decided them.
+"""What an agent of a framework writes and does, as steps in the order in which the agent decided them.
 
-Pure. A framework makes the calls of a turn concurrently and tells how they ended in any order; a result waits here
-until those of the calls before it are in. Called by `recording.py`.
+Pure. A framework makes the calls of a turn concurrently and reports their results in any order. A result waits here
+until those of the calls before it have arrived. Called by `recording.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Step = dict[str, Any]
 
 
 class Transcript:
-    """The steps of one episode. Every method returns what to record now, numbers left out."""
+    """The steps of one episode. Every method returns the steps to record now, without numbers."""
 
     def __init__(self) -> None:
         self.turn, self.asks = 0, 0
@@ -31,7 +31,7 @@ class Transcript:
         self._held: dict[str, Step] = {}
 
     def heard(self, system: str | None, users: Sequence[str]) -> list[Step]:
-        """Take in what a model is about to read: instructions that changed, and what users said since the last time."""
+        """Add a model's input: changed instructions, and new messages of users."""
         fresh: list[tuple[str, str]] = []
         if system and system != self._system:
             self._system = system
@@ -41,7 +41,7 @@ class Transcript:
         return [bounded({"kind": "message", "role": role, "content": words}) for role, words in fresh]
 
     def said(self, content: str, calls: Sequence[Call] = (), usage: Mapping[str, Any] | None = None) -> list[Step]:
-        """Begin a turn with what the model said and the calls that it decided."""
+        """Start a turn with the model's message and the calls that it decided."""
         steps = self.rest()
         self.turn += 1
         self._due = [call.call_id for call in calls if call.call_id]
@@ -56,7 +56,7 @@ class Transcript:
         return steps
 
     def came(self, call: Call, *, result: Any = None, error: str | None = None, traceback: str = "") -> list[Step]:
-        """Take in how a call ended; calls of the expert were recorded as they were made."""
+        """Add the result of a call; calls of the expert were recorded as they were made."""
         if call.name == ASK_TOOL:
             return self._ready()
         step: Step = {"kind": "tool_call", "name": call.name, "arguments": call.arguments, **self.place(call)}
@@ -69,7 +69,7 @@ class Transcript:
         return self._ready()
 
     def asks_now(self, call: Call) -> list[Step]:
-        """Take in that a question is asked: it has its place already, and no result of it is waited for."""
+        """Add a question that is being asked: it has its place already, and no result of it follows."""
         if call.call_id in self._due:
             self._due.remove(call.call_id)
         return self._ready()
@@ -78,7 +78,7 @@ class Transcript:
         return {**({"turn": self.turn} if self.turn else {}), **id_of(call)}
 
     def rest(self) -> list[Step]:
-        """Return the results that wait for calls of which nothing came."""
+        """Return the results that wait for calls without a result."""
         left = [self._held[one] for one in self._due if one in self._held]
         self._due, self._held = [], {}
         return left
@@ -91,7 +91,7 @@ class Transcript:
 
 
 def as_arguments(value: Any) -> dict[str, Any]:
-    """Return the arguments of a call, given as an object or as its JSON text; a text that is neither stands alone."""
+    """Return the arguments of a call from an object or its JSON text. Any other text is the only argument."""
     if isinstance(value, str):
         try:
             value = json.loads(value or "{}")
@@ -108,8 +108,8 @@ def tokens(used: Any) -> dict[str, int] | None:
 
 
 def as_json(value: Any) -> Any:
-    """Return what a framework's tool returned as JSON: models and data classes as objects, what has no form as text."""
+    """Return a tool's result as JSON: models and data classes as objects, other objects as text."""
     try:
         return to_jsonable_python(value, serialize_unknown=True)
-    except ValueError:  # a circle, or bytes that are no text
+    except ValueError:  # a cycle, or bytes that are not text
         return plain(value)

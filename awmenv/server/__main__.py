@@ -1,5 +1,4 @@
-"""`python -m awmenv.server --packs DIR [--packs DIR] --host H --port N`: the environment server as a process of its
-own.
+"""`python -m awmenv.server --packs DIR [--packs DIR] --host H --port N`: the environment server as a process.
 
 Parses arguments over the settings of the environment, starts the zygotes from the main thread, serves until SIGTERM or
 SIGINT, and then ends every process and removes every file it made.

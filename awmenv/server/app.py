@@ -1,10 +1,9 @@
-"""The web application of the environment server: openenv's application with our two channels, health, stats, and the
-gate in front.
+"""The web application of the environment server: openenv's application with our channels, health, stats and gate.
 
-Owns the wiring only. Metadata, schemas and the small answers of the Task API are openenv's; what speaks for an episode,
-and what may be long, is ours, so that one request never holds the loop. `awmenv.server.app:app` is what a Hugging Face
-Space or `uvicorn` serves; `__main__` builds its own from arguments. gradio's import is blocked before openenv's: it
-would cost a second and eighty megabytes, and no page of it is shown.
+Owns the wiring only. Metadata, schemas and the small responses of the Task API are openenv's. Everything that acts for
+an episode or can be long is ours, so that one request never blocks the loop. `awmenv.server.app:app` is what a Hugging
+Face Space or `uvicorn` serves; `__main__` builds its own from arguments. The import of gradio is blocked before
+openenv's: it would cost a second and eighty megabytes, and none of its pages is used.
 """
 
 import asyncio
@@ -52,7 +51,7 @@ STATELESS = {"detail": "An episode needs a connection: use the WebSocket at /ws,
 
 
 def build(settings: Settings) -> tuple[Asgi, World]:
-    """Return the application, and the world behind it, which the caller starts and stops with it."""
+    """Return the application and its world, which the caller starts and stops with it."""
     os.environ["ENABLE_WEB_INTERFACE"] = "false"
     world = World(settings)
     connections = Connections(world, settings.max_sessions, settings.detached_s)
@@ -98,7 +97,7 @@ def _add_channels(api: FastAPI, connections: Connections) -> None:
 
 
 def _add_tasks(api: FastAPI, world: World) -> None:
-    """Add the two lists of the Task API, which may have ten thousand tasks: sent scenario by scenario."""
+    """Add the two lists of the Task API. They can have ten thousand tasks, so they are sent by scenario."""
 
     def listed(env_name: str, split: str, start: int | None, stop: int | None, end: bytes) -> StreamingResponse:
         if env_name.lower() != NAME:
@@ -125,7 +124,7 @@ def _add_tasks(api: FastAPI, world: World) -> None:
 
 
 def _add_start_tables(api: FastAPI, world: World) -> None:
-    """Add the start tables, which answer to a dashboard's signature alone."""
+    """Add the start tables, which require a dashboard's signature."""
     tables = StartTables(world)
 
     @api.post("/start_tables", tags=["Dashboard"])
@@ -182,9 +181,10 @@ def _live_with(api: FastAPI, world: World, connections: Connections) -> None:
 
 
 def _spare_collector() -> None:
-    """Keep what was loaded for good out of the garbage collector's sight, and have it look seldom.
+    """Exclude what was loaded for good from garbage collection, and collect seldom.
 
-    A look at all modules holds everybody up for tens of milliseconds, and a client with many small values causes it.
+    A collection over all modules blocks everything for tens of milliseconds, and a client with many small values
+    triggers it.
     """
     gc.collect()
     gc.freeze()
@@ -192,7 +192,7 @@ def _spare_collector() -> None:
 
 
 def __getattr__(name: str) -> Asgi:
-    """Make `app` from the environment's settings when `uvicorn awmenv.server.app:app` or a Space asks for it."""
+    """Return `app`, built from the environment's settings, for `uvicorn awmenv.server.app:app` or a Space."""
     if name != "app":
         raise AttributeError(name)
     logs.install(logging.INFO)
@@ -228,7 +228,7 @@ def _stats(world: World) -> dict[str, Any]:
 
 
 def _pss(pid: int | None) -> int | None:
-    """Return the proportional memory of one process, where the kernel tells it."""
+    """Return the proportional memory of one process, if the kernel reports it."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:

@@ -1,12 +1,11 @@
-"""Secrets of a model endpoint, blotted out of what it sends back, however it spells them.
+"""Removes a model endpoint's secrets from its responses, in any common spelling.
 
-Pure, and only the standard library. The file stands twice, in `awmclient` and in `awmenv/server`, since neither may
-import the other; a test keeps the two alike. Called where an answer enters, before any of it is recorded or shown.
+Pure, and only the standard library. The file exists twice, in `awmclient` and in `awmenv/server`, since neither may
+import the other; a test compares the two. Called where a response arrives, before any of it is recorded or shown.
 
-A secret is found as it is and in any case, in base64 of both alphabets (at each of its three alignments, padded or not,
-also over line breaks), in hex, and where single characters stand as percent, JSON or HTML escapes, repeatedly escaped
-ones too. Not found are secrets of fewer than `SHORTEST` characters and those that were taken apart, enciphered or
-paraphrased.
+A secret is found in upper and lower case, in base64 of both alphabets (at each of its three alignments, padded or not,
+also over line breaks), in hex, and with single characters as percent, JSON or HTML escapes, repeatedly escaped ones
+too. Not found are secrets of fewer than `SHORTEST` characters and those that were split, encrypted or paraphrased.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 
 MARK = "[key]"
 SHORTEST = 6
-"""Shorter values are words such as `1` or `blue`; to blot them would spoil everything that a model says."""
+"""Shorter values are words such as `1` or `blue`; removing them would spoil most responses."""
 PUBLIC_HEADERS = frozenset({"accept", "content-type"})
 DATE = re.compile(r"\d{4}-\d\d-\d\d(-preview)?")
 """What Azure's `api-version` holds. It is no secret, and an agent may have to write the same day into a form."""
@@ -64,19 +63,19 @@ def blot(text: str, secrets: Collection[str]) -> str:
     data = text.encode("utf-8", "surrogatepass")
     read = _ESCAPE.sub(_plain, data) if any(sign in data for sign in b"%\\&") else data
     squeezed = _squeezed(read)
-    spans = list(_found(data.lower(), needles.plain))
+    spans = list(_spans(data.lower(), needles.plain))
     if read != data and any(needle in read.lower() for needle in needles.plain):
         whole, begins, ends = _read_with_places(data)
-        spans += [(begins[at], ends[end - 1]) for at, end in _found(whole.lower(), needles.plain)]
+        spans += [(begins[at], ends[end - 1]) for at, end in _spans(whole.lower(), needles.plain)]
     if any(needle in squeezed for needle in needles.packed):
         whole, begins, ends = _read_with_places(data)
         kept = [place for place, byte in enumerate(whole) if byte not in _BREAKS]
-        spans += [(begins[kept[at]], ends[kept[end - 1]]) for at, end in _found(squeezed, needles.packed)]
+        spans += [(begins[kept[at]], ends[kept[end - 1]]) for at, end in _spans(squeezed, needles.packed)]
     return _without(data, spans).decode("utf-8", "surrogatepass") if spans else text
 
 
 class _Needles(NamedTuple):
-    """What is looked for, in small letters: in the text, and in the text without breaks and in one base64 alphabet."""
+    """The search strings in lower case: for the text, and for the text without breaks and in one base64 alphabet."""
 
     plain: tuple[bytes, ...]
     packed: tuple[bytes, ...]
@@ -96,14 +95,14 @@ def _needles(secrets: frozenset[str]) -> _Needles:
 
 
 def _cores(secret: bytes) -> Iterator[bytes]:
-    """Yield the base64 letters that a secret alone decides, for each place in a group of three at which it begins."""
+    """Yield the base64 letters that depend on the secret only, for each of its three alignments."""
     for shift, first in ((0, 0), (1, 2), (2, 3)):
         letters = base64.b64encode(bytes(shift) + secret)
         yield letters[first : (shift + len(secret)) * 8 // 6]
 
 
 def _plain(found: re.Match[bytes]) -> bytes:
-    """Return what an escape stands for."""
+    """Return the character of an escape."""
     if found["percent"]:
         return bytes.fromhex(found["percent"].decode())
     if found["high"]:
@@ -121,7 +120,7 @@ def _squeezed(read: bytes) -> bytes:
 
 
 def _read_with_places(data: bytes) -> tuple[bytes, array[int], array[int]]:
-    """Return the text with its escapes read, and for each of its bytes where in the text it begins and ends."""
+    """Return the text with its escapes decoded, and the start and end in the text of each of its bytes."""
     begins, ends = array("Q"), array("Q")
     pieces, at = [], 0
 
@@ -139,7 +138,7 @@ def _read_with_places(data: bytes) -> tuple[bytes, array[int], array[int]]:
     return b"".join(pieces), begins, ends
 
 
-def _found(view: bytes, needles: Collection[bytes]) -> Iterator[tuple[int, int]]:
+def _spans(view: bytes, needles: Collection[bytes]) -> Iterator[tuple[int, int]]:
     for needle in needles:
         at = view.find(needle)
         while at >= 0:
@@ -148,7 +147,7 @@ def _found(view: bytes, needles: Collection[bytes]) -> Iterator[tuple[int, int]]
 
 
 def _without(data: bytes, spans: Collection[tuple[int, int]]) -> bytes:
-    """Return the text with each stretch that the spans cover replaced by one mark."""
+    """Return the text with each range of the spans replaced by one mark."""
     pieces, kept_to = [], 0
     for begin, end in sorted(spans):
         if begin >= kept_to:

@@ -1,10 +1,10 @@
-"""`python -m awmenv.server.checkpack --packs DIR [--packs DIR]`: the health of every verifier, one JSON object a line.
+"""`python -m awmenv.server.checkpack --packs DIR [--packs DIR]`: the health of every verifier, as JSON lines.
 
-The first line says how many tasks there are, each further one what came of one of them. What was found before, of the
-same content, is read from the records of `AWMENV_CACHE_DIR`; so a pass that was stopped goes on where it was. `--judge`
-has the configured judge rule on evidence that says nothing itself. `--databases` builds the database of each scenario
-instead, and says how it came out. Called by `manage.py loadpack` and `checkpack` as a process of its own: it holds no
-secret but the judge's key, and code of packs, SQL included, runs in its sandboxed children only.
+The first line has the number of tasks, each further one the result of one of them. Earlier results for the same content
+are read from the records of `AWMENV_CACHE_DIR`, so a stopped pass continues. With `--judge` the configured judge rules
+on evidence without a verdict. `--databases` builds the database of each scenario instead, and reports the result.
+Called by `manage.py loadpack` and `checkpack` as a separate process: it has no secret but the judge's key, and code of
+packs, SQL included, runs in its sandboxed children only.
 """
 
 import argparse
@@ -61,7 +61,7 @@ async def _build(world: World) -> None:
         world.verifiers,
         settings.cache_dir,
         workers=world.workers,
-        at_once=settings.verifier_slots,
+        at_a_time=settings.verifier_slots,
     )
     work = [(pack, name) for pack in world.library.packs for name in pack.scenarios]
     _say({"databases": len(work)})
@@ -74,7 +74,7 @@ async def _database(checkup: Checkup, pack: Pack, name: str, partial: bool) -> N
     """Build one scenario's database. A failure does not stop the others."""
     try:
         built = await checkup.database(pack, name)
-        found: dict[str, Any] = {"database": built.wire(), "playable": built.can_be_played(partial)}
+        found: dict[str, Any] = {"database": built.wire(), "playable": built.is_playable(partial)}
     except (EnvironmentFault, OSError) as error:
         found = {"unchecked": str(error)}
     _say({"pack": pack.name, "scenario": name, **found})
@@ -88,7 +88,7 @@ async def _check(world: World, with_judge: bool) -> None:
         world.verifiers,
         settings.cache_dir,
         workers=world.workers,
-        at_once=settings.verifier_slots,
+        at_a_time=settings.verifier_slots,
         judge=judge,
     )
     work = [(pack, name) for pack in world.library.packs for name in pack.scenarios]

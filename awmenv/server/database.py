@@ -1,8 +1,8 @@
-"""Databases of scenarios as the server sees them: files of bytes, which hostile code writes.
+"""Scenario databases as the server sees them: files of bytes, which untrusted code writes.
 
-Owns the cheap questions about such a file: has it changed, how much disk does it take, a copy of it. The server never
-opens one as a database; `seeding` does, in sandboxed children. Whatever takes longer the more is on disk, copying and
-removing, happens beside the event loop.
+Owns the cheap questions about such a file: has it changed, how much disk does it use, a copy of it. The server never
+opens one as a database; `seeding` does, in sandboxed children. Copying and removing, whose time grows with the file,
+run beside the event loop.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from awmenv.errors import DatabaseBroken
 FILE = "world.db"
 LOADED = "loaded.db"  # as the app's import left it, before its reads are rehearsed
 SIDECARS = ("-wal", "-journal", "-shm")
-SMALL = 1 << 20  # bytes that are copied faster than a thread is asked to
+SMALL = 1 << 20  # bytes whose copy is faster than the switch to a thread
 MAX_FILES = 256  # in a session's folder: looking at it takes a millisecond then
 TOO_MUCH = 1 << 62
 _COUNTER = slice(24, 28)  # SQLite's file change counter, in the header
@@ -55,7 +55,7 @@ def fingerprint(path: Path) -> Fingerprint:
 
 @dataclass(frozen=True)
 class Mark:
-    """What tells that a database file was written to, and whether by a commit."""
+    """The state of a database file that shows writes, and whether they were committed."""
 
     counter: bytes = b""
     written: tuple[int, int] = (0, 0)
@@ -74,12 +74,12 @@ class Mark:
         return cls(header[_COUNTER], (found.st_size, found.st_mtime_ns), header[_WAL : _WAL + 1] == b"\2")
 
     def was_left_for(self, later: "Mark") -> bool:
-        """Return whether the file was written to since, and nothing committed. A log counts its commits elsewhere."""
+        """Return whether the file was written to since, without a commit. A log counts its commits elsewhere."""
         return self.written != later.written and self.counter == later.counter and not later.logged
 
 
 def is_being_changed(path: Path) -> bool:
-    """Return whether a living process holds the lock under which SQLite writes to the file; the kernel knows."""
+    """Return whether a living process has SQLite's write lock on the file, as the kernel reports it."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -100,13 +100,13 @@ def _stat(path: str) -> tuple[int, ...]:
 
 
 def has_sidecars(path: Path) -> bool:
-    """Return whether a journal or log lies beside the file: then the file alone is not what was committed."""
+    """Return whether the file has a journal or log: then the file alone is not the committed state."""
     return any(os.path.lexists(f"{path}{suffix}") for suffix in SIDECARS)
 
 
 async def copy_aside(source: Path, target: Path, mode: int = 0o444) -> None:
     """Run `copy`, for a large file in a thread."""
-    with contextlib.suppress(OSError):  # `copy` says better what is wrong
+    with contextlib.suppress(OSError):  # `copy` raises a better error
         if source.lstat().st_size > SMALL:
             await asyncio.get_running_loop().run_in_executor(_copying, copy, source, target, mode)
             return
@@ -132,7 +132,7 @@ def copy(source: Path, target: Path, mode: int = 0o444) -> None:
 
 
 def _cloned(source: int, target: int) -> bool:
-    """Return whether the file system shares the blocks of the two until one is written, which costs nothing."""
+    """Return whether the file system shares the blocks of the two until a write, which costs nothing."""
     try:
         fcntl.ioctl(target, _FICLONE, source)
     except OSError:
@@ -142,20 +142,20 @@ def _cloned(source: int, target: int) -> bool:
 
 async def digest_aside(path: Path) -> str:
     """Run `digest`, for a large file in a thread."""
-    with contextlib.suppress(OSError):  # `digest` says better what is wrong
+    with contextlib.suppress(OSError):  # `digest` raises a better error
         if path.lstat().st_size > SMALL:
             return await asyncio.get_running_loop().run_in_executor(_copying, digest, path)
     return digest(path)
 
 
 def digest(path: Path) -> str:
-    """Return the BLAKE2b of a copy that the server made, without what SQLite's header says of counts and versions."""
+    """Return the BLAKE2b of a copy that the server made, without the counters and versions in SQLite's header."""
     with path.open("rb") as stream:
         return _digest(stream)
 
 
 def digest_of_bytes(data: bytes) -> str:
-    """`digest`, of a whole file in memory."""
+    """Return the `digest` of a whole file in memory."""
     return _digest(io.BytesIO(data))
 
 
@@ -171,12 +171,12 @@ def _digest(stream: BinaryIO) -> str:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder with all that is in it, soon, and beside everything else."""
+    """Remove a file or a folder with its contents soon, in the background."""
     _removing.submit(_remove, path)
 
 
 def before_removing(function: Callable[[], None]) -> None:
-    """Run something beside everything else, before whatever is removed from now on."""
+    """Run something in the background, before later removals."""
     _removing.submit(function)
 
 
@@ -188,24 +188,24 @@ def _remove(path: Path) -> None:
 
 
 def disk_use(folder: Path) -> int:
-    """Return bytes of all files directly in a session's folder, where nothing else can be made.
+    """Return the bytes of all files directly in a session's folder, where nothing else can be created.
 
-    Each counts for a page at least, and more than `MAX_FILES` of them for more than anybody may have.
+    Each counts as one page at least, and more than `MAX_FILES` of them as more than any limit.
     """
     total = 0
     with os.scandir(folder) as entries:
         for number, entry in enumerate(entries):
             if number >= MAX_FILES:
                 return TOO_MUCH
-            with contextlib.suppress(FileNotFoundError):  # it may go while we look
+            with contextlib.suppress(FileNotFoundError):  # it can be removed during the scan
                 total += max(4096, entry.stat(follow_symlinks=False).st_size)
     return total
 
 
 def held_open(pid: int) -> int:
-    """Return bytes of files that a process has removed, or never named, and still holds open; no folder shows them.
+    """Return the bytes of deleted or unnamed files that a process still has open; no folder shows them.
 
-    0 where the kernel does not let us look: that takes root with CAP_SYS_PTRACE.
+    0 if the kernel does not allow the check: that requires root with CAP_SYS_PTRACE.
     """
     sizes: dict[tuple[int, int], int] = {}
     with contextlib.suppress(OSError):

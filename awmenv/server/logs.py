@@ -1,6 +1,6 @@
-"""Lines of the log that nobody can forge: whatever a scenario, an agent or a pack says stays inside its own record.
+"""Log records that cannot be forged: the text of a scenario, an agent or a pack stays inside its own record.
 
-Owns the one format of the environment server's records. Called where a process begins.
+Owns the one format of the environment server's records. Called where a process starts.
 """
 
 import logging
@@ -15,7 +15,7 @@ _UNSEEN = re.compile(
 
 
 class Record(logging.Formatter):
-    """One record: further lines are set in, so that none can pass for a record of its own."""
+    """One record: further lines are indented, so that none can pass for a record of its own."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -28,12 +28,12 @@ class Record(logging.Formatter):
 
 
 def shown(text: str) -> str:
-    """Return a text with what a terminal obeys or hides as codes; newlines stay."""
+    """Return a text with control and invisible characters as codes; newlines stay."""
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def install(level: int) -> None:
-    """Use this format for everything that is logged here, if nobody has chosen another."""
+    """Use this format for all log records, unless another one is configured."""
     handler = logging.StreamHandler()
     handler.setFormatter(Record())
     logging.basicConfig(level=level, handlers=[handler])

@@ -1,4 +1,4 @@
-"""Every setting of the environment server, read from the environment once; a bad value stops the start with the reason.
+"""All settings of the environment server, read from the environment once. A bad value stops the start with the reason.
 
 Owns names, defaults and bounds (docs/configuration.md lists them). Called by `app`, `__main__` and, for its few,
 `verifier`.
@@ -20,12 +20,12 @@ _ORIGIN = re.compile(r"\*|https?://[^/?#@\s]+")
 
 
 class BadSetting(ValueError):
-    """A setting that cannot be used; the message names it and says what is allowed."""
+    """An invalid setting; the message names it and the allowed values."""
 
 
 @dataclass(frozen=True)
 class Judge:
-    """The chat endpoint that reads SQL evidence. Never taken from a client, never inherited by a child."""
+    """The chat endpoint that reads SQL evidence. Never set by a client, never inherited by a child."""
 
     base_url: str = ""
     api_key: str = field(default="", repr=False)
@@ -48,7 +48,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8100
     allowed_hosts: tuple[str, ...] = ()  # names it is reached by, besides loopback, its host and addresses
-    allowed_origins: tuple[str, ...] = ()  # pages of others that may speak to it
+    allowed_origins: tuple[str, ...] = ()  # origins of other pages that can use it
     run_dir: str = ""
     cache_dir: Path | None = None  # where indexes of packs and records of verifiers outlive the process
     max_sessions: int = 1000
@@ -111,7 +111,7 @@ class Settings:
 
 
 def _names(text: str, form: re.Pattern[str], setting: str, wanted: str) -> tuple[str, ...]:
-    """Return a list with commas, in lower case."""
+    """Return a comma-separated list in lower case."""
     names = tuple(part.strip().lower() for part in text.split(",") if part.strip())
     wrong = next((name for name in names if not form.fullmatch(name)), None)
     if wrong is not None:
@@ -140,7 +140,10 @@ def _judge(env: Mapping[str, str], read: "_Reader") -> Judge:
 
 
 def _is_headers(text: str) -> bool:
-    """Tell whether a text is a JSON object of headers. Messages about a bad value never contain it: it may be a key."""
+    """Return whether a text is a JSON object of headers.
+
+    Messages about a bad value never contain it: it may be a key.
+    """
     try:
         value = json.loads(text)
     except ValueError:

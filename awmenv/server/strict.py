@@ -1,8 +1,8 @@
-"""Reads JSON of unknown origin in a bounded time: what a parser would build is counted before it is parsed.
+"""Reads untrusted JSON in bounded time: the values that a parser would build are counted before it runs.
 
-A parser holds the whole interpreter while it works, in a thread too, so a text of a few megabytes in the wrong shape
-would freeze every session for seconds. Used by the server on whatever clients and confined processes send. What is
-accepted is strict JSON: no NaN, no lone surrogates; whole numbers beyond 64 bits become floating point.
+A parser holds the whole interpreter while it works, in a thread too, so a few megabytes in the wrong shape would freeze
+every session for seconds. Used by the server on everything that clients and confined processes send. It accepts strict
+JSON: no NaN, no lone surrogates; whole numbers beyond 64 bits become floating point.
 """
 
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class Unreadable(BadFrame):
-    """No JSON, or more of it than its reader takes."""
+    """Text that is no JSON, or exceeds the reader's bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much JSON one reader takes: bytes, values (without keys; an empty list counts twice), levels of nesting."""
+    """The limits of one reader: bytes, values (without keys; an empty list counts twice), levels of nesting."""
 
     size: int
     values: int = 10_000
@@ -54,15 +54,15 @@ def read_text(data: bytes) -> str:
 
 
 def clean(text: str) -> str:
-    """Return a text that every writer of JSON can carry; rows of packs may hold halves of characters."""
+    """Return text that every JSON writer accepts; rows of packs can have lone surrogates."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _measure(data: bytes, bounds: Bounds) -> None:
-    """Count values and levels in what stands between the strings.
+    """Count values and levels in the text between the strings.
 
-    Up to the first mistake in the text, quotes and escapes pair here as they do for the parser, and there it stops; so
-    nothing that it would build is hidden from the count.
+    Up to the first syntax error, quotes and escapes pair here as they do for the parser, which stops there. So nothing
+    that it would build is missed.
     """
     bare = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
     if bare.count(b'"') > 4 * bounds.values:  # a value and its key have four
@@ -74,7 +74,7 @@ def _measure(data: bytes, bounds: Bounds) -> None:
     for _level in range(bounds.depth):
         inner = brackets.replace(b"[]", b"")
         if len(inner) == len(brackets):
-            return  # flat, or not balanced, which the parser says better
+            return  # flat, or unbalanced, for which the parser has a better error
         brackets = inner
     if brackets:
         raise Unreadable(f"nested deeper than {bounds.depth}")

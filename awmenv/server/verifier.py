@@ -1,7 +1,7 @@
-"""Runs verifiers, and trusted readings of databases that dataset code wrote, in sandboxed children of one zygote.
+"""Runs verifiers, and trusted readings of untrusted databases, in sandboxed children of one zygote.
 
-Owns `run_verifier`, the function others know: it never raises, ends in time, and works imported alone. Called by
-`sessions`, by `checkup`, and by anybody's tests. It never imports, compiles or runs dataset code itself.
+Owns `run_verifier`, the public function: it never raises, ends in time, and works imported alone. Called by `sessions`,
+by `checkup`, and by tests. It never imports, compiles or runs dataset code itself.
 """
 
 import atexit
@@ -39,7 +39,7 @@ class RunFailed(EnvironmentFault):
 
 @dataclass(frozen=True)
 class Run:
-    """What one child answered, and what it cost."""
+    """The result of one child, and its cost."""
 
     value: Any
     tier: str
@@ -49,7 +49,7 @@ class Run:
 
 
 class VerifierHouse:
-    """One zygote and its folder. Any number of threads may run work at once."""
+    """One zygote and its folder. Any number of threads can run work concurrently."""
 
     def __init__(
         self, settings: Settings, workplace: Workplace | None = None, *, die_with_thread: bool = False
@@ -92,9 +92,10 @@ class VerifierHouse:
         *,
         private: bool = False,
     ) -> Run:
-        """Run one child on private copies of the databases (`private`: they are that already, and no one writes them).
+        """Run one child on private copies of the databases.
 
-        Raises an EnvironmentFault for everything that is not a clean answer.
+        `private`: they are private already, and no one writes them. Raises an EnvironmentFault for everything that is
+        not a clean response.
         """
         started = time.monotonic()
         self.require_tier()
@@ -114,22 +115,23 @@ class VerifierHouse:
 
     def _in_child(self, work: str, paths: list[str], code: str, answer: str | None, started: float) -> Run:
         ends_at = started + self.settings.verifier_timeout_s
-        wall = max(0.1, ends_at - time.monotonic() - GRACE_S)
+        limit_s = max(0.1, ends_at - time.monotonic() - GRACE_S)
         nonce = secrets.token_hex(16)
-        request = {"work": work, "paths": paths, "code": code, "answer": answer, "nonce": nonce, "wall": wall}
+        request = {"work": work, "paths": paths, "code": code, "answer": answer, "nonce": nonce, "wall": limit_s}
         leash, far_leash = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         data, far_data = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with leash, data:
             with far_leash, far_data:
-                self.zygote.request({"wall": wall}, [far_leash.fileno(), far_data.fileno()])
+                self.zygote.request({"wall": limit_s}, [far_leash.fileno(), far_data.fileno()])
             stream, report = _talk(data, leash, framing.encode(request), ends_at)
         value = _accept(stream, report, nonce)
         return Run(value, self.tier, round((time.monotonic() - started) * 1000, 1), report["cpu_ms"], report["rss_kb"])
 
 
 def copy_database(source: str, target: Path) -> str:
-    """Return a private, read-only copy of a plain file. Never opened as a database here: its writer may have been
-    hostile.
+    """Return a private, read-only copy of a plain file.
+
+    It is not opened as a database here: its writer is untrusted.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
@@ -147,7 +149,7 @@ def copy_database(source: str, target: Path) -> str:
 
 
 def _talk(data: socket.socket, leash: socket.socket, request: bytes, ends_at: float) -> tuple[bytes, dict[str, Any]]:
-    """Send the request, read the whole answer up to a bound, then the zygote's report of the end."""
+    """Send the request, read the whole response up to a bound, then the zygote's report of the exit."""
     parts: list[bytes] = []
     size = 0
     try:
@@ -189,7 +191,7 @@ def _accept(stream: bytes, report: dict[str, Any], nonce: str) -> Any:
 
 
 def verdict(
-    house: VerifierHouse,
+    verifiers: VerifierHouse,
     code: str,
     mode: str,
     initial_db: str,
@@ -197,17 +199,17 @@ def verdict(
     final_answer: str | None,
     private: bool = False,
 ) -> dict[str, Any]:
-    """Call `run_verifier` in a given house."""
+    """Run a verifier with the given zygote, as `run_verifier` does."""
     started = time.monotonic()
     if mode not in ("code", "sql"):
-        return _failed("mode is neither code nor sql", house.tier, started)
+        return _failed("mode is neither code nor sql", verifiers.tier, started)
     if not isinstance(code, str) or not (final_answer is None or isinstance(final_answer, str)):
-        return _failed("code and final_answer must be texts", house.tier, started)
+        return _failed("code and final_answer must be texts", verifiers.tier, started)
     try:
         paths = [str(initial_db), str(final_db)]
-        run = house.run("sql" if mode == "sql" else "code", paths, code, final_answer, private=private)
+        run = verifiers.run("sql" if mode == "sql" else "code", paths, code, final_answer, private=private)
     except (EnvironmentFault, OSError, ValueError) as error:
-        return _failed(str(error), house.tier, started, getattr(error, "code", "unavailable"))
+        return _failed(str(error), verifiers.tier, started, getattr(error, "code", "unavailable"))
     value = run.value
     if type(value) is not dict:
         return {**_failed("the verifier returned no dict", run.tier, started), "raw_result": value}
@@ -229,7 +231,10 @@ def verdict(
 
 
 def _failed(message: str, tier: str, started: float, code: str = RunFailed.code) -> dict[str, Any]:
-    """Report a failure; `error_code` tells a verifier's own (run_failed) from one of the place for its run."""
+    """Return the result of a failure.
+
+    `error_code` separates a verifier's own failure (run_failed) from one of its environment.
+    """
     return {
         "result": "others",
         "execution_status": "error",
@@ -242,37 +247,37 @@ def _failed(message: str, tier: str, started: float, code: str = RunFailed.code)
 
 
 _lock = threading.Lock()
-_house: VerifierHouse | None = None
-_house_pid = 0
+_verifiers: VerifierHouse | None = None
+_verifiers_pid = 0
 
 
-def _shared_house() -> VerifierHouse:
-    """Return this process's own house, made at the first call; a forked child makes itself another."""
-    global _house, _house_pid
+def shared_verifiers() -> VerifierHouse:
+    """Return this process's verifiers, made at the first call. A forked child makes its own."""
+    global _verifiers, _verifiers_pid
     with _lock:
-        if _house is None or _house_pid != os.getpid():
-            _house = VerifierHouse(Settings.from_environment())
-            _house_pid = os.getpid()
-            atexit.register(_leave, _house, _house_pid)
-        return _house
+        if _verifiers is None or _verifiers_pid != os.getpid():
+            _verifiers = VerifierHouse(Settings.from_environment())
+            _verifiers_pid = os.getpid()
+            atexit.register(_leave, _verifiers, _verifiers_pid)
+        return _verifiers
 
 
-def _leave(house: VerifierHouse, pid: int) -> None:
+def _leave(verifiers: VerifierHouse, pid: int) -> None:
     if os.getpid() == pid:
-        house.stop()
+        verifiers.stop()
 
 
 def run_verifier(
     code: str, mode: Literal["code", "sql"], initial_db: str, final_db: str, final_answer: str | None = None
 ) -> dict[str, Any]:
-    """Run one verifier on copies of two databases. Never raises; a verdict other than `others` needs a clean run.
+    """Run one verifier on copies of two databases. Never raises; any outcome but `others` needs a clean run.
 
     Returns result, execution_status, raw_result, error_message, tier, duration_ms (and cpu_ms, max_rss_kb of a run that
     ended well).
     """
     started = time.monotonic()
     try:
-        house = _shared_house()
+        verifiers = shared_verifiers()
     except (OSError, HostFailed, BadSetting) as error:
         return _failed(str(error), confine.NONE, started, "unavailable")
-    return verdict(house, code, mode, initial_db, final_db, final_answer)
+    return verdict(verifiers, code, mode, initial_db, final_db, final_answer)

@@ -1,7 +1,6 @@
-"""The server's folder on disk: made private and traversable by the sandbox user, and swept of what dead servers left
-behind.
+"""The server's folder on disk: private, traversable by the sandbox user, and cleaned of the remains of ended servers.
 
-Owns where session databases and verifier copies live. Called by `verifier` and `sessions`.
+Owns where session databases and verifier copies are. Called by `verifier` and `sessions`.
 """
 
 import fcntl
@@ -15,14 +14,14 @@ from pathlib import Path
 
 PREFIX = "awmenv-"
 UIDS = 4096  # users in a block: the first runs verifiers, each of the others one scenario at a time
-FIRST_UID = 1_900_000_000  # far above what systems hand out
+FIRST_UID = 1_900_000_000  # far above the IDs that systems assign
 LAST_UID = 2_147_000_000
 SMALL_UID = 56_000  # where a container maps 65536 users
 _LOCK = "owner.lock"
 
 
 class Workplace:
-    """A fresh folder, locked while its owner lives. Others may pass through it by exact name, and not list it."""
+    """A fresh folder, locked while its owner runs. Others can pass through it by exact name, but not list it."""
 
     def __init__(self, wanted: str = "", uid: int = 0) -> None:
         parent = _reachable_parent(wanted)
@@ -36,7 +35,7 @@ class Workplace:
         self.uid, self._claim = (uid, None) if uid else claim_users()
 
     def folder(self, name: str, uid: int | None = None) -> Path:
-        """Return a new folder in it: open to `uid` alone, or without one passable like this one."""
+        """Return a new folder in it: open to `uid` only, or without one passable like this one."""
         path = self.path / name
         path.mkdir(mode=0o711)
         if uid is None:
@@ -59,10 +58,9 @@ class Workplace:
 
 
 def claim_users() -> tuple[int, socket.socket | None]:
-    """Return a block of users that no other server on this machine has: killing "all of a user" must never reach a
-    stranger.
+    """Return a block of users that no other server on this machine has: "kill all of a user" must never hit others.
 
-    The claim is an abstract socket's name, which the kernel gives back when its holder ends, however it ends.
+    The claim is an abstract socket's name, which the kernel releases when its holder ends, for any reason.
     """
     if os.geteuid() != 0 or not _roomy():
         return SMALL_UID, None
@@ -113,7 +111,7 @@ def _abandoned(folder: Path) -> bool:
 def _reachable_parent(wanted: str) -> str:
     """Return the wanted folder, or the first usual one that another user can pass through.
 
-    As a plain user, any that is writable.
+    As a plain user, any writable one.
     """
     candidates = [wanted] if wanted else []
     candidates += [tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"]

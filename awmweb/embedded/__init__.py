@@ -1,8 +1,18 @@
 """The default runtime behind `make run`: PostgreSQL and Valkey from wheels, and our own services, as child processes.
 
-Owns where the embedded servers keep their data and how they are started, watched and stopped. Leaves to others what
-runs inside them. The package is standard library only, so that the supervising process stays small. Called by
+Owns where the embedded servers keep their data and how they are started, watched and stopped; what runs inside them
+belongs to others. The package is standard library only, so that the supervising process stays small. Called by
 `awmweb.settings` (addresses, secret key), by `manage.py up`, `backup` and `restore`, and by the tests.
+
+    supervisor      starts and restarts the other processes
+    services        the product's processes
+    processes       one child process
+    servers         both embedded servers together
+    postgres        the embedded PostgreSQL
+    valkey          the embedded Valkey
+    paths           folders, sockets, secrets, programs
+    known_settings  settings for commands of another shell
+    backup          backup and restore
 """
 
 from awmweb.embedded.paths import (

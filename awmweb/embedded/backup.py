@@ -48,7 +48,7 @@ TABLES = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'p
 
 @dataclass(frozen=True)
 class Database:
-    """How PostgreSQL's programs reach the database; the password travels in the environment, not in arguments."""
+    """The connection for PostgreSQL's programs. The password is passed in the environment, not in arguments."""
 
     programs: Path | None
     environment: Mapping[str, str]
@@ -68,14 +68,14 @@ class Database:
         return done
 
     def rows(self, query: str) -> list[str]:
-        """Return the answer of one query, a line per row."""
+        """Return the result of one query, a line per row."""
         done = self.run("psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-c", query, stdout=subprocess.PIPE)
         return [line for line in done.stdout.decode().splitlines() if line]
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a backup file says about itself."""
+    """The description of a backup file."""
 
     format: int
     version: str
@@ -105,10 +105,10 @@ def database(url: str, here: Paths) -> Database:
 
 
 def save(file: Path, source: Database, here: Paths, version: str) -> Manifest:
-    """Write a backup while everything runs. The file appears under its name only when it is complete.
+    """Write a backup while everything runs. The file gets its name only when it is complete.
 
-    The database is copied first: files are written before the rows that name them, so each named file is there. A
-    database without migrations is that of no product, and is refused.
+    The database is copied first: files are written before the rows that name them, so each named file exists. A
+    database without migrations is refused, since it belongs to no product.
     """
     if not _migrations(source):
         raise EmbeddedError("The database has no migrations, so there is nothing to back up. Is AWMWEB_VAR set?")
@@ -128,7 +128,7 @@ def save(file: Path, source: Database, here: Paths, version: str) -> Manifest:
 
 
 def save_before_upgrade(source: Database, here: Paths, version: str) -> Path:
-    """Return a backup below `var/backups`, of which the last few are kept."""
+    """Write a backup below `var/backups`, keep the newest few, and return its path."""
     folder = here.var / "backups"
     folder.mkdir(mode=0o700, exist_ok=True)
     file = folder / f"before-{version}-{time.strftime('%Y%m%dT%H%M%S')}.tar"
@@ -140,10 +140,10 @@ def save_before_upgrade(source: Database, here: Paths, version: str) -> Path:
 
 
 def restore(file: Path, target: Database, here: Paths, known_migrations: set[str], force: bool = False) -> Manifest:
-    """Put a backup in place of whatever the database holds, all or nothing.
+    """Replace the contents of the database by a backup, all or nothing.
 
-    1. unpack, check every checksum; 2. refuse a backup of an empty database or of a newer version; 3. refuse to
-    overwrite unless forced; 4. the database in one transaction; 5. the files.
+    1. Unpack, check every checksum. 2. Refuse a backup of an empty database or of a newer version. 3. Refuse to
+    overwrite unless forced. 4. Restore the database in one transaction. 5. Restore the files.
     """
     make_var(here.var)
     with tempfile.TemporaryDirectory(dir=here.var, prefix="restore-") as name:
@@ -217,7 +217,7 @@ def _migrations(source: Database) -> list[str]:
 
 
 def _unpack(file: Path, target: Path) -> Manifest:
-    """Take out what the manifest lists and nothing else, checking every byte; odd paths cannot get through."""
+    """Extract what the manifest lists and nothing else, checking every byte. Paths outside the folder are refused."""
     try:
         with tarfile.open(file, "r:") as archive:
             manifest = _manifest(archive)
@@ -270,7 +270,7 @@ def _refuse_to_overwrite(target: Database, here: Paths, unpacked: Path, force: b
 
 
 def _load(unpacked: Path, target: Database) -> None:
-    """Load in one transaction: readers see the old state or the new one, and a failure leaves the old one."""
+    """Load in one transaction: readers see the old state or the new one, and a failure keeps the old one."""
     script = unpacked / "database.sql"
     with script.open("wb") as out:
         out.write(EMPTY_SCHEMA.encode())

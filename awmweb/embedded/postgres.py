@@ -1,7 +1,7 @@
-"""The embedded PostgreSQL: its data folder, its start, its recovery after any end, the proof that it is durable.
+"""The embedded PostgreSQL: its data folder, start, recovery, and the check that its settings are durable.
 
-Owns the database's data folder and nothing inside the database but the role and the empty database of the product.
-Called by `servers`, and by `backup` for the client programs.
+Owns the database's data folder, and inside the database only the product's role and its empty database. Called by
+`servers`, and by `backup` for the client programs.
 """
 
 import os
@@ -26,7 +26,7 @@ from awmweb.embedded.paths import (
     own_folder,
     postgres_programs,
 )
-from awmweb.embedded.processes import Child, Spec, birth, identity, last_lines, wait_gone
+from awmweb.embedded.processes import Child, Spec, birth, identity, last_lines, wait_until_ended
 
 NAME = "postgres"
 MAJOR = 18
@@ -54,7 +54,7 @@ SETTINGS = {
     "max_wal_senders": "0",
     "max_worker_processes": "2",
     "max_parallel_workers": "0",
-    "max_parallel_workers_per_gather": "0",  # no plan counts on workers that there are not
+    "max_parallel_workers_per_gather": "0",  # plans must not expect workers: there are none
     "max_logical_replication_workers": "0",
     "autovacuum_max_workers": "2",
     "autovacuum_worker_slots": "4",
@@ -98,7 +98,7 @@ def start(here: Paths, passwords: Secrets) -> Child:
 
 
 def check_version(here: Paths) -> None:
-    """Refuse a data folder of another PostgreSQL major without touching it."""
+    """Refuse a data folder of another PostgreSQL major version without changing it."""
     try:
         found = (here.database / "PG_VERSION").read_text().strip()
     except FileNotFoundError:
@@ -114,11 +114,11 @@ def check_version(here: Paths) -> None:
 
 
 def end_leftovers(here: Paths) -> None:
-    """End servers and backends of an earlier start on this folder; new ones must not meet them."""
-    if _gone(here, signal.SIGINT, 15) and _gone(here, signal.SIGQUIT, 3):
-        _gone(here, signal.SIGKILL, 5)
+    """End servers and backends of an earlier start on this folder, which would conflict with new ones."""
+    if _signal_and_wait(here, signal.SIGINT, 15) and _signal_and_wait(here, signal.SIGQUIT, 3):
+        _signal_and_wait(here, signal.SIGKILL, 5)
     if not list(_survivors(here)):
-        # In a container the same pid soon belongs to something else, and PostgreSQL would take that for a server.
+        # In a container the pid is soon reused, and PostgreSQL would treat the new process as a running server.
         (here.database / "postmaster.pid").unlink(missing_ok=True)
 
 
@@ -129,9 +129,9 @@ def versions(programs: Path) -> str:
 
 
 def _initialise(here: Paths, programs: Path, passwords: Secrets) -> None:
-    """Make the data folder beside its place and move it there when it is complete."""
+    """Create the data folder under another name and rename it when it is complete."""
     who = account(here)
-    named = named_account() if who else None  # initdb refuses ids without a name, the server does not mind
+    named = named_account() if who else None  # initdb refuses IDs without a name, the server accepts them
     fresh = here.database.with_name("postgres.new")
     shutil.rmtree(fresh, ignore_errors=True)
     own_folder(fresh, named, 0o700)
@@ -185,7 +185,7 @@ def _launch(here: Paths, programs: Path) -> Child:
 
 
 def _wait_ready(child: Child, here: Paths) -> None:
-    """Wait for the state that the server writes into the last line of its pid file."""
+    """Wait for the status that the server writes into the last line of its pid file."""
     end = time.monotonic() + START_SECONDS
     while child.running and time.monotonic() < end:
         try:
@@ -200,7 +200,7 @@ def _wait_ready(child: Child, here: Paths) -> None:
 
 
 def _names(passwords: Secrets) -> str:
-    """Return variables for psql, on its standard input: arguments are visible to every user of the machine."""
+    """Return variables for psql on its standard input: arguments are visible to every user of the machine."""
     return f"\\set role {DATABASE_USER}\n\\set database {DATABASE_NAME}\n\\set password {passwords.database}\n"
 
 
@@ -220,7 +220,7 @@ def _psql(here: Paths, programs: Path, login: tuple[str, str, str], sql: str, va
 
 
 def _assert_durable(here: Paths, programs: Path, passwords: Secrets) -> None:
-    """Ask as the product itself: a role or a database may carry settings of its own."""
+    """Check durability as the product's role: a role or a database can have settings of its own."""
     fields = "||' '||".join(f"'{name}='||current_setting('{name}')" for name in DURABLE)
     answer = _psql(here, programs, (DATABASE_USER, passwords.database, DATABASE_NAME), f"SELECT {fields};")
     wrong = sorted(set(answer.split()) - {f"{name}={value}" for name, value in DURABLE.items()})
@@ -235,7 +235,7 @@ def _cluster(here: Paths) -> str:
     return f"awmweb-{here.database.stat().st_ino}"
 
 
-def _gone(here: Paths, number: int, patience: float) -> bool:
+def _signal_and_wait(here: Paths, number: int, patience: float) -> bool:
     """Signal every survivor and wait; true if some are still there."""
     left = [(pid, birth(pid)) for pid in _survivors(here)]
     for pid, _ in left:
@@ -244,11 +244,11 @@ def _gone(here: Paths, number: int, patience: float) -> bool:
         except ProcessLookupError:
             continue
     end = time.monotonic() + patience
-    return not all(wait_gone(pid, born, max(0.0, end - time.monotonic())) for pid, born in left)
+    return not all(wait_until_ended(pid, born, max(0.0, end - time.monotonic())) for pid, born in left)
 
 
 def _survivors(here: Paths) -> Iterator[int]:
-    """Yield processes of this data folder, known by their command line, which is readable without privilege."""
+    """Yield processes of this data folder, found by their command line, which needs no privilege to read."""
     owner = here.database.stat().st_uid
     start, title = f"-D {here.database} ", f"postgres: {_cluster(here)}:"
     for pid, uid, command in _processes():

@@ -1,7 +1,7 @@
-"""One child process: started so that it cannot outlive us, with a log that stays small, recognised again later.
+"""One child process: it cannot outlive its parent, its log stays small, and a later start can identify it.
 
-Owns nothing but the processes it started. Leaves to `supervisor` which ones there are and when they restart. Called by
-`postgres`, `valkey` and `supervisor`.
+Owns only the processes it started. Leaves to `supervisor` which ones exist and when they restart. Called by `postgres`,
+`valkey` and `supervisor`.
 """
 
 import ctypes
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
+from awmweb.embedded.gate import Gate
 from awmweb.embedded.paths import Account
 
 LOG_LIMIT = 10_000_000  # bytes; one older file of the same size is kept
@@ -33,13 +34,13 @@ class Spec:
     environment: Mapping[str, str] = field(default_factory=dict)
     account: Account | None = None
     stop_signal: int = signal.SIGTERM
-    orphan_signal: int = signal.SIGKILL  # what the kernel sends it should we die first
+    orphan_signal: int = signal.SIGKILL  # sent by the kernel if the parent ends first
 
 
 class Child:
     """A running child process with its own process group."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, gate: Gate | None = None) -> None:
         self.spec = spec
         self.started = time.monotonic()
         spec.log.parent.mkdir(mode=0o700, exist_ok=True)
@@ -47,7 +48,8 @@ class Child:
             self.process = subprocess.Popen(
                 spec.command,
                 cwd=spec.cwd,
-                env=dict(spec.environment),
+                env={**spec.environment, **(gate.environment if gate else {})},
+                pass_fds=[gate.inner] if gate else [],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -59,7 +61,7 @@ class Child:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether it is still running."""
         return self.process.poll() is None
 
     def send(self, number: int) -> None:
@@ -72,7 +74,7 @@ class Child:
         kill_group(self.process.pid)
 
     def stop(self, patience: float) -> None:
-        """Ask it to end, and after this many seconds make it."""
+        """Send the stop signal, and kill the process after this many seconds."""
         self.send(self.spec.stop_signal)
         try:
             self.process.wait(patience)
@@ -91,7 +93,7 @@ class Identity(TypedDict, total=False):
 
 
 def identity(who: Account | None) -> Identity:
-    """Return what makes a child run as this account; nothing where we already are it."""
+    """Return the subprocess arguments that switch to this account; empty if it is the current one."""
     return Identity(user=who.uid, group=who.gid, extra_groups=[]) if who else Identity()
 
 
@@ -106,7 +108,7 @@ def kill_group(group: int) -> None:
 
 
 def birth(pid: int) -> str:
-    """Return what tells a process from a later one that got the same number; empty once it is gone."""
+    """Return a value that distinguishes a process from a later one with the same pid; empty once it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if fields[0] in "ZX" else fields[19]
@@ -118,14 +120,17 @@ def birth(pid: int) -> str:
 
 
 def remember(file: Path, children: Sequence[Child]) -> None:
-    """Write down who runs, so that a start after an unclean stop finds what is left."""
+    """Store the running pids, so that a start after an unclean stop finds what is left."""
     unfinished = file.with_suffix(".new")
     unfinished.write_text(json.dumps({child.spec.name: [child.process.pid, child.birth] for child in children}))
     unfinished.replace(file)
 
 
 def end_leftovers(file: Path, keep: Callable[[str], bool]) -> list[str]:
-    """Kill what an earlier run left behind and return its names; the ones to `keep` are left to their own recovery."""
+    """Kill what an earlier run left and return the names.
+
+    The ones to `keep` are left to their own recovery.
+    """
     try:
         known = json.loads(file.read_text())
     except (FileNotFoundError, ValueError):
@@ -134,13 +139,13 @@ def end_leftovers(file: Path, keep: Callable[[str], bool]) -> list[str]:
     for name, (pid, born) in known.items():
         if born and birth(pid) == born and not keep(name):
             kill_group(pid)
-            wait_gone(pid, born, 5)
+            wait_until_ended(pid, born, 5)
             ended.append(name)
     file.unlink()
     return ended
 
 
-def wait_gone(pid: int, born: str, patience: float) -> bool:
+def wait_until_ended(pid: int, born: str, patience: float) -> bool:
     """Wait for a process that is not our child to end."""
     end = time.monotonic() + patience
     while born and birth(pid) == born:
@@ -151,7 +156,7 @@ def wait_gone(pid: int, born: str, patience: float) -> bool:
 
 
 def rotate(log: Path) -> None:
-    """Keep a log small. The child goes on appending to the same file, so it is copied and cut."""
+    """Keep a log small. The child keeps appending to the same file, so it is copied and truncated."""
     if log.exists() and log.stat().st_size > LOG_LIMIT:
         older = log.with_name(log.name + ".1")
         with log.open("rb") as source, older.open("wb") as target:
@@ -177,7 +182,7 @@ def _die_with(parent: int, number: int) -> Callable[[], None] | None:
 
     def before_exec() -> None:
         prctl(PR_SET_PDEATHSIG, number)
-        if os.getppid() != parent:  # it died before we asked
+        if os.getppid() != parent:  # the parent ended before prctl took effect
             os.kill(os.getpid(), signal.SIGKILL)
 
     return before_exec

@@ -20,7 +20,7 @@ class AlreadyRunning(EmbeddedError):
 
 @contextmanager
 def locked(here: Paths) -> Iterator[None]:
-    """Hold the data folder; the kernel lets go of it however we end."""
+    """Lock the data folder. The kernel releases the lock however the process ends."""
     make_var(here.var)
     handle = os.open(here.lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -59,7 +59,7 @@ def running(var: Path, queue: bool = True) -> Iterator[Urls]:
 
 @contextmanager
 def found_or_started(var: Path) -> Iterator[Urls]:
-    """Provide the database of a data folder, whether it runs already or has to be started for this block."""
+    """Provide the database of a data folder, running already or started for this block."""
     with ExitStack() as stack:
         try:
             addresses = stack.enter_context(running(var, queue=False))
@@ -70,7 +70,7 @@ def found_or_started(var: Path) -> Iterator[Urls]:
 
 @contextmanager
 def database_of(var: Path, external: str) -> Iterator[str]:
-    """Provide the address of the operator's database if set, else of the embedded one, started if it is down."""
+    """Provide the address of the operator's database if set, else of the embedded one, started if needed."""
     if external:
         yield external
         return

@@ -1,6 +1,6 @@
-"""The processes of the product itself: how each is started, and what it may see of the environment.
+"""The product's own processes: how each is started, and which environment variables it gets.
 
-Owns command lines. The compose file runs the same ones, which a test compares. Called by `supervisor`.
+Owns command lines. The compose file runs the same ones; a test compares them. Called by `supervisor`.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from awmweb.embedded.paths import EmbeddedError, attest_key_file
 from awmweb.embedded.processes import Spec
 
-# The environment server asks the judge, and nobody else gets its key.
+# Only the environment server calls the judge, so no other process gets its key.
 SECRETS_OF_JUDGE = {"AWMENV_JUDGE_API_KEY", "AWMENV_JUDGE_HEADERS", "AWMENV_JUDGE_QUERY"}
 # The environment server runs other people's code: it gets no database password and no model key but the judge's.
 OPEN_TO_ENVIRONMENT_SERVER = ("AWMENV_", "AWM_", "LC_", "SSL_CERT_")
@@ -35,7 +35,7 @@ PLAIN |= {"http_proxy", "https_proxy", "no_proxy", "HF_HOME", "HF_ENDPOINT"}
 
 @dataclass(frozen=True)
 class Options:
-    """What the settings say about this start; handed over as JSON, so that the supervising process needs no Django."""
+    """The settings of this start, passed as JSON, so that the supervising process needs no Django."""
 
     base: str
     var: str
@@ -49,7 +49,7 @@ class Options:
 
     @property
     def local_url(self) -> str:
-        """Where a browser on this machine finds the web process."""
+        """The address of the web process on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.host)
         return f"http://{f'[{host}]' if ':' in host and '[' not in host else host}:{self.port}"
 
@@ -87,7 +87,7 @@ def commands(options: Options) -> dict[str, list[str]]:
 
 
 def specs(options: Options) -> dict[str, Spec]:
-    """Return what to run for each service, in the order of starting."""
+    """Return the specs of all services, in start order."""
     var = Path(options.var)
     return {
         name: Spec(
@@ -103,7 +103,7 @@ def specs(options: Options) -> dict[str, Spec]:
 
 
 def _parents(options: Options) -> set[str]:
-    """Return services that end processes of their own: env its sandboxes, a web process its workers."""
+    """Return services that end child processes themselves: env its sandboxes, a web process its workers."""
     return {"env", "web"} if options.web_processes > 1 else {"env"}
 
 
@@ -122,12 +122,12 @@ def environment(name: str, options: Options) -> dict[str, str]:
 
 
 def pack_folders(options: Options) -> list[Path]:
-    """Return folders of rows that are shipped with the product."""
+    """Return folders of packs that ship with the product."""
     return sorted(folder for folder in (Path(options.base) / "packs").glob("*/") if any(folder.glob("*.jsonl")))
 
 
 def check_ports(options: Options) -> None:
-    """Say which setting to change before anything has started."""
+    """Check the ports before anything starts. The error names the setting to change."""
     wanted = [(options.host, options.port, "AWMWEB_PORT"), ("127.0.0.1", options.env_port, "AWMENV_PORT")]
     for host, port, setting in wanted:
         try:
@@ -143,8 +143,9 @@ def check_ports(options: Options) -> None:
 
 
 def healthy(url: str) -> bool:
-    """Return whether /health answers 200. A bare socket: an HTTP library would double the size of the supervising
-    process.
+    """Return whether /health returns 200.
+
+    Uses a plain socket: an HTTP library would double the size of the supervising process.
     """
     host, _, port = url.removeprefix("http://").rpartition(":")
     try:

@@ -1,8 +1,8 @@
-"""The process that starts everything, keeps it running and stops it: `python -m awmweb.embedded.supervisor OPTIONS`.
+"""The process that starts everything, restarts it and stops it: `python -m awmweb.embedded.supervisor OPTIONS`.
 
-Owns the children and the terminal: progress lines, then the ready line, then only news of deaths and restarts. Leaves
-to `postgres` and `valkey` how a server starts, to `services` what ours are, to `manage.py prepare` all that needs
-Django. Called by `manage.py up`, which replaces itself with this process.
+Owns the children and the terminal: progress lines, then the ready line, then only exits and restarts. Leaves to
+`postgres` and `valkey` how a server starts, to `services` which services exist, to `manage.py prepare` everything that
+needs Django. Called by `manage.py up`, which replaces itself with this process.
 """
 
 import json
@@ -12,19 +12,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
 
 from awmweb.embedded import known_settings, postgres, services, valkey
-from awmweb.embedded.paths import EmbeddedError, data_paths, ensure_folders, postgres_programs
+from awmweb.embedded.gate import Gate
+from awmweb.embedded.paths import EmbeddedError, Secrets, data_paths, ensure_folders, postgres_programs
 from awmweb.embedded.processes import Child, end_leftovers, kill_group, last_lines, remember, rotate
 from awmweb.embedded.servers import locked
 
 BACK_OFF = (0.5, 30.0)  # first and longest pause before a restart
-STABLE_S = 60.0  # after so many seconds alive a death counts as the first again
+STABLE_S = 60.0  # a run of this length resets the pause
 # Who ends when, and how long each stage may take: together under the twenty seconds that a stop may take. Rollouts end
 # before their environments, or they would blame the environment for what we did; the database is last, so that every
 # commit under way is kept.
@@ -40,12 +42,12 @@ READY_SECONDS = 120.0
 
 
 class StopRequested(BaseException):
-    """A signal asked for the end. Like KeyboardInterrupt it passes through every `except Exception`."""
+    """A signal to stop. Like KeyboardInterrupt it passes through every `except Exception`."""
 
 
 @dataclass
 class Kept:
-    """A child that must run, and what is known about its deaths."""
+    """A child that must run, and its exits so far."""
 
     name: str
     log: Path
@@ -55,32 +57,37 @@ class Kept:
     due: float = 0.0
 
     def pause(self) -> float:
-        """Return how long to wait before the next start: doubling, and forgotten after a long life."""
+        """Return the seconds before the next start: doubling, and reset after a long run."""
         return min(BACK_OFF[1], BACK_OFF[0] * 2.0 ** (self.deaths - 1))
 
 
 class Supervisor:
-    """Everything that runs on one data folder."""
+    """All processes on one data folder."""
 
     def __init__(self, options: services.Options) -> None:
         self.options = options
         self.here = data_paths(Path(options.var))
         self.began = time.monotonic()
         self.kept: list[Kept] = []
+        self.gates = {"prepare": Gate(), "web": Gate()}
         self.stopping = False
         self.ready = False
         self.wake, self.waker = os.pipe()
 
     def run(self) -> None:
-        """Start, keep running until a signal asks for the end, stop."""
+        """Start everything, restart what fails until a signal, stop everything."""
         self._listen()
         try:
             services.check_ports(self.options)
-            self._servers()
-            login = self._prepare()
+            passwords = self._folders()
+            with self._preparing() as process:
+                if self.options.web_processes == 1:  # several are processes of a parent, which serves before they load
+                    self._services("web", gate=self.gates["web"])
+                self._servers(passwords)
+                login = self._prepare(process)
             self._wait_healthy("web", self.options.local_url)
-            self._services("worker", "rollouts", "beat")  # after the page is there, which needs both cores until then
             self._wait_healthy("env", f"http://127.0.0.1:{self.options.env_port}")
+            self._services("worker", "rollouts", "beat")  # last, because the others need both cores until then
             self.ready = True
             address = self.options.public_url or self.options.local_url
             self.here.address.write_text(address)
@@ -95,11 +102,14 @@ class Supervisor:
             self._stop()
         self._say("stopped")
 
-    def _servers(self) -> None:
+    def _folders(self) -> Secrets:
         postgres.check_version(self.here)
         passwords = ensure_folders(self.here)
         for name in end_leftovers(self.here.children, keep=lambda name: name == postgres.NAME):
             self._say(f"stopped leftover process {name}")
+        return passwords
+
+    def _servers(self, passwords: Secrets) -> None:
         if not self.options.external_database:
             if not self.here.database.exists():
                 self._say(f"creating the database in {self.here.database}")
@@ -110,41 +120,48 @@ class Supervisor:
             self._keep(valkey.NAME, lambda: valkey.start(self.here, passwords))
             self._say("queue: Valkey, append-only")
 
-    def _services(self, *names: str) -> None:
+    def _services(self, *names: str, gate: Gate | None = None) -> None:
         for name, spec in services.specs(self.options).items():
             if name in names:
-                self._keep(name, partial(Child, spec))
+                self._keep(name, partial(Child, spec), gate)
 
-    def _prepare(self) -> str:
-        """Migrate and fill the database in a process of its own, and return the owner's login path.
-
-        Its lines go to the terminal, but those that start with @ are for us: `@migrated` lets the services start while
-        the packs are still loading, `@login PATH` is the last word.
-        """
-        self._services("env")
-        login = ""
-        command = [sys.executable, "manage.py", "prepare"]
+    @contextmanager
+    def _preparing(self) -> Iterator[subprocess.Popen[str]]:
+        """Load what migrates and fills the database, in a process of its own, while the database starts."""
+        gate = self.gates["prepare"]
         with subprocess.Popen(
-            command,
+            [sys.executable, "manage.py", "prepare"],
             cwd=self.options.base,
-            env=services.environment("prepare", self.options),
+            env=services.environment("prepare", self.options) | gate.environment,
+            pass_fds=[gate.inner],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
             process_group=0,
         ) as process:
             try:
-                for line in process.stdout or ():
-                    if line.startswith("@login "):
-                        login = line.removeprefix("@login ").strip()
-                    elif line.startswith("@migrated"):
-                        self._services("web")
-                    elif line.strip():
-                        self._say(line.rstrip())
+                yield process
             except BaseException:
                 kill_group(process.pid)
                 raise
-        if process.returncode or not login:
+
+    def _prepare(self, process: subprocess.Popen[str]) -> str:
+        """Have the database migrated and filled, and return the owner's login path.
+
+        Lines of the process go to the terminal, but those that start with @ are for us: `@migrated` lets the services
+        start while the packs are still loading, `@login PATH` is the last word.
+        """
+        login = ""
+        self.gates["prepare"].open()
+        for line in process.stdout or ():
+            if line.startswith("@login "):
+                login = line.removeprefix("@login ").strip()
+            elif line.startswith("@migrated"):
+                self.gates["web"].open()
+                self._services("env", *(["web"] if self.options.web_processes > 1 else []))
+            elif line.strip():
+                self._say(line.rstrip())
+        if process.wait() or not login:
             raise EmbeddedError("The database could not be prepared. See the log lines above.")
         return login
 
@@ -156,14 +173,14 @@ class Supervisor:
                 raise EmbeddedError(f"No answer from {name} within {READY_SECONDS:.0f} s. See {self.here.logs}.")
         self._say(f"{name}: ready on {url}")
 
-    def _keep(self, name: str, launch: Callable[[], Child]) -> None:
+    def _keep(self, name: str, launch: Callable[..., Child], gate: Gate | None = None) -> None:
         kept = Kept(name, self.here.logs / f"{name}.log", launch)
         self.kept.append(kept)
-        kept.child = launch()
+        kept.child = launch(gate) if gate else launch()
         self._note_pids()
 
     def _tend(self, seconds: float) -> None:
-        """Wait for a death, a due restart or the time to pass, and do what is to be done."""
+        """Wait for an exit, a due restart or the timeout, and handle it."""
         now = time.monotonic()
         dues = [kept.due - now for kept in self.kept if not kept.child]
         select.select([self.wake], [], [], max(0.0, min([seconds, *dues])))
@@ -204,6 +221,8 @@ class Supervisor:
         self._say(f"{kept.name} restarted")
 
     def _stop(self) -> None:
+        for gate in self.gates.values():
+            gate.close()
         for names, patience in STAGES:
             children = [kept.child for kept in self.kept if kept.child and kept.name in names]
             for child in children:
@@ -249,7 +268,7 @@ class Supervisor:
         try:
             print(f"[{time.monotonic() - self.began:6.1f} s] {text}", flush=True)
         except OSError:
-            return  # the terminal has gone; the children stay
+            return  # the terminal is closed; the children continue
 
 
 def _cause(code: int) -> str:

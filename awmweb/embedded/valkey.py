@@ -1,7 +1,7 @@
-"""The embedded Valkey: its configuration, its start, and the proof that it answers.
+"""The embedded Valkey: its configuration, its start, and its health check.
 
-Owns the queue's data folder. Valkey wakes workers and carries live hints; the database is the record, so a data folder
-that cannot be read is set aside rather than mourned. Called by `servers`.
+Owns the queue's data folder. Valkey wakes workers and carries live hints; the database is the record, so an unreadable
+data folder is set aside. Called by `servers`.
 """
 
 import os
@@ -56,7 +56,7 @@ def start(here: Paths, passwords: Secrets) -> Child:
         return child
     child.stop(1)
     shutil.rmtree(here.queue)
-    aside.rename(here.queue)  # the data was not the trouble
+    aside.rename(here.queue)  # it failed with an empty folder as well: the data was not the cause
     raise _failed(here)
 
 

@@ -1,7 +1,7 @@
-"""The door without the house: an ASGI app that knows its caller, reads the body, answers, and commits nothing.
+"""The limit of single appends: an ASGI app that authenticates, reads the body, responds, and commits nothing.
 
-What `streaming.py` compares single appends with: nothing that takes the same requests in Python, under the same server
-and with the same look at the token, answers more of them. It runs this under uvicorn; by itself it does nothing.
+`streaming.py` compares appends with it: no Python server that takes the same requests, with the same check of the
+token, answers more of them. It runs this under uvicorn; by itself it does nothing.
 """
 
 from __future__ import annotations

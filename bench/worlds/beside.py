@@ -1,8 +1,8 @@
-"""What a hostile neighbor's acts cost another session of the same server, apart from the cores that they take.
+"""The cost of a hostile neighbor to another session of the same server, apart from the cores that it uses.
 
-The session calls a reading tool at fixed times, so that a frozen server cannot hide the calls it kept waiting. The same
-is measured beside as much processor time burnt elsewhere as the neighbor and its world took themselves; the difference
-of the two 95th percentiles is what the server let the one do to the other. Called by `bench/environment.py`.
+The session calls a reading tool at fixed times, so that a frozen server cannot hide delayed calls. The same is measured
+beside as much processor time used elsewhere as the neighbor and its world took; the difference of the two 95th
+percentiles is the neighbor's effect through the server. Called by `bench/environment.py`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ while True:
 
 @dataclass
 class Waits:
-    """The 95th percentile of a call, in milliseconds, of each round in each condition; what the neighbor and its world
-    took of the cores, and did.
+    """The 95th percentile of a call, in milliseconds, by round and condition.
+
+    Also the cores that the neighbor and its world used, and the number of its acts.
     """
 
     alone: list[float] = field(default_factory=list)
@@ -49,16 +50,16 @@ class Waits:
 
     @property
     def worse(self) -> float:
-        """By how much it is worse beside the neighbor than beside the same load elsewhere, in the middle round."""
+        """How much worse it is beside the neighbor than beside the same load elsewhere, in the median round."""
         return statistics.median(beside - control for beside, control in zip(self.beside, self.control, strict=True))
 
 
 async def measured(
     port: int, kind: str, call: Callable[[], Awaitable[Any]], processes: Callable[[], set[int]]
 ) -> Waits:
-    """Measure rounds of all three conditions in turn, because other work on the machine comes and goes.
+    """Measure rounds of all three conditions in turn, because other work on the machine varies.
 
-    `processes` tells those of the server's sandboxes; the ones that are there now are not the neighbor's.
+    `processes` returns those of the server's sandboxes; the current ones are not the neighbor's.
     """
     waits, resting = Waits(), processes()
     for _ in range(ROUNDS):
@@ -76,7 +77,7 @@ async def measured(
 
 
 async def p95(call: Callable[[], Awaitable[Any]]) -> float:
-    """Return the p95 of milliseconds from when each call was due; a stalled server cannot hide those behind."""
+    """Return the p95 of milliseconds from the due time of each call; a stalled server cannot hide delayed ones."""
     times: list[float] = []
     started = time.perf_counter()
     for number in range(int(ROUND_S / EVERY_S)):
@@ -90,7 +91,7 @@ async def p95(call: Callable[[], Awaitable[Any]]) -> float:
 
 
 class Meter:
-    """Processor time of processes that come and go, looked at ten times a second."""
+    """Processor time of a changing set of processes, sampled ten times a second."""
 
     def __init__(self, processes: Callable[[], set[int]]) -> None:
         self._processes = processes
@@ -105,7 +106,7 @@ class Meter:
             await asyncio.sleep(0.1)
 
     async def cores(self) -> float:
-        """Return how many cores they took since the beginning."""
+        """Return how many cores they used since the start."""
         self._task.cancel()
         self._last |= {pid: seconds(pid) for pid in self._processes()}
         spent = sum(after - self._first.get(pid, 0.0) for pid, after in self._last.items())
@@ -123,7 +124,7 @@ def seconds(pid: int) -> float:
 
 @contextlib.contextmanager
 def neighboring(kind: str, port: int) -> Iterator[subprocess.Popen[str]]:
-    """Run a neighbor that is at work."""
+    """Run a neighbor during the block."""
     process = subprocess.Popen([sys.executable, str(NEIGHBOR), kind, str(port)], stdin=-1, stdout=-1, text=True)
     assert process.stdout is not None
     try:
@@ -137,7 +138,7 @@ def neighboring(kind: str, port: int) -> Iterator[subprocess.Popen[str]]:
 
 @contextlib.contextmanager
 def burning(cores: float) -> Iterator[None]:
-    """Burn as much processor time in processes that have nothing to do with the server."""
+    """Use as much processor time in processes that have nothing to do with the server."""
     shares = [1.0] * int(cores) + [cores % 1]
     processes = [subprocess.Popen([sys.executable, "-c", BURN, str(share)]) for share in shares]
     try:

@@ -1,7 +1,7 @@
 """One hostile client of an environment server, for as long as its standard input is open: `neighbor.py KIND PORT`.
 
-Owns what each kind does, over and over, and the pack it does it with. Says `up` once it is at work, and at the end how
-many acts it got through and the processor time they took itself. Run by `bench/environment.py`.
+Owns the repeated act of each kind, and the pack for it. Prints `up` once it is running, and at the end the number of
+its acts and their processor time. Run by `bench/environment.py`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def write_pack(folder: Path) -> Path:
 
 
 class Neighbor:
-    """What the kinds share: the port, and how many acts came through."""
+    """Common parts of all kinds: the port, and the number of completed acts."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -100,7 +100,7 @@ class Neighbor:
         return await player.ask(call_frame({"name": "run_code", "arguments": {"code": code + ANSWER}}))
 
     async def most_values(self) -> None:
-        """Send frames as large and as full as the server reads them."""
+        """Send frames as large and as full as the server reads."""
         player = await self.reset()
         arguments = "{" + ",".join(f'"{n:020}":[]' for n in range(2_400)) + "}"
         made = text_frame('{"type":"step","data":{"tool_name":"add_row","arguments":' + arguments + "}}")
@@ -136,7 +136,7 @@ class Neighbor:
         await self.repeat(act)
 
     async def small_frames(self) -> None:
-        """Send pings, empty messages and state messages, as fast as they are taken."""
+        """Send pings, empty messages and state messages as fast as they are read."""
         players = [await self.reset() for _ in range(3)]
         pings = b"\x89\x80\0\0\0\0"
         floods = [pings * 40_000, text_frame("{}") * 30_000, text_frame('{"type":"state"}') * 10_000]
@@ -147,7 +147,7 @@ class Neighbor:
         await asyncio.gather(*(flood(player, data) for player, data in zip(players, floods, strict=True)))
 
     async def giant_answer(self) -> None:
-        """Return the longest answer that an app may give, in the form that takes longest to write."""
+        """Request the longest response that an app can return, in the form that takes longest to write."""
         player = await self.reset()
         code = "def verify_task_completion(a, b):\n    return {'x': chr(34) * (200 << 10)}\n"
         made = call_frame({"name": "run_code", "arguments": {"code": code}})
@@ -164,7 +164,7 @@ class Neighbor:
         await self.repeat(act)
 
     async def giant_database(self) -> None:
-        """Have 110 MB copied and compared after each write, since the caller wants to see the difference."""
+        """Have 110 MB copied and compared after each write, by requesting the difference."""
         player = await self.reset(state_diff=True)
         await self.repeat(lambda: self.run(player, FILL))
 
@@ -173,7 +173,7 @@ class Neighbor:
         await self.repeat(lambda: self.run(player, FILES))
 
     async def abusive_arguments(self) -> None:
-        """Send a pattern that never ends for the checker of the arguments; the session is made again each second."""
+        """Send a pattern that never ends in the argument checker; the session is replaced each second."""
 
         async def act() -> None:
             player = await self.reset()
@@ -197,14 +197,14 @@ class Neighbor:
     async def hanging_verifiers(self) -> None:
         """Run eight verifiers together that never return."""
 
-        async def one() -> None:
+        async def client() -> None:
             while True:
                 player = await self.reset()
                 await player.ask(call_frame({"name": "verify", "arguments": {}}))
                 self.acts += 1
                 player.transport.abort()
 
-        await asyncio.gather(*(one() for _ in range(8)))
+        await asyncio.gather(*(client() for _ in range(8)))
 
     async def pipelined_requests(self) -> None:
         request = b"GET /schema HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -222,7 +222,7 @@ class Neighbor:
     async def many_requests(self) -> None:
         """Send one request after the other on twenty connections, each as soon as the one before is answered."""
 
-        async def one() -> None:
+        async def client() -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
             while True:
                 writer.write(b"GET /schema HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
@@ -230,7 +230,7 @@ class Neighbor:
                 await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
                 self.acts += 1
 
-        await asyncio.gather(*(one() for _ in range(20)))
+        await asyncio.gather(*(client() for _ in range(20)))
 
 
 KINDS = (

@@ -1,4 +1,4 @@
-"""A raw websocket that does next to nothing itself, so that the server is what is measured; and its frames.
+"""A raw websocket client with little work of its own, so that the server is what is measured; and its frames.
 
 Shared by `bench/environment.py` and the hostile neighbor beside it.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Player(asyncio.Protocol):
-    """One connection: a frame, and its answer."""
+    """One connection: a frame, and its response."""
 
     KEY = base64.b64encode(b"awmenv benchmark").decode()
 
@@ -39,7 +39,7 @@ class Player(asyncio.Protocol):
         return await self.answer
 
     async def pour(self, frames: bytes) -> None:
-        """Write without waiting for any answer, as fast as it is taken."""
+        """Write without waiting for any response, as fast as it is read."""
         if self.ended:
             raise ConnectionError("the server has hung up")
         self.transport.write(frames)

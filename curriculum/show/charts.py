@@ -17,9 +17,8 @@ from curriculum.rules.ratio import (
     group,
 )
 from curriculum.show.series import Counts, Series
-from people.rates import wilson
-from runs.show import figures
-from runs.show.figures import (
+from people import figures
+from people.figures import (
     BASELINE,
     EXPERT,
     LISTED,
@@ -31,6 +30,7 @@ from runs.show.figures import (
     stretches,
     thinned,
 )
+from people.rates import wilson
 
 SHADES = {Phase.SCAFFOLD: "--c2/16", Phase.BALANCED: "--c2/7", Phase.INDEPENDENCE: "--c2/0"}
 """Amber is help by people: the more of it, the fuller."""

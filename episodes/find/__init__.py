@@ -1,0 +1,12 @@
+"""Which episodes match?
+
+    selection    filters as conditions, lists by cursor
+    narrowing    matching episodes, for one actor
+    facets       filters with their counts
+    search_text  words and facts of a step
+    search       episodes by words, with the hit
+    lists        episodes and runs for the API
+    near_tasks   tasks with nearly the same text
+
+Pages, the API and upper apps import it; it writes nothing.
+"""

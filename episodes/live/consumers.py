@@ -27,8 +27,8 @@ from episodes.live.live_html import Showings, pictures_frame, showings
 from episodes.live.wire import Line, Payload
 from episodes.models import Episode
 from episodes.show import windows
-from episodes.stored.entries import without_rewards
-from episodes.visible import trajectory, visibility
+from episodes.visible import trajectory
+from episodes.visible.lens import Lens, hears_all, lens_of, through
 from people.access import (
     SESSION_PROJECT,
     Actor,
@@ -54,6 +54,8 @@ SOCKET_WAIT_S = 10.0
 RIGHT_S = 2.0
 """How often the rights of open sockets are looked at again: who was removed hears nothing after this."""
 CLOSING_S = 10.0
+LOOKED_AT = ("project", "origin", "scenario", "task_idx", "task")
+"""What a lens hangs on."""
 WIRE = "awmweb.send"
 """Where `awmweb/asgi.py` leaves the server's own `send`, which middleware may wrap."""
 P = ParamSpec("P")
@@ -98,18 +100,23 @@ def _visit(visit: Callable[[], R]) -> R:
         close_old_connections()
 
 
-class BlindListener(SocketListener):
-    """The listener of a person who must not see the outcome: steps come without rewards."""
+class LensListener(SocketListener):
+    """The listener of a socket that may not hear all that is told; sockets of equal lenses share their frames."""
+
+    def __init__(self, lens: Lens, line: Line, on_stall: Callable[[], None]) -> None:
+        super().__init__(line, on_stall)
+        self._lens = lens
 
     def put(self, payload: Payload) -> None:
-        super().put(Payload(*map(_without_rewards, payload.texts)))
+        super().put(payload.seen(self._lens, self._through))
 
-
-def _without_rewards(text: str) -> str:
-    frame = json.loads(text)
-    if frame["type"] != "steps":
-        return text
-    return events.steps_frame(frame["episode"], [without_rewards(json.dumps(step)) for step in frame["steps"]])
+    def _through(self, text: str) -> str:
+        frame = json.loads(text)
+        if frame["type"] != "steps":
+            return text
+        told = [json.dumps(step, separators=(",", ":")) for step in frame["steps"]]
+        seen = [through(self._lens, step) for step in told]
+        return text if seen == told else events.steps_frame(frame["episode"], seen)
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
@@ -117,7 +124,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     actor: Actor
     topics: tuple[str, ...] = ()
-    listens: type[SocketListener] = SocketListener
+    listens: Callable[[Line, Callable[[], None]], SocketListener] = SocketListener
     listener: SocketListener | None = None
     pump: asyncio.Task[None] | None = None
 
@@ -274,39 +281,33 @@ def guard() -> Guard:
 class EpisodeConsumer(LiveConsumer):
     """`/ws/episodes/{id}?since=N`; our own live page asks for `pictures=1`, which no agent gets."""
 
-    sees_all = False
-    """Whether it may hear of the outcome; a reviewer who has to judge blind may not."""
+    lens: Lens
 
     def admit(self) -> list[str]:
         pk = self.scope["url_route"]["kwargs"]["pk"]
-        named = Episode.objects.filter(pk=pk).values_list("project_id", flat=True)
-        project_id = named.first() if is_id(pk) else None
-        self.actor = actor_for(self.scope, project_id)
+        episode = Episode.objects.only(*LOOKED_AT).filter(pk=pk).first() if is_id(pk) else None
+        self.actor = actor_for(self.scope, episode.project_id if episode is not None else None)
         may_read(self.actor)
-        if project_id != self.actor.project.pk:
+        if episode is None or episode.project_id != self.actor.project.pk:
             raise NotFound
-        self.sees_all = visibility.sees_outcome(self.actor, pk)
-        if self.is_blind:
-            self.listens = BlindListener
-        return [events.episode_topic(pk), events.people_topic(pk)] if self.sees_all else [events.episode_topic(pk)]
-
-    @property
-    def is_blind(self) -> bool:
-        return not self.sees_all and sees_outcomes(self.actor)
+        self.lens = lens_of(self.actor, episode)
+        if not hears_all(self.lens) and not self._in_pictures():
+            self.listens = functools.partial(LensListener, self.lens)
+        topics = [events.episode_topic(pk), events.people_topic(pk)]
+        return topics if Lens.OUTCOME in self.lens else topics[:1]
 
     def source(self) -> Hub | Showings:
-        return showings() if self._in_pictures() else hub()
+        return showings(self.lens) if self._in_pictures() else hub()
 
     async def first_frames(self) -> AsyncIterator[str]:
         """Yield everything after `since`, page by page; to a page in pictures only up to where it goes."""
         pk, since = self.scope["url_route"]["kwargs"]["pk"], self._since()
         if self._in_pictures():
-            yield pictures_frame(pk, await in_database(windows.last_of, pk, self.actor))
+            yield pictures_frame(pk, await in_database(windows.last_of, self.lens, pk))
             return
         while True:
             async with REPLAYS.turn(self.actor.key, SOCKET_WAIT_S):
-                how = {"verification": self.sees_all, "is_blind": self.is_blind}
-                told, more = await in_database(trajectory.told_after, pk, since, FIRST_PAGE, **how)
+                told, more = await in_database(trajectory.told_after, self.lens, pk, since, FIRST_PAGE)
             for part in list(events.parted([text for _, text in told])) or [[]]:
                 yield events.steps_frame(pk, part)
             if not more:

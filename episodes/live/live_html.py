@@ -25,6 +25,7 @@ from episodes.models import Step
 from episodes.show import windows
 from episodes.show.html_cache import picture_of
 from episodes.show.windows import MOST
+from episodes.visible.lens import Lens
 
 log = logging.getLogger(__name__)
 Topics = tuple[str, ...]
@@ -39,9 +40,9 @@ def pictures_frame(episode: str, last: int, pictures: Iterable[str] = ()) -> str
     )
 
 
-def drawn(texts: Sequence[str], *, is_blind: bool = False) -> list[str]:
+def drawn(lens: Lens, texts: Sequence[str]) -> list[str]:
     """Return the same frames for a page: those with steps become one with pictures, or some where these are large; the
-    others stay as they are. Pictures have no rewards for readers who must not see the outcome.
+    others stay as they are.
     """
     frames = [(json.loads(text), text) for text in texts]
     told = [frame for frame, _ in frames if frame["type"] == "steps"]
@@ -52,7 +53,7 @@ def drawn(texts: Sequence[str], *, is_blind: bool = False) -> list[str]:
     episode = told[0]["episode"]
     # what is told is for any ears; a page shows what is stored
     stored = Step.objects.filter(episode=episode, seq__in=seqs[-MOST:])
-    rows = windows.shown(stored, is_blind=is_blind)
+    rows = windows.shown(lens, stored)
     return [*_frames_of(episode, [row.seq for row in rows], [json.dumps(picture_of(row)) for row in rows]), *others]
 
 
@@ -64,23 +65,23 @@ def _frames_of(episode: str, seqs: list[int], pictures: Sequence[str]) -> Iterat
         yield pictures_frame(episode, seqs[shown - 1], part)
 
 
-def _timed(texts: Sequence[str], is_blind: bool) -> tuple[list[str], float]:
+def _timed(lens: Lens, texts: Sequence[str]) -> tuple[list[str], float]:
     began = time.thread_time()
     close_old_connections()
     try:
-        return drawn(texts, is_blind=is_blind), time.thread_time() - began
+        return drawn(lens, texts), time.thread_time() - began
     finally:
         close_old_connections()
 
 
 class Showing:
-    """One episode on the pages of this process; it listens while there is somebody to show it to."""
+    """One episode on the pages of this process, through one lens; it listens while there is somebody to show it to."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, lens: Lens, topics: Topics) -> None:
+        self._lens = lens
         self.pages: set[Listener] = set()
         self._heard = Listener()
         self._topics = topics
-        self._is_blind = not any(map(events.is_for_people, topics))  # agents get no pictures
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def begin(self, page: Listener) -> None:
@@ -101,7 +102,7 @@ class Showing:
     async def _show(self, texts: Sequence[str]) -> float:
         """Return seconds of work that the drawing took."""
         try:
-            frames, spent = await asyncio.to_thread(_timed, texts, self._is_blind)
+            frames, spent = await asyncio.to_thread(_timed, self._lens, texts)
         except Exception:
             log.exception("steps could not be drawn; their pages ask for them")
             frames, spent = [GAP_FRAME], 0.0
@@ -112,15 +113,16 @@ class Showing:
 
 
 class Showings:
-    """Who watches what; as the hub to its sockets."""
+    """Who watches what through one lens; as the hub to its sockets."""
 
-    def __init__(self) -> None:
+    def __init__(self, lens: Lens) -> None:
+        self._lens = lens
         self._showings: dict[Topics, Showing] = {}
 
     async def add(self, page: Listener, *topics: str) -> None:
         """Show this page what comes from now on."""
         if topics not in self._showings:
-            self._showings[topics] = Showing(topics)
+            self._showings[topics] = Showing(self._lens, topics)
         await self._showings[topics].begin(page)
 
     def drop(self, page: Listener, *topics: str) -> None:
@@ -132,9 +134,10 @@ class Showings:
             self._showings.pop(topics).end()
 
 
-_showings: WeakKeyDictionary[asyncio.AbstractEventLoop, Showings] = WeakKeyDictionary()
+_showings: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Lens, Showings]] = WeakKeyDictionary()
 
 
-def showings() -> Showings:
-    """Return those of the running event loop; a web process has one."""
-    return _showings.setdefault(asyncio.get_running_loop(), Showings())
+def showings(lens: Lens) -> Showings:
+    """Return those of the running event loop, of which a web process has one, for pages that look through a lens."""
+    known = _showings.setdefault(asyncio.get_running_loop(), {})
+    return known.setdefault(lens, Showings(lens))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -43,6 +43,15 @@ class Payload:
     def __init__(self, *texts: str) -> None:
         self.texts = texts
         self.size = sum(map(len, texts))
+        self._seen: dict[Hashable, Payload] = {}
+
+    def seen(self, lens: Hashable, through: Callable[[str], str]) -> Payload:
+        """Return what is told as it is seen through a lens: made once for all sockets of that lens, and itself where
+        the lens hides nothing of it."""
+        if lens not in self._seen:
+            texts = tuple(map(through, self.texts))
+            self._seen[lens] = self if texts == self.texts else Payload(*texts)
+        return self._seen[lens]
 
     @functools.cached_property
     def plain(self) -> bytes:

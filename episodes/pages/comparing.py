@@ -16,6 +16,7 @@ from episodes.models import Episode, Step
 from episodes.show import wall, windows
 from episodes.show.alignment import acts_of, align, differences, divergence
 from episodes.visible import visibility
+from episodes.visible.lens import lens_of
 from people.access import Actor, MemberRequest, member_required, scoped, visible_or_404
 from people.errors import Invalid
 from people.plain_text import clean
@@ -72,7 +73,7 @@ def _side_by_side(actor: Actor, pair: Sequence[Episode]) -> dict[str, Any]:
 
 def _steps(actor: Actor, one: Episode) -> list[dict[str, Any]]:
     rows = Step.objects.filter(episode=one).exclude(kind="verification")
-    return [row.wire() for row in windows.shown(rows, STEPS, is_blind=visibility.is_withheld(actor, one))]
+    return [row.wire() for row in windows.shown(lens_of(actor, one), rows, STEPS)]
 
 
 def _changes(

@@ -25,6 +25,7 @@ from episodes.show.step_cards import card_of, pieces_of
 from episodes.show.windows import number, numbers
 from episodes.stored.strip import actions_in, outcome_words
 from episodes.visible import trajectory, visibility
+from episodes.visible.lens import Lens, lens_of
 from people.access import (
     MemberRequest,
     holds,
@@ -57,8 +58,9 @@ def episode(request: MemberRequest, pk: str) -> HttpResponse:
     one = _episode(request, pk)
     if (raw := number(request.GET.get("raw"))) is not None:
         return _raw(request, one, raw)
-    steps = windows.around(request.actor, one, number(request.GET.get("step")))
-    return render(request, "episodes/live.html", {**_context(request, one), "steps": steps})
+    lens = lens_of(request.actor, one)
+    steps = windows.around(lens, one, number(request.GET.get("step")))
+    return render(request, "episodes/live.html", {**_context(request, lens, one), "steps": steps})
 
 
 @require_GET
@@ -66,15 +68,15 @@ def episode(request: MemberRequest, pk: str) -> HttpResponse:
 def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
     """Return up to `limit` steps after `since`, those of `again` before it, and unless `parts=0` the side panel."""
     one = _episode(request, pk)
-    limit = number(request.GET.get("limit"))
+    lens, limit = lens_of(request.actor, one), number(request.GET.get("limit"))
     steps = windows.after(
-        request.actor,
+        lens,
         one,
         number(request.GET.get("since")) or 0,
         windows.WINDOW if limit is None else limit,
         numbers(request.GET.get("again", "")),
     )
-    beside = {} if request.GET.get("parts") == "0" else {"parts": True, **_context(request, one)}
+    beside = {} if request.GET.get("parts") == "0" else {"parts": True, **_context(request, lens, one)}
     ended = not one.is_live
     context = {"episode": one, "ended": ended, "steps": steps, **beside}
     # without the request: what the top bar shows would cost more look-ups than the steps
@@ -85,7 +87,8 @@ def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
 @episode_page
 def find_in_episode(request: MemberRequest, pk: str) -> JsonResponse:
     """Return the numbers of the steps that contain a text; the page holds only a window of them."""
-    found, more = trajectory.holding(request.actor, _episode(request, pk), request.GET.get("q", "")[:200])
+    one = _episode(request, pk)
+    found, more = trajectory.holding(lens_of(request.actor, one), one, request.GET.get("q", "")[:200])
     return JsonResponse({"seqs": found, "more": more})
 
 
@@ -94,15 +97,17 @@ def find_in_episode(request: MemberRequest, pk: str) -> JsonResponse:
 def replay(request: MemberRequest, pk: str) -> HttpResponse:
     """Step through a recorded episode; `?step=N` is the step in view."""
     one = _episode(request, pk)
-    shown = windows.replay(request.actor, one, number(request.GET.get("step")) or 1)
-    return render(request, "episodes/replay.html", {**_context(request, one), **shown})
+    lens = lens_of(request.actor, one)
+    shown = windows.replay(lens, one, number(request.GET.get("step")) or 1)
+    return render(request, "episodes/replay.html", {**_context(request, lens, one), **shown})
 
 
 @require_GET
 @episode_page
 def briefing_words(request: MemberRequest, pk: str, seq: int) -> HttpResponse:
     """Return what a briefing says, unless this reader judges an episode of its task blind."""
-    step = json.loads(trajectory.step_text(request.actor, _episode(request, pk).pk, min(seq, 2**31 - 1)))
+    one = _episode(request, pk)
+    step = json.loads(trajectory.step_text(lens_of(request.actor, one), one, min(seq, 2**31 - 1)))
     if step["kind"] != "briefing":
         raise NotFound
     told = {"text": clean(step["text"]), "human": step.get("source", "human") == "human"}
@@ -124,20 +129,21 @@ def _episode(request: MemberRequest, pk: str) -> Episode:
 def _raw(request: MemberRequest, one: Episode, seq: int) -> HttpResponse:
     """Return one step as it was sent, as plain text, because its content is not trusted."""
     try:
-        step = json.loads(trajectory.step_text(request.actor, one.pk, seq))
+        step = json.loads(trajectory.step_text(lens_of(request.actor, one), one, seq))
     except NotFound:
         return HttpResponse("Step not found.", content_type="text/plain; charset=utf-8", status=404)
     return HttpResponse(json.dumps(step, indent=2), content_type="text/plain; charset=utf-8")
 
 
-def _context(request: MemberRequest, one: Episode) -> dict[str, Any]:
+def _context(request: MemberRequest, lens: Lens, one: Episode) -> dict[str, Any]:
     """Return what the head, the side panel and the asks show; the outcome only once there is one."""
-    found, withheld = visibility.by_source(request.actor, one), visibility.is_withheld(request.actor, one)
+    withheld = Lens.OUTCOME not in lens
+    found = visibility.by_source(request.actor, one)
     outcome, reported = found.get("verifier"), found.get("reported")
     whole = bool(outcome and outcome.state_diff)
-    writes, all_writes = ([], 0) if whole else windows.writes(one)
+    writes, all_writes = ([], 0) if whole else windows.writes(lens, one)
     diff = outcome.state_diff if outcome and whole else wall.gathered(writes)
-    asked, all_asks = windows.asks(one)
+    asked, all_asks = windows.asks(lens, one)
     asks = [_ask_line(step, one) for step in reversed(asked)]
     row = wall.row_of(one, timezone.now())
     no_server = one.events.filter(verb=noting.NO_SERVER).first() if one.state == EpisodeState.QUEUED else None

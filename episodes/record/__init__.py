@@ -1,0 +1,14 @@
+"""Who changes an episode, and how?
+
+    recording    start, append, outcome, finish, cancel, lose
+    appending    rules of an append; many at once
+    committer    one transaction for many requests' appends
+    ask_steps    what an ask does to its episode
+    queueing     many episodes of a run at once
+    admitting    episodes recorded elsewhere
+    indexing     what search finds
+    pinning      pinned splits
+    saved_views  saved views of the list
+
+Edges and the writes of upper apps import it; no read does.
+"""

@@ -22,6 +22,7 @@ from episodes import events
 from episodes.errors import BriefingLate, EpisodeEnded, StepConflict
 from episodes.models import Episode, EpisodeState, Step, StepKind
 from episodes.stored.entries import Entry, is_same, refuse_gaps
+from episodes.visible import trajectory
 from people.access import Actor, holds, is_id, may_record
 from people.errors import AppError, NotFound, Unauthenticated
 
@@ -361,7 +362,7 @@ def _hints(row: tuple[Any, ...], fresh: Sequence[Entry], stamp: str) -> Iterable
     """Return the hints for new steps and for the episode's progress. A batch of repeats announces the progress again,
     because the first attempt may have ended between commit and hint."""
     pk, project_id, *stands = row
-    yield from events.step_hints(events.episode_topic(pk), pk, [entry.told() for entry in fresh])
+    yield from events.step_hints(events.episode_topic(pk), pk, [trajectory.told(entry) for entry in fresh])
     frame = events.episode_line(stamp, pk, *stands, fresh[-1].action if fresh else None)
     yield events.hint(events.episode_topic(pk), events.LAST, pk, frame)
     yield events.hint(events.queue_topic(project_id), events.LAST, pk, frame)

@@ -86,9 +86,9 @@ def reword_ask_step(episode: Episode, seq: int, advice: Advice | None) -> None:
     entry = entry_of(body, step.at)
     Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
     if advice is None:
-        if episode.state != EpisodeState.QUEUED:
+        if episode.state == EpisodeState.RUNNING:
             episode.state = EpisodeState.WAITING
-        elif episode.parked_at is not None:
+        elif episode.state == EpisodeState.QUEUED and episode.parked_at is not None:
             episode.state = EpisodeState.PARKED
         episode.strip = episode.strip[: seq - 1] + entry.code + episode.strip[seq:]
         episode.save(update_fields=["strip", "state"])

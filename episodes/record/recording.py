@@ -44,6 +44,7 @@ from episodes.stored.attesting import attested
 from episodes.stored.entries import Entry, entries_of, entry_of
 from episodes.stored.policies import policy_facts
 from episodes.stored.settled import NOT_ATTESTED
+from episodes.visible import trajectory
 from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, scoped, visible_or_404
 from people.audit import record
 from people.errors import Invalid, NotFound, WrongScope
@@ -232,7 +233,7 @@ def begin(episode_id: str, worker: str = "") -> Episode | None:
     """
     about = {"id": episode_id, "now": timezone.now(), "worker": worker, "resumed": RESUMED, "actor": name_of(None)}
     with transaction.atomic(savepoint=False):
-        episode = _WHOLE.one(BEGUN, about)
+        episode = _WHOLE.first(BEGUN, about)
         if episode is not None:
             announce(episode)
     return episode
@@ -250,7 +251,7 @@ def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon], att
 
 def locked(actor: Actor, episode_id: str, attempt: int | None = None) -> Episode:
     """Lock and return the episode. Raises EpisodeEnded for an attempt that another one has taken over from."""
-    episode = _ROW.one(LOCKED, [episode_id, actor.project.pk]) if is_id(episode_id) else None
+    episode = _ROW.first(LOCKED, [episode_id, actor.project.pk]) if is_id(episode_id) else None
     if episode is None:
         raise NotFound
     if attempt not in (None, episode.attempt):
@@ -263,7 +264,7 @@ def digest_of(value: Any) -> str:
 
 
 def tell_steps(episode: Episode, entries: Sequence[Entry]) -> None:
-    events.publish_steps(events.episode_topic(episode.pk), episode.pk, [entry.told() for entry in entries])
+    events.publish_steps(events.episode_topic(episode.pk), episode.pk, [trajectory.told(entry) for entry in entries])
     announce(episode, last=entries[-1].action)
 
 
@@ -467,7 +468,7 @@ def record_outcome(
         if cursor.rowcount == 0:
             return False
     # last_seq stays: it is what agents read, and the verifier's step is not theirs
-    events.publish_steps(events.people_topic(episode.pk), episode.pk, [entry.told()])
+    events.publish_steps(events.people_topic(episode.pk), episode.pk, [trajectory.told(entry)])
     frame = {"type": "outcome", "episode": episode.pk}
     events.publish(events.people_topic(episode.pk), {**frame, **said})
     events.publish(events.queue_topic(episode.project_id), frame)

@@ -1,0 +1,16 @@
+"""How are steps and episodes shown?
+
+    step_cards   the one picture of a step
+    state_lines  a state change, line by line
+    json_paths   paths within a step
+    findings     why a verifier failed an episode
+    windows      windows of a long episode
+    tables       rows that recorded steps touched
+    alignment    two episodes side by side
+    wall         live episodes and one episode's page
+    durability   words about parking, resuming and replay
+    legend       texts of the legend
+    html_cache   rendered steps, once per process
+
+Pages, live frames and upper apps import it; it writes nothing.
+"""

@@ -146,7 +146,8 @@ def card_of(step: Mapping[str, Any]) -> Card:
     if kind == "ask":
         return replace(card, ask=_ask_card(step), waits=not step.get("advice") and not is_cancelled(step))
     if kind == "briefing":
-        return replace(card, briefing=_briefing_card(step))
+        briefing = _briefing_card(step)
+        return replace(card, briefing=briefing, cut_from="" if briefing.apart else size)
     if kind == "verification":
         return replace(card, verification=_verification_card(step))
     speaker = str(step.get("role") or kind)

@@ -21,6 +21,7 @@ from episodes.show.step_cards import DIFF_LINES
 from episodes.show.windows import Shown, shown
 from episodes.stored.strip import actions_in, changes_of
 from episodes.visible import visibility
+from episodes.visible.lens import EVERYTHING
 from people.access import Actor, scoped
 from people.plain_text import clean
 
@@ -143,10 +144,10 @@ def _runs(ids: set[str]) -> list[Run]:
 
 
 def last_steps(episodes: Iterable[Episode]) -> dict[str, Shown]:
-    """Return the newest step of each episode."""
+    """Return the newest step of each episode, of which a list shows the name alone."""
     ids = [episode.pk for episode in episodes if episode.last_seq]
     rows = Step.objects.filter(episode__in=ids, seq=F("episode__last_seq"))
-    return {row.episode_id: row for row in shown(rows, WALL)}
+    return {row.episode_id: row for row in shown(EVERYTHING, rows, WALL)}
 
 
 def _name(step: Shown) -> str:

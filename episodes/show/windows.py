@@ -7,7 +7,7 @@ fetched by number. Leaves HTML to `templatetags/marks.py`. Called by the views o
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -16,10 +16,8 @@ from django.db.models.functions import Coalesce
 
 from episodes.models import Episode, Step
 from episodes.show.step_cards import card_of
-from episodes.stored.entries import without_rewards
 from episodes.stored.strip import Mark, code_of, marks_of
-from episodes.visible import visibility
-from people.access import Actor
+from episodes.visible.lens import Lens, steps_through, through
 
 WINDOW = 60
 MOST = 200
@@ -41,8 +39,8 @@ class Shown:
     kind: str
     told: str
     at: datetime
-    is_blind: bool = False
-    """Without rewards, for who must not see the outcome."""
+    lens: Lens
+    """What it was read through."""
 
     def wire(self) -> dict[str, Any]:
         step: dict[str, Any] = json.loads(self.told)
@@ -74,16 +72,16 @@ class Tick:
     name: str = ""
 
 
-def last_of(episode: Episode | str, actor: Actor | None = None) -> int:
-    """Return the last number that stands, the verifier's step included, which the episode's own count leaves out; for
-    an actor, the last that they see.
+def last_of(lens: Lens, episode: Episode | str) -> int:
+    """Return the last number seen through a lens, the verifier's step included, which the episode's own count leaves
+    out.
     """
-    found = _steps(episode, _is_blind(actor, episode)).aggregate(last=Max("seq"))["last"]
+    found = steps_through(lens, episode).aggregate(last=Max("seq"))["last"]
     return int(found or 0)
 
 
 def after(
-    actor: Actor,
+    lens: Lens,
     episode: Episode,
     since: int,
     limit: int = WINDOW,
@@ -93,19 +91,19 @@ def after(
     """Return steps above `since`, and once more those of `again` that lie before: asks that were open when last looked
     at.
     """
-    end = last_of(episode, actor) if last is None else last
-    rows = _above(actor, episode, since, min(limit, MOST)) if limit else []
-    before = at(episode.pk, [seq for seq in again or [] if seq <= since], actor)
+    end = last_of(lens, episode) if last is None else last
+    rows = _above(lens, episode, since, min(limit, MOST)) if limit else []
+    before = at(lens, episode, [seq for seq in again or [] if seq <= since])
     return Steps(before + [row for row in rows if row.seq <= end], 1, end, waits(episode))
 
 
-def around(actor: Actor, episode: Episode, seq: int | None = None, first: int = 1, last: int | None = None) -> Steps:
+def around(lens: Lens, episode: Episode, seq: int | None = None, first: int = 1, last: int | None = None) -> Steps:
     """Return the window that a page opens with: the end, or the neighbourhood of one step, between
     `first` and `last`."""
-    end = last_of(episode, actor) if last is None else last
+    end = last_of(lens, episode) if last is None else last
     middle = end if seq is None else min(max(seq, first), end)
     since = max(first - 1, min(middle + WINDOW // 3, end) - WINDOW)
-    rows = [row for row in _above(actor, episode, since, WINDOW) if row.seq <= end]
+    rows = [row for row in _above(lens, episode, since, WINDOW) if row.seq <= end]
     return Steps(rows, first, end, [seq for seq in waits(episode) if first <= seq <= end])
 
 
@@ -114,16 +112,16 @@ def waits(episode: Episode) -> list[int]:
     return _places(episode.strip, WAITS)
 
 
-def asks(episode: Episode) -> tuple[list[dict[str, Any]], int]:
+def asks(lens: Lens, episode: Episode) -> tuple[list[dict[str, Any]], int]:
     """Return the newest asks as wire steps, and how many there are."""
     places = _places(episode.strip, ASKS)
-    return [row.wire() for row in at(episode.pk, places[-BESIDE:])], len(places)
+    return [row.wire() for row in at(lens, episode, places[-BESIDE:])], len(places)
 
 
-def writes(episode: Episode) -> tuple[list[dict[str, Any]], int]:
+def writes(lens: Lens, episode: Episode) -> tuple[list[dict[str, Any]], int]:
     """Return the newest steps that changed the database, and how many there are."""
     places = _places(episode.strip, "w")
-    return [row.wire() for row in at(episode.pk, places[-BESIDE:])], len(places)
+    return [row.wire() for row in at(lens, episode, places[-BESIDE:])], len(places)
 
 
 def unknown_calls(episode: Episode) -> int:
@@ -131,10 +129,10 @@ def unknown_calls(episode: Episode) -> int:
     return len(_places(episode.strip, "u"))
 
 
-def first_writes(episode: Episode) -> tuple[list[dict[str, Any]], int]:
+def first_writes(lens: Lens, episode: Episode) -> tuple[list[dict[str, Any]], int]:
     """Return the oldest `MOST_WRITES` steps that changed the database, and how many there are."""
     places = _places(episode.strip, "w")
-    return [row.wire() for row in at(episode.pk, places[:MOST_WRITES])], len(places)
+    return [row.wire() for row in at(lens, episode, places[:MOST_WRITES])], len(places)
 
 
 def _places(codes: str, letters: str) -> list[int]:
@@ -143,40 +141,26 @@ def _places(codes: str, letters: str) -> list[int]:
     return [n for n, code in enumerate(codes, 1) if code in letters]
 
 
-def shown(rows: QuerySet[Step], limit: int = MOST, *, is_blind: bool = False) -> list[Shown]:
+def shown(lens: Lens, rows: QuerySet[Step], limit: int = MOST) -> list[Shown]:
     """Return stored steps in order, as pages show them."""
     told = rows.order_by("seq").annotate(told=Coalesce("cut", "body"))
-    found = [Shown(*row) for row in told.values_list("episode_id", "seq", "kind", "told", "at")[:limit]]
-    return [replace(one, told=without_rewards(one.told), is_blind=True) for one in found] if is_blind else found
+    found = told.values_list("episode_id", "seq", "kind", "told", "at")[:limit]
+    return [Shown(pk, seq, kind, through(lens, text), at, lens) for pk, seq, kind, text, at in found]
 
 
-def _steps(episode: Episode | str, is_blind: bool) -> QuerySet[Step]:
-    rows = Step.objects.filter(episode=episode)
-    return rows.exclude(kind="verification") if is_blind else rows
+def _above(lens: Lens, episode: Episode, since: int, limit: int) -> list[Shown]:
+    return shown(lens, steps_through(lens, episode).filter(seq__gt=since), limit)
 
 
-def _is_blind(actor: Actor | None, episode: Episode | str) -> bool:
-    """Return whether the outcome is withheld; without an actor it is not."""
-    return actor is not None and not visibility.sees_outcome(actor, episode)
+def at(lens: Lens, episode: Episode, seqs: list[int]) -> list[Shown]:
+    """Return the steps with these numbers."""
+    return shown(lens, steps_through(lens, episode).filter(seq__in=seqs[:MOST])) if seqs else []
 
 
-def _above(actor: Actor, episode: Episode, since: int, limit: int) -> list[Shown]:
-    is_blind = _is_blind(actor, episode)
-    return shown(_steps(episode, is_blind).filter(seq__gt=since), limit, is_blind=is_blind)
-
-
-def at(episode_id: str, seqs: list[int], actor: Actor | None = None) -> list[Shown]:
-    """Return the steps with these numbers, for an actor those that they see."""
-    if not seqs:
-        return []
-    is_blind = _is_blind(actor, episode_id)
-    return shown(_steps(episode_id, is_blind).filter(seq__in=seqs[:MOST]), is_blind=is_blind)
-
-
-def letters(actor: Actor, episode: Episode, last: int) -> str:
+def letters(lens: Lens, episode: Episode, last: int) -> str:
     """Return one letter per step up to `last`; the verifier's steps stand after those that the strip knows."""
     known = episode.strip[:last]
-    beyond = _above(actor, episode, len(known), VERIFIER) if last > len(known) else []
+    beyond = _above(lens, episode, len(known), VERIFIER) if last > len(known) else []
     return known + "".join(code_of(row.wire()) for row in beyond)
 
 
@@ -187,10 +171,10 @@ def ticks(codes: str, at: int, names: dict[int, str]) -> list[Tick]:
     return [Tick(seq, mark, names.get(seq, "")) for seq, mark in enumerate(marks, start + 1)]
 
 
-def replay(actor: Actor, episode: Episode, seq: int, last: int | None = None) -> dict[str, Any]:
-    """Return what a replay shows as this actor sees it: the steps around `seq`, none after `last`, and its scrubber."""
-    steps = around(actor, episode, seq, last=last)
-    seen, codes = min(seq, max(steps.last, 1)), letters(actor, episode, steps.last)
+def replay(lens: Lens, episode: Episode, seq: int, last: int | None = None) -> dict[str, Any]:
+    """Return what a replay shows: the steps around `seq`, none after `last`, and its scrubber."""
+    steps = around(lens, episode, seq, last=last)
+    seen, codes = min(seq, max(steps.last, 1)), letters(lens, episode, steps.last)
     names = {row.seq: card_of(row.wire()).name for row in steps.rows} if steps.last <= NAMED else {}
     return {"steps": steps, "at": seen, "codes": codes, "ticks": ticks(codes, seen, names)}
 

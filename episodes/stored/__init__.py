@@ -1,0 +1,15 @@
+"""What is stored of an episode, as values?
+
+    entries     a step as stored and as sent
+    truncation  the short form of a large step
+    strip       the step strip: one letter a step
+    outcomes    every query of outcomes
+    settled     which episodes have ended for good
+    attesting   checks signed statements of environment servers
+    arrivals    an episode recorded elsewhere, ready to store
+    policies    kind and name of a policy
+    packs       the packs on disk, as text
+    splits      reads of pinned splits
+
+The lowest room of `episodes`: every room and app above can import it.
+"""

@@ -1,4 +1,4 @@
-"""One step on its way into the record: its text, its letter on the strip, its cut form, and how it is told.
+"""One step on its way into the record: its text, its letter on the strip and its cut form.
 
 Owns how a step becomes the text that is stored and compared, so that `recording.py` and `committer.py` cannot differ.
 Touches no row.
@@ -27,12 +27,7 @@ from people.errors import Invalid, TooLarge
 # Keys keep their order: it is the order in which a model wrote its arguments and read its results.
 _DIGITS = bytes.maketrans(b"012345678", b"9" * 9)
 _LONG_NUMBER = b"9" * 19
-REWARDED = ("reward", "done", "reward_type")
-OF_CALLS = frozenset(
-    {"tool_call_ok", "tool_call_error", "tool_not_found", "invalid_args", "invalid_action", "timeout", "server_error"}
-)
-"""Reward types that say how a call went, and nothing of the task."""
-_WRITER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
+WRITER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
 
 
 @dataclass(slots=True)
@@ -47,12 +42,6 @@ class Entry:
     code: str
     action: str
     cut: str | None
-
-    def told(self) -> str:
-        """Return the step as the stream carries it: JSON text, cut where it is large, always with its time, for any
-        ears.
-        """
-        return with_time(veiled(for_agents(self.cut or self.text)), self.stamp)
 
 
 def entry_of(body: Mapping[str, Any], now: datetime) -> Entry:
@@ -124,13 +113,13 @@ def _written(body: Mapping[str, Any]) -> str:
     try:
         raw = orjson.dumps(body)
     except orjson.JSONEncodeError:
-        return _WRITER.encode(body)
-    return raw.decode("ascii") if raw.isascii() else _WRITER.encode(body)
+        return WRITER.encode(body)
+    return raw.decode("ascii") if raw.isascii() else WRITER.encode(body)
 
 
 def _checked(body: Mapping[str, Any]) -> str:
     """Check any body as the slow writer does: it refuses what JSON does not have, which the fast one writes as null."""
-    _WRITER.encode(body)
+    WRITER.encode(body)
     return _written(body)
 
 
@@ -186,49 +175,6 @@ def read_all(texts: Sequence[str]) -> list[dict[str, Any]]:
             found: list[dict[str, Any]] = orjson.loads(raw)
             return found
     return [read(text) for text in texts]
-
-
-def for_agents(text: str, *, marks: bool = False) -> str:
-    """Return a stored text without what only people are told: the rows that a tool changed, what broke inside it, and
-    the marks by which its world can be made again, unless `marks`.
-
-    An agent hears the tool's own result or error.
-    """
-    hidden = {"traceback"} if marks else {"traceback", "world"}
-    if '"state_diff":' not in text and not any(f'"{name}":' in text for name in hidden):
-        return text
-    body = json.loads(text)
-    body.pop("state_diff", None)
-    meta = body.get("meta")
-    if isinstance(meta, dict) and hidden & set(meta):
-        body["meta"] = {name: value for name, value in meta.items() if name not in hidden}
-    return _WRITER.encode(body)
-
-
-def without_rewards(text: str) -> str:
-    """Return a stored text without what an environment of others said of success at this step: its reward, whether the
-    episode was done, and a reward type that is not one of a call's. For those who must not see the outcome."""
-    if not any(f'"{name}":' in text for name in REWARDED):
-        return text
-    body = json.loads(text)
-    kept = {name: value for name, value in body.items() if name not in REWARDED}
-    if body.get("reward_type") in OF_CALLS:
-        kept["reward_type"] = body["reward_type"]
-    return _WRITER.encode(kept)
-
-
-def tells_outcomes(text: str) -> bool:
-    """Return whether a stored text is a briefing whose author knew outcomes of other episodes, or the verifier."""
-    return '"kind":"briefing"' in text and '"privilege":"sees_verifier"' in text and read(text)["kind"] == "briefing"
-
-
-def veiled(text: str) -> str:
-    """Return a stored text without the words of a briefing that may tell outcomes: they come as a cut field, whole only
-    for those who see these outcomes."""
-    if not tells_outcomes(text):
-        return text
-    body = json.loads(text)
-    return _WRITER.encode({**body, "text": "", "cut": {"size": len(text), "fields": ["text"]}})
 
 
 def refuse_gaps(last_seq: int, entries: Sequence[Entry]) -> None:

@@ -33,6 +33,8 @@ register.filter("clock", clock)
 register.filter("duration", duration)
 
 PITCH, RING = 13, 50.27
+LEVELS = {"late": 0.2, "soon": 0.45}
+"""The countdown changes color below these shares of a deadline's time; pages hand them to `clock.js`."""
 _NULL = SafeString('<i class="dim">null</i>')
 STATES = {
     "queued": ("e-queued", "idle", "Queued"),
@@ -181,7 +183,7 @@ def strip(
     stalled: bool = False,
 ) -> SafeString:
     """Return an episode in one line: its marks, then a dot for every step still allowed, or the hexagon of its outcome.
-    One that is stalled has no step in progress; `static/strip.js` draws the same from frames.
+    One that is stalled has no step in progress; `static/steps/strip.js` draws the same from frames.
     """
     codes += "n" if running and not stalled else line.outcome_letter(outcome) if outcome else ""
     marks, left_out = line.shown(codes, room)
@@ -220,13 +222,24 @@ def picture_book() -> SafeString:
 
 
 @register.simple_tag
+def countdown_levels() -> SafeString:
+    """Return the levels of countdowns as attributes of the page's body."""
+    return format_html_join(" ", 'data-{}="{}"', LEVELS.items())
+
+
+@register.simple_tag
+def countdown_level(name: str) -> str:
+    return f"{LEVELS[name]:.0%}"
+
+
+@register.simple_tag
 def countdown(
     deadline: datetime, budget_s: float | None = None, css: str = "", now: datetime | None = None
 ) -> SafeString:
     """Return ring and m:ss until a deadline; `clock.js` moves it by server time."""
     left = max(0.0, (deadline - (now or timezone.now())).total_seconds())
     share = min(1.0, left / budget_s) if budget_s else 1.0
-    level = "late" if share < 0.2 else "soon" if share < 0.45 else ""
+    level = next((name for name, below in LEVELS.items() if share < below), "")
     return format_html(
         '<span class="cd {} {}" role="timer" data-deadline="{}" data-budget="{}"><svg viewBox="0 0 20 20"'
         ' aria-hidden="true"><circle cx="10" cy="10" r="8"/><circle class="arc" cx="10" cy="10" r="8"'

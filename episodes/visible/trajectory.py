@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from datetime import datetime
 from itertools import accumulate, islice
 from typing import Any
 
@@ -13,12 +12,12 @@ from django.db.models import Func, IntegerField, QuerySet
 from django.db.models.functions import Coalesce
 
 from awmclient.schema import EpisodeView, Outcome, Trajectory
-from episodes.models import Episode, Origin, Step, VerifierOutcome
+from episodes.models import Episode, Step, VerifierOutcome
 from episodes.stored import outcomes
-from episodes.stored.entries import for_agents, veiled, with_time, without_rewards
+from episodes.stored.entries import Entry, with_time
 from episodes.stored.truncation import cut_text
-from episodes.visible import visibility
-from people.access import Actor, may_read, sees_outcomes, visible_or_404
+from episodes.visible.lens import EVERYTHING, STREAM, Lens, steps_through, through
+from people.access import Actor, may_read, visible_or_404
 from people.errors import NotFound
 
 PAGE = 500
@@ -41,89 +40,62 @@ def visible_episode(actor: Actor, episode_id: str) -> Episode:
     return visible_or_404(Episode.objects.select_related("run", "project"), actor, episode_id)
 
 
-def steps_of(
-    episode: Episode, since: int = 0, limit: int | None = None, *, verification: bool = True
-) -> list[dict[str, Any]]:
-    """Return wire steps with seq above `since`, in order; without verification for an agent's eyes."""
-    rows = step_rows(episode, since, limit, verification=verification)
-    if not verification:
-        for row in rows:
-            row.body = for_agents(row.body, marks=_keeps_marks(episode))
-    return [row.wire() for row in rows]
+def steps_of(episode: Episode, since: int = 0, limit: int | None = None, *, lens: Lens = EVERYTHING) -> list[Any]:
+    """Return wire steps with seq above `since`, in order."""
+    rows = _rows(lens, episode, since)
+    found = list(rows[:limit] if limit else rows)
+    for row in found:
+        row.body = through(lens, row.body)
+    return [row.wire() for row in found]
 
 
-def step_rows(episode: Episode, since: int = 0, limit: int | None = None, *, verification: bool = True) -> list[Step]:
-    rows = _rows(episode, since, verification)
-    return list(rows[:limit] if limit else rows)
-
-
-def holding(actor: Actor, episode: Episode, text: str, limit: int = 500) -> tuple[list[int], bool]:
+def holding(lens: Lens, episode: Episode, text: str, limit: int = 500) -> tuple[list[int], bool]:
     """Return numbers of the steps whose body holds a text, and whether there are more than that. Upper and lower case
     are the same in ASCII letters alone: bodies hold others as escapes."""
     if not text.strip():
         return [], False
     stored = json.dumps(text.strip())[1:-1]  # bodies are ASCII JSON
-    rows = _rows(episode, 0, visibility.sees_outcome(actor, episode)).filter(body__icontains=stored)
-    if visibility.withholds_briefing(actor, episode):
-        rows = rows.exclude(kind="briefing")
-    if visibility.is_withheld(actor, episode):
-        bodies = rows.values_list("seq", "body").iterator(chunk_size=PAGE)
-        hits = (seq for seq, body in bodies if stored.lower() in without_rewards(body).lower())
-        found = list(islice(hits, limit + 1))
-    else:
-        found = list(rows.values_list("seq", flat=True)[: limit + 1])
+    rows = _rows(lens, episode, 0).filter(body__icontains=stored)
+    bodies = rows.values_list("seq", "body").iterator(chunk_size=PAGE)
+    hits = (seq for seq, body in bodies if lens is EVERYTHING or stored.lower() in through(lens, body).lower())
+    found = list(islice(hits, limit + 1))
     return found[:limit], len(found) > limit
 
 
-def page_text(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) -> str:
+def page_text(lens: Lens, episode: Episode, since: int = 0, limit: int = PAGE) -> str:
     """Return a page of whole steps as JSON text (`StepPage`).
 
     Rows are text already, and reading and writing them again is most of what a page would cost."""
-    episode = visible_episode(actor, episode_id)
-    rows = _rows(episode, since, visibility.sees_outcome(actor, episode_id))
+    rows = _rows(lens, episode, since)
     count, more = _fitting(rows, "body", min(limit, MAX_PAGE), PAGE_BYTES)
-    is_blind = visibility.is_withheld(actor, episode)
     found = rows.values_list("body", "at")[:count]
-    steps = ",".join(_told_to(actor, episode, body, at, is_blind) for body, at in found)
+    steps = ",".join(with_time(through(lens, body), at) for body, at in found)
     return f'{{"steps": [{steps}], "more": {"true" if more else "false"}}}'
 
 
-def step_text(actor: Actor, episode_id: str, seq: int) -> str:
+def step_text(lens: Lens, episode: Episode, seq: int) -> str:
     """Return one whole step as JSON text."""
-    episode = visible_episode(actor, episode_id)
-    rows = _rows(episode, seq - 1, visibility.sees_outcome(actor, episode_id)).filter(seq=seq)
-    found = rows.values_list("body", "at").first()
+    found = _rows(lens, episode, seq - 1).filter(seq=seq).values_list("body", "at").first()
     if found is None:
         raise NotFound
-    return _told_to(actor, episode, *found, visibility.is_withheld(actor, episode))
+    return with_time(through(lens, found[0]), found[1])
 
 
-def _told_to(actor: Actor, episode: Episode, body: str, at: datetime, is_blind: bool) -> str:
-    body = visibility.briefed(actor, episode, body)
-    if is_blind:
-        body = without_rewards(body)
-    return with_time(body if sees_outcomes(actor) else for_agents(body, marks=_keeps_marks(episode)), at)
+def told(entry: Entry) -> str:
+    """Return a step as the stream carries it: JSON text, cut where it is large, always with its time, for any ears."""
+    return with_time(through(STREAM, entry.cut or entry.text), entry.stamp)
 
 
-def _keeps_marks(episode: Episode) -> bool:
-    """Tell whether an agent gets its marks back: an external loop goes on from those that it recorded itself."""
-    return episode.origin == Origin.EXTERNAL
-
-
-def told_after(
-    episode_id: str, since: int, limit: int, *, verification: bool, is_blind: bool = False
-) -> tuple[list[tuple[int, str]], bool]:
-    """Return number and text of steps as the stream carries them, large ones cut, and whether more follow."""
-    rows = _rows(episode_id, since, verification).annotate(told=Coalesce("cut", "body"))
+def told_after(lens: Lens, episode_id: str, since: int, limit: int) -> tuple[list[tuple[int, str]], bool]:
+    """Return number and text of the stored steps as the stream carries them through a lens, and whether more follow."""
+    rows = _rows(lens, episode_id, since).annotate(told=Coalesce("cut", "body"))
     count, more = _fitting(rows, "told", limit, TOLD_BYTES)
-    told = rows.values_list("seq", "told", "at")[:count]
-    seen = [(seq, veiled(for_agents(cut_text(text))), at) for seq, text, at in told]
-    return [(seq, with_time(without_rewards(text) if is_blind else text, at)) for seq, text, at in seen], more
+    found = rows.values_list("seq", "told", "at")[:count]
+    return [(seq, with_time(through(lens & STREAM, cut_text(text)), at)) for seq, text, at in found], more
 
 
-def _rows(episode: Episode | str, since: int, verification: bool) -> QuerySet[Step]:
-    rows = Step.objects.filter(episode=episode, seq__gt=since).order_by("seq")
-    return rows if verification else rows.exclude(kind="verification")
+def _rows(lens: Lens, episode: Episode | str, since: int) -> QuerySet[Step]:
+    return steps_through(lens, episode).filter(seq__gt=since).order_by("seq")
 
 
 def _fitting(rows: QuerySet[Step], field: str, limit: int, most: int) -> tuple[int, bool]:

@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from episodes.errors import BlindReview
-from episodes.models import Episode, Origin, OutcomeHold, OutcomeQuerySet, Step, StepKind, VerifierOutcome
+from episodes.models import Episode, OutcomeHold, OutcomeQuerySet, Step, StepKind, VerifierOutcome
 from episodes.stored import outcomes
-from episodes.stored.entries import tells_outcomes, veiled
 from people.access import Actor, sees_outcomes
 
 Rows = TypeVar("Rows", bound=QuerySet[Any])
@@ -76,20 +75,11 @@ def refuse_while_blind(actor: Actor, run: str = "") -> None:
         raise BlindReview
 
 
-def withholds_briefing(actor: Actor, episode: Episode) -> bool:
-    """Return whether words of a briefing that sees the verifier are withheld here: they may tell outcomes of other
-    episodes of this task. From a reviewer who judges one of them blind, and from agents but of the episode's own loop.
-    """
-    if not sees_outcomes(actor):
-        return episode.origin != Origin.EXTERNAL
+def judges_its_task(actor: Actor, episode: Episode) -> bool:
+    """Return whether outcomes of an episode of this one's task are withheld from this actor for a blind review."""
     if episode.scenario and episode.task_idx is not None:
         return judges_blind(actor, episode.scenario, episode.task_idx)
     return _holds(actor).filter(episode__project=actor.project, episode__task=episode.task).exists()
-
-
-def briefed(actor: Actor, episode: Episode, text: str) -> str:
-    """Return a step's stored text without the words of a briefing that are withheld from this actor."""
-    return veiled(text) if tells_outcomes(text) and withholds_briefing(actor, episode) else text
 
 
 def judges_blind(actor: Actor, scenario: str, task_idx: int) -> bool:

@@ -1,0 +1,12 @@
+"""What does a person see of the queue?
+
+    reading       asks as their asker sees them
+    availability  routing policy, presence, load
+    eligibility   what a person can claim, and why not
+    filters       facets, search and sort of the queue
+    board         queue rows, headline, one ask's page
+    panels        what is beside the answer form
+    similar       earlier answers that can help
+
+Writes, pages, sockets and upper apps import it; it writes nothing.
+"""

@@ -1,7 +1,7 @@
-"""Reads: how a project wants its asks routed, who is at the desk, and how much they have to do.
+"""Reads: a project's routing settings, who is online, and how much work they have.
 
-Owns the figures that `routing.py` decides from. Leaves changes to `desk.py` and `queue.py`. Called by both, and by the
-pages that show who is here.
+Owns the values that `routing.py` decides from. Leaves changes to `desk.py` and `queue.py`. Called by both, and by the
+pages that show who is online.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ from people.slots import SlotState
 ADVISERS = (Role.ADMIN, Role.RESEARCHER, Role.EXPERT)
 BEFORE_PEOPLE = (Tier.PEOPLE, Tier.SENIOR)
 RUN_KEY = Coalesce("episode__run_id", "episode_id")
-"""`Ask.run_key`, as the database sees it."""
+"""`Ask.run_key` as an expression."""
 LOOKED_AT = 200
 """Open asks of one task that a new question is compared with."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """Somebody who may answer, here or not."""
+    """A person who can answer, online or not."""
 
     key: str
     skills: frozenset[str]
     is_senior: bool
 
     def lacks(self, needs: Iterable[str]) -> list[str]:
-        """Return the skills that an ask needs and this person does not have."""
+        """Return the skills that an ask requires and this person does not have."""
         return sorted(set(needs) - self.skills)
 
     def may_take(self, needs: Collection[str], tier: str) -> bool:
@@ -70,16 +70,19 @@ class Member:
 
 
 def desk_of(project: Project) -> Desk:
-    """Return the desk's settings; a project that never changed them has the defaults."""
+    """Return the desk's settings. A project without a row has the defaults."""
     return Desk.objects.filter(project=project).first() or Desk(project=project)
 
 
 def policy_of(desk: Desk, episode: Episode) -> Policy:
-    """Return the desk's settings as a value. An arm may narrow whom its episodes ask:
-    `policy.experts` of the episode."""
+    """Return the desk's settings as a value.
+
+    An arm can narrow which experts its episodes ask: `policy.experts` of the episode.
+    """
     shared = ("model_first", "people_while_free", "cache", "audit_share", "low_confidence", "large_group", "seed")
     more = ("per_hour", "per_training_step", "wait_limit_s", "capacity")
     given: dict[str, Any] = {name: getattr(desk, name) for name in (*shared, *more)}
+    # Loops record any JSON as their policy.
     only = episode.policy.get("experts") if isinstance(episode.policy, dict) else ""
     given["only"] = only if only in ("people", "models") else ""
     return Policy(**given, has_senior=desk.senior_id is not None, has_models=bool(settings.EXPERT_ENDPOINTS))
@@ -91,26 +94,26 @@ def models_may_help(ask: Ask) -> bool:
 
 
 def members_of(project: Project, now: datetime) -> list[Member]:
-    """Return the people who may answer in this project."""
+    """Return the people who can answer in this project."""
     rows = Membership.objects.current(now).filter(project=project, role__in=ADVISERS)
     senior = Desk.objects.filter(project=project).values_list("senior_id", flat=True).first()
     return [Member(f"user:{row.user_id}", frozenset(row.skills), row.pk == senior) for row in rows]
 
 
 def advisers(project: Project, now: datetime) -> list[Membership]:
-    """Return the memberships of those who may answer, by name; one of them may be the senior."""
+    """Return the memberships of people who can answer, by name: the choices for the senior expert."""
     rows = Membership.objects.current(now).filter(project=project, role__in=ADVISERS)
     return sorted(rows.select_related("user"), key=lambda row: display_name(row.user))
 
 
 def here(project: Project, now: datetime) -> QuerySet[Presence]:
-    """Return who is at the desk: seen a moment ago and not away."""
+    """Return who is online at the desk: seen recently and not set to Away."""
     return Presence.objects.filter(project=project, away=False, seen_at__gt=now - PRESENT_FOR).order_by("name")
 
 
 @dataclass(frozen=True)
 class Seat:
-    """Somebody at the desk: a person, a script, or a model with work in hand."""
+    """A person, script or model at the desk, with the number of asks they have claimed."""
 
     key: str
     name: str
@@ -129,14 +132,17 @@ class Seat:
 
     @property
     def is_waited_for(self) -> bool:
-        """Asks wait for people and scripts that are here."""
+        """Whether asks wait for this expert: people and scripts that are online."""
         return self.seen and not self.away and not self.is_model
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """How the desk stands now. `present` counts those for whom asks wait; the wait is what a new ask would be told.
-    `models_first`: a model answers a new ask before people are asked."""
+    """The current state of the desk.
+
+    `present` counts the experts that asks wait for. The wait is the value for a new ask. `models_first`: a model
+    answers a new ask before people are asked.
+    """
 
     seats: list[Seat]
     present: int
@@ -148,17 +154,17 @@ class Outlook:
 
     @property
     def scripts(self) -> int:
-        """How many of those for whom asks wait are programs."""
+        """The number of scripts among the experts that asks wait for."""
         return sum(one.is_waited_for and one.is_script for one in self.seats)
 
 
-def is_away(actor: Actor) -> bool:
-    """Return whether this person said that nothing should wait for them."""
+def has_set_away(actor: Actor) -> bool:
+    """Return whether this person is set to Away."""
     return Presence.objects.filter(project=actor.project, actor_key=actor.key, away=True).exists()
 
 
 def outlook(project: Project, now: datetime) -> Outlook:
-    """Return who is here and who holds what, how much is open by tier, and the wait to expect."""
+    """Return who is online, what they have claimed, open asks by tier, and the expected wait."""
     seats, usual_s = _seats(project, now), usual_time(project)
     rows = Ask.objects.open().filter(project=project, deadline_at__gt=now).values_list("tier")
     by_tier = {str(tier): count for tier, count in rows.annotate(count=Count("pk")).order_by()}
@@ -182,13 +188,14 @@ def _seats(project: Project, now: datetime) -> list[Seat]:
 
 
 def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
-    """Return keys of those who may still answer this ask: all of them, and those who are here.
+    """Return the keys of everyone who can still answer this ask, and of those who are online.
 
-    Scripts with an expert token are nobody's members: they count while they are here.
+    Scripts with an expert token are not members: they count while they are online.
     """
     passed = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
     members = members_of(ask.project, now)
     fit = {one.key for one in members if may_take(ask.skills, one.skills)}
+    # If the senior has left the project, everyone with the skills can answer.
     if ask.tier == Tier.SENIOR and any(one.is_senior for one in members):
         fit &= {one.key for one in members if one.is_senior}
     present = {one.actor_key: one for one in here(ask.project, now)}
@@ -198,25 +205,25 @@ def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
 
 
 def to_tell(ask: Ask, now: datetime) -> set[str]:
-    """Return keys of those who are to hear of this ask: they may answer it, and did not say that they are away."""
+    """Return the keys of those to notify about this ask: they can answer it and are not set to Away."""
     away = Presence.objects.filter(project=ask.project, away=True).values_list("actor_key", flat=True)
     return pool(ask, now)[0] - set(away)
 
 
 def member_of(actor: Actor, desk: Desk) -> Member | None:
-    """Return this person as one who answers. Where no senior is named, everyone is one."""
+    """Return this person as an expert. Where no senior is named, everyone is senior."""
     mine = Membership.objects.filter(project=actor.project, user=actor.user).first()
     return Member(actor.key, frozenset(mine.skills), desk.senior_id in (None, mine.pk)) if mine is not None else None
 
 
 def fits(actor: Actor, ask: Ask, desk: Desk) -> bool:
-    """Return whether this person has the skills, and is the senior if it must be the senior."""
+    """Return whether this person has the skills, and is the senior if the ask requires the senior."""
     mine = member_of(actor, desk)
     return mine is not None and mine.may_take(ask.skills, ask.tier)
 
 
 def load_for(ask: Ask, policy: Policy, now: datetime) -> Load:
-    """Return what stands before people at the moment in which this ask comes."""
+    """Return the load on people at the time of this ask."""
     ahead = _before_people(ask.project).exclude(pk=ask.pk).annotate(by=RUN_KEY)
     counts = ahead.aggregate(
         all=Count("pk"), mine=Count("pk", filter=Q(by=ask.run_key)), runs=Count("by", distinct=True)
@@ -225,6 +232,7 @@ def load_for(ask: Ask, policy: Policy, now: datetime) -> Load:
         present=len(pool(ask, now)[1]),
         ahead=counts["all"],
         ahead_of_run=counts["mine"],
+        # This run counts too, also if this is its first ask.
         runs=counts["runs"] + (counts["mine"] == 0),
         usual_s=usual_time(ask.project),
         left_s=((ask.human_deadline_at or ask.deadline_at) - now).total_seconds(),
@@ -238,10 +246,11 @@ def _before_people(project: Project) -> QuerySet[Ask]:
 
 
 def _spent(ask: Ask, policy: Policy, now: datetime) -> dict[str, int]:
-    """Return how much human time this ask's run has had; counted only where there is a budget."""
+    """Return the human time that this ask's run has used; counted only if there is a budget."""
     if policy.per_hour is None and policy.per_training_step is None:
         return {}
     same = {"episode__run": ask.episode.run_id} if ask.episode.run_id else {"episode": ask.episode_id}
+    # By event, not by tier: an ask that has moved on from people used their budget all the same.
     had = Ask.objects.filter(events__verb="to_people", **same).distinct()
     return {
         "hour": had.filter(created_at__gt=now - timedelta(hours=1)).count(),
@@ -250,14 +259,14 @@ def _spent(ask: Ask, policy: Policy, now: datetime) -> dict[str, int]:
 
 
 def usual_time(project: Project) -> float:
-    """Return median seconds from claim to answer over the last 20 answers of people."""
+    """Return the median seconds from claim to answer over the last 20 answers of people."""
     rows = Advice.objects.filter(ask__project=project, source="human", late=False, took_s__isnull=False)
     times = [took for took in rows.order_by("-created_at").values_list("took_s", flat=True)[:20] if took is not None]
     return median(times) if times else USUAL_S
 
 
 def same_question(ask: Ask) -> Ask | None:
-    """Return an open ask that asks the same: about the same task, or of the group that the asker named."""
+    """Return an open ask with the same question: of the same task, or in the group that the asker named."""
     same = Q(group_key=ask.group_key) if ask.group_key else Q(pk__in=[])
     rows = Ask.objects.open().filter(same | _same_task(ask.episode), project=ask.project).exclude(pk=ask.pk)
     recent = rows.order_by("-created_at").only("pk", "question", "group")[:LOOKED_AT]
@@ -271,31 +280,29 @@ def _same_task(episode: Episode, path: str = "episode") -> Q:
 
 
 def known_answer(ask: Ask, cache: str) -> Advice | None:
-    """Return the newest advice that was given to this very question of this very task, if the policy lets it serve
-    again.
-    """
+    """Return the newest advice for the same question of the same task, if the policy allows cached answers."""
     sources = {"models": ["llm"], "all": ["llm", "human"]}.get(cache, [])
     rows = Advice.objects.filter(_same_task(ask.episode, "ask__episode"), ask__project=ask.project, source__in=sources)
     same = rows.filter(ask__question=ask.question, ask__context=ask.context, privilege=ask.privilege, late=False)
-    if ask.privilege == Privilege.BLIND:  # its asker may have passed on what a briefing told of outcomes
+    if ask.privilege == Privilege.BLIND:  # a briefing may have contained outcomes that its asker passed on
         same = same.exclude(visibility.was_informed("ask__episode", [StepKind.BRIEFING]))
     return same.filter(ask__accepted=F("pk")).order_by("-created_at").first() if sources else None
 
 
 def held_by(key: str, now: datetime) -> int:
-    """Return how many asks this expert has in hand."""
+    """Return how many asks this expert has claimed."""
     return Assignment.objects.filter(holder=key, state=SlotState.CLAIMED, lease_until__gt=now).count()
 
 
 def served(project: Project) -> Counter[str]:
-    """Return how many asks of each run somebody has in hand now."""
+    """Return the number of claimed asks by run."""
     rows = _before_people(project).filter(assignment__state=SlotState.CLAIMED)
     return Counter(rows.values_list(RUN_KEY, flat=True))
 
 
 @dataclass(frozen=True)
 class ExpertModel:
-    """A configured expert model, and how its last call went."""
+    """A configured expert model and the result of its last call."""
 
     name: str
     model: str
@@ -305,7 +312,7 @@ class ExpertModel:
 
 
 def expert_models(project: Project, now: datetime) -> list[ExpertModel]:
-    """Return the models that may answer, in the order in which they are asked."""
+    """Return the expert models in the order in which they are asked."""
     calls = ModelCall.objects.filter(project=project).order_by("-at")
     return [
         ExpertModel(
@@ -320,17 +327,17 @@ def expert_models(project: Project, now: datetime) -> list[ExpertModel]:
 
 
 def tokens_spent(project: Project, now: datetime) -> int:
-    """Return what this project's models have used within the hour."""
+    """Return the tokens that this project's models have used in the last hour."""
     recent = ModelCall.objects.filter(project=project, at__gt=now - timedelta(hours=1))
     return recent.aggregate(total=Sum("tokens"))["total"] or 0
 
 
 def tokens_are_spent(project: Project, now: datetime) -> bool:
-    """Return whether models may write nothing more for a project this hour."""
+    """Return whether the project's models have used up this hour's tokens."""
     limit = desk_of(project).model_tokens_per_hour
     return limit is not None and tokens_spent(project, now) >= limit
 
 
 def may_be_present(role: str | None, scope: str | None) -> bool:
-    """Return whether this kind of actor is somebody whom asks may wait for."""
+    """Return whether asks can wait for this kind of actor."""
     return role in ADVISERS or scope == TokenScope.EXPERT

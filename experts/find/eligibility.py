@@ -1,7 +1,7 @@
-"""Reads: the open asks as one person finds them: which they may take, in which order, and why not the others.
+"""Reads: the open asks for one person: which they can claim, in which order, and why not the others.
 
-Owns the place of an ask before a person. The order is `routing.in_turn`'s; what a row says is `board.py`'s. Light on
-purpose: a thousand open asks are looked through for every page of the queue, their long texts are not read.
+Owns the state of an ask for a person. The order is `routing.in_turn`'s; the text of a row is `board.py`'s. Reads no
+long texts, since every page of the queue looks through up to a thousand open asks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PASSED, SKILL, SENIOR, LOOKS = "passed", "skill", "senior", "looks"
 
 
 class Epoch(Func):
-    """A time as seconds since 1970: read many times faster than a time with its zone."""
+    """A time as seconds since 1970, which is read many times faster than a time with its zone."""
 
     template = "EXTRACT(EPOCH FROM %(expressions)s)::float8"
     output_field = FloatField()
@@ -40,8 +40,11 @@ TIMES = [n for n, column in enumerate(COLUMNS) if isinstance(column, Epoch)]
 
 @dataclass(slots=True)
 class Spot:
-    """One open ask. `place` says what it is to this person: free to take, mine, held by somebody, a model's, or why
-    they may not take it: they passed, lack a skill, are not the senior, or only look."""
+    """One open ask.
+
+    `place` is its state for this person: free, mine, claimed by someone else, a model's, or the reason why they cannot
+    claim it: declined, a missing skill, for the senior only, or read-only access.
+    """
 
     pk: str
     tier: str
@@ -96,8 +99,9 @@ def open_of(actor: Actor, now: datetime) -> AskQuerySet:
 
 
 def spots(actor: Actor, now: datetime, *, turns: bool = False) -> list[Spot]:
-    """Return every open ask of the project, those before people first, if wished in the order in which people should
-    take them; the others by their deadlines.
+    """Return the project's open asks, those for people first.
+
+    In the recommended order if requested; otherwise, and for the rest, by deadline.
     """
     me = availability.member_of(actor, availability.desk_of(actor.project)) if holds(actor, may_advise) else None
     asks = open_of(actor, now)
@@ -122,7 +126,7 @@ def _spot(row: Sequence[Any]) -> Spot:
 
 
 def spot_of(actor: Actor, pk: str, now: datetime) -> Spot | None:
-    """Return one open ask with its place before this person; nothing once it is closed."""
+    """Return one open ask with its state for this person; None once it is closed."""
     row = open_of(actor, now).filter(pk=pk).values_list(*COLUMNS).first()
     if row is None:
         return None
@@ -135,12 +139,11 @@ def spot_of(actor: Actor, pk: str, now: datetime) -> Spot | None:
 
 def newest_of(found: list[Spot]) -> Spot | None:
     """Return the newest ask that this person can act on."""
+    # IDs sort by their creation time.
     return max((one for one in found if one.place in (MINE, FREE)), key=lambda one: one.pk, default=None)
 
 
 def next_of(found: list[Spot]) -> Spot | None:
-    """Return what a person should do next: go on with the nearest of theirs, else the first in turn that is free for
-    them.
-    """
+    """Return the ask to work on next: the claimed one due first, else the first free one in the recommended order."""
     mine = sorted((one for one in found if one.place == MINE), key=lambda one: one.deadline_at)
     return next(iter([*mine, *(one for one in found if one.place == FREE)]), None)

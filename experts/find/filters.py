@@ -1,6 +1,7 @@
-"""Reads: what somebody wants to see of the queue, and in which order: facets, filters, search, sort, groups.
+"""Reads: the queue's filters, search, sort order and groups.
 
-Owns the queue's query string. Leaves order in turn and places to `eligibility.py`, rows and their words to `board.py`.
+Owns the queue's query string. Leaves the recommended order and states to `eligibility.py`, rows and their texts to
+`board.py`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ VALUES: dict[str, Callable[[Spot], Sequence[str | None]]] = {
 
 @dataclass(frozen=True)
 class Wish:
-    """Filters, search and sort order of the queue, as the query string has them."""
+    """The queue's filters, search and sort order, as in the query string."""
 
     show: str = "all"
     q: str = ""
@@ -82,14 +83,14 @@ class Wish:
         )
 
     def query(self, **other: Any) -> str:
-        """Return the query string of this wish, changed in these points; another view begins at its first page."""
+        """Return the query string with these changes. Another view starts at its first page."""
         said = {**asdict(self), "page": 1, **other}
         plain = asdict(Wish())
         return "?" + urlencode({name: value for name, value in said.items() if value != plain[name]})
 
     @property
     def filters(self) -> int:
-        """By how many things it narrows that an ask is, whatever the facet and the words."""
+        """The number of set filters, without facet and search."""
         return sum(map(bool, (self.tier, self.skill, self.run, self.arm, self.sight, self.group)))
 
     @property
@@ -98,7 +99,7 @@ class Wish:
 
 
 def matching(actor: Actor, found: list[Spot], wish: Wish, now: datetime) -> list[Spot]:
-    """Return the open asks that are wished for, in the order that is wished."""
+    """Return the open asks that match, in the requested order."""
     sizes = Counter(one.group for one in found)
     some = [one for one in found if _belongs(one, wish.show, sizes) and _passes(one, wish)]
     if wish.q:
@@ -131,7 +132,7 @@ def _passes(one: Spot, wish: Wish) -> bool:
 
 
 def _saying(actor: Actor, now: datetime, q: str) -> set[str]:
-    """Open asks that hold these words in the question, the task or its name."""
+    """Return open asks with these words in the question, the task or its name."""
     asks = eligibility.open_of(actor, now).select_related("episode")
     texts = asks.only("question", "episode__scenario", "episode__task_idx", "episode__task")
     return {ask.pk for ask in texts if says(ask, q)}
@@ -169,7 +170,7 @@ def _rank(one: Spot) -> int:
 
 
 def facets(found: list[Spot], wish: Wish) -> list[tuple[str, str, int, str]]:
-    """Name, words, count and address of each; the count is of what the filters leave, as its address shows it."""
+    """Return name, label, count and address of each facet. Counts and addresses keep the other filters."""
     sizes = Counter(one.group for one in found)
     left = [one for one in found if _passes(one, wish)] if wish.filters else found
     counts = {show: sum(_belongs(one, show, sizes) for one in left) for show in SHOWS}
@@ -177,8 +178,10 @@ def facets(found: list[Spot], wish: Wish) -> list[tuple[str, str, int, str]]:
 
 
 def choices(found: list[Spot], wish: Wish) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
-    """Return what the open asks can be narrowed by: name, words, chosen value, values with their counts among what the
-    facet and the other filters leave. A choice that would narrow nothing is left out, unless it is made.
+    """Return the filters of the open asks.
+
+    Each has name, label, selected value and values with their counts under the other filters. A filter that would
+    narrow nothing is left out, unless it is set.
     """
     sizes = Counter(one.group for one in found)
     shown = [one for one in found if _belongs(one, wish.show, sizes)] if wish.show != Wish.show else found

@@ -1,7 +1,7 @@
-"""Reads for the answer page: what stands beside the question and the form.
+"""Reads for the answer page: everything beside the question and the form.
 
-Owns which ways on an ask in hand has, who else asks the same, where a model's draft stands, and what a person had
-written. Leaves words about closed asks to `board.py`. Called by views and by `desk.py`.
+Owns where a claimed ask can be transferred, asks with the same question, the state of a model's draft, and a person's
+unsent text. Leaves texts about closed asks to `board.py`. Called by views and by `desk.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from episodes.models import Episode
 from episodes.show import tables, windows
 from episodes.show.step_cards import call_in_words
 from episodes.stored.strip import actions_in
+from episodes.visible.lens import lens_of
 from experts.find import availability
 from experts.find.reading import NOT_LISTED, asks_of
 from experts.find.similar import began_with, origins
@@ -39,13 +40,13 @@ from people.plain_text import clean
 from reviews.models import Annotation
 
 SAME_SHOWN = 50
-HOUSE = "awmweb"
-"""How the history calls what nobody did."""
+SYSTEM_NAME = "awmweb"
+"""The actor in the history of automatic changes."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """Where an ask in hand can go instead of being answered, or why it cannot go there."""
+    """A possible transfer of a claimed ask, or the reason why it is not possible."""
 
     to: str
     words: str
@@ -53,7 +54,7 @@ class Way:
 
 
 def ways(actor: Actor, ask: Ask) -> list[Way]:
-    """Return up to the senior, back to people, over to a model; those that make no sense here are left out."""
+    """Return the transfers to the senior, to people and to a model; those that make no sense here are left out."""
     found = [_to_senior(actor, ask), _to_model(ask)]
     return found if ask.tier == Tier.PEOPLE else [found[0], Way(Tier.PEOPLE, "people"), found[1]]
 
@@ -80,7 +81,7 @@ def _to_model(ask: Ask) -> Way:
 
 @dataclass(frozen=True)
 class SameQuestion:
-    """Another ask that asks the same."""
+    """Another ask with the same question."""
 
     ask: Ask
     question: str
@@ -89,7 +90,7 @@ class SameQuestion:
 
 
 def same_question_of(actor: Actor, ask: Ask, now: datetime) -> list[SameQuestion]:
-    """Open asks of the group that one answer may serve, too; never those that are to be answered with other sight."""
+    """Return open asks of the group that one answer can also serve; never asks with a different verifier access."""
     same = asks_of(actor).filter(group=ask.group, privilege=ask.privilege, status=AskStatus.OPEN, deadline_at__gt=now)
     rows = same.exclude(pk=ask.pk).exclude(group="").defer("context", *NOT_LISTED).in_turn()[:SAME_SHOWN]
     passed = set(Decline.objects.filter(ask__in=rows, author_key=actor.key).values_list("ask_id", flat=True))
@@ -104,16 +105,16 @@ def _same_question(actor: Actor, ask: Ask, now: datetime, passed: bool) -> SameQ
 
 @dataclass(frozen=True)
 class Mine:
-    """An ask that I answered, and what I may still do about it."""
+    """An ask that the person answered, and what they can still do about it."""
 
     ask: Ask
-    may_amend: bool
-    may_take_back: bool
+    may_edit: bool
+    may_withdraw: bool
     acted: int
 
 
 def mine_of(actor: Actor, ask: Ask, now: datetime) -> Mine:
-    """Return what can be done with my answer: edited until the agent has read it, withdrawn before the deadline."""
+    """Return what can be done with the person's answer: edit until the agent has read it, withdraw in time."""
     said = ask.accepted
     own = said is not None and said.author_key == actor.key and said.source != "cache"
     unread = ask.status == AskStatus.ANSWERED and own and ask.consumed_at is None
@@ -122,7 +123,7 @@ def mine_of(actor: Actor, ask: Ask, now: datetime) -> Mine:
 
 
 def family_of(actor: Actor, ask: Ask) -> list[Mine]:
-    """Return the other asks that my answer to this one served, too; those that I took back again as well."""
+    """Return the other asks that the same answer served, including withdrawn ones."""
     nonces = Advice.objects.filter(ask=ask, author_key=actor.key, late=False).exclude(nonce="")
     roots = {nonce.partition("/")[0] for nonce in nonces.values_list("nonce", flat=True)}
     if not roots or not ask.group:
@@ -137,7 +138,7 @@ def family_of(actor: Actor, ask: Ask) -> list[Mine]:
 
 @dataclass(frozen=True)
 class ModelDraft:
-    """Where the draft of a model stands: none, idle, writing, ready or failed. The words are for who asks for them."""
+    """The state of a model's draft: none, idle, writing, ready or failed. The text is shown on request only."""
 
     state: str
     why: str = ""
@@ -178,7 +179,7 @@ def _ready(draft: Draft) -> ModelDraft:
 
 @dataclass(frozen=True)
 class Written:
-    """What a person had written and not sent, or sent and took back."""
+    """A person's unsent text, or an answer that they withdrew."""
 
     text: str = ""
     calls: list[dict[str, Any]] = field(default_factory=list)
@@ -197,7 +198,7 @@ class Written:
 
 
 def written_by(actor: Actor, ask: Ask) -> Written:
-    """Return the draft; else the last words that were in force once, so that a taken back answer is not typed again."""
+    """Return the draft, else the person's last answer, so that a withdrawn answer need not be typed again."""
     draft = Draft.objects.filter(ask=ask, author_key=actor.key).first()
     if draft is not None and _has_words(draft):
         return Written(draft.text or "", draft.tool_calls or [], draft.version, draft.saved_at, draft.drafted_by)
@@ -221,14 +222,14 @@ def passed_on(ask: Ask) -> list[tuple[str, str, str]]:
         "to_people": "transferred it",
         "to_llm": "sent it to the model",
     }
-    others = [HOUSE, *settings.EXPERT_ENDPOINTS]
-    rows = AskEvent.objects.filter(ask=ask, verb__in=did).exclude(actor__in=others).order_by("pk")
-    told = rows.values_list("actor", "verb", "reason")[:SAME_SHOWN]
-    return [(clean(who), did[verb], clean(why)) for who, verb, why in told]
+    others = [SYSTEM_NAME, *settings.EXPERT_ENDPOINTS]
+    events = AskEvent.objects.filter(ask=ask, verb__in=did).exclude(actor__in=others).order_by("pk")
+    shown = events.values_list("actor", "verb", "reason")[:SAME_SHOWN]
+    return [(clean(who), did[verb], clean(why)) for who, verb, why in shown]
 
 
 def unsent(actor: Actor, ask: Ask) -> Written | None:
-    """Return a text that was not sent before the ask closed, unless it was kept or sent in the same words."""
+    """Return the text that was not sent before the ask closed, unless it was stored or sent unchanged."""
     draft = Draft.objects.filter(ask=ask, author_key=actor.key).first()
     if draft is None or not _has_words(draft):
         return None
@@ -237,17 +238,17 @@ def unsent(actor: Actor, ask: Ask) -> Written | None:
 
 
 def tags_of(actor: Actor, ask: Ask) -> dict[str, str]:
-    """Return the newest word of this person under each label of this ask."""
+    """Return this person's newest value of each tag of this ask."""
     rows = Annotation.objects.filter(ask_id=ask.pk, author_key=actor.key).order_by("created_at", "pk")
     return dict(rows.values_list("label", "text"))
 
 
 def replies_of(actor: Actor) -> QuerySet[QuickReply]:
-    """Return texts that this person keeps at hand in this project."""
+    """Return this person's quick replies in this project."""
     return scoped(QuickReply.objects.filter(author_key=actor.key), actor.project).order_by("created_at", "pk")
 
 
-def tables_of(episode: Episode) -> tuple[list[tables.Table], int]:
+def tables_of(actor: Actor, episode: Episode) -> tuple[list[tables.Table], int]:
     """Return tables that the newest writes touched, and how many older writes are not in them."""
-    steps, count = windows.writes(episode)
+    steps, count = windows.writes(lens_of(actor, episode), episode)
     return tables.touched(steps), count - len(steps)

@@ -1,6 +1,6 @@
 """Reads: asks as their asker sees them, and as the queue sees them.
 
-Owns the shape in which an ask leaves the house. Called by the API, the waiting poll and the pages.
+Owns the shape of an ask outside this app. Called by the API, the long poll and the pages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from people.errors import Invalid
 
 LISTED = 500
 NOT_LISTED = ("episode__tools", "episode__policy", "episode__final_answer")
-"""Large, and shown in no list."""
+"""Large columns that no list shows."""
 
 
 def ask_view(ask: Ask, expected_wait_s: float | None = None) -> AskView:
@@ -40,7 +40,7 @@ def asks_of(actor: Actor) -> AskQuerySet:
 
 
 def open_asks(actor: Actor, status: str = "open", **wanted: str) -> list[AskListing]:
-    """Return the queue, in turn."""
+    """Return the queue in order."""
     now = timezone.now()
     return [listing(ask, now) for ask in _listed(actor, status, wanted).in_turn()[:LISTED]]
 

@@ -1,8 +1,7 @@
-"""Reads: earlier answers that may help with an ask: of the same task, to a question in like words, of the scenario.
+"""Reads: earlier answers that can help with an ask: same task, similar question, same scenario.
 
-Owns by what an ask is found again, its *marks*, which `queue.py` writes once with the ask, the order of what is found,
-and how much of a text is left in the answer that began with it. An answer that was given with the verifier in sight is
-never read for an ask that is to be answered blind.
+Owns an ask's *marks*, by which it is found again (`queue.py` writes them once), the ranking of the results, and how
+much of a source text an answer kept. An answer written with verifier access is never read for a blind ask.
 """
 
 from __future__ import annotations
@@ -23,22 +22,21 @@ from experts.rules.routing import likeness
 from people.access import Actor, scoped
 
 PAIRS = 6
-"""So many pairs of following words stand for a question: two that share half of their pairs share one of these in 98 of
-100 cases."""
+"""Word pairs kept per question: two questions that share half of their pairs share one of these in 98 of 100 cases."""
 NEWEST = 150
-"""Asks that are looked through for each kind of likeness, the newest."""
+"""The newest asks that are compared for each kind of mark."""
 READ, SHOWN = 60, 12
 LIKE, LIKE_ENOUGH = 0.4, 0.2
-"""From this share of common words on a question is like another of any task, or of the same scenario."""
+"""Shares of common words from which a question is similar to one of any task, and of the same scenario."""
 
 MEASURED = 20_000
 """Characters of a text that are measured: as many as an answer can have."""
 WORD = re.compile(r"(?:[^\W\u2e80-\U0010ffff]+|\S) ?")
-"""A word or a sign with the space behind it; in scripts without spaces between words each character is one."""
+"""A word or a sign with the space after it; in scripts without spaces each character is a word."""
 
 
 def marks_of(question: str, scenario: str, task_idx: int | None, task: str) -> list[int]:
-    """Return numbers under which an ask is found again: its task, its scenario, and its question in pairs of words."""
+    """Return the marks of an ask: its task, its scenario, and the word pairs of its question, as numbers."""
     return [*_places(scenario, task_idx, task), *_sketch(question)]
 
 
@@ -49,8 +47,7 @@ def _places(scenario: str, task_idx: int | None, task: str) -> list[int]:
 
 
 def _sketch(question: str) -> list[int]:
-    """Return the pairs with the smallest hashes: like questions have most of these in common,
-    whatever else they say."""
+    """Return the pairs with the smallest hashes. Similar questions share most of these, whatever else they contain."""
     return sorted({_mark("words", pair) for pair in _pairs(question)})[:PAIRS]
 
 
@@ -60,22 +57,18 @@ def _pairs(question: str) -> Iterable[tuple[str, str]]:
 
 
 def _mark(kind: str, value: object) -> int:
-    """Return a whole number as PostgreSQL holds it in four bytes; two things may share one, so it only leads to
-    candidates.
-    """
+    """Return a whole number that fits into four bytes. Different items can collide, so a mark only finds candidates."""
     return zlib.crc32(repr((kind, value)).encode()) - 2**31
 
 
 def origins(began: str) -> tuple[str, str]:
-    """Return what a form says its text began with: the key of a model whose draft it was, and the id of an earlier
-    answer.
-    """
+    """Return the source that a form names: the key of a model that drafted it, and the ID of an earlier answer."""
     keys = {kind: key for key in began.split() for kind in (MODEL, EARLIER) if key.startswith(kind)}
     return keys.get(MODEL, ""), keys.get(EARLIER, "").removeprefix(EARLIER)
 
 
 def began_with(said: Advice) -> str:
-    """Return the same of an answer that is written on."""
+    """Return the source of an answer in the same form, for editing it."""
     model, taken = (
         said.drafted_by and f"{MODEL}{said.drafted_by}",
         said.taken_from_id and f"{EARLIER}{said.taken_from_id}",
@@ -84,12 +77,12 @@ def began_with(said: Advice) -> str:
 
 
 def kept(before: str, text: str) -> float:
-    """Return how much of a text and of what it began with is common to both, 0 to 1.
+    """Return how much of a text and of its source is common to both, 0 to 1.
 
-    Counted are characters: those of the common beginning, of the common end, and between the two of each word that
-    follows the same word in both, as often as it does so in the one that has it less often. The share is that of both
-    texts together (Dice), so what was added counts against it as what was taken out. White space is one space. Takes
-    time in proportion to the texts, and of each the first `MEASURED` characters.
+    Counts characters: the common beginning, the common end, and between them each word that follows the same word in
+    both, as often as it does in the text with fewer of them. The share is of both texts together (Dice), so additions
+    count against it as deletions do. Any white space counts as one space. Takes linear time, over the first `MEASURED`
+    characters of each text.
     """
     one, other = (" ".join(each[:MEASURED].split()) for each in (before, text))
     if not one or not other:
@@ -106,12 +99,12 @@ def _alike_from(one: Iterable[str], other: Iterable[str]) -> int:
 
 
 def _word_pairs(text: str) -> Counter[tuple[str, str]]:
-    """Return each word with the one before it."""
+    """Return each word with its predecessor."""
     return Counter(pairwise(["", *WORD.findall(text)]))
 
 
 class Found(NamedTuple):
-    """An ask that may be like this one, in the order of `COLUMNS`."""
+    """A candidate for a similar ask, in the order of `COLUMNS`."""
 
     pk: str
     question: str
@@ -125,8 +118,10 @@ COLUMNS = ("pk", "question", "episode__scenario", "episode__task_idx", "episode_
 
 @dataclass
 class Earlier:
-    """An answer that was given before, to one ask or to several in the same words. `ask` is the nearest of them;
-    `verdicts` is the verifier's word on their episodes, where it spoke."""
+    """An earlier answer, given to one ask or to several with the same text.
+
+    `ask` is the most similar of them. `verdicts` are the verifier's outcomes of their episodes, where it ran.
+    """
 
     ask: Ask
     said: Advice
@@ -137,12 +132,12 @@ class Earlier:
 
     @property
     def key(self) -> str:
-        """How a form names this answer as what its own words began with."""
+        """The name of this answer as a source in a form."""
         return f"{EARLIER}{self.said.pk}"
 
     @property
     def slot(self) -> str:
-        """Where its calls stand in a page."""
+        """The page element that holds its calls."""
         return f"calls-{self.said.pk}"
 
     @property
@@ -159,7 +154,11 @@ class Earlier:
 
 
 def earlier(actor: Actor, ask: Ask) -> list[Earlier]:
-    """1. candidates by their marks, the newest of each kind, 2. the nearest of them, 3. one line for the same words."""
+    """Return earlier answers.
+
+    1. Find candidates by their marks, the newest of each kind. 2. Rank them by similarity. 3. Return one row for the
+    same text.
+    """
     ranked = sorted(_near(ask, _candidates(actor, ask)), reverse=True)
     near = {pk: (words, alike) for _, pk, words, alike in ranked[:READ]}
     asks = Ask.objects.filter(pk__in=near, accepted__isnull=False).select_related("accepted", "episode")
@@ -177,7 +176,7 @@ def _candidates(actor: Actor, ask: Ask) -> Iterable[Found]:
 
 
 def _marked(actor: Actor, ask: Ask, marks: list[int]) -> list[Found]:
-    """Return the newest answered asks that have one of these marks."""
+    """Return the newest answered asks with one of these marks."""
     asks = scoped(Ask.objects.filter(status=AskStatus.ANSWERED, marks__overlap=marks), actor.project)
     if ask.privilege == Privilege.BLIND:
         asks = asks.filter(privilege=Privilege.BLIND)
@@ -186,14 +185,14 @@ def _marked(actor: Actor, ask: Ask, marks: list[int]) -> list[Found]:
 
 
 def _may_see(ask: Ask, other: Ask) -> bool:
-    """Return whether the advice may be seen, by what is stored on it."""
+    """Return whether the actor can see the advice, by its stored privilege."""
     return ask.privilege != Privilege.BLIND or (
         other.accepted is not None and other.accepted.privilege == ask.privilege
     )
 
 
 def _near(ask: Ask, found: Iterable[Found]) -> Iterator[tuple[float, str, str, int]]:
-    """Rank, id, nearness in words and likeness in percent of those that are near enough."""
+    """Return rank, ID, shared words and similarity in percent of the candidates that are similar enough."""
     episode = ask.episode
     task, *_ = _places(episode.scenario, episode.task_idx, episode.task)
     for one in found:
@@ -207,7 +206,7 @@ def _near(ask: Ask, found: Iterable[Found]) -> Iterator[tuple[float, str, str, i
 
 
 def _gathered(actor: Actor, rows: list[tuple[Ask, str, int]]) -> list[Earlier]:
-    """Keep the nearest ask for all that got the same words and calls."""
+    """Return the most similar ask for each group with the same text and calls."""
     verdicts = visibility.verdict_types(actor, [ask.episode_id for ask, *_ in rows])
     by_words: dict[str, Earlier] = {}
     for ask, near, alike in rows:

@@ -1,10 +1,10 @@
-"""The MCP server of the desk at `/mcp`: streamable HTTP, one session is one episode, one tool: `ask_expert`.
+"""The desk's MCP server at `/mcp`: streamable HTTP, one session is one episode, with one tool: `ask_expert`.
 
-Owns the protocol's edge: who calls in which session, and what the caller of an ask gets to see. Leaves the session and
+Owns the protocol's edge: which session a request belongs to, and what the caller of an ask sees. Leaves the session and
 its asks to `sessions`, the wait to `consumers.until_closed`, and JSON-RPC to the official SDK.
 
-Nothing of a session lives in a process: its id is the episode's id, an ask is known by the call that opened it, and a
-stream that broke goes on after its last event id, in any web process. Called by `awmweb/asgi.py`.
+No session lives in a process: its ID is the episode's ID, an ask is identified by the call that opened it, and a broken
+stream continues after its last event ID, in any web process. Called by `awmweb/asgi.py`.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from experts.models import Ask
 from people.access import Actor, may_record
 from people.bodies import Body, HungUp, Receive, Send, bearer_secret, header
 from people.errors import AWAY, AppError, NotFound, Unauthenticated
-from people.http import envelope, respond, told
+from people.http import as_refusal, envelope, respond
 from people.json_text import read_object
 from people.known_tokens import TOKENS
 from people.models import shown
 
 log = logging.getLogger(__name__)
 PROGRESS_S = 10.0
-"""Clients give a silent call 60 seconds and less."""
+"""Clients time out after 60 seconds or less without progress."""
 LISTEN_S = 10.0
 RETRY_MS = 5000
-"""When a client whose line broke tries again. The official ones try twice, and a restart takes a moment."""
+"""When a client reconnects after a lost connection. The official ones try twice, and a restart takes a moment."""
 PATIENCE_S = 2.0
 EXCHANGE = "awmweb.exchange"
 HEADERS = [(b"cache-control", b"no-store, no-transform"), (b"x-content-type-options", b"nosniff")]
@@ -94,7 +94,10 @@ SERVER: Server[Any, Any] = Server(
 
 
 async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-    """1. no page of another address, 2. who is it, 3. may they ask, 4. the method."""
+    """Serve one request.
+
+    1. Refuse pages of other origins. 2. Authenticate. 3. Check the right to ask. 4. Dispatch by method.
+    """
     try:
         if header(scope, b"origin") not in ("", settings.AWMWEB_PUBLIC_URL):
             raise ForeignOrigin
@@ -107,7 +110,7 @@ async def serve(scope: Scope, receive: Receive, send: Send) -> None:
     except HungUp:
         return
     except Exception as error:
-        await _refuse(send, told(error))
+        await _refuse(send, as_refusal(error))
 
 
 async def _refuse(send: Send, error: AppError) -> None:
@@ -139,7 +142,7 @@ async def _post(actor: Actor, scope: Scope, receive: Receive, send: Send) -> Non
 
 
 async def _get(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve the stream on which a session listens; with a last event id, the rest of a call whose own stream broke."""
+    """Serve the stream of a session. With a last event ID, serve the rest of a call after a lost connection."""
     session = await in_database(sessions.enter, actor, _session(scope))
     exchange = Exchange(actor, session, scope, receive, send)
     if last := header(scope, b"last-event-id"):
@@ -183,10 +186,10 @@ OPTIONS = SERVER.create_initialization_options()
 
 
 class Exchange(EventStore):
-    """One HTTP request of a session, between the web server and a server of the SDK that lives as long as it.
+    """One HTTP request of a session, with an SDK server that lives as long as the request.
 
-    As the transport's event store it keeps nothing: the id of every event names the call, and to replay it means to
-    wait for that call's ask again.
+    As the transport's event store it keeps nothing: each event ID names the call, and a replay waits for that call's
+    ask again.
     """
 
     def __init__(self, actor: Actor, session: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -195,12 +198,10 @@ class Exchange(EventStore):
         self._scope = {**scope, EXCHANGE: self}
         self._receive, self._send = receive, send
         self._body: list[bytes] = []
-        self._gone = asyncio.Event()
+        self._closed = asyncio.Event()
 
     async def run(self, body: bytes) -> None:
-        """Run a server and a transport for this request alone, until it is answered, or the caller hangs up, or the
-        session ends.
-        """
+        """Run a server and a transport for this request, until its response, a hang-up or the end of the session."""
         self._body = [body]
         streams = self.call is not None and "text/event-stream" in header(self._scope, b"accept")
         transport = StreamableHTTPServerTransport(
@@ -215,7 +216,7 @@ class Exchange(EventStore):
             attending = asyncio.create_task(self._attend())
             try:
                 await asyncio.wait([answering, attending], return_when=asyncio.FIRST_COMPLETED)
-                if not answering.done() and not self._gone.is_set():
+                if not answering.done() and not self._closed.is_set():
                     await _end(answering)
                     await self._send({"type": "http.response.body", "body": b""})
             finally:
@@ -224,7 +225,7 @@ class Exchange(EventStore):
                 await _end(serving, attending)
 
     async def _attend(self) -> None:
-        """Wait until the caller hangs up or may listen no longer. A stream that listens is a sign of life."""
+        """Wait until the caller hangs up or loses access. An open stream counts as a heartbeat."""
         hearing = asyncio.create_task(self._hear())
         beat = min(LISTEN_S, settings.AWMWEB_HEARTBEAT_S / 3) if self._scope["method"] == "GET" else None
         try:
@@ -238,7 +239,7 @@ class Exchange(EventStore):
     async def _hear(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             continue
-        self._gone.set()
+        self._closed.set()
 
     async def _stay(self) -> None:
         try:
@@ -250,7 +251,7 @@ class Exchange(EventStore):
     async def _take(self) -> Message:
         if self._body:
             return {"type": "http.request", "body": self._body.pop(), "more_body": False}
-        await self._gone.wait()
+        await self._closed.wait()
         return {"type": "http.disconnect"}
 
     async def _pass(self, message: Message) -> None:
@@ -267,7 +268,7 @@ class Exchange(EventStore):
             ask = await in_database(sessions.open_ask, self._actor, self._session, self.call.key, arguments)
             return result_of(await self._end_of(ask, tell))
         except Exception as error:
-            return refused(told(error))
+            return refused(as_refusal(error))
 
     async def _end_of(self, ask: Ask, tell: Tell) -> AskView:
         telling = asyncio.create_task(self._progress(ask, tell))
@@ -277,7 +278,7 @@ class Exchange(EventStore):
             await _end(telling)
 
     async def _progress(self, ask: Ask, tell: Tell) -> None:
-        """Tell whoever wants to know that the call is alive, at once and then in time."""
+        """Report that the call is alive, immediately and then regularly, to a caller that asked for progress."""
         token = self.call.progress if self.call else None
         total = (ask.deadline_at - ask.created_at).total_seconds()
         while token is not None:
@@ -289,7 +290,10 @@ class Exchange(EventStore):
             await asyncio.sleep(PROGRESS_S)
 
     async def _read(self, ask: Ask) -> AskView:
-        """Return where the ask stands. A database that is away is waited for until the answer would come too late."""
+        """Return the current state of the ask.
+
+        Waits for an unavailable database until the answer would be too late.
+        """
         while True:
             try:
                 self._actor = await TOKENS.actor(bearer_secret(self._scope) or "")
@@ -303,7 +307,7 @@ class Exchange(EventStore):
         return self.call.event_id if self.call else ""
 
     async def replay_events_after(self, last_event_id: str, send_callback: Any) -> str | None:
-        """Return the rest of a call whose stream broke: the same wait again."""
+        """Return the rest of a call after a lost connection, by waiting for it again."""
         call = sessions.Call.after(last_event_id)
 
         async def tell(params: types.ProgressNotificationParams) -> None:
@@ -316,16 +320,15 @@ class Exchange(EventStore):
         try:
             result = result_of(await self._end_of(await in_database(sessions.find, self._session, call.key), tell))
         except Exception as error:
-            result = refused(told(error))
+            result = refused(as_refusal(error))
         said = result.model_dump(by_alias=True, mode="json", exclude_none=True)
         await say(types.JSONRPCResponse(jsonrpc="2.0", id=call.number, result=said))
         return None
 
 
 def result_of(view: AskView) -> types.CallToolResult:
-    """Return the advice as text, beside the same as a value; its absence as a value alone, in no words that read as
-    advice.
-    """
+    """Return the advice as text and as a value. Without advice, return the value only, with no text that reads as
+    advice."""
     advice = view.advice or Advice(text="", source="fallback", reason=view.reason or view.status)
     seen = shown(advice.observation())
     texts = [json.dumps(seen)] if advice.is_fallback else [seen["advice"], *map(json.dumps, seen.get("tool_calls", []))]

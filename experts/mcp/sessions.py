@@ -1,7 +1,8 @@
-"""Sessions of MCP in the database: one is an episode of its token, and a call of the tool is an ask of it.
+"""MCP sessions in the database: a session is an episode of its token, and a call of the tool is an ask of it.
 
-Owns how a session begins, is found again and hears of its ask, and by which key a call knows that ask in any process.
-Leaves the ask to `queue` and `settling`, the episode to `recording`, and the protocol to `mcp`, its only caller.
+Owns how a session starts, is found again and waits for its ask, and the key that identifies a call's ask in any
+process. Leaves the ask to `queue` and `closing`, the episode to `recording`, and the protocol to `server`, its only
+caller.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from people.http import misshapen
 from people.models import new_id
 
 OURS = "mcp:"
-"""Begins the keys of episodes and asks that came this way; no other episode is a session."""
+"""Prefix of the keys of MCP episodes and asks; no other episode is a session."""
 KEY = re.compile(rf"{OURS}[0-9a-f]+:[0-9a-f]+")
 ADDRESS = {"task", "scenario", "task_idx", "run"}
 ASKED = {"question", "context", "deadline_s"}
 TIMED_OUT = "-32001"
-"""A client's own time limit, as its words of cancellation tell it."""
+"""The code in a client's cancellation that means its own timeout."""
 
 
 class Call(NamedTuple):
-    """A tool call: its number in the session, the key of its ask, and the token under which it hears of progress."""
+    """A tool call: its number in the session, the key of its ask, and the token for progress messages."""
 
     number: Any
     key: str
@@ -47,7 +48,7 @@ class Call(NamedTuple):
 
     @classmethod
     def of(cls, message: dict[str, Any]) -> Call:
-        """Return the call that a message makes. Its ask is named after its number and its words."""
+        """Return the call of a message. Its ask is named after its number and its text."""
         arguments = as_object(as_object(message.get("params")).get("arguments"))
         words = [arguments.get("question"), arguments.get("context")]
         token = as_object(as_object(message.get("params")).get("_meta")).get("progressToken")
@@ -56,7 +57,7 @@ class Call(NamedTuple):
 
     @classmethod
     def after(cls, event_id: str) -> Call:
-        """Return the call of an event that the caller heard last."""
+        """Return the call of the event that the caller received last."""
         try:
             call = cls(*json.loads(base64.urlsafe_b64decode(event_id)))
         except (ValueError, TypeError):
@@ -71,7 +72,7 @@ class Call(NamedTuple):
 
 
 def asks_of_call(number: Any) -> str:
-    """Return how the keys of a call's asks begin."""
+    """Return the prefix of the keys of a call's asks."""
     return f"{OURS}{_short(number)}:"
 
 
@@ -81,8 +82,7 @@ def _short(value: Any) -> str:
 
 @transaction.atomic
 def begin(actor: Actor, params: dict[str, Any], query: str) -> str:
-    """Return the episode of a new session: named by its client, its task and run said by the
-    address that was called."""
+    """Return the episode of a new session. The client gives its name, the address its task and run."""
     said: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
     if strange := set(said) - ADDRESS:
         raise Invalid(f"The address may say {', '.join(sorted(ADDRESS))}, and says {min(strange)}.")
@@ -106,7 +106,7 @@ def _name(client: types.Implementation) -> str:
 
 
 def _run_of(actor: Actor, client: str) -> str:
-    """Return the run in which this client of this token gathers its episodes."""
+    """Return the run that collects the episodes of this client of this token."""
     mine = {"mcp": _token_id(actor)}
     known = scoped(Run.objects.filter(name=client, metadata=mine), actor.project).order_by("-created_at").first()
     return (known or recording.start_run(actor, RunStart(name=client, metadata=mine))[0]).pk
@@ -117,8 +117,10 @@ def _token_id(actor: Actor) -> str:
 
 
 def enter(actor: Actor, session: str) -> str:
-    """Enter a session, which is its token's own. Every request is a sign of life, which brings back an episode given up
-    for lost; one that ended is gone.
+    """Return the token's own session.
+
+    Every request is a heartbeat, which reopens an episode that was given up as lost. An ended episode counts as not
+    found.
     """
     mine = Episode.objects.filter(key__startswith=OURS, token=_token_id(actor))
     episode = recording.heartbeat(actor, visible_or_404(mine, actor, session).pk)
@@ -129,7 +131,7 @@ def enter(actor: Actor, session: str) -> str:
 
 @transaction.atomic
 def open_ask(actor: Actor, session: str, key: str, arguments: dict[str, Any]) -> Ask:
-    """Return the ask of a call, at the next step number; the episode's lock keeps two calls at once apart."""
+    """Return the ask of a call, at the next step number. The episode's lock serializes concurrent calls."""
     episode = visible_or_404(Episode.objects.select_for_update(), actor, session)
     known = _known(session, key)
     if known is not None:
@@ -145,8 +147,9 @@ def open_ask(actor: Actor, session: str, key: str, arguments: dict[str, Any]) ->
 
 
 def _known(session: str, key: str) -> Ask | None:
-    """Return the ask of this very call, or one of the same words whose end the agent has not heard: it lost the line,
-    or its patience, and asks again.
+    """Return the ask of this call, or one with the same text whose end the agent has not received.
+
+    A client that lost the connection or timed out asks again and gets the same ask.
     """
     asks = Ask.objects.filter(episode=session, key__startswith=OURS)
     unheard = asks.filter(consumed_at__isnull=True, status__in=[AskStatus.OPEN, AskStatus.ANSWERED])
@@ -162,8 +165,10 @@ def find(session: str, key: str) -> Ask:
 
 
 def look(actor: Actor, pk: str) -> AskView:
-    """Return where an ask stands for a caller that is on the line. Its end is received in the same breath: from here
-    the answer stands, and these are its last words. One that was taken back just now is open again.
+    """Return the current state of an ask for a connected caller.
+
+    A closed ask is consumed in the same transaction, so the answer is final. One that was withdrawn in between is open
+    again.
     """
     ask = closing.look(actor, pk)
     recording.hear(actor, ask.episode_id)
@@ -174,9 +179,7 @@ def look(actor: Actor, pk: str) -> AskView:
 
 
 def withdraw(actor: Actor, session: str, params: dict[str, Any]) -> None:
-    """Withdraw what the agent wants no answer to any more. A client that only ran out of patience will ask again, and
-    joins.
-    """
+    """Cancel an ask that the agent no longer needs. A client that only timed out asks again and joins the same ask."""
     if TIMED_OUT in str(params.get("reason")):
         return
     for ask in Ask.objects.open().filter(episode=session, key__startswith=asks_of_call(params.get("requestId"))):

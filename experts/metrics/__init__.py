@@ -1,0 +1,9 @@
+"""How does the desk perform?
+
+    records     asks as plain records
+    adherence   whether the agent followed an answer
+    statistics  waits, answers, usefulness, with intervals
+    pages       the page Metrics and its CSV
+
+`runs` and `curriculum` import it; `pages` only `experts/urls.py`.
+"""

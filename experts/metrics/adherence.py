@@ -1,7 +1,7 @@
-"""Whether the agent's next call did what an advice said: followed, not followed, or cannot tell.
+"""Whether the agent's next call followed the advice: followed, not followed, or cannot tell.
 
-Pure. Strict where the advice names a call, careful where it only has words: what is not plain is never guessed, and a
-call that was chosen in the same turn as the question was chosen before the answer.
+Pure. Strict where the advice suggests a call, conservative where it has only text: unclear cases are never guessed. A
+call that was decided in the same turn as the question was decided before the answer.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 FOLLOWED, NOT_FOLLOWED, CANNOT_TELL = "followed", "not_followed", "cannot_tell"
 TURNED = re.compile(r"\b(?:not|never|no|don'?t|avoid|except|without|instead|rather|unless)\b|n['’]t\b", re.IGNORECASE)
-"""Words that turn a sentence around: what it names may be what should not be done."""
+"""Negations: the sentence may name a call that should not be made."""
 NAMED = re.compile(r"\d|[\"“'`«][^\"”'`»]+[\"”'`»]")
 """A number or something in quotes: the text names a value."""
 SHORTEST = 3
 
 
 def next_call(steps: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the first call that the agent chose after its question. `steps` begin with the question's own."""
+    """Return the first call that the agent decided after its question. `steps` start with the question's own."""
     asked = steps[0].get("turn") if steps else None
     later = (step for step in steps[1:] if step.get("kind") == "tool_call")
     return next((step for step in later if asked is None or step.get("turn") != asked), None)
@@ -31,10 +31,12 @@ def followed(
     call: Mapping[str, Any] | None,
     tools: Collection[str] = (),
 ) -> str:
-    """1. no call, no telling, 2. where calls were suggested, it is one of them or it is not, 3. where the words name
-    tools, it is one of them or it is not, 4. a value that the words and the call share is enough.
+    """Return whether a call followed the advice.
 
-    A suggested call counts as made if its name and all its arguments came; the agent may add arguments of its own.
+    1. Without a call, cannot tell. 2. With suggested calls, it is one of them or not. 3. If the text names tools, it is
+    one of them or not. 4. One value in both the text and the call is enough.
+
+    A suggested call counts as made if its name and all its arguments match; the agent can add arguments.
     """
     if call is None:
         return CANNOT_TELL
@@ -59,12 +61,12 @@ def _is_made(one: Mapping[str, Any], call: Mapping[str, Any]) -> bool:
 
 
 def _same(one: object, other: object) -> bool:
-    """Tell whether two values are equal, or the same words: agents write 7 for "7"."""
+    """Return whether two values are equal or have the same text: agents write 7 for "7"."""
     return one == other or str(one).strip().casefold() == str(other).strip().casefold()
 
 
 def _values(value: object) -> Iterator[str]:
-    """Yield numbers and words among the arguments that say something."""
+    """Yield numbers and words among the arguments that are specific enough."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list):
@@ -77,7 +79,7 @@ def _values(value: object) -> Iterator[str]:
 
 
 def _says(words: str, value: str) -> bool:
-    """Return whether the words hold this value by itself, not inside another one."""
+    """Return whether the text has this value as a separate word."""
     at = words.find(value)
     while at >= 0:
         before, after = words[at - 1 : at] if at else "", words[at + len(value) : at + len(value) + 1]

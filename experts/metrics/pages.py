@@ -19,8 +19,8 @@ from django.views.decorators.http import require_GET
 from experts.find.board import percent
 from experts.metrics import records
 from experts.metrics.records import TIMES, Look, Numbers
-from experts.metrics.statistics import Calls, Line, Middle, Rate, Share
-from people.access import MemberRequest, may_see_numbers, member_required
+from experts.metrics.statistics import RATE_FROM_H, Calls, Line, Middle, Rate, Share
+from people.access import MemberRequest, may_see_metrics, member_required
 from people.in_words import duration
 from people.plain_text import clean
 
@@ -30,7 +30,7 @@ COLUMNS = {
     "took": ("Answer time", "median time from claim to answer; p90 from 10 values, interval from 6"),
     "per_hour": (
         "Used per hour",
-        "answers in time and read by the agent, per hour of claimed time; from 15 minutes on",
+        f"answers in time and read by the agent, per hour of claimed time; from {RATE_FROM_H * 60:.0f} minutes on",
     ),
     "in_time": ("In time", "share answered before the deadline"),
     "followed": ("Followed", "share where the agent's next call did what the answer said; unclear cases are excluded"),
@@ -55,15 +55,15 @@ FORMULA = ("=", "+", "-", "@", "\u2212")
 
 
 @require_GET
-@member_required(may_see_numbers)
-def numbers_page(request: MemberRequest) -> HttpResponse:
+@member_required(may_see_metrics)
+def metrics_page(request: MemberRequest) -> HttpResponse:
     """Show the metrics. The query string holds filters and sort order."""
     look, now = Look.read(request.GET), timezone.now()
-    found = records.numbers_of(request.actor, look, now)
+    found = records.metrics_of(request.actor, look, now)
     runs, arms = records.choices(request.actor, look)
     context = {
         "look": look,
-        "numbers": found,
+        "metrics": found,
         "desk": found.desk,
         "facts": _facts(found.desk),
         "experts": [_row(line, look) for line in found.experts],
@@ -86,7 +86,7 @@ def numbers_page(request: MemberRequest) -> HttpResponse:
         "plain": Look(time=look.time, sort=look.sort).query(),
         "ever": bool(found.desk.asks) or records.has_asks(request.actor),
     }
-    return render(request, "experts/numbers.html", context)
+    return render(request, "experts/metrics.html", context)
 
 
 def _headline(found: Numbers) -> str:
@@ -232,13 +232,13 @@ def _sorts(look: Look) -> list[tuple[str, str]]:
 
 
 @require_GET
-@member_required(may_see_numbers)
-def numbers_file(request: MemberRequest) -> HttpResponse:
+@member_required(may_see_metrics)
+def metrics_file(request: MemberRequest) -> HttpResponse:
     """Return the metrics as CSV: one row for the project, each expert and each arm."""
     look = Look.read(request.GET)
-    found = records.numbers_of(request.actor, look, timezone.now())
+    found = records.metrics_of(request.actor, look, timezone.now())
     answer = HttpResponse(content_type="text/csv; charset=utf-8")
-    answer["Content-Disposition"] = f'attachment; filename="awmweb-{request.project.slug}-records.csv"'
+    answer["Content-Disposition"] = f'attachment; filename="awmweb-{request.project.slug}-metrics.csv"'
     rows = [dict(_cells(line)) for line in found.lines]
     writer = csv.DictWriter(answer, list(rows[0]))
     writer.writeheader()
@@ -262,8 +262,9 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _safe(value: Any) -> Any:
-    """Return a cell that a spreadsheet takes for text, also where it reads past blanks and invisible characters in
-    front, or reads a full-width sign as its narrow form.
+    """Return a cell that spreadsheets read as text.
+
+    Handles leading blanks, invisible characters and full-width signs.
     """
     if not isinstance(value, str):
         return value

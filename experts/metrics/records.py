@@ -1,7 +1,7 @@
-"""Reads: the asks of a time, a run or an arm as the plain records that `metrics/statistics.py` counts.
+"""Reads: the asks of a period, a run or an arm as plain records for `metrics/statistics.py`.
 
-Owns what is read, and how much at most: the newest asks by an index, the newest of these compared with what the agent
-did next. Leaves every figure to `metrics/statistics.py`. Called by the page and the API; never for an agent.
+Owns what is read and its limit: the newest asks by an index, the newest of these compared with the agent's next call.
+Leaves every metric to `metrics/statistics.py`. Called by the page and the API; never for an agent.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from experts.metrics import statistics
 from experts.metrics.adherence import followed, next_call
 from experts.metrics.statistics import Asked, Called, Calls, Line
 from experts.models import Advice, Ask, Decline, ModelCall
-from people.access import Actor, is_id, may_see_numbers, scoped
+from people.access import Actor, is_id, may_see_metrics, scoped
 from people.plain_text import clean
 
 NOTE = "Differences between rows are not effects. Asks vary in difficulty; only randomized asks are assigned at random."
 MOST = 5_000
-"""Asks that are counted, the newest; the page says so where there are more. A share of so many is known to 1.4 %."""
+"""The newest asks that are counted; the page says if there are more. A share of 5,000 is precise to 1.4 %."""
 COMPARED = 1_000
-"""Of these, how many advices are compared with what the agent did next."""
+"""How many of their answers are compared with the agent's next call."""
 FAR, CALLS = 40, 4
-"""How many steps behind its question the next call is looked for, and how many of them are read at most."""
+"""How many steps after its question the next call is searched, and how many of them are read at most."""
 TOOLSETS = 30
-"""Scenarios whose tools are read, to know their names in an advice."""
+"""Scenarios whose tools are read, to recognize their names in advice."""
 CHOICES = 50
 LOOKED_THROUGH = 2_000
 FAULT_WORDS = 120
@@ -45,7 +45,7 @@ ADVISED = ("human", "llm", "cache")
 
 
 class Row(NamedTuple):
-    """An ask as it is read, in the order of `COLUMNS`."""
+    """One ask, in the order of `COLUMNS`."""
 
     pk: str
     episode: str
@@ -80,8 +80,10 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Look:
-    """Which asks are counted, and how the lines are sorted; it stands in the query string. `since` and `until` are days
-    and go before `time`; `drawn` leaves only asks whose way was drawn by lot."""
+    """Which asks are counted, and how the rows are sorted; as in the query string.
+
+    `since` and `until` are days and override `time`. `drawn` keeps only asks whose route was randomized.
+    """
 
     time: str = "week"
     since: str = ""
@@ -106,7 +108,7 @@ class Look:
         )
 
     def query(self, **other: str) -> str:
-        """Return the query string of this look, changed in these points."""
+        """Return the query string with these changes."""
         said, plain = asdict(replace(self, **other)), asdict(Look())
         return "?" + urlencode({name: value for name, value in said.items() if value != plain[name]})
 
@@ -115,7 +117,7 @@ class Look:
         return bool(self.since or self.until or self.run or self.arm or self.drawn)
 
     def within(self, now: datetime, path: str = "", at: str = "created_at") -> Q:
-        """Return the asks of this look, seen from a row that reaches them by `path`; `at` is the time that counts."""
+        """Return the matching asks among rows that reach an ask through `path`. `at` is the time that counts."""
         begin, end = self.span(now)
         wanted: dict[str, Any] = {f"{at}__gte": begin, f"{at}__lt": end}
         wanted |= {f"{path}episode__run_id": self.run or None, f"{path}episode__arm": self.arm or None}
@@ -124,7 +126,7 @@ class Look:
         return Q(**{name: value for name, value in wanted.items() if value is not None})
 
     def span(self, now: datetime) -> tuple[datetime | None, datetime | None]:
-        """Return from when until when; None is without an end."""
+        """Return start and end of the period; None means open."""
         begin, end = _day(self.since), _day(self.until)
         days = TIMES[self.time][1]
         if begin is None and end is None:
@@ -134,7 +136,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Everything that the page, the file and the API tell. `more`: there are older asks that are not counted."""
+    """All metrics of the page, the file and the API. `more`: older asks exist that are not counted."""
 
     since: datetime | None
     until: datetime | None
@@ -150,21 +152,24 @@ class Numbers:
         return [self.desk, *self.experts, *self.arms]
 
 
-def numbers_of(actor: Actor, look: Look, now: datetime) -> Numbers:
-    """1. the asks, 2. what agents did next, 3. the lines of desk, experts, arms and models."""
-    may_see_numbers(actor)
+def metrics_of(actor: Actor, look: Look, now: datetime) -> Numbers:
+    """Return all metrics.
+
+    1. Read the asks. 2. Compare with the agents' next calls. 3. Compute the rows of desk, experts, arms and models.
+    """
+    may_see_metrics(actor)
     rows = _rows(actor, look, now)
     asks = rows[:MOST]
     did = _compared([row for row in asks if row.source in ADVISED and not row.unread][:COMPARED])
     hidden = visibility.withheld(actor, {row.episode for row in asks})
-    told = [_asked(row, did.get(row.pk, ""), row.episode in hidden) for row in asks]
+    records = [_asked(row, did.get(row.pk, ""), row.episode in hidden) for row in asks]
     begin, end = look.span(now)
     return Numbers(
         since=_oldest(asks) if len(rows) > MOST else begin,
         until=end,
-        desk=statistics.desk_line(told, name=actor.project.name),
-        experts=statistics.sorted_lines(statistics.expert_lines(told, _names(asks)), look.sort),
-        arms=statistics.sorted_lines(statistics.arm_lines(told, _runs(told)), look.sort),
+        desk=statistics.desk_line(records, name=actor.project.name),
+        experts=statistics.sorted_lines(statistics.expert_lines(records, _names(asks)), look.sort),
+        arms=statistics.sorted_lines(statistics.arm_lines(records, _runs(records)), look.sort),
         models=statistics.call_lines(_called(actor, look, now)),
         more=len(rows) > MOST,
         compared=len(did),
@@ -173,10 +178,10 @@ def numbers_of(actor: Actor, look: Look, now: datetime) -> Numbers:
 
 def _rows(actor: Actor, look: Look, now: datetime) -> list[Row]:
     """Return the newest asks, one more than are counted."""
-    spoken = Q(episode__outcomes__source="verifier")
+    by_verifier = Q(episode__outcomes__source="verifier")
     asks = scoped(Ask.objects.filter(look.within(now)), actor.project)
     asks = asks.annotate(
-        verdict=FilteredRelation("episode__outcomes", condition=spoken),
+        verdict=FilteredRelation("episode__outcomes", condition=by_verifier),
         waited_s=Extract(F("closed_at") - F("created_at"), "epoch"),
         unread=IsNull("consumed_at", True),
         late=_authors(Advice.objects.filter(late=True)),
@@ -190,13 +195,13 @@ def _oldest(rows: list[Row]) -> datetime:
 
 
 def _authors(rows: QuerySet[Any]) -> ArraySubquery:
-    """Return key and name of those who wrote these rows about an ask."""
+    """Return key and name of the authors of these rows about an ask."""
     named = Concat("author_key", Value("\n"), "author")
     return ArraySubquery(rows.filter(ask=OuterRef("pk")).annotate(named=named).values("named"))
 
 
 def _names(rows: list[Row]) -> dict[str, str]:
-    """Return what those are called who came late or passed."""
+    """Return the names of experts who were late or declined."""
     both = [one.partition("\n") for row in rows for one in (*row.late, *row.passed)]
     return {key: name for key, _, name in both}
 
@@ -230,7 +235,7 @@ def _asked(row: Row, did: str, is_hidden: bool) -> Asked:
 
 
 def _compared(rows: list[Row]) -> dict[str, str]:
-    """Return, by ask, whether the agent's next call did what the advice said."""
+    """Return, by ask, whether the agent's next call followed the advice."""
     tools = _tools(rows)
     scenario = {row.pk: row.scenario for row in rows}
     calls = _next_calls(scenario)
@@ -242,25 +247,26 @@ def _compared(rows: list[Row]) -> dict[str, str]:
 
 
 def _next_calls(asks: Collection[str]) -> dict[str, Any]:
-    """Return, by ask, what the agent called next. Steps are long and one behind the question is nearly always the call;
-    where it is of the question's own turn, more are read.
+    """Return the agent's next call by ask.
+
+    Steps are long and the one after the question is nearly always the call. More steps are read only if it belongs to
+    the question's own turn.
     """
     found, unclear = _calls_among(asks, 1)
     return found | (_calls_among(unclear, CALLS)[0] if unclear else {})
 
 
 def _calls_among(asks: Collection[str], steps: int) -> tuple[dict[str, Any], list[str]]:
-    """Return the next calls among so many steps behind each question, and the asks for which these
-    were too few to say."""
+    """Return the next calls within this many steps after each question, and the asks that need more steps."""
     reach = Q(seq__gte=OuterRef("seq"), seq__lte=OuterRef("seq") + FAR, kind__in=["ask", "tool_call"])
     rows = Step.objects.filter(reach, episode=OuterRef("episode")).order_by("seq")
-    after = ArraySubquery(rows.annotate(told=Coalesce("cut", "body")).values("told")[: steps + 1])
+    after = ArraySubquery(rows.annotate(data=Coalesce("cut", "body")).values("data")[: steps + 1])
     found, unclear = {}, []
-    for pk, told in Ask.objects.filter(pk__in=asks).annotate(after=after).values_list("pk", "after"):
-        call = next_call([json.loads(step) for step in told])
+    for pk, data in Ask.objects.filter(pk__in=asks).annotate(after=after).values_list("pk", "after"):
+        call = next_call([json.loads(step) for step in data])
         if call is not None:
             found[pk] = call
-        elif len(told) > steps:
+        elif len(data) > steps:
             unclear.append(pk)
     return found, unclear
 
@@ -286,12 +292,12 @@ def _called(actor: Actor, look: Look, now: datetime) -> list[Called]:
 
 
 def has_asks(actor: Actor) -> bool:
-    """Return whether anything was ever asked in this project."""
+    """Return whether this project has any ask."""
     return scoped(Ask.objects.all(), actor.project).exists()
 
 
 def choices(actor: Actor, look: Look) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the newest runs, and the arms of the newest episodes, to narrow the asks by."""
+    """Return the newest runs, and the arms of the newest episodes, as filters."""
     runs = scoped(Run.objects.order_by("-created_at"), actor.project).values_list("pk", "name")
     known = [(pk, clean(name)) for pk, name in runs[:CHOICES]]
     if look.run and look.run not in dict(known):

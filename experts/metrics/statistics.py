@@ -1,9 +1,7 @@
-"""Statistics of the desk from plain records: waits, answers, what was followed, kept and completed, each with its count
-and its 95 % interval.
+"""Statistics of the desk from plain records, each with its count and its 95 % interval.
 
-Pure, without Django. Describes and never explains: who gets which ask is no draw of lots, so a difference between two
-lines is no effect of theirs. Leaves reading the rows to `metrics/records.py`, the rule of following to
-`metrics/adherence.py`.
+Pure, without Django. The metrics are descriptive, not causal: asks are not assigned to experts at random. Leaves
+reading the rows to `metrics/records.py` and adherence to `metrics/adherence.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from people.rates import Z, wilson
 
 RATE_FROM_H = 0.25
 P90_FROM = 10
-"""With fewer values a 90th percentile is hardly more than the largest of them."""
+"""With fewer values a 90th percentile is nearly the maximum."""
 EXACT_TO = 100
 WORDS = 5
 T = TypeVar("T")
@@ -28,10 +26,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One ask. `waited_s`: until its answer. `source`, `author`, `took_s`, `drafted_by`, `kept` and `taken` (up from an
-    earlier answer) are those of the advice that the agent got, `read` says that it did, `followed` what it did then
-    (empty: not compared). `complete`: the verifier's word on the episode, None where there is none. `late_by` and
-    `passed_by` are keys of experts."""
+    """One ask.
+
+    `waited_s`: until its answer. `source`, `author`, `took_s`, `drafted_by`, `kept` and `taken` (of an earlier answer)
+    belong to the advice that the agent got. `read` is true if the agent read it, `followed` is empty if it was not
+    compared. `complete`: the verifier's outcome, None without one. `late_by` and `passed_by` are keys of experts.
+    """
 
     episode: str
     run: str = ""
@@ -55,7 +55,7 @@ class Asked:
 
     @property
     def is_by_person(self) -> bool:
-        """Answered on a page; what came with a token is a script's."""
+        """Whether it was answered on a page; an answer with a token is a script's."""
         return self.source == "human" and not self.author_key.startswith("token:")
 
 
@@ -71,7 +71,7 @@ class Called:
 
 @dataclass(frozen=True)
 class Share:
-    """So many of so many, with Wilson's interval from two cases on; without a case there is no share."""
+    """A count out of a total, with Wilson's interval from two cases on; None without cases."""
 
     part: int = 0
     of: int = 0
@@ -91,7 +91,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Middle:
-    """Median and 90th percentile of so many values; the interval is the median's, from order statistics."""
+    """Median and 90th percentile of `n` values; the interval is the median's, from order statistics."""
 
     n: int = 0
     median: float | None = None
@@ -111,7 +111,7 @@ class Middle:
 
 @dataclass(frozen=True)
 class Rate:
-    """Useful answers for each hour that they were in hand. `n` counts the answers whose time is known."""
+    """Useful answers per hour of claimed time. `n` counts the answers with a known time."""
 
     n: int = 0
     hours: float = 0.0
@@ -122,8 +122,10 @@ class Rate:
 
 @dataclass(frozen=True)
 class Line:
-    """The figures of the whole desk, of one who answers, or of one arm of a run. What is counted in each share is said
-    where it is made, in `desk_line` and `expert_line`."""
+    """The metrics of the whole desk, of one expert, or of one arm of a run.
+
+    `desk_line` and `expert_line` define what each share counts.
+    """
 
     kind: str
     key: str
@@ -153,7 +155,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Calls:
-    """What one expert model was asked, what it cost, and how it broke, in the words of its faults."""
+    """One expert model's calls: count, cost and faults by message."""
 
     key: str
     name: str
@@ -165,8 +167,9 @@ class Calls:
 
 
 def ranks_below(n: int) -> int:
-    """Return the rank from either end at which a 95 % interval of the median ends; 0 where so few values have none
-    (under six). Exact for few, by the normal curve for many.
+    """Return the rank from either end at which a 95 % interval of the median ends; 0 below six values.
+
+    Exact for few values, by the normal approximation for many.
     """
     if n > EXACT_TO:
         return math.floor((n - Z * math.sqrt(n)) / 2)
@@ -177,9 +180,10 @@ def ranks_below(n: int) -> int:
 
 
 def per_hour(asks: Sequence[Asked]) -> Rate:
-    """Return useful answers (in time, and read by the agent) by hours from claim to answer; the interval of a ratio, on
-    the scale of its logarithm. No rate on less than 15 minutes. Time in hand that led to no answer is in no row and not
-    counted.
+    """Return useful answers (in time and read by the agent) per hour from claim to answer, with an interval.
+
+    The interval is that of a ratio, on a log scale. No rate on less than `RATE_FROM_H`. Claimed time without an answer
+    has no row and is not counted.
     """
     timed = [(is_useful(one), one.took_s / 3600) for one in asks if one.took_s is not None]
     n, hours, useful = len(timed), sum(hours for _, hours in timed), sum(use for use, _ in timed)
@@ -199,8 +203,10 @@ def is_useful(one: Asked) -> bool:
 def desk_line(
     asks: Sequence[Asked], kind: str = "desk", key: str = "", name: str = "", run: str = "", arm: str = ""
 ) -> Line:
-    """Return the line of all asks. In time: of those answered or fallen back, the answered ones. Passed: asks that
-    anyone passed on. Drafted: of people's answers, those that began with a model's draft.
+    """Return the metrics of all asks.
+
+    In time: answered ones, of those answered or fallen back. Passed: asks that anyone declined. Drafted: people's
+    answers that started from a model's draft.
     """
     answered = [one for one in asks if one.status == "answered"]
     state = Counter(one.status for one in asks)
@@ -227,22 +233,24 @@ def desk_line(
 
 def _shared(answered: Sequence[Asked], advised: Sequence[Asked]) -> dict[str, Any]:
     compared = [one.followed for one in advised if one.followed]
-    told = [word for word in compared if word != CANNOT_TELL]
+    compared_only = [word for word in compared if word != CANNOT_TELL]
     verdicts = {one.episode: one.complete for one in advised if one.complete is not None}
     return {
         "waited": Middle.among(one.waited_s for one in answered),
         "took": Middle.among(one.took_s for one in answered),
         "per_hour": per_hour(answered),
-        "followed": Share.count(word == FOLLOWED for word in told),
-        "cannot_tell": len(compared) - len(told),
+        "followed": Share.count(word == FOLLOWED for word in compared_only),
+        "cannot_tell": len(compared) - len(compared_only),
         "completed": Share.count(verdicts.values()),
         "taken": Share.count(one.taken for one in answered if one.is_by_person),
     }
 
 
 def expert_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[Line]:
-    """Return one line for each who answered, passed or came too late, and one for the cache. `names` by key: of those
-    who gave no answer that was used."""
+    """Return one row for each expert who answered, declined or was late, and one for the cache.
+
+    `names` by key: of experts without an accepted answer.
+    """
     by: dict[str, list[Asked]] = {}
     for one in asks:
         mine = _expert_of(one)
@@ -254,14 +262,16 @@ def expert_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[Line]:
 
 
 def _expert_of(one: Asked) -> str:
-    """Return whose line an ask's advice stands in; an answer that the cache gave again is nobody's work."""
+    """Return the expert whose row counts this ask's advice. A cached answer counts for no expert."""
     return "cache" if one.source == "cache" else one.author_key if one.source in ("human", "llm") else ""
 
 
 def _expert_line(key: str, name: str, asks: Sequence[Asked], humans: Sequence[Asked]) -> Line:
-    """Return the line of one expert. In time: of all their texts, those that were not late. Passed: of all that they
-    dealt with. Drafted: of a person's answers those that began with a model's draft, of a model people's answers that
-    began with its draft.
+    """Return the metrics of one expert.
+
+    In time: of all their texts, those that were not late. Passed: of all asks that they answered or declined. Drafted:
+    for a person, their answers that started from a model's draft; for a model, people's answers that started from its
+    draft.
     """
     mine = [one for one in asks if _expert_of(one) == key]
     answered = [one for one in mine if one.status == "answered"]
@@ -288,7 +298,10 @@ def _expert_line(key: str, name: str, asks: Sequence[Asked], humans: Sequence[As
 
 
 def arm_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[Line]:
-    """Return one line for each arm of each run. `names` of runs by id; episodes without a run stand together."""
+    """Return one row for each arm of each run.
+
+    `names` of runs by ID. Episodes without a run share a row.
+    """
     lines = []
     for (run, arm), some in _by(asks, lambda one: (one.run, one.arm)).items():
         name = names.get(run, run) if run else "No run"
@@ -336,7 +349,7 @@ SORTS: dict[str, Callable[[Line], Any]] = {
 
 
 def sorted_lines(lines: Iterable[Line], sort: str) -> list[Line]:
-    """Sort by one column, downwards with a minus in front; what has no such figure comes last either way."""
+    """Sort by one column, descending with a leading minus. Rows without a value are last either way."""
     column, down = sort.removeprefix("-"), sort.startswith("-")
     by_name = sorted(lines, key=lambda line: (line.name.casefold(), line.key))
     values = [(SORTS[column](line), line) for line in by_name]

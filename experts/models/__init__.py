@@ -1,4 +1,10 @@
-"""The rows of this app, by subject: what is said to asks, and the desk. Django finds its models here."""
+"""The rows of this app, by subject: what is said to asks, and the desk. Django finds its models here.
+
+    asks  asks, assignments, advice; state tables
+    desk  rules, presence, replies, model calls
+
+Every room of `experts` and every app above it can import it.
+"""
 
 from episodes.models import Privilege
 from experts.models.asks import (

@@ -1,6 +1,6 @@
-"""Rows about what people and models said to an ask: asks, assignments, advice, drafts, declines, and their history.
+"""Rows about asks: asks, assignments, advice, drafts, declines, and their history.
 
-Owns what a row may contain and facts about one row. Leaves changes of an ask to `queue.py`, `advising.py` and
+Owns what a row can contain and facts about one row. Leaves changes of an ask to `queue.py`, `advising.py` and
 `closing.py`, of drafts to `desk.py`. Advice, declines and events are append-only; annotations are rows of `reviews`.
 """
 
@@ -19,17 +19,18 @@ from awmclient.schema import ToolCall
 from episodes.models import AppendOnly, Episode, Privilege
 from people.models import IdField, JsonText, Project
 from people.slots import Slot, SlotState
+from people.states import Move
 
 MODEL = "model:"
-"""How the key of an actor begins that is a model."""
+"""Prefix of the key of an actor that is a model."""
 EARLIER = "advice:"
-"""How an earlier answer is named as what a text began with."""
+"""Prefix of an earlier answer as the source of a text."""
 TOKEN = "token:"
-"""The same of one that is a program."""
+"""Prefix of the key of an actor that is a program."""
 TAGS = ("question_needed", "answerable", "asked_too_late")
-"""What a person says about a question with one key; the text of the annotation is yes, no, or empty for neither."""
+"""Tags of a question, each set with one key; the annotation's text is yes, no, or empty."""
 LATE = "late_advice"
-"""The label of an annotation that was meant as advice and came too late."""
+"""The label of an annotation that was sent as advice after the ask closed."""
 
 
 class AskStatus(models.TextChoices):
@@ -39,8 +40,42 @@ class AskStatus(models.TextChoices):
     CANCELLED = "cancelled", "Cancelled"
 
 
+ASK_MOVES = (
+    Move("", "open", "experts.queue.open_ask", "may_record"),
+    Move("open", "answered", "experts.queue.open_ask", "may_record, from the cache"),
+    Move("open", "answered", "experts.advising.answer", "may_advise"),
+    Move("open", "answered", "experts.advising.answer_group", "may_advise"),
+    Move("open", "fell_back", "experts.queue.open_ask", "may_record, if no expert can take it"),
+    Move("open", "fell_back", "experts.queue.decline", "may_advise"),
+    Move("open", "fell_back", "experts.queue.pass_over", "may_advise"),
+    Move("open", "fell_back", "experts.advising.answer", "may_advise, after the deadline"),
+    Move("open", "fell_back", "experts.closing.close_if_due", "any reader, after the deadline"),
+    Move("open", "cancelled", "experts.closing.cancel", "may_record"),
+    Move("open", "cancelled", "experts.closing.cancel_of_episode", "the end of its episode"),
+    Move("answered", "open", "experts.advising.take_back", "may_advise"),
+)
+"""Every change of an ask's status."""
+ASSIGNMENT_MOVES = (
+    Move("", "queued", "experts.queue.open_ask", "may_record"),
+    Move("queued", "claimed", "experts.queue.claim", "may_advise"),
+    Move("queued", "claimed", "experts.queue.claim_for_model", "worker"),
+    Move("queued", "claimed", "experts.advising.answer_group", "may_advise"),
+    Move("claimed", "queued", "experts.queue.release", "may_advise"),
+    Move("claimed", "queued", "experts.queue.decline", "may_advise"),
+    Move("claimed", "queued", "experts.queue.pass_over", "may_advise"),
+    Move("claimed", "queued", "experts.queue.escalate", "may_advise"),
+    Move("claimed", "queued", "experts.queue.hand", "may_set_desk"),
+    Move("claimed", "queued", "experts.queue.give_back", "the end of a membership"),
+    Move("queued claimed", "submitted", "experts.closing.close", "the end of its ask"),
+    Move("queued claimed", "void", "experts.closing.close", "the end of its ask"),
+    Move("submitted", "queued", "experts.advising.take_back", "may_advise"),
+    Move("queued", "claimed", "experts.advising.take_back", "may_advise"),
+)
+"""Every change of the slot of work on an ask. A lease that ends changes no state: the slot can be claimed again."""
+
+
 class Tier(models.TextChoices):
-    """Who is to answer now. The plan of an ask is a list of these; moving along it is an escalation with its reason."""
+    """Who answers now. The plan of an ask is a list of tiers; each move along it is an escalation with its reason."""
 
     CACHE = "cache", "Cache"
     LLM = "llm", "Model"
@@ -56,7 +91,7 @@ class AskQuerySet(models.QuerySet["Ask"]):
         return self.open().filter(deadline_at__lte=now)
 
     def to_take(self, now: datetime) -> AskQuerySet:
-        """Open before people, and in nobody's hands."""
+        """Return asks that are open, at people's tiers, and unclaimed."""
         open_to_all = Q(assignment__state=SlotState.QUEUED) | Q(assignment__lease_until__lte=now)
         return self.open().filter(open_to_all, tier__in=[Tier.PEOPLE, Tier.SENIOR], deadline_at__gt=now)
 
@@ -131,7 +166,7 @@ class Ask(models.Model):
 
     @property
     def run_key(self) -> str:
-        """What fairness counts: the run, or the episode where an agent plays without one."""
+        """The unit of fairness: the run, or the episode of an agent without a run."""
         return self.episode.run_id or self.episode_id
 
 
@@ -150,7 +185,7 @@ class Assignment(Slot):
 
 
 class Advice(AppendOnly):
-    """An answer to an ask, with its source. Late and alternative ones are kept beside the accepted one."""
+    """An answer to an ask, with its source. Late and alternative answers are stored beside the accepted one."""
 
     id = IdField()
     ask = models.ForeignKey(Ask, on_delete=models.CASCADE, related_name="advice")
@@ -178,7 +213,7 @@ class Advice(AppendOnly):
 
     class Meta:
         constraints = [
-            # a text that lost its lease may be sent again, with the lease back in hand
+            # a text refused without its lease can be sent again after a new claim
             models.UniqueConstraint(
                 fields=["ask", "author_key", "nonce", "late"], condition=~Q(nonce=""), name="one_advice_per_nonce"
             ),
@@ -190,8 +225,10 @@ class Advice(AppendOnly):
 
     @property
     def is_by_script(self) -> bool:
-        """Sent with a token: by a program, whoever stands behind it. The wire's word for the source is `human` all the
-        same, as it is no model of ours."""
+        """Whether it was sent with a token, by a program.
+
+        The wire's word for the source is `human` all the same, since it is not one of our models.
+        """
         return self.source == "human" and self.author_key.startswith(TOKEN)
 
     def value(self) -> AdviceValue:
@@ -207,8 +244,10 @@ class Advice(AppendOnly):
 
 
 class Draft(models.Model):
-    """A text that was not sent: what a person is typing, or what a model prepared unseen. One for each author of an
-    ask, saved in place. A model's has no text while the model is at work."""
+    """An unsent text: what a person is typing, or what a model prepared.
+
+    One for each author of an ask, saved in place. A model's draft has no text while the model is working.
+    """
 
     ask = models.ForeignKey(Ask, on_delete=models.CASCADE, related_name="drafts")
     author = models.CharField(max_length=160)
@@ -234,7 +273,7 @@ class Draft(models.Model):
 
 
 class Decline(AppendOnly):
-    """One expert passing on one ask; the others still see it."""
+    """One expert declining one ask; the others can still claim it."""
 
     ask = models.ForeignKey(Ask, on_delete=models.CASCADE, related_name="declines")
     author_key = models.CharField(max_length=160)

@@ -1,6 +1,6 @@
-"""Rows about who works at the desk and how: its rules, presence, replies kept at hand, calls of expert models.
+"""Rows about the desk: settings, presence, quick replies, and calls of expert models.
 
-Owns what a row may contain. Leaves changes to `desk.py`.
+Owns what a row can contain. Leaves changes to `desk.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from people.models import IdField, JsonText, Project
 
 
 class QuickReply(models.Model):
-    """A text that one expert keeps at hand in one project."""
+    """A text that one expert saved for reuse in one project."""
 
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="quick_replies")
@@ -33,7 +33,7 @@ class QuickReply(models.Model):
 
 
 class QueueView(models.Model):
-    """What somebody wants to see of the queue, under a name: for themselves, or for everybody in the project."""
+    """A named query of the queue, for its author or for everyone in the project."""
 
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="queue_views")
@@ -54,7 +54,7 @@ class QueueView(models.Model):
 
 
 class Desk(models.Model):
-    """How the asks of a project are routed; `routing.py` says what each figure does. No row: the defaults."""
+    """How the asks of a project are routed; `routing.py` defines each setting. Without a row, the defaults."""
 
     project = models.OneToOneField(Project, on_delete=models.CASCADE, related_name="desk")
     model_first = models.BooleanField(default=False)
@@ -89,7 +89,7 @@ class Desk(models.Model):
 
 
 class Presence(models.Model):
-    """When an expert was last seen, and whether they said that they are away."""
+    """When an expert was last online, and whether they are set to Away."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="presence")
     actor_key = models.CharField(max_length=160)
@@ -106,10 +106,10 @@ class Presence(models.Model):
 
 
 class ModelCall(AppendOnly):
-    """One call of an expert model: what it was for, what it cost, how it went. A fault is a fault, never advice.
+    """One call of an expert model: its purpose, cost and result. A fault is a fault, never advice.
 
-    `tokens` is the endpoint's total, or a guess from the length of texts; the counts by kind are what the endpoint
-    told, or None. Cached tokens are among those of the prompt.
+    `tokens` is the endpoint's total, or an estimate from the length of texts. The counts by kind are the endpoint's, or
+    None. Cached tokens are included in those of the prompt.
     """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="model_calls")

@@ -1,0 +1,10 @@
+"""Which pages show asks?
+
+    queue        the queue and bulk actions
+    ask          one ask; claim and answer forms
+    answer       smaller forms of the answer page
+    routing      how a project routes its asks
+    saved_views  saved views of the queue
+
+Only `experts/urls.py` imports it.
+"""

@@ -1,8 +1,7 @@
-"""The answer page's smaller forms: drafts, a model's draft, earlier answers, the verifier's text, tables, tags,
-changes, quick replies.
+"""The answer page's smaller forms: drafts, similar answers, the verifier's text, tables, tags and quick replies.
 
-Owns HTTP status and form words of these. Leaves the page itself, claiming and sending to `pages/ask.py`; every write
-is a function of `queue.py`, `advising.py`, `desk.py` or `review.py`, what is shown is `panels.py`'s.
+Owns HTTP status and form texts of these. Leaves the page itself, claiming and sending to `pages/ask.py`. Every write is
+a function of `queue.py`, `advising.py`, `desk.py` or `tagging.py`; what is shown is `panels.py`'s.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ TAG_STATES = {"yes": "yes", "no": "no", "": "not set"}
 
 
 def checked_body(request: MemberRequest, ask: Ask, token: str) -> AnswerBody:
-    """Return what a form sends as an answer, within the limits of an answer and with calls that the
-    agent's tools take."""
+    """Return a form's answer. Raises if it exceeds the limits or has calls that the agent's tools refuse."""
     calls = calls_of(request.POST.get("tool_calls", ""))
     body = {"lease_token": token, "text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
     try:
@@ -66,19 +64,19 @@ def _first(error: ValidationError) -> str:
     return f"{'.'.join(str(part) for part in one['loc'])}: {words_of(one)}"
 
 
-def _one(request: MemberRequest, pk: str) -> Ask:
+def _ask(request: MemberRequest, pk: str) -> Ask:
     return visible_or_404(asks_of(request.actor), request.actor, pk)
 
 
 def _fragment(template: str, context: dict[str, Any]) -> HttpResponse:
-    """Show a part of the page, without what the top bar shows."""
+    """Return a part of the page, without the context of the top bar."""
     return HttpResponse(render_to_string(template, context))
 
 
 @require_POST
 @ask_form
 def save_draft(request: MemberRequest, pk: str) -> JsonResponse:
-    """Keep what is being written. Somebody who wrote on elsewhere gets both texts and chooses."""
+    """Save a draft. On a conflict with another device, return both texts to choose from."""
     version = request.POST.get("version", "")
     try:
         kept = desk.save_draft(
@@ -90,7 +88,7 @@ def save_draft(request: MemberRequest, pk: str) -> JsonResponse:
             drafted_by=request.POST.get("drafted_by", ""),
         )
     except DraftConflict as conflict:
-        other = written_by(request.actor, _one(request, pk))
+        other = written_by(request.actor, _ask(request, pk))
         error = {"code": conflict.code, "message": conflict.message}
         newer = {"text": other.text, "calls": other.calls, "version": other.version, "drafted_by": other.drafted_by}
         return JsonResponse({"error": error, "draft": newer}, status=conflict.status)
@@ -100,10 +98,10 @@ def save_draft(request: MemberRequest, pk: str) -> JsonResponse:
 @require_http_methods(["GET", "POST"])
 @ask_form
 def draft_of_model(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show the state of a model's draft, its words only if asked for; a POST wants one, again if there is a hint."""
+    """Show the state of a model's draft, and its text on request. A POST requests one, with a hint a new one."""
     if request.method == "POST":
         desk.want_draft(request.actor, pk, request.POST.get("hint", "").strip())
-    one = _one(request, pk)
+    one = _ask(request, pk)
     draft = model_draft(one, timezone.now())
     return _fragment("experts/_draft.html", {"ask": one, "draft": draft, "shown": "show" in request.GET})
 
@@ -111,8 +109,8 @@ def draft_of_model(request: MemberRequest, pk: str) -> HttpResponse:
 @require_GET
 @ask_form
 def verifier(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show the verifier's text, for those only who are to answer with it in sight. It is read here and never run."""
-    one = _one(request, pk)
+    """Show the verifier's text to experts who answer with access to it. It is only read here, never run."""
+    one = _ask(request, pk)
     if one.privilege != Privilege.SEES_VERIFIER:
         raise Forbidden("This ask is blind: experts cannot see the verifier.")
     text = packs.verifier_text(one.episode.scenario, one.episode.task_idx)
@@ -122,15 +120,15 @@ def verifier(request: MemberRequest, pk: str) -> HttpResponse:
 @require_GET
 @ask_form
 def similar(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show earlier answers to asks like this one, to be looked at and taken up."""
-    one = _one(request, pk)
+    """Show earlier answers to similar asks, to read and to start from."""
+    one = _ask(request, pk)
     return _fragment("experts/_similar.html", {"ask": one, "found": earlier(request.actor, one)})
 
 
 @require_GET
 @ask_page
 def tables(request: MemberRequest, pk: str) -> HttpResponse:
-    found, older = tables_of(_one(request, pk).episode)
+    found, older = tables_of(request.actor, _ask(request, pk).episode)
     return _fragment("experts/_tables.html", {"tables": found, "older": older})
 
 
@@ -148,8 +146,8 @@ def tags_for(actor: Actor, ask: Ask) -> dict[str, dict[str, str]]:
 @require_POST
 @member_required(may_annotate, rows=Ask.objects.all)
 def tag(request: MemberRequest, pk: str) -> HttpResponse:
-    """Set one word about the question. A script gets the row of tags, a plain form the page."""
-    one = _one(request, pk)
+    """Set one tag of the question. A script gets the row of tags, a plain form the page."""
+    one = _ask(request, pk)
     label, _, value = request.POST.get("tag", "").partition(":")
     tagging.tag(request.actor, one, label, value)
     if request.headers.get("HX-Request"):
@@ -160,18 +158,18 @@ def tag(request: MemberRequest, pk: str) -> HttpResponse:
 @require_POST
 @ask_form
 def keep_unsent(request: MemberRequest, pk: str) -> HttpResponse:
-    tagging.keep_unsent(request.actor, _one(request, pk))
+    tagging.keep_unsent(request.actor, _ask(request, pk))
     return redirect("ask", pk)
 
 
 @require_POST
 @ask_form
-def amend(request: MemberRequest, pk: str) -> HttpResponse:
-    """Put other words in place of mine, as long as the agent has not read them."""
+def edit(request: MemberRequest, pk: str) -> HttpResponse:
+    """Edit the person's answer, until the agent has read it."""
     wants_json = request.headers.get("Accept") == "application/json"
-    body = checked_body(request, _one(request, pk), "mine")
+    body = checked_body(request, _ask(request, pk), "mine")
     try:
-        advising.amend(
+        advising.edit(
             request.actor, pk, body.text, body.tool_calls, body.nonce, drafted_by=request.POST.get("drafted_by", "")
         )
     except AppError as refused:
@@ -183,10 +181,13 @@ def amend(request: MemberRequest, pk: str) -> HttpResponse:
 
 @require_POST
 @ask_form
-def take_back(request: MemberRequest, pk: str) -> HttpResponse:
-    """Open the ask again under my claim; one of several that were answered together leads back to where it was."""
+def withdraw(request: MemberRequest, pk: str) -> HttpResponse:
+    """Withdraw the person's answer and reopen the ask under their claim.
+
+    For an answer of a group, redirect to the page that the request came from.
+    """
     try:
-        advising.take_back(request.actor, pk)
+        advising.withdraw(request.actor, pk)
         messages.success(request, "Answer withdrawn. The ask is open again and claimed by you.")
     except AppError as refused:
         messages.warning(request, refused.message)
@@ -196,9 +197,9 @@ def take_back(request: MemberRequest, pk: str) -> HttpResponse:
 
 @require_POST
 @ask_form
-def hand_over(request: MemberRequest, pk: str) -> HttpResponse:
-    """Transfer up to the senior, back to people, or over to a model; what was written is kept as a draft."""
-    one, to = _one(request, pk), request.POST.get("to", "")
+def transfer(request: MemberRequest, pk: str) -> HttpResponse:
+    """Transfer to the senior, to people or to a model. The text is kept as a draft."""
+    one, to = _ask(request, pk), request.POST.get("to", "")
     given = (one.assignment.pk, request.POST.get("lease_token", ""), to, request.POST.get("reason", "")[:1000])
     try:
         queue.escalate(request.actor, *given)
@@ -212,7 +213,7 @@ def hand_over(request: MemberRequest, pk: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @member_required(may_advise)
 def replies(request: MemberRequest) -> HttpResponse:
-    """Serve texts that I keep at hand: the list, a new one, or one in other words."""
+    """Serve the person's quick replies: list them, add one, edit one."""
     if request.method == "POST":
         desk.keep_reply(request.actor, request.POST.get("text", ""), request.POST.get("id", ""))
     return _replies(request)

@@ -1,7 +1,7 @@
-"""Pages about one ask, and the forms that claim, renew, release, pass and answer. The queue is `pages/queue.py`'s.
+"""Pages about one ask, and the forms that claim, renew, release, decline and answer. The queue is `pages/queue.py`'s.
 
-Owns HTTP status, redirects and form words. Every write is a function of `queue.py` or `advising.py`; what is
-shown is `board.py`'s.
+Owns HTTP status, redirects and form texts. Every write is a function of `queue.py` or `advising.py`; what is shown is
+`board.py`'s.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from episodes.show import wall, windows
 from episodes.show.windows import number, numbers
+from episodes.visible.lens import Lens, lens_of
 from experts import (
     advising,
     closing,
@@ -42,6 +43,7 @@ from experts.find.panels import (
 from experts.find.reading import asks_of
 from experts.models import Advice, Ask, Tier
 from experts.pages.answer import ask_form, ask_page, checked_body, tags_for
+from experts.rules.routing import LEASE_S
 from people.access import (
     Actor,
     MemberRequest,
@@ -54,7 +56,7 @@ from people.errors import AppError
 from people.plain_text import clean
 
 SWAPPED = "_swapped.html"
-"""What stands around an ask that is put into an open page."""
+"""The frame of an ask that is swapped into an open page."""
 
 
 @require_GET
@@ -65,14 +67,14 @@ def ask(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, **given: Any) -> HttpResponse:
-    """Show the page of one ask, as it stands for this person; `given` carries what they had written."""
+    """Show the page of one ask for this person. `given` has the values of a refused form."""
     actor = request.actor
     one = visible_or_404(asks_of(actor), actor, pk)
     now, slot = timezone.now(), one.assignment
     held = slot.is_held(now)
     mine = (slot.holder == actor.key and slot.state == "claimed") or bool(given.get("ahead"))
-    said = mine_of(actor, one, now)
-    amending = said.may_amend and "amend" in request.GET
+    said, lens = mine_of(actor, one, now), lens_of(actor, one.episode)
+    amending = said.may_edit and "amend" in request.GET
     context = {
         **_after(one, actor),
         **(_hands(actor, one, now) if one.is_open and mine else {}),
@@ -89,14 +91,15 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "looking": desk.look_at(actor, one.pk) if one.is_open and not given.get("ahead") else [],
         "reached": board.reached(one, held) if one.is_open else "",
         "passed_on": passed_on(one) if one.is_open else [],
-        "before": _before(actor, one),
+        "before": _before(lens, one),
         "fixed_before": not one.is_open,
         "top_seq": one.seq if one.is_open else None,
-        "after": None if one.is_open else windows.around(actor, one.episode, one.seq, first=one.seq),
+        "after": None if one.is_open else windows.around(lens, one.episode, one.seq, first=one.seq),
         "context": clean(one.context or ""),
         "budget_s": board.budget_of(one),
         "mine": mine,
         "held_by": slot.holder_name if held and not mine else "",
+        "lease_s": LEASE_S,
         "lease_until": slot.lease_until or now,
         "lease_token": slot.lease_token if mine else "",
         "nonce": given.get("nonce") or secrets.token_urlsafe(12),
@@ -112,9 +115,7 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
 @require_GET
 @ask_form
 def ahead(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show the page of the ask that this person would get after this one, as if they had claimed it; nothing is
-    claimed.
-    """
+    """Show the page of the person's next ask as if they had claimed it. Claims nothing."""
     found = board.next_for(request.actor, timezone.now(), after=pk)
     if found is None:
         return HttpResponse(status=204)
@@ -123,7 +124,7 @@ def ahead(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _hands(actor: Actor, one: Ask, now: datetime) -> dict[str, Any]:
-    """Return what stands beside the form of who holds the ask."""
+    """Return what is shown beside the form to the holder of the ask."""
     found = ways(actor, one)
     return {
         "draft": model_draft(one, now),
@@ -133,21 +134,21 @@ def _hands(actor: Actor, one: Ask, now: datetime) -> dict[str, Any]:
     }
 
 
-def _before(actor: Actor, one: Ask) -> windows.Steps:
-    """Return steps before the question, which stands on top of the page; what goes on beside an open one comes after
+def _before(lens: Lens, one: Ask) -> windows.Steps:
+    """Return steps before the question, which is at the top of the page; what goes on beside an open one comes after
     them.
     """
-    return windows.around(actor, one.episode, last=_shown_to(actor, one) if one.is_open else one.seq - 1)
+    return windows.around(lens, one.episode, last=_shown_in(lens, one) if one.is_open else one.seq - 1)
 
 
-def _shown_to(actor: Actor, one: Ask) -> int:
-    """Return the last number beside an ask; an open question that nothing follows stands on top of the page already."""
-    last = windows.last_of(one.episode, actor)
+def _shown_in(lens: Lens, one: Ask) -> int:
+    """Return the last number beside an ask; an open question that nothing follows is at the top of the page."""
+    last = windows.last_of(lens, one.episode)
     return last - 1 if one.is_open and last == one.seq else last
 
 
 def _after(one: Ask, actor: Actor) -> dict[str, Any]:
-    """Return what happened from the ask on, and what this person may still do about it."""
+    """Return what happened since the ask, and what this person can still do about it."""
     return {
         "said": mine_of(actor, one, timezone.now()),
         "family": [] if one.is_open else family_of(actor, one),
@@ -165,12 +166,13 @@ def _after(one: Ask, actor: Actor) -> dict[str, Any]:
 @require_GET
 @ask_page
 def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
-    """Return steps as for an episode's page, with the words about this ask beside them."""
+    """Return steps as for an episode's page, with the texts about this ask."""
     one = visible_or_404(asks_of(request.actor), request.actor, pk)
     since, limit = number(request.GET.get("since")) or 0, number(request.GET.get("limit"))
     again = numbers(request.GET.get("again", ""))
-    count, last = windows.WINDOW if limit is None else limit, _shown_to(request.actor, one)
-    steps = windows.after(request.actor, one.episode, since, count, again, last)
+    lens = lens_of(request.actor, one.episode)
+    count, last = windows.WINDOW if limit is None else limit, _shown_in(lens, one)
+    steps = windows.after(lens, one.episode, since, count, again, last)
     context = {"ask": one, "ended": not one.episode.is_live, "steps": steps}
     beside = _beside(request.actor, one) if request.GET.get("parts") != "0" else {}
     return render(request, "experts/_fragments.html", {**context, **beside})
@@ -185,7 +187,7 @@ def _beside(actor: Actor, one: Ask) -> dict[str, Any]:
 @require_POST
 @ask_form
 def claim(request: MemberRequest, pk: str) -> HttpResponse:
-    """Claim and open. Who comes second sees who holds it."""
+    """Claim an ask and open it. A person who is too late sees who claimed it."""
     try:
         queue.claim(request.actor, pk)
     except AlreadyClaimed:
@@ -240,7 +242,7 @@ def _refusal(refused: AppError) -> JsonResponse:
 @require_POST
 @ask_form
 def answer(request: MemberRequest, pk: str) -> HttpResponse:
-    """Send once: the nonce makes a repeated press the same answer. Scripts get JSON, plain forms a page."""
+    """Send once: with the nonce a repeated press is the same answer. Scripts get JSON, plain forms a page."""
     wants_json = request.headers.get("Accept") == "application/json"
     try:
         sent = _send(request, pk)
@@ -255,13 +257,13 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
     where = reverse("ask", args=[shown]) if shown else reverse("queue")
     if not wants_json:
         return redirect(where)
-    told: dict[str, Any] = {"next": where, "ask": pk, "sent_at": sent.created_at.isoformat()}
+    reply: dict[str, Any] = {"next": where, "ask": pk, "sent_at": sent.created_at.isoformat()}
     if following and (fetched := request.headers.get("X-Swap")):
         if lease is not None and fetched == following and not len(messages.get_messages(request)):
-            told["lease"] = {"token": lease.lease_token, "until": lease.lease_until.isoformat()}
+            reply["lease"] = {"token": lease.lease_token, "until": lease.lease_until.isoformat()}
         else:  # a second request for the page would double the wait
-            told["page"] = _ask(request, following, frame=SWAPPED).content.decode()
-    return JsonResponse(told)
+            reply["page"] = _ask(request, following, frame=SWAPPED).content.decode()
+    return JsonResponse(reply)
 
 
 def _watches(request: MemberRequest) -> bool:
@@ -269,8 +271,9 @@ def _watches(request: MemberRequest) -> bool:
 
 
 def _send(request: MemberRequest, pk: str) -> Advice:
-    """Return the answer to this ask, then to those chosen that ask the same; who did not get it is said on the next
-    page.
+    """Return the answer to this ask, sent also to the chosen asks with the same question.
+
+    Refusals are shown on the next page.
     """
     actor, slot, token = _lease(request, pk)
     checked = checked_body(request, asks_of(actor).get(pk=pk), token)
@@ -295,10 +298,10 @@ def _tell_family(request: MemberRequest, said: dict[str, str]) -> None:
 
 
 def _claim_next(request: MemberRequest) -> tuple[str | None, queue.Claim | None]:
-    """Claim the ask that this person should answer next: its ID, if there is one, and the lease unless it was lost."""
+    """Claim this person's next ask. Return its ID, if there is one, and the lease unless someone else claimed it."""
     actor = request.actor
     fetched = request.headers.get("X-Swap", "")
-    if fetched not in ("", "page"):  # was next a moment ago, and the page forgets it as soon as another ask opens
+    if fetched not in ("", "page"):  # the page's next ask, which it drops as soon as another ask opens
         with suppress(AppError):
             return fetched, queue.claim(actor, fetched)
     found = board.next_for(actor, timezone.now())

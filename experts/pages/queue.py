@@ -1,6 +1,6 @@
-"""Pages of the desk: the queue with what can be done to its rows, the next ask for somebody, many asks at once.
+"""Pages of the desk: the queue, actions on its rows, the next ask, and bulk actions.
 
-Owns HTTP status, redirects and form words. Every write is a function of `queue.py`; what is shown is `board.py`'s.
+Owns HTTP status, redirects and form texts. Every write is a function of `queue.py`; what is shown is `board.py`'s.
 """
 
 from __future__ import annotations
@@ -44,8 +44,11 @@ BULK_MAX = 500
 @require_GET
 @member_required(may_see_queue)
 def queue_page(request: MemberRequest) -> HttpResponse:
-    """Show the open asks, nearest deadline first; facet, filters, sort, search and page stand in the query string.
-    `parts=rows` leaves out what may come a moment later, so that a new ask is seen sooner; `parts=day` is the rest."""
+    """Show the open asks, nearest deadline first, with the query string's facet, filters, sort, search and page.
+
+    `parts=rows` leaves out everything that can load a moment later, so that a new ask appears sooner; `parts=day` is
+    the rest.
+    """
     actor, now, parts = request.actor, timezone.now(), request.GET.get("parts")
     wish = filters.Wish.read(request.GET)
     if parts == "day":
@@ -80,7 +83,7 @@ def _headline(seen: board.Board, wish: filters.Wish, now: datetime) -> tuple[str
 
 
 def _day(actor: Actor, wish: filters.Wish, now: datetime) -> dict[str, Any]:
-    """Return who is here, what became of the asks of today, and those that were closed last."""
+    """Return who is online, today's results, and the asks that closed last."""
     outlook = availability.outlook(actor.project, now)
     today = board.closed_today(actor, timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0))
     return {
@@ -111,7 +114,7 @@ def next_ask(request: MemberRequest) -> HttpResponse:
 
 
 def _why_none(actor: Actor) -> str:
-    """Return what keeps the open asks from this person, as the end of a sentence."""
+    """Return why this person can claim none of the open asks, as the end of a sentence."""
     now = timezone.now()
     reasons = board.reasons(eligibility.spots(actor, now), now, availability.desk_of(actor.project).capacity)
     return "".join((": ", ", ".join(one.words for one in reasons))) if reasons else ""
@@ -120,7 +123,7 @@ def _why_none(actor: Actor) -> str:
 @require_GET
 @member_required(may_see_queue)
 def newest_ask(request: MemberRequest) -> HttpResponse:
-    """Show the newest ask that this person can act on, to look at; claiming it is another key."""
+    """Show the newest ask that this person can act on, without claiming it."""
     found = eligibility.newest_of(eligibility.spots(request.actor, timezone.now()))
     if found is not None:
         return redirect("ask", found.pk)
@@ -132,7 +135,7 @@ def newest_ask(request: MemberRequest) -> HttpResponse:
 @member_required(may_advise, rows=Ask.objects.all)
 def row_action(request: MemberRequest, pk: str, action: str) -> HttpResponse:
     """Claim, release, decline or transfer an ask and stay in the queue. Return JSON for scripts, else redirect."""
-    actions = {"claim": _claim, "release": _release, "pass": _pass, "hand": _hand}
+    actions = {"claim": _claim, "release": _release, "pass": _decline, "hand": _transfer}
     if action not in actions:
         raise NotFound
     wants_json = request.headers.get("Accept") == "application/json"
@@ -161,19 +164,19 @@ def _release(request: MemberRequest, pk: str) -> str:
     return "Released. Anyone can claim it."
 
 
-def _pass(request: MemberRequest, pk: str) -> str:
-    queue.pass_over(request.actor, pk, request.POST.get("reason", "")[:1000])
+def _decline(request: MemberRequest, pk: str) -> str:
+    queue.decline_unclaimed(request.actor, pk, request.POST.get("reason", "")[:1000])
     return "Declined. Others can still answer."
 
 
-def _hand(request: MemberRequest, pk: str) -> str:
+def _transfer(request: MemberRequest, pk: str) -> str:
     """Transfer an ask: one's own with the lease, others with a manager role."""
     actor, to, reason = request.actor, request.POST.get("to", ""), request.POST.get("reason", "")[:1000]
     slot = visible_or_404(asks_of(actor), actor, pk).assignment
     if slot.holder == actor.key and slot.state == SlotState.CLAIMED:
         queue.escalate(actor, slot.pk, slot.lease_token, to, reason)
     else:
-        queue.hand(actor, pk, to, reason)
+        queue.transfer(actor, pk, to, reason)
     return TRANSFERRED[to]
 
 
@@ -183,7 +186,7 @@ def presence(request: MemberRequest) -> HttpResponse:
     """Record presence; with `away`, set Available or Away. Sent by every visible page."""
     said = request.POST.get("away", "")
     desk.seen(request.actor, {"1": True, "0": False}.get(said))
-    away = availability.is_away(request.actor)
+    away = availability.has_set_away(request.actor)
     if request.headers.get("Accept") == "application/json":
         return JsonResponse({"away": away})
     back = request.headers.get("Referer", "")
@@ -193,8 +196,9 @@ def presence(request: MemberRequest) -> HttpResponse:
 @require_POST
 @member_required(may_set_desk)
 def bulk(request: MemberRequest) -> HttpResponse:
-    """Do the same for every chosen ask: priority, whose turn it is, or the end. Each is an act of its own; what could
-    not be done is said with its reason.
+    """Do the same for every chosen ask: set priority, transfer or cancel.
+
+    Each is its own transaction; refusals are shown with their reasons.
     """
     back = f"{reverse('queue')}{_query(request.POST.get('back', ''))}"
     try:
@@ -221,7 +225,7 @@ def _query(back: str) -> str:
 
 
 def _bulk_act(request: MemberRequest) -> tuple[Callable[[str], Any], str]:
-    """Return what is to be done to each, and how it is told afterwards."""
+    """Return the action for each ask, and its past participle for the message."""
     actor, do, to = request.actor, request.POST.get("do", ""), request.POST.get("do", "").removeprefix("to-")
     if not request.POST.getlist("ask"):
         raise Invalid("Select asks first (x or the checkbox).")
@@ -231,7 +235,7 @@ def _bulk_act(request: MemberRequest) -> tuple[Callable[[str], Any], str]:
     if do == "cancel":
         return partial(_cancel, actor), "cancelled"
     if do.startswith("to-"):
-        return partial(queue.hand, actor, to=to), TRANSFERRED.get(to, "transferred.")[:-1].lower()
+        return partial(queue.transfer, actor, to=to), TRANSFERRED.get(to, "transferred.")[:-1].lower()
     raise Invalid("Choose an action: priority, transfer or cancel.")
 
 

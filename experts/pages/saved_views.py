@@ -1,6 +1,6 @@
-"""Saved views of the queue: the list with what each holds now, a new one, one less.
+"""Saved views of the queue: list with counts, save, remove.
 
-Owns HTTP status and form words. What a view means is `filters.py`'s; writes are those of all saved views.
+Owns HTTP status and form texts. What a view means is `filters.py`'s; writes are those of all saved views.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from people.access import MemberRequest, holds, may_see_queue, may_set_desk, mem
 @require_http_methods(["GET", "POST"])
 @member_required(may_see_queue)
 def views(request: MemberRequest) -> HttpResponse:
-    """Show the list; a POST saves the view that the query string says, under a name."""
+    """Show the list; a POST saves the current query string under a name."""
     if request.method == "POST":
         said = request.POST
         QUEUE_VIEWS.save(request.actor, said.get("name", ""), _here(request).query(), shared=said.get("shared") == "1")
@@ -36,7 +36,7 @@ def drop(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _here(request: MemberRequest) -> Wish:
-    """Return what is looked at now; a page of it is no part of a view."""
+    """Return the current query string without the page."""
     return replace(Wish.read(request.GET), page=1)
 
 

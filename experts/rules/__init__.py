@@ -1,0 +1,7 @@
+"""What follows from numbers alone?
+
+    routing          tiers, deadlines, lease length, chances
+    suggested_calls  suggested calls that fit a tool
+
+Every room of `experts` can import it; it reads no database.
+"""

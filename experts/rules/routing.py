@@ -1,11 +1,11 @@
-"""Decisions from numbers alone: who is to answer an ask, in which order, by when, and what if nobody does.
+"""Routing rules as pure functions: who answers an ask, in which order, by when, and when it falls back.
 
-Pure: the clock, the load and the draw are passed in, so that a simulated desk and the real one decide by the same
-lines. Called by `queue.py`, `desk.py` and `bench/desk.py`.
+The clock, the load and the draw are arguments, so that a simulated desk and the real one decide by the same code.
+Called by `queue.py`, `desk.py` and `bench/desk.py`.
 
-An ask follows its *plan*, a list of tiers. Human time is the scarce thing, so the plan is made from a stated rule:
-where the policy lets the model answer first, an ask reaches people at once with a probability that is stored with it,
-drawn from a seed. The rest reach people only when the model is unsure, asks for a person, or breaks.
+An ask follows its *plan*, a list of tiers. Human time is scarce, so the plan follows a stated rule: if the policy lets
+the model answer first, an ask goes to people first with a probability that is stored with it, drawn from a seed. The
+others reach people only if the model is unsure, asks for a person, or fails.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
-LEASE = timedelta(seconds=90)
+LEASE_S = 90
+"""How long a claim lasts without a renewal; pages and documents say the same."""
+LEASE = timedelta(seconds=LEASE_S)
 PRESENT_FOR = timedelta(seconds=100)
 DRAFT_SHARE = 0.6
-"""When this share of an ask's time has gone, a model's answer is prepared, unseen, for the case that nobody comes."""
+"""After this share of an ask's time a model prepares a draft, unseen, in case no one answers."""
 USUAL_S = 60.0
-"""How long an answer takes as long as nobody has given one."""
+"""The assumed time of an answer before the first one."""
 ROOM_PER_PERSON = 2
-"""Asks that may stand before people for each of them: one in hand and one that waits."""
+"""Asks at people's tiers per person online: one claimed and one waiting."""
 AGING_S = 60.0
-"""A point of priority is worth as much as waiting for so long."""
+"""Seconds of waiting that are worth one point of priority."""
 END_CHARS = 2_000
-"""So much of either end of a very long question is compared with others."""
+"""Characters at either end of a very long question that are compared."""
 ALIKE = 0.75
-"""From this share of common words on, two questions about one task are the same question."""
+"""The share of common words from which two questions about one task are the same."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Policy:
 
     model_first: bool = False
     people_while_free: bool = False
-    """With the model first: people come before it as long as they have room."""
+    """With the model first: people still come before it while they have room."""
     cache: str = "off"
     audit_share: float = 0.05
     low_confidence: float = 0.4
@@ -59,12 +61,12 @@ class Policy:
 
 @dataclass(frozen=True)
 class Load:
-    """The desk at the moment in which an ask comes. Times in seconds.
+    """The load on the desk when an ask arrives. Times are in seconds.
 
-    `present`: people who may answer this ask, are here and not away. `ahead`: asks that stand before people, and
-    `ahead_of_run` those of the same run among them. `runs`: runs with asks before people, this one included.
-    `hour` and `step`: how many of this run's asks went to people in the last hour and in this training step.
-    `group`: open asks that ask the same, this one included. `left_s`: time until this ask's deadline.
+    `present`: people who can answer this ask, are online and not set to Away. `ahead`: asks in front of it at people's
+    tiers, of which `ahead_of_run` are of the same run. `runs`: runs with asks at people's tiers, this one included.
+    `hour` and `step`: asks of this run that went to people in the last hour and in this training step. `group`: open
+    asks with the same question, this one included. `left_s`: time until this ask's deadline.
     """
 
     present: int = 0
@@ -80,7 +82,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Route:
-    """The plan of an ask; no tiers at all means that it falls back at once, for `reason`."""
+    """The plan of an ask. Without tiers it falls back immediately, for `reason`."""
 
     tiers: tuple[str, ...]
     reason: str
@@ -93,7 +95,7 @@ def deadline(now: datetime, deadline_s: float) -> datetime:
 
 
 def lease_end(now: datetime, deadline_at: datetime) -> datetime:
-    """Return the end of a lease, which never outlives the ask's deadline: beyond it there is nothing left to answer."""
+    """Return the end of a lease, at most the ask's deadline: after it no answer counts."""
     return min(now + LEASE, deadline_at)
 
 
@@ -102,35 +104,41 @@ def draft_time(now: datetime, deadline_at: datetime) -> datetime:
 
 
 def draw(seed: int, ask_id: str) -> float:
-    """Return a number from 0 to 1 that follows from the seed and the ask, so that a decision can be
-    checked afterwards."""
+    """Return a number from 0 to 1 that follows from the seed and the ask, so that a decision can be reproduced."""
     digest = hashlib.sha256(f"{seed}/{ask_id}".encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
 def expected_wait(load: Load) -> float:
-    """Return seconds until an ask that joins the people's queue now is answered, by its place in it. Runs take turns,
-    so a run with little before people waits for no more than its own asks and as many of each other run.
+    """Return the expected seconds until a new ask of this run is answered, by its place in the queue.
+
+    Runs take turns, so a run with few asks waits only for its own and as many of each other run.
     """
     ahead = min(load.ahead, load.ahead_of_run * load.runs)
+    # With no one online, the wait is that of one person: the deadline bounds it.
     return load.usual_s * (1 + ahead // max(load.present, 1))
 
 
 def in_time(load: Load) -> bool:
-    """Return whether people would come to this ask before most of its time has gone. If not, a model's answer now is
-    worth more than a person's too late, and the person's time is worth more elsewhere.
+    """Return whether people would reach this ask before most of its time is used.
+
+    If not, a model's answer now is worth more than a person's too late, and the person's time is better spent on other
+    asks.
     """
     return expected_wait(load) <= load.left_s * DRAFT_SHARE
 
 
 def spare(load: Load) -> float:
-    """Return how free people are for this run, from 0 to 1: room before them, shared between the runs that want it."""
+    """Return how free people are for this run, from 0 to 1: their capacity, shared between the runs that need it."""
     share = load.present * ROOM_PER_PERSON / load.runs
     return max(0.0, 1 - load.ahead_of_run / share) if share else 0.0
 
 
 def route(policy: Policy, load: Load, drawn: float) -> Route:
-    """1. what the budgets and the wait limit leave, 2. whether people come before the model, 3. the tiers in order."""
+    """Return the plan of an ask.
+
+    1. Apply the budgets and the wait limit. 2. Decide whether people come before the model. 3. Order the tiers.
+    """
     wait, people = expected_wait(load), ["people", *(["senior"] if policy.has_senior else [])]
     models = ["llm"] if policy.has_models and policy.only != "people" else []
     if policy.only == "models":
@@ -147,7 +155,7 @@ def route(policy: Policy, load: Load, drawn: float) -> Route:
 
 
 def _refused(policy: Policy, load: Load, wait: float) -> str:
-    """Return why no person may be asked; empty if one may."""
+    """Return why people cannot be asked, or an empty text."""
     over_hour = policy.per_hour is not None and load.hour >= policy.per_hour
     over_step = policy.per_training_step is not None and load.step >= policy.per_training_step
     if over_hour or over_step:
@@ -156,7 +164,7 @@ def _refused(policy: Policy, load: Load, wait: float) -> str:
 
 
 def _chance(policy: Policy, load: Load) -> tuple[float, str]:
-    """Return the probability that people see an ask before the model does, and the rule behind it."""
+    """Return the probability that people see an ask before the model does, and the rule that sets it."""
     if not in_time(load):
         return 0.0, "people_busy"
     if load.group >= policy.large_group:
@@ -168,7 +176,7 @@ def _chance(policy: Policy, load: Load) -> tuple[float, str]:
 
 
 class Waiting(Protocol):
-    """What the order of the queue depends on; an `Ask` has it, and so has an ask of the simulated desk."""
+    """The fields that the order of the queue depends on, of an `Ask` and of a simulated one."""
 
     pk: str
     priority: int
@@ -183,11 +191,11 @@ W = TypeVar("W", bound=Waiting)
 
 
 def in_turn(asks: Iterable[W], now: datetime, served: Counter[str], usual_s: float = USUAL_S) -> list[W]:
-    """Return the order in which people should take asks.
+    """Return asks in the order in which people should claim them.
 
-    What would miss its deadline if it waited for one more answer comes first, then the run that was served least, so
-    that none starves another; within a run priority counts, and so does age, so that a low priority waits longer but
-    not for ever. What nobody would finish in time any more comes last.
+    First the asks that would miss their deadline after one more answer. Then the run that was served least, so that no
+    run starves. Within a run priority and age count, so that a low priority waits longer but not for ever. Last the
+    asks that no one would finish in time.
     """
     return sorted(asks, key=lambda ask: _turn(ask, now, served, usual_s))
 
@@ -195,28 +203,31 @@ def in_turn(asks: Iterable[W], now: datetime, served: Counter[str], usual_s: flo
 def _turn(ask: Waiting, now: datetime, served: Counter[str], usual_s: float) -> tuple[int, float, float, str]:
     left = (ask.deadline_at - now).total_seconds()
     if left < usual_s:
+        # Any answer would be late: last, those with the most time left first.
         return (2, 0, -left, ask.pk)
     if left < 2 * usual_s:
+        # It would expire after one more answer: first, nearest deadline first.
         return (0, 0, left, ask.pk)
     worth = ask.priority * AGING_S + (now - ask.created_at).total_seconds()
     return (1, served[ask.run_key], -worth, ask.pk)
 
 
 def may_take(needs: Collection[str], skills: Collection[str]) -> bool:
-    """Return whether somebody with these skills may answer an ask that needs those."""
+    """Return whether someone with these skills can answer an ask that requires those."""
     return set(needs) <= set(skills)
 
 
 def words_of(question: str) -> frozenset[str]:
-    """Return the words by which questions are compared; of a very long one those of both ends, as it is done to
-    hundreds.
+    """Return the words that identify a question.
+
+    Of a very long one only both ends count, since hundreds are compared.
     """
     both = question if len(question) <= 2 * END_CHARS else f"{question[:END_CHARS]} {question[-END_CHARS:]}"
     return frozenset(re.findall(r"\w+", both.casefold()))
 
 
 def likeness(one: str, other: str) -> float:
-    """Return the share of their words that two questions have in common, 0 to 1."""
+    """Return the share of words that two questions have in common, 0 to 1."""
     mine, theirs = words_of(one), words_of(other)
     if not mine or not theirs:
         return float(one.strip() == other.strip())
@@ -224,7 +235,7 @@ def likeness(one: str, other: str) -> float:
 
 
 def alike(one: str, other: str) -> bool:
-    """Return whether two questions about one task ask the same: equal, or most of their words in common."""
+    """Return whether two questions about one task are the same: equal, or with most of their words in common."""
     return likeness(one, other) >= ALIKE
 
 

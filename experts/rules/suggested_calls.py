@@ -1,6 +1,6 @@
-"""Pure: reading suggested calls, and whether one names a tool that the agent has and fits its schema.
+"""Pure functions that read suggested calls and check them against the agent's tools and schemas.
 
-Called by the forms of people and by `llm.py`, never while a row is locked.
+Called by people's forms and by `llm.py`, never while a row is locked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CALLS = TypeAdapter(list[ToolCall])
 
 
 def calls_of(text: str) -> list[ToolCall] | None:
-    """Return the calls of a form, as the JSON that its builder wrote."""
+    """Return the calls of a form, from the JSON of its builder."""
     if not text or text == "[]":
         return None
     try:
@@ -29,8 +29,9 @@ def calls_of(text: str) -> list[ToolCall] | None:
 
 
 def refuse_unfit(calls: list[ToolCall] | None, tools: list[dict[str, Any]]) -> None:
-    """Refuse a suggested call that names no tool of the agent or does not fit its schema, as far as that can be told in
-    a moment.
+    """Raise for a suggested call without a matching tool or schema.
+
+    Checks only what can be checked quickly.
     """
     schemas = {tool.get("name"): tool.get("input_schema") for tool in tools if isinstance(tool, dict)}
     checker = Checker()

@@ -1,0 +1,10 @@
+"""How does a snapshot become a dataset?
+
+    datasets  one dataset on disk
+    parts     parts written by several processes
+    building  from records to rows, with reasons
+    card      the dataset's README
+    storing   where files are stored
+
+`explain`, `jobs` and edges import it.
+"""

@@ -1,4 +1,19 @@
-"""The formats by name: how the rows of each kind are made, and how they are written."""
+"""The formats by name: which episodes each needs, how its rows are made, and how they are written.
+
+    columns         columns that all formats share
+    raw             awmweb's own record
+    conversational  whole conversations and single turns
+    openai          OpenAI's fine-tuning rows
+    preference      preference pairs and labels
+    tokens          token ids with loss masks
+    tasks           prompts and decisions to ask
+    curriculum      tasks of a curriculum
+    openenv         openenv's episode records
+    atif            the ATIF interchange format
+    inspect_log     samples of an Inspect log
+
+Rooms of `exports` from `build` on import it.
+"""
 
 from __future__ import annotations
 

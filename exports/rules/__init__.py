@@ -1,0 +1,10 @@
+"""What keeps a row out, and what shapes it?
+
+    leakage     why an episode is left out
+    shaping     conversations as training lines
+    pairs       preference pairs at one state
+    redaction   secrets and personal data
+    tokenizing  token ids with loss masks
+
+`select` and rooms above import it; it reads no database.
+"""

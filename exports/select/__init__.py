@@ -1,0 +1,9 @@
+"""Which episodes does an export contain?
+
+    selecting  the query and its snapshot
+    reading    episodes of a snapshot as records
+    ground     facts that leakage rules need
+    curricula  tasks of a curriculum snapshot
+
+`build` and `explain` import it.
+"""

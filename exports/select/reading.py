@@ -175,4 +175,4 @@ def opaque(project_id: str, name: str) -> str:
 
 
 def _passes_untouched(health: Health | None) -> bool:
-    return health is not None and (health.untouched or "complete" in {health.code.says, health.sql.says})
+    return health is not None and (health.expects_no_change or "complete" in {health.code.says, health.sql.says})

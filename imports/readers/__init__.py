@@ -1,6 +1,13 @@
 """The formats by name, and the trajectories of a file: file -> `schema.Trajectory`, nothing written.
 
 A format recognises its rows and reads one; `containers.py` cuts the file into rows.
+
+    found       what a reader returns
+    containers  rows of a file
+    messages    chat messages as steps
+    own         awmweb's own formats
+    chats       lists of chat messages
+    calls       lists of actions
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Pages about who is here: sign in by link, sign out, people, tokens, switching the project.
+"""Pages about people: sign in by link, sign out, members, tokens, switch project.
 
-Owns HTTP status and form words. Every write is a function of `members.py`.
+Owns HTTP status and form texts. Every write is a function of `members.py`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SCOPES = [
 
 @require_GET
 def login(request: HttpRequest) -> HttpResponse:
-    """Explain how to get in; a person who is signed in already goes on."""
+    """Explain how to get a sign-in link. A signed-in person goes to the home page."""
     if request.user.is_authenticated:
         return redirect(_safe(request, request.GET.get("next", "")))
     return render(request, "people/login.html")
@@ -56,8 +56,11 @@ def login(request: HttpRequest) -> HttpResponse:
 @require_GET
 @never_cache
 def login_once(request: HttpRequest, secret: str) -> HttpResponse:
-    """Sign in by the link of `make run` or of an invitation, when opened, once; a look ahead or a part of another page
-    does not spend it. Nothing that a page loads from here is told its address, which is the secret."""
+    """Sign in by a one-time link.
+
+    A prefetch or a load as a part of another page does not use it up. Nothing that a page loads from here receives its
+    address, which is the secret.
+    """
     if _is_no_visit(request):
         answer = HttpResponse("Open this link as a page.", status=403, content_type="text/plain; charset=utf-8")
     else:
@@ -67,8 +70,9 @@ def login_once(request: HttpRequest, secret: str) -> HttpResponse:
 
 
 def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
-    """Sign in; a person who is signed in as the same account keeps what earlier links opened. The key of the session
-    changes in any case, so that nobody who knew it before comes along.
+    """Sign in. A person signed in with the same account keeps what earlier links opened.
+
+    The session's key always changes, so that an earlier copy of the key is not signed in with it.
     """
     try:
         user, entries = members.redeem_login_link(secret)
@@ -87,7 +91,7 @@ def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
 
 
 def _is_no_visit(request: HttpRequest) -> bool:
-    """Tell a prefetch, or a load by an image, a frame or a script; browsers say so, and other clients say nothing."""
+    """Return whether the request is a prefetch, or a load by an image, a frame or a script, as browsers report it."""
     purpose = request.headers.get("Sec-Purpose", "") + request.headers.get("Purpose", "")
     return "prefetch" in purpose or request.headers.get("Sec-Fetch-Dest", "document") != "document"
 
@@ -119,7 +123,7 @@ def switch_project(request: MemberRequest) -> HttpResponse:
 @member_required()
 @never_cache
 def people(request: MemberRequest) -> HttpResponse:
-    """Show the people of this project; admins invite by a link and remove."""
+    """Show the project's members; admins can invite by a link and remove."""
     link, problem, given = None, "", request.POST
     if request.method == "POST":
         try:
@@ -155,7 +159,7 @@ def _people_headline(count: int, actor: Actor) -> str:
 
 
 def _people_form(request: MemberRequest) -> dict[str, Any] | None:
-    """Invite, renew a link, name skills, change a role or remove; a link comes back to be shown once."""
+    """Invite, renew a link, set skills, change a role or remove. A link is returned to be shown once."""
     actor = request.actor
     action = request.POST.get("do")
     if action == "remove":
@@ -185,7 +189,7 @@ def _skills(request: MemberRequest, membership_id: int) -> None:
 
 
 def _remove(request: MemberRequest, membership_id: int) -> None:
-    """Remove a person, and say how many tokens remain: a token belongs to the project, not to its maker."""
+    """Remove a person, and report how many tokens remain: a token belongs to the project, not to its creator."""
     row = scoped(Membership.objects.select_related("user"), request.project).filter(pk=membership_id).first()
     made = scoped(ApiToken.objects.filter(revoked_at__isnull=True), request.project)
     left = sum(token.is_current(timezone.now()) for token in made.filter(issued_by=row.user_id if row else None))
@@ -198,7 +202,7 @@ def _remove(request: MemberRequest, membership_id: int) -> None:
 
 
 def _new_link(actor: Actor, membership_id: int) -> dict[str, Any]:
-    """Return the same person again: a fresh link with the role and end they have."""
+    """Return a fresh link for the same person with their role and end."""
     membership, secret = members.fresh_link(actor, membership_id)
     return _link(display_name(membership.user), secret)
 
@@ -228,7 +232,7 @@ def end_of(text: str) -> datetime | None:
 @member_required()
 @never_cache
 def tokens(request: MemberRequest) -> HttpResponse:
-    """Make a token, shown once; list; revoke."""
+    """List, create and revoke tokens; a new one is shown once."""
     secret, problem = None, ""
     if request.method == "POST":
         try:

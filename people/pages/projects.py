@@ -94,7 +94,7 @@ def _create(request: MemberRequest, name: str) -> None:
 
 
 def _actor_in(request: HttpRequest, slug: str) -> Actor:
-    """Return who the person is in the project that a form names, whatever project is selected."""
+    """Return the person's actor in the project that a form names, whatever project is selected."""
     found = None if "\x00" in slug else memberships(request).filter(project__slug=slug).first()
     if found is None:
         raise NotFound

@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
 from episodes.models import Episode
-from episodes.visible import visibility
+from episodes.visible.lens import Lens, lens_of
 from people.access import MemberRequest, holds, may_annotate, may_read, member_required, visible_or_404
 from people.errors import AppError
 from reviews.models import COMMENT, Annotation
@@ -28,8 +28,9 @@ def said_fragment(request: MemberRequest, pk: str) -> HttpResponse:
     """Return what this person may read of labels, comments and corrections of an episode, for its replay."""
     actor = request.actor
     episode = visible_or_404(Episode.objects.all(), actor, pk)
-    is_told = visibility.sees_outcome(actor, episode)
-    notes = tell(actor, episode, seen_by(actor, episode))
+    lens = lens_of(actor, episode)
+    is_told = Lens.OUTCOME in lens
+    notes = tell(lens, episode, seen_by(actor, episode))
     fixes = [one for one in correcting.current(episode) if is_told or one.author_key == actor.key]
     context = {
         "notes": notes,
@@ -72,12 +73,13 @@ def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
         except AppError as refused:
             problem, status = refused.message, refused.status
     comments = (one for one in seen_by(actor, episode) if one.label == COMMENT and one.seq == comment.seq)
-    said = tell(actor, episode, comments)
+    lens = lens_of(actor, episode)
+    said = tell(lens, episode, comments)
     is_open = any(one.pk == comment.pk for one in said)
     if is_open:
         mentions.see(actor, comment)
     context = {
-        **replay_of(request, episode, comment.seq or 1),
+        **replay_of(request, lens, episode, comment.seq or 1),
         "comment": comment,
         "said": said,
         "seqs": numbers_of(said),

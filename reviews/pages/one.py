@@ -20,6 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from episodes.models import Episode
 from episodes.show import windows
+from episodes.visible.lens import Lens, lens_of
 from people.access import MemberRequest, holds, may_review, may_see_reviews, member_required, scoped, visible_or_404
 from people.errors import AppError, BadJson, Invalid, NotFound
 from people.json_text import parse_json
@@ -70,12 +71,13 @@ def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 20
     mine = ahead or (slot is not None and slot.state == "claimed")
     submitted = slot is not None and slot.state == "submitted"
     shown = deciding.reveal(actor, pk) if submitted else None
+    lens = lens_of(actor, review.episode)
     # anyone who looks before the claim could learn here what the claim would withhold
     last = review.episode.last_seq if review.queue.is_blind and not submitted else None
     late = None if shown else deciding.late_of(actor, review)
     context = {
-        **replay_of(request, review.episode, last=last),
-        **_said(request, review, shown is not None or not review.queue.is_blind),
+        **replay_of(request, lens, review.episode, last=last),
+        **_said(request, lens, review, shown is not None or not review.queue.is_blind),
         "review": review,
         "queue": review.queue,
         "rail": [(review, "Claimed")] * ahead + _rail(request, review),
@@ -102,21 +104,23 @@ def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 20
     return render(request, "reviews/review.html", context, status=status)
 
 
-def replay_of(request: MemberRequest, one: Episode, step: int = 1, last: int | None = None) -> dict[str, Any]:
-    """Return the steps of an episode around the one that the request names, or `step`, and its scrubber, as this person
-    sees them, none after `last`.
+def replay_of(
+    request: MemberRequest, lens: Lens, one: Episode, step: int = 1, last: int | None = None
+) -> dict[str, Any]:
+    """Return the steps of an episode around the one that the request names, or `step`, and its scrubber, seen
+    through a lens, none after `last`.
     """
     at = windows.number(request.GET.get("step") or request.POST.get("seq")) or step
-    return {"episode": one, "ended": True, **windows.replay(request.actor, one, at, last)}
+    return {"episode": one, "ended": True, **windows.replay(lens, one, at, last)}
 
 
-def _said(request: MemberRequest, review: Review, shown: bool) -> dict[str, Any]:
+def _said(request: MemberRequest, lens: Lens, review: Review, shown: bool) -> dict[str, Any]:
     """Return what this reviewer said, the comments of others that they may read, and the labels that they can set."""
     actor, episode = request.actor, review.episode
     said = seen_by(actor, episode) if shown else [one for one in seen_by(actor, episode) if one.author_key == actor.key]
     pinned = LabelSchema.objects.filter(pk__in=review.queue.schemas).order_by("created_at", "pk")
     fixes = [one for one in correcting.current(episode) if one.author_key == actor.key]
-    notes = tell(actor, episode, (one for one in said if one.author_key == actor.key or one.label == COMMENT))
+    notes = tell(lens, episode, (one for one in said if one.author_key == actor.key or one.label == COMMENT))
     return {
         "labels": list(pinned),
         "notes": notes,
@@ -166,7 +170,8 @@ def _redrawn(request: MemberRequest, pk: str) -> dict[str, str]:
     review = visible_or_404(rows, request.actor, pk, "queue__project")
     slot = assigning.slot_of(request.actor, review)
     is_told = not review.queue.is_blind or (slot is not None and slot.state == "submitted")
-    context = {"review": review, "at": request.POST.get("seq", ""), **_said(request, review, is_told)}
+    said = _said(request, lens_of(request.actor, review.episode), review, is_told)
+    context = {"review": review, "at": request.POST.get("seq", ""), **said}
     return {"said": render_to_string("reviews/_said_part.html", context, request)}
 
 

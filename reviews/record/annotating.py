@@ -16,6 +16,7 @@ from django.db import transaction
 
 from episodes.models import Episode, ExpertMode, Privilege, Step
 from episodes.show.json_paths import Unreadable
+from episodes.visible.lens import lens_of
 from people.access import Actor, may_annotate, visible_or_404
 from people.errors import Invalid, NotFound
 from reviews.errors import Changed, Moved, NotYours, SchemaEnded
@@ -194,7 +195,7 @@ def _refuse_nowhere(actor: Actor, episode: Episode, where: Place, quote: str | N
     if not where.path and where.start is None and where.end is None:
         return
     try:
-        found = written_at(labelable(actor, episode, step), where)
+        found = written_at(labelable(lens_of(actor, episode), step), where)
     except Unreadable as error:
         raise Invalid(str(error)) from error
     if quote is not None and where.start is not None and found != quote:

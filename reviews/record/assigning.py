@@ -25,7 +25,7 @@ from people.access import Actor, may_review, may_set_reviews, scoped, visible_or
 from people.errors import AppError, Invalid
 from people.slots import FREED, OPEN, SlotState, is_free
 from reviews.errors import AlreadyClaimed, AlreadyReviewed, Declined, LeaseLost, NothingToReview, NotSettled, TooLate
-from reviews.models import Decision, Review, ReviewDecline, ReviewQueue, ReviewSlot, Verdict
+from reviews.models import LEASE_S, Decision, Review, ReviewDecline, ReviewQueue, ReviewSlot, Verdict
 from reviews.record import schemas, withholding
 from reviews.statistics import worth
 from reviews.statistics.reports import known_to
@@ -50,7 +50,7 @@ def create_queue(
     *,
     reviews_required: int = 1,
     is_blind: bool = True,
-    lease_s: int = 900,
+    lease_s: int = LEASE_S,
     gold_share: float = 0.0,
     seed: int = 1,
     rubric: Sequence[str] = (),
@@ -315,7 +315,7 @@ def renew(actor: Actor, review_id: str, lease_token: str) -> Claim:
 def release(actor: Actor, review_id: str, lease_token: str) -> None:
     """Return the slot to the queue. What was withheld stays withheld: the reviewer can claim again."""
     review = _mine(actor, review_id)
-    if not leasing.let_go(ReviewSlot.objects.filter(review=review, holder=actor.key), lease_token):
+    if not leasing.release(ReviewSlot.objects.filter(review=review, holder=actor.key), lease_token):
         raise _why_lost(actor, review)
 
 

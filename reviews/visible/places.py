@@ -12,9 +12,7 @@ from typing import Any
 
 from episodes.models import Episode, Step
 from episodes.show.json_paths import Unreadable, value_at
-from episodes.stored.entries import without_rewards
-from episodes.visible import visibility
-from people.access import Actor
+from episodes.visible.lens import LABELS, Lens, through
 from people.plain_text import clean
 from reviews.models import Annotation
 
@@ -57,21 +55,20 @@ def written_at(step: Any, where: Place) -> Any:
     return found[where.start : where.end]
 
 
-def labelable(actor: Actor, episode: Episode, step: Step) -> dict[str, Any]:
-    """Return the step of which this actor can label and read parts: without rewards and withheld words of a briefing,
-    which a quote would tell a blind reviewer."""
-    step.body = without_rewards(visibility.briefed(actor, episode, step.body))
+def labelable(lens: Lens, step: Step) -> dict[str, Any]:
+    """Return the step of which parts can be labeled, and read by who looks through this lens."""
+    step.body = through(lens & LABELS, step.body)
     return step.wire()
 
 
-def tell(actor: Actor, episode: Episode, rows: Iterable[Annotation]) -> list[Annotation]:
-    """Give each annotation of a part of a step its `where` and the `quote` that this actor can read, and return all of
+def tell(lens: Lens, episode: Episode, rows: Iterable[Annotation]) -> list[Annotation]:
+    """Give each annotation of a part of a step its `where` and the `quote` that this lens lets pass, and return all of
     them."""
     rows = list(rows)
     placed = [row for row in rows if row.path]
     numbers = {row.seq for row in placed if row.seq}
     found = Step.objects.filter(episode=episode, seq__in=numbers) if numbers else []
-    steps = {one.seq: labelable(actor, episode, one) for one in found}
+    steps = {one.seq: labelable(lens, one) for one in found}
     for row in placed:
         where = place_of(row)
         row.where, row.quote = where.words, _quote(steps.get(row.seq or 0, {}), where)

@@ -1,0 +1,13 @@
+"""Who changes a run?
+
+    launching     single episodes, the demo, waking workers
+    planning      launch, pause, resume, cancel, retry, feed
+    briefings     what agents read before they begin
+    preflight     what would weaken a comparison
+    estimating    time, tokens and money of a plan
+    relay         the next episode of a thread
+    benchmarking  arms on a pack's tasks
+    paying        stores shaped rewards
+
+`play`, edges and commands import it; no read does.
+"""

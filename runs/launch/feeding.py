@@ -75,7 +75,7 @@ UPDATE runs_plannedtry SET called_at = %s WHERE id = (
 def feed(run_id: str, relays: bool = False) -> int:
     """Call workers for the next tries, as many as all limits leave room for; finish a run with no try left. The thread
     that ended an episode `relays`: it takes the first itself, unless another run waits for threads, too."""
-    plan = _FED.one(FED, [run_id])
+    plan = _FED.first(FED, [run_id])
     if plan is None:
         return 0
     asked = limits.limited(plan)

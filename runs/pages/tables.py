@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET
 from episodes.models import Episode
 from episodes.show import tables, windows
 from episodes.show.tables import Table
+from episodes.visible.lens import lens_of
 from people.access import MemberRequest, member_required, visible_or_404
 from people.plain_text import clean
 from runs.play.start_tables import MAX_ROWS, StartTables, start_of
@@ -28,7 +29,7 @@ def tables_at(request: MemberRequest, pk: str) -> HttpResponse:
     """
     episode = visible_or_404(Episode.objects.all(), request.actor, pk)
     step = max(windows.number(request.GET.get("step")) or 1, 1)
-    writes, count = windows.first_writes(episode)
+    writes, count = windows.first_writes(lens_of(request.actor, episode), episode)
     changed = tables.at_step(writes, step)
     start = start_of(episode)
     name = next((one for one in start.tables if clean(one) == request.GET.get("table")), "")

@@ -1,0 +1,10 @@
+"""What is a run to do, and what does it take?
+
+    plans        the typed plan and its recipes
+    limits       how many episodes can start now
+    servers      environment servers by name
+    replaceable  tries that a retry replaces
+    spending     tokens, money and time, by arm
+
+Rooms above `statistics` import it; it writes nothing.
+"""

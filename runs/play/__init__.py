@@ -1,0 +1,14 @@
+"""How is one episode run in the worker?
+
+    playing       one queued episode, to its outcome
+    local         the dashboard port in process
+    database      how an episode's coroutine reaches the database
+    parking       when a waiting episode frees its thread
+    distilling    a briefing from earlier episodes
+    probing       cheap attempts at tasks
+    certifying    replays that prove a record
+    environment   status of the environment server
+    start_tables  tables that a world began with
+
+Tasks and commands import it; pages only `environment` and `start_tables`.
+"""

@@ -25,6 +25,7 @@ from episodes.quoting import Secret
 from episodes.record import noting
 from episodes.stored import outcomes, packs, splits
 from episodes.visible import trajectory
+from episodes.visible.lens import MODEL
 from experts import desk
 from experts.find.availability import tokens_are_spent
 from experts.llm import QUOTED, bounded_tools, object_in, shortened
@@ -44,7 +45,7 @@ TRIES = 2
 LOOKED_AT, SOURCES, EACH = 40, 6, 3
 """Newest episodes to look at; how many are shown; with outcomes, at most this many of complete and of others."""
 STEPS_SHOWN, MATERIAL_CHARS = 60, 100_000
-HIDDEN = frozenset({"reward_type", "done", "seq", "ask"})
+UNSAID = frozenset({"reward_type", "seq", "ask"})
 NOTHING_WRITTEN = "No one has written a briefing for this task."
 NO_SOURCES = "There is no earlier episode of this task to learn from."
 RULES = (
@@ -187,8 +188,8 @@ def _material(row: PlannedTry, with_outcomes: bool) -> Material:
 
 def _attempt(episode: Episode, outcome: str | None) -> dict[str, Any]:
     """Return what one earlier agent did, without rewards; its outcome only if it is to be known."""
-    steps = trajectory.steps_of(episode, 0, STEPS_SHOWN, verification=False)
-    told = [shortened({name: value for name, value in step.items() if name not in HIDDEN}) for step in steps]
+    steps = trajectory.steps_of(episode, 0, STEPS_SHOWN, lens=MODEL)
+    told = [shortened({name: value for name, value in step.items() if name not in UNSAID}) for step in steps]
     ended = {"stopped": episode.stop_reason, "final_answer": str(episode.final_answer or "")[:4000]}
     return {"steps": told, **ended, **({"outcome": outcome} if outcome is not None else {})}
 

@@ -1,0 +1,12 @@
+"""How is a run shown?
+
+    comparison  tries, counts and comparison of a run
+    overview    progress and tasks of runs
+    rewarding   what reward profiles pay
+    tables      tables of pages and files
+    charts      Plotly figures of a run
+    drawing     charts as PNG, by matplotlib
+    report      a report as files
+
+Pages, commands, `launch` and upper apps import it; it writes nothing.
+"""

@@ -9,10 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
-from people.in_words import count
-from runs.show import figures
-from runs.show.comparison import ArmCount
-from runs.show.figures import (
+from people import figures
+from people.figures import (
     EXPERT,
     LISTED,
     SERIES,
@@ -23,6 +21,8 @@ from runs.show.figures import (
     styles_of,
     thinned,
 )
+from people.in_words import count
+from runs.show.comparison import ArmCount
 from runs.show.tables import Row
 from runs.statistics.contrast import Contrast
 from runs.statistics.contrast import Row as Difference

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from people.figures import Chart
 from people.in_words import count
 from people.plain_text import printable
 from runs.plan import spending
 from runs.show import charts, drawing, rewarding
 from runs.show.comparison import Comparison
-from runs.show.figures import Chart
 from runs.show.tables import (
     TABLES,
     Row,

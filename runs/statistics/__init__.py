@@ -1,0 +1,14 @@
+"""What do the outcomes of a run show?
+
+    paired      tests and intervals of paired differences
+    anytime     the e-process, valid at any look
+    deciding    what makes a run say better
+    compare     what a run's tries can say
+    power       size of a run before its launch
+    difficulty  differences by how hard tasks are
+    offers      effect of a randomized offer of help
+    prices      price of an extra success
+    costs       tokens times prices
+
+Every room of `runs`, and upper apps; it reads no database.
+"""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
-from runs.statistics import sentences
+from runs.statistics import deciding, sentences
 from runs.statistics.anytime import Unit, Wave, first_crossing, interval, log_e
 from runs.statistics.contrast import Contrast, Exclusions, Row, Running, Scope
 from runs.statistics.paired import (
@@ -160,7 +160,7 @@ def _told(one: Contrast, on_tasks: Scope | None, on_scenarios: Scope | None, tas
 def _scope_told(one: Contrast, scope: Scope, sentence: Callable[[Contrast, Scope], str]) -> Scope:
     """Return a scope with its verdict, which is *few* until told otherwise, and its sentence."""
     if scope.interval is not None and one.delta is not None:
-        scope = replace(scope, verdict=_word(one.delta) if scope.is_shown else "none")
+        scope = replace(scope, verdict=deciding.word(one.delta) if scope.is_shown else "none")
     return replace(scope, sentence=sentence(one, scope))
 
 
@@ -170,7 +170,7 @@ def _price(one: Contrast, tasks: Iterable[_Task]) -> Price | None:
         return None
     paired = [(task, d) for task in tasks if (d := task.difference) is not None]
     minutes = [_minutes(task.treated) - _minutes(task.control) for task, _ in paired]
-    return price(minutes, [float(d) for _, d in paired], is_shown=one.tasks_scope.verdict in ("better", "worse"))
+    return price(minutes, [float(d) for _, d in paired], is_shown=one.tasks_scope.verdict in deciding.SHOWN)
 
 
 def _minutes(tries: Iterable[Try]) -> float:
@@ -321,7 +321,7 @@ def _running(rounds: Sequence[_Round], state: str, alpha: float) -> Running:
     e, span = math.exp(min(700.0, log_e(bets))), interval(bets, alpha)
     if crossed := first_crossing(bets, alpha):
         place, within = next(each for each in _places(rounds) if each[0] == crossed[0])[1:]
-        since, verdict = sum(one.planned for one in rounds[:place]) + within, _word(crossed[1])
+        since, verdict = sum(one.planned for one in rounds[:place]) + within, deciding.word(crossed[1])
         said = sentences.shown_while_running(_where(rounds, place, within), verdict, crossed[2], span)
         return Running(e, read, planned, span, verdict, since, said)
     place = next((number for number, one in enumerate(rounds) if len(one.read) < one.planned), len(rounds) - 1)
@@ -338,10 +338,6 @@ def _places(rounds: Iterable[_Round]) -> Iterator[tuple[int, int, int]]:
 def _where(rounds: Sequence[_Round], place: int, within: int) -> str:
     of = f" in round {place + 1} of {len(rounds)}" if len(rounds) > 1 else ""
     return f"{within} of {rounds[place].planned}{of}"
-
-
-def _word(direction: float) -> str:
-    return "better" if direction > 0 else "worse"
 
 
 def _exclusions(tasks: Iterable[_Task]) -> Exclusions:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from runs.statistics import deciding
 from runs.statistics.paired import Interval
 from runs.statistics.prices import Price
 
@@ -29,12 +30,11 @@ class Scope:
     @property
     def is_shown(self) -> bool:
         """Whether test and interval both speak against "no difference"."""
-        p = self.p if self.p_holm is None else self.p_holm
-        return p is not None and p < 0.05 and not self.holds_zero
+        return deciding.is_shown(self.p, self.p_holm, self.interval)
 
     @property
     def holds_zero(self) -> bool:
-        return self.interval is None or self.interval[0] <= 0 <= self.interval[1]
+        return deciding.holds_zero(self.interval)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Contrast:
         """The verdict on these tasks: at the planned size the one test, else what the e-process showed."""
         if self.exclusions.withheld:
             return "withheld"
-        if self.tasks_scope is not None and self.tasks_scope.verdict in ("better", "worse"):
+        if self.tasks_scope is not None and self.tasks_scope.verdict in deciding.SHOWN:
             return self.tasks_scope.verdict
         return self.running.verdict
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from people.in_words import count
+from runs.statistics import deciding
 from runs.statistics.anytime import Unit, Wave, first_crossing, interval
 from runs.statistics.compare import GAP, Try, uncounted
 from runs.statistics.paired import Interval, cluster_interval, holm
@@ -318,7 +319,7 @@ def _running(tries: Sequence[Try], prefix: Sequence[Try], state: str, alpha: flo
     if crossed:
         # excluded tries stand between the counted ones: name the place in the planned order
         counted = [place for place, one in enumerate(prefix, 1) if one.complete is not None]
-        since, verdict = counted[crossed[0] - 1], "better" if crossed[1] > 0 else "worse"
+        since, verdict = counted[crossed[0] - 1], deciding.word(crossed[1])
         said = f"Shown while running, at episode {since} of {planned}: completion is {verdict} where help is offered "
         said += f"(E {crossed[2]:.3g}, may be read at any time). Interval so far {span_text(span)}."
     else:
@@ -332,15 +333,14 @@ def _complete_prefix(tries: Sequence[Try]) -> Sequence[Try]:
 
 def _is_fixed(one: Effect) -> bool:
     """Return whether the test and the interval at the planned size show a change."""
-    p = one.p if one.p_holm is None else one.p_holm
-    return p is not None and p < 0.05 and one.interval is not None and not one.interval[0] <= 0 <= one.interval[1]
+    return deciding.is_shown(one.p, one.p_holm, one.interval)
 
 
 def _verdict(one: Effect) -> str:
     if one.lost.bars:
         return "withheld"
     if one.interval is not None and _is_fixed(one):
-        return "better" if sum(one.interval) > 0 else "worse"
+        return deciding.word(sum(one.interval))
     if one.p is not None and one.interval is None and one.running.since is None:
         return "few"
     return one.running.verdict

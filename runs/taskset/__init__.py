@@ -1,0 +1,9 @@
+"""Which tasks can be run?
+
+    checking      runs the rows of packs elsewhere
+    splitting     draws and checks splits
+    split_checks  what pinned splits say of a plan
+    probes        results of cheap attempts
+
+Rooms above `statistics` import it; it writes nothing.
+"""

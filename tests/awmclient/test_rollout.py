@@ -142,13 +142,18 @@ async def test_questions_are_bounded_and_then_there_is_no_advice():
     assert steps[4]["result"] == {"status": "no_advice", "reason": "no questions left"}
 
 
-async def test_ask_only_turn_costs_no_step_or_time():
+async def test_ask_only_turn_costs_no_step_or_time(monkeypatch):
+    loop, late_s = asyncio.get_running_loop(), 0
+    clock = loop.time
+    monkeypatch.setattr(loop, "time", lambda: clock() + late_s)
+
     async def slow(question):
-        await asyncio.sleep(4)
+        nonlocal late_s
+        late_s = 40
         return "Go on."
 
     policy = Watching(calls("ask_expert", question="a?"), calls("list_items"), Turn(answer="end"))
-    result, _ = await run(policy, dash=MemoryDashboard(slow), expert="plain", max_steps=2, timeout_s=3)
+    result, _ = await run(policy, dash=MemoryDashboard(slow), expert="plain", max_steps=2, timeout_s=30)
     assert (result.stop_reason, result.turns) == ("done", 3)
 
 

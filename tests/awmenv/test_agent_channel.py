@@ -251,14 +251,14 @@ async def test_idle_session_ends_unless_it_has_a_socket(
     make_server: Callable[..., Server],
 ) -> None:
     server = make_server(AWMENV_DETACHED_S="2")
-    idle = rpc(server, "openenv/session/create")["result"]["session_id"]
+    never_had_one = rpc(server, "openenv/session/create")["result"]["session_id"]
+    has_none_now, left = await session(server)
+    await left.close()
     _name, socket = await session(server)
-    for _ in range(10):  # asking for it is a use, and a busy server looks a little later
-        await asyncio.sleep(4)
-        said = rpc(server, "tools/list", session_id=idle)
-        if "error" in said:
-            break
-    assert "Unknown session_id" in said["error"]["message"]
+    # asking for a session would be a use of it
+    assert await asyncio.to_thread(eventually, lambda: json.loads(server.get("/stats"))["sessions"] == 1)
+    for idle in (never_had_one, has_none_now):
+        assert "Unknown session_id" in rpc(server, "tools/list", session_id=idle)["error"]["message"]
     assert (await told(socket, "step", tool_name="list_notes"))["observation"]["reward_type"] == "tool_call_ok"
     await socket.close()
 

@@ -300,10 +300,8 @@ def _eventually(check: Callable[[], bool], seconds: float = 60) -> bool:
 
 async def test_disk_is_bounded_during_import_and_calls(hostile: Server) -> None:
     async with EnvironmentClient(hostile.url) as env:
-        started = time.monotonic()
         with pytest.raises(ResetFailed, match="more disk than it may"):
             await env.reset(scenario="fills")
-        assert time.monotonic() - started < 20
         await env.reset(scenario="open_1")
         refused = await env.call_tool("run_code", body(FILL.replace("\n", "\n    ")))
         assert (refused.reward_type, "more disk" in str(refused.error)) == ("server_error", True)
@@ -344,7 +342,7 @@ async def test_a_scenario_whose_sessions_never_start_holds_up_no_other(tmp_path:
 async def _open_beside_the_mute(house: ScenarioHouse, packs: Pack) -> None:
     good, mute = await house.template(packs, "open_1"), await house.template(packs, "mute")
     waiting = [asyncio.create_task(house.open(mute)) for _ in range(STARTS_AT_ONCE + 4)]
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0)  # all of them have asked
     house.close(await house.open(good))
     assert not any(task.done() for task in waiting), "it waited for one that never starts"
     for task in waiting:
@@ -364,9 +362,8 @@ async def test_processor_time_and_memory_of_a_session_are_bounded(
         assert (large.reward_type, large.error) == (
             "server_error", "Error calling run_code. Status code: 500. Response: Internal Server Error",
         )  # fmt: skip
-        started = time.monotonic()
-        assert (await env.call_tool("run_code", body("while True: pass"))).reward_type == "server_error"
-        assert time.monotonic() - started < 25, "the call's own limit is 30 s"
+        busy = await env.call_tool("run_code", body("while True: pass"))
+        assert busy.reward_type == "server_error" and "timed out" not in str(busy.error), busy.error
         assert (await other.call_tool("add_row")).ok
 
 

@@ -2,7 +2,7 @@
 """SQL mode with a judge: an endpoint of the server's own setting rules, and one that fails is an error and no verdict."""
 
 import json
-import time
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,7 +58,7 @@ def bench(tmp_path_factory: OpenFolders) -> Iterator[Bench]:
             AWMENV_JUDGE_MODEL="solomon",
             AWMENV_JUDGE_HEADERS=json.dumps({"X-Tenant": HEADER}),
             AWMENV_JUDGE_QUERY=f"api-version={QUERY}",
-            AWMENV_JUDGE_TIMEOUT_S="5",
+            AWMENV_JUDGE_TIMEOUT_S="4",
         )
         yield made
         made.server.stop()
@@ -100,8 +100,12 @@ async def test_an_endpoint_or_key_that_a_client_sends_is_not_used(bench: Bench) 
     assert "sk-of-the-client" not in heard and "mine" not in heard
 
 
+HEARD = threading.Event()
+
+
 def late() -> str:
-    time.sleep(6)
+    """The ruling comes once nobody waits for it any more."""
+    HEARD.wait(60)
     return json.dumps(ruling("complete"))
 
 
@@ -127,9 +131,9 @@ FAULTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 async def test_failing_judge_is_an_error_with_reason_not_an_outcome(bench: Bench, name: str) -> None:
-    started = time.monotonic()
+    HEARD.clear()
     found = await bench.verdict(FAULTS[name])
-    assert time.monotonic() - started < 60  # the judge may take 5 s, and a busy machine the rest
+    HEARD.set()
     assert (found.reward_type, found.reward, found.done) == ("judge_error", 0.0, False)
     assert found.verify_result is not None
     assert found.verify_result["execution_status"] == "error"

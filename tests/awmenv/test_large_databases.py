@@ -2,12 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from awmenv.client import EnvironmentClient
 from awmenv.server.verifier import run_verifier
-from tests.awmenv.conftest import Server
+from tests.awmenv.conftest import OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import pack
 
 SERIES = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 30000)"
@@ -22,8 +24,16 @@ def verify_task_completion(initial_db_path, final_db_path, final_answer=None):
 LARGE = f"{SERIES} INSERT INTO big SELECT n, hex(randomblob(300)) FROM r"
 
 
-async def test_session_sorts_more_than_its_page_cache(make_server: Callable[..., Server], tmp_path: Path) -> None:
-    server = make_server(pack(tmp_path / "pack"))
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: OpenFolders) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("large")
+    large = ["CREATE TABLE big (x INTEGER PRIMARY KEY, y TEXT)", LARGE]
+    running = start_server(folder, pack(pack(folder / "pack"), name="large", inserts=large))
+    yield running
+    running.stop()
+
+
+async def test_session_sorts_more_than_its_page_cache(server: Server) -> None:
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="open_1")
         answer = await env.call_tool("run_code", {"code": QUERY})
@@ -38,9 +48,8 @@ async def test_verifier_sorts_more_than_its_page_cache(tmp_path: Path) -> None:
     assert result["execution_status"] == "success" and result["raw_result"]["found"] == 30000, result
 
 
-async def test_difference_of_large_tables_is_told(make_server: Callable[..., Server], tmp_path: Path) -> None:
-    server = make_server(pack(tmp_path / "pack", inserts=["CREATE TABLE big (x INTEGER PRIMARY KEY, y TEXT)", LARGE]))
+async def test_difference_of_large_tables_is_told(server: Server) -> None:
     async with EnvironmentClient(server.url) as env:
-        await env.reset(scenario="open_1", state_diff=True)
+        await env.reset(scenario="large", state_diff=True)
         added = await env.call_tool("add_row")
         assert added.state_diff == {"t": {"added": [{"x": 1}], "removed": [], "changed": [], "more": 0}}

@@ -8,16 +8,16 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from awmenv.client import EnvironmentClient
-from awmenv.errors import EnvironmentFault
+from awmenv.errors import EnvironmentFault, WorldLost
 from awmenv.server.workplace import Workplace
-from tests.awmenv.conftest import EVER_S, ROOT, TINY, Server, eventually
+from tests.awmenv.conftest import EVER_S, ROOT, TINY, OpenFolders, Server, eventually, start_server
 from tests.awmenv.hostile_packs import pack
 
 
@@ -34,7 +34,9 @@ def sessions(server: Server) -> int:
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-async def test_no_process_outlives_the_server(make_server: Callable[..., Server], end: signal.Signals) -> None:
+async def test_no_process_or_file_outlives_the_server(
+    make_server: Callable[..., Server], tmp_path: Path, end: signal.Signals
+) -> None:
     server = make_server()
     async with EnvironmentClient(server.url) as env, EnvironmentClient(server.url) as other:
         await env.reset(scenario="notes_1")
@@ -42,18 +44,11 @@ async def test_no_process_outlives_the_server(make_server: Callable[..., Server]
         # Two zygotes, two templates, two sessions; a zygote's short-lived errand may still be seen at first.
         assert await asyncio.to_thread(eventually, lambda: len(family(server)) == 6)
         processes = family(server)
+        assert list(tmp_path.glob("awmenv-*"))
         server.process.send_signal(end)
         assert server.process.wait(EVER_S) == (-end if end == signal.SIGKILL else 0)
         assert gone(processes)
-
-
-async def test_sigterm_leaves_no_file(make_server: Callable[..., Server], tmp_path: Path) -> None:
-    server = make_server()
-    async with EnvironmentClient(server.url) as env:
-        await env.reset(scenario="notes_1")
-        assert list(tmp_path.glob("awmenv-*"))
-    server.stop()
-    assert list(tmp_path.glob("awmenv-*")) == []
+        assert end == signal.SIGKILL or list(tmp_path.glob("awmenv-*")) == []
 
 
 async def test_what_a_killed_server_left_behind_is_swept_by_the_next(
@@ -127,16 +122,35 @@ def test_strays_end_however_many_generations_they_are() -> None:
     assert process.wait(EVER_S) == 0
 
 
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: OpenFolders) -> Iterator[Server]:
+    """A server that outlives what is done to it; its tests stand in an order in which each finds what it needs."""
+    running = start_server(tmp_path_factory.mktemp("lasting"))
+    yield running
+    running.stop()
+
+
+async def test_many_resets_at_once_share_one_loading(lasting: Server) -> None:
+    clients = [EnvironmentClient(lasting.url) for _ in range(12)]
+    for client in clients:
+        await client.open()
+    started = await asyncio.gather(*(client.reset(scenario="notes_1") for client in clients))
+    assert {one.reward_type for one in started} == {"reset_ok"}
+    assert json.loads(lasting.get("/stats"))["warm_scenarios"] == 1
+    assert all(one.ok for one in await asyncio.gather(*(client.call_tool("list_notes") for client in clients)))
+    for client in clients:
+        await client.close()
+
+
 @pytest.mark.parametrize("how", ["close", "abort", "reset", "done"])
-async def test_session_ends_with_connection_reset_or_episode(make_server: Callable[..., Server], how: str) -> None:
-    server = make_server()
-    env = EnvironmentClient(server.url)
+async def test_session_ends_with_connection_reset_or_episode(lasting: Server, how: str) -> None:
+    env = EnvironmentClient(lasting.url)
     await env.open()
     await env.reset(scenario="notes_1")
     # Two zygotes, a template, a session; a zygote's short-lived errand may still be seen at first.
-    assert await asyncio.to_thread(eventually, lambda: len(family(server)) == 4)
-    started = {process.pid for process in family(server)}
-    assert sessions(server) == 1
+    assert await asyncio.to_thread(eventually, lambda: len(family(lasting)) == 4)
+    started = {process.pid for process in family(lasting)}
+    assert sessions(lasting) == 1
     if how == "close":
         await env.close()
     elif how == "abort":
@@ -148,11 +162,27 @@ async def test_session_ends_with_connection_reset_or_episode(make_server: Callab
         await env.done()
 
     def one_has_gone() -> bool:
-        return len(started & {process.pid for process in family(server)}) == len(started) - 1
+        return len(started & {process.pid for process in family(lasting)}) == len(started) - 1
 
     assert await asyncio.to_thread(eventually, one_has_gone)
-    assert await asyncio.to_thread(eventually, lambda: sessions(server) == (1 if how == "reset" else 0))
+    assert await asyncio.to_thread(eventually, lambda: sessions(lasting) == (1 if how == "reset" else 0))
     await env.close()
+
+
+@pytest.mark.parametrize("which", ["scenario_zygote", "verifier_zygote"])
+async def test_a_killed_zygote_costs_its_sessions_and_not_the_server(lasting: Server, which: str) -> None:
+    zygotes = psutil.Process(lasting.process.pid).children()
+    async with EnvironmentClient(lasting.url) as env:
+        await env.reset(scenario="notes_1", task_idx=1)
+        for zygote in zygotes:
+            if bool(zygote.children()) == (which == "scenario_zygote"):
+                zygote.kill()
+                assert eventually(lambda zygote=zygote: zygote.status() == psutil.STATUS_ZOMBIE)
+        answer = await env.call_tool("list_notes")
+        assert answer.ok == (which == "verifier_zygote")
+        await env.reset(scenario="notes_1", task_idx=1)
+        assert (await env.call_tool("list_notes")).ok
+        assert (await env.verify(final_answer="3")).reward_type == "complete"
 
 
 async def test_a_call_ends_with_the_connection_that_made_it(make_server: Callable[..., Server], tmp_path: Path) -> None:
@@ -175,33 +205,18 @@ async def test_a_call_ends_with_the_connection_that_made_it(make_server: Callabl
 
 
 async def test_an_idle_world_is_ended_and_says_why(make_server: Callable[..., Server]) -> None:
+    """Where its steps are recorded, it is lost: no call may make a fresh one of it."""
     server = make_server(AWMENV_IDLE_S="3")
-    async with EnvironmentClient(server.url) as env:
+    async with EnvironmentClient(server.url) as env, EnvironmentClient(server.url) as recorded:
         await env.reset(scenario="notes_1")
-        assert await asyncio.to_thread(eventually, lambda: json.loads(server.get("/stats"))["faults"].get("host") == 1)
+        await recorded.reset(scenario="notes_1", task_idx=0, state_diff=True)
+        assert await asyncio.to_thread(eventually, lambda: json.loads(server.get("/stats"))["faults"].get("host") == 2)
         refused = await env.call_tool("list_notes")
         assert (refused.reward_type, "unused for more than 3 s" in str(refused.error)) == ("server_error", True)
+        with pytest.raises(WorldLost, match="unused for more than 3 s"):
+            await recorded.call_tool("list_notes")
         await env.reset(scenario="notes_1")
         assert (await env.call_tool("list_notes")).ok
-
-
-@pytest.mark.parametrize("which", ["scenario_zygote", "verifier_zygote"])
-async def test_a_killed_zygote_costs_its_sessions_and_not_the_server(
-    make_server: Callable[..., Server], which: str
-) -> None:
-    server = make_server()
-    zygotes = psutil.Process(server.process.pid).children()
-    async with EnvironmentClient(server.url) as env:
-        await env.reset(scenario="notes_1", task_idx=1)
-        for zygote in zygotes:
-            if bool(zygote.children()) == (which == "scenario_zygote"):
-                zygote.kill()
-                assert eventually(lambda zygote=zygote: zygote.status() == psutil.STATUS_ZOMBIE)
-        answer = await env.call_tool("list_notes")
-        assert answer.ok == (which == "verifier_zygote")
-        await env.reset(scenario="notes_1", task_idx=1)
-        assert (await env.call_tool("list_notes")).ok
-        assert (await env.verify(final_answer="3")).reward_type == "complete"
 
 
 async def test_fewer_warm_templates_than_scenarios_are_enough(make_server: Callable[..., Server]) -> None:
@@ -212,19 +227,6 @@ async def test_fewer_warm_templates_than_scenarios_are_enough(make_server: Calla
             await edo.reset(scenario="lamps_1")
             assert (await ada.call_tool("list_notes")).ok and (await edo.call_tool("list_lamps")).ok
         assert json.loads(server.get("/stats"))["warm_scenarios"] <= 2
-
-
-async def test_many_resets_at_once_share_one_loading(make_server: Callable[..., Server]) -> None:
-    server = make_server()
-    clients = [EnvironmentClient(server.url) for _ in range(12)]
-    for client in clients:
-        await client.open()
-    started = await asyncio.gather(*(client.reset(scenario="notes_1") for client in clients))
-    assert {one.reward_type for one in started} == {"reset_ok"}
-    assert json.loads(server.get("/stats"))["warm_scenarios"] == 1
-    assert all(one.ok for one in await asyncio.gather(*(client.call_tool("list_notes") for client in clients)))
-    for client in clients:
-        await client.close()
 
 
 @pytest.mark.parametrize(

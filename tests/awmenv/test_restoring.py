@@ -5,7 +5,7 @@ import itertools
 import os
 import random
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -16,17 +16,43 @@ from awmenv.errors import Diverged, SessionLost, WorldLost
 from awmenv.server import database
 from awmenv.server.session import snapshots
 from awmenv.server.session.snapshots import Snapshots
-from tests.awmenv.conftest import Server, eventually
+from tests.awmenv.conftest import OpenFolders, Server, eventually, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 
-CHANCE = (
+CODE = (
     RUN_CODE.replace("import os", "import os, time", 1)
     + """
 @app.get("/chance", operation_id="chance")
 def chance() -> int:
     return time.monotonic_ns()  # no record holds this clock
+
+
+@app.post("/quiet", operation_id="quiet")
+def quiet() -> str:
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO t VALUES (:x)"), {"x": time.monotonic_ns()})
+    return "done"
+
+
+@app.get("/all", operation_id="all_rows")
+def all_rows() -> list:
+    with engine.begin() as connection:
+        return [x for (x,) in connection.execute(text("SELECT x FROM t ORDER BY x"))]
 """
 )
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: OpenFolders) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("restoring")
+    running = start_server(folder, pack(folder / "pack", CODE))
+    yield running
+    running.stop()
+
+
+def snapshot(server: Server, made: Made) -> Path:
+    """Where the server keeps the database that a call left."""
+    return server.run_dir / "cache" / "worlds" / str((made.mark or {})["database"])
 
 
 def worlds(server: Server) -> list[psutil.Process]:
@@ -45,8 +71,7 @@ def end(server: Server, before: set[int]) -> None:
     assert eventually(lambda: not mine.is_running() or mine.status() == psutil.STATUS_ZOMBIE)
 
 
-async def test_a_killed_process_costs_nothing_of_the_world(make_server: Callable[..., Server], tmp_path: Path) -> None:
-    server = make_server(pack(tmp_path / "pack"))
+async def test_a_killed_process_costs_nothing_of_the_world(server: Server) -> None:
     async with EnvironmentClient(server.url) as idle, EnvironmentClient(server.url, restore=True) as env:
         await idle.reset(scenario="open_1")
         before = {process.pid for process in worlds(server)}
@@ -56,8 +81,7 @@ async def test_a_killed_process_costs_nothing_of_the_world(make_server: Callable
         assert (await env.call_tool("add_row", {})).tool_result == "3"
 
 
-async def test_lost_connection_recovers_only_with_restore(make_server: Callable[..., Server], tmp_path: Path) -> None:
-    server = make_server(pack(tmp_path / "pack"))
+async def test_lost_connection_recovers_only_with_restore(server: Server) -> None:
     for restore in (True, False):
         env = EnvironmentClient(server.url, restore=restore)
         await env.open()
@@ -75,8 +99,7 @@ async def test_lost_connection_recovers_only_with_restore(make_server: Callable[
             await env.call_tool("add_row", {})
 
 
-async def test_another_world_is_never_gone_on_with(make_server: Callable[..., Server], tmp_path: Path) -> None:
-    server = make_server(pack(tmp_path / "pack", CHANCE))
+async def test_another_world_is_never_gone_on_with(server: Server) -> None:
     async with EnvironmentClient(server.url, restore=True) as env:
         await env.reset(scenario="open_1")
         await env.call_tool("chance", {})
@@ -103,24 +126,6 @@ async def test_tries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert next(tried) == 1 + RESTORES_A_CALL
 
 
-DRIFTS = (
-    RUN_CODE.replace("import os", "import os, time", 1)
-    + """
-@app.post("/quiet", operation_id="quiet")
-def quiet() -> str:
-    with engine.begin() as connection:
-        connection.execute(text("INSERT INTO t VALUES (:x)"), {"x": time.monotonic_ns()})
-    return "done"
-
-
-@app.get("/all", operation_id="all_rows")
-def all_rows() -> list:
-    with engine.begin() as connection:
-        return [x for (x,) in connection.execute(text("SELECT x FROM t ORDER BY x"))]
-"""
-)
-
-
 async def made_by(env: EnvironmentClient, *names: str) -> list[Made]:
     made = []
     for name in names:
@@ -137,14 +142,13 @@ async def again(server: Server, world: Mapping[str, object], made: list[Made]) -
         return env, (await env.call_tool("all_rows", {})).tool_result
 
 
-async def test_other_rows_are_put_back_from_a_snapshot(make_server: Callable[..., Server], tmp_path: Path) -> None:
-    server = make_server(pack(tmp_path / "pack", DRIFTS))
+async def test_other_rows_are_put_back_from_a_snapshot(server: Server) -> None:
     async with EnvironmentClient(server.url, restore=True) as env:
         await env.reset(scenario="open_1", state_diff=True)
         made = await made_by(env, "quiet", "add_row", "quiet", "all_rows")
         rows, world = (await env.call_tool("all_rows", {})).tool_result, env.world
     assert world is not None
-    kept = tmp_path / "cache" / "worlds" / str((made[2].mark or {})["database"])
+    kept = snapshot(server, made[2])
     assert eventually(kept.exists)
     restored, found = await again(server, world, made)
     assert found == rows
@@ -158,12 +162,11 @@ async def test_other_rows_are_put_back_from_a_snapshot(make_server: Callable[...
         await again(server, world, made[:3])
 
 
-async def test_a_comparing_client_gets_no_snapshot(make_server: Callable[..., Server], tmp_path: Path) -> None:
-    server = make_server(pack(tmp_path / "pack", DRIFTS))
+async def test_a_comparing_client_gets_no_snapshot(server: Server) -> None:
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="open_1", state_diff=True, world=True)
         made, world = await made_by(env, "quiet"), env.world
-    assert eventually((tmp_path / "cache" / "worlds" / str((made[0].mark or {})["database"])).exists)
+    assert eventually(snapshot(server, made[0]).exists)
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="open_1", state_diff=True)
         with pytest.raises(Diverged, match="quiet, call 1, leaves another database"):

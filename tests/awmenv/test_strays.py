@@ -11,7 +11,7 @@ import pytest
 
 from awmenv.client import EnvironmentClient
 from awmenv.errors import ResetFailed
-from tests.awmenv.conftest import OpenFolders, Server, start_server
+from tests.awmenv.conftest import OpenFolders, Server, eventually, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 from tests.awmenv.test_ordinary_user import USER, python  # noqa: F401 - a fixture
 
@@ -100,10 +100,10 @@ async def test_processes_without_a_session_are_ended(server: Server, scenario: s
 async def test_scenario_that_leaves_processes_again_and_again_ends(server: Server) -> None:
     async with EnvironmentClient(server.url) as env, EnvironmentClient(server.url) as good:
         await good.reset(scenario="open_1")
-        ends = time.monotonic() + 120
+        before, ends = processes(server), time.monotonic() + 120
         while time.monotonic() < ends:
             await env.reset(scenario="at_each_fork")
-            await asyncio.sleep(2.5)
+            assert await asyncio.to_thread(eventually, lambda: processes(server) <= before + 2)  # counted and ended
             if (await env.call_tool("add_row")).reward_type == "server_error":
                 break
         else:
@@ -126,16 +126,17 @@ async def test_template_may_fork_little_more_than_its_sessions(
 
 
 async def test_sixty_sessions_of_one_scenario_are_no_strays(make_server: Callable[..., Server], tmp_path: Path) -> None:
-    server = make_server(pack(tmp_path / "pack"))
-    clients = [EnvironmentClient(server.url) for _ in range(60)]
-    for client in clients:
+    """A look that ends the strays of another scenario has been past them, too: three times, one of them a deep one."""
+    server = make_server(pack(pack(tmp_path / "pack"), SCENARIOS["at_each_fork"], "bad"))
+    bad, clients = EnvironmentClient(server.url), [EnvironmentClient(server.url) for _ in range(60)]
+    for client in (bad, *clients):
         await client.open()
     for _round in range(3):
         await asyncio.gather(*(client.reset(scenario="open_1") for client in clients))
-        await asyncio.sleep(1.5)
+        await bad.reset(scenario="bad")
+        await come_to(server, 65)
         answers = await asyncio.gather(*(client.call_tool("add_row") for client in clients))
         assert all(answer.ok for answer in answers)
-    await come_to(server, 63)
-    for client in clients:
+    for client in (bad, *clients):
         await client.close()
     await come_to(server, 3)

@@ -1,13 +1,12 @@
 """Apps that use threads: what they give to one runs in place, and none is ever started."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from awmenv.client import EnvironmentClient
-from tests.awmenv.conftest import Server
+from tests.awmenv.conftest import OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 
 pytestmark = pytest.mark.attack("apps")
@@ -63,9 +62,12 @@ def own_thread() -> str:
 )
 
 
-@pytest.fixture
-def threaded(make_server: Callable[..., Server], tmp_path: Path) -> Server:
-    return make_server(pack(tmp_path / "pack", THREADED))
+@pytest.fixture(scope="module")
+def threaded(tmp_path_factory: OpenFolders) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("threaded")
+    running = start_server(folder, pack(folder / "pack", THREADED))
+    yield running
+    running.stop()
 
 
 async def test_app_with_thread_pools_and_background_tasks_works(threaded: Server) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from awmenv.client import EnvironmentClient, Made
 from awmenv.errors import Diverged, ResetFailed
 from awmenv.packs import load_pack
 from awmenv.server.session.marks import Mark, Start, WorldTime
-from tests.awmenv.conftest import Server
+from tests.awmenv.conftest import OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 from tests.commands import ROOT
 
@@ -91,24 +91,31 @@ async def replayed(
         return env
 
 
-@pytest.fixture
-def clocks(tmp_path: Path) -> Path:
-    return pack(tmp_path / "pack", CLOCKS, inserts=["INSERT INTO t VALUES (abs(random() % 1000))"])
+@pytest.fixture(scope="module")
+def clocks(tmp_path_factory: OpenFolders) -> Path:
+    folder = tmp_path_factory.mktemp("clocks")
+    return pack(folder / "pack", CLOCKS, inserts=["INSERT INTO t VALUES (abs(random() % 1000))"])
 
 
-async def test_a_world_is_exact_on_another_server(make_server: Callable[..., Server], clocks: Path) -> None:
-    first = make_server(clocks)
-    world, made = await played(first)
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: OpenFolders, clocks: Path) -> Iterator[Server]:
+    running = start_server(tmp_path_factory.mktemp("worlds"), clocks)
+    yield running
+    running.stop()
+
+
+async def test_a_world_is_exact_on_another_server(
+    server: Server, make_server: Callable[..., Server], clocks: Path
+) -> None:
+    world, made = await played(server)
     assert made[0].seen != made[2].seen
-    first.stop()
     env = await replayed(make_server(clocks), world, made)
     assert (env.restored.calls, env.restored.grade) == (4, "exact")
     assert set(made[1].mark or {}) == {"clock", "answer", "database", "rows"}
     assert set(made[0].mark or {}) == {"clock", "answer"}
 
 
-async def test_a_world_goes_on_at_its_own_time(make_server: Callable[..., Server], clocks: Path) -> None:
-    server = make_server(clocks)
+async def test_a_world_goes_on_at_its_own_time(server: Server) -> None:
     world, made = await played(server)
     past = {**world, "clock": world["clock"] - 3 * 86_400_000}
     async with EnvironmentClient(server.url, restore=True) as env:
@@ -145,8 +152,7 @@ async def test_oracles_are_exact_elsewhere_three_days_on(make_server: Callable[.
     assert len(recorded) == 24
 
 
-async def test_a_world_that_differs_is_refused(make_server: Callable[..., Server], clocks: Path) -> None:
-    server = make_server(clocks)
+async def test_a_world_that_differs_is_refused(server: Server) -> None:
     world, made = await played(server, ("see", "kernel", "quiet"))
     with pytest.raises(Diverged, match="kernel, call 2, brings something else now"):
         await replayed(server, world, made)
@@ -160,8 +166,7 @@ async def test_a_world_that_differs_is_refused(make_server: Callable[..., Server
         await replayed(server, changed, made)
 
 
-async def test_nothing_of_the_record_reaches_agents(make_server: Callable[..., Server], clocks: Path) -> None:
-    server = make_server(clocks)
+async def test_nothing_of_the_record_reaches_agents(server: Server) -> None:
     async with EnvironmentClient(server.url) as env:
         plain = await env.reset(scenario="open_1", task_idx=0, state_diff=True)
         assert "world" not in plain.metadata
@@ -193,8 +198,7 @@ def test_world_time_stands_while_nobody_lives_in_it() -> None:
     assert 1000 <= later["clock"] < 60_000 and later["seed"] == "seed/2"
 
 
-async def test_real_clocks_move_and_chance_stays_recorded(make_server: Callable[..., Server], clocks: Path) -> None:
-    server = make_server(clocks)
+async def test_real_clocks_move_and_chance_stays_recorded(server: Server) -> None:
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="open_1", task_idx=0, state_diff=True, world=True, clocks="real")
         world, found = env.world, await env.call_tool("clocks", {})
@@ -216,8 +220,8 @@ async def test_real_clocks_move_and_chance_stays_recorded(make_server: Callable[
         await replayed(server, world, [Made("clocks", {}, found.tool_result, mark)])
 
 
-async def test_clocks_are_recorded_or_real(make_server: Callable[..., Server], clocks: Path) -> None:
-    async with EnvironmentClient(make_server(clocks).url) as env:
+async def test_clocks_are_recorded_or_real(server: Server) -> None:
+    async with EnvironmentClient(server.url) as env:
         for wrong in ("frozen", 1, ["real"]):
             with pytest.raises(ResetFailed, match="'clocks' must be recorded or real"):
                 await env.reset(scenario="open_1", world=True, clocks=wrong)

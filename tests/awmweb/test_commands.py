@@ -99,10 +99,29 @@ def test_new_migrations_are_preceded_by_a_backup(filled):
         manage(var, "migrate", "sessions", "zero")
         said = manage(var, "prepare")
     (saved,) = (var / "backups").iterdir()
-    # those of people that read sessions go with them
-    assert f"backup: {saved}" in said and "migrations: applying " in said
+    assert f"backup: {saved}" in said and "migrations: applying 1" in said
     assert saved.name.startswith("before-0.")
     shutil.rmtree(var / "backups")
+
+
+def test_database_of_replaced_migrations_is_up_to_date(filled):
+    var, _ = filled
+    ours = "name = '0001_initial' AND app IN ('people', 'episodes', 'experts', 'notices', 'reviews', 'runs')"
+    assert rows(var, f"DELETE FROM django_migrations WHERE {ours} RETURNING 1") == ["1"] * 6
+    with running(var):
+        said = manage(var, "prepare")
+    assert said.startswith("@migrated") and not (var / "backups").exists()
+    assert rows(var, f"SELECT count(*) FROM django_migrations WHERE {ours}") == ["6"]
+
+
+def test_database_with_some_replaced_migrations_is_refused(filled):
+    var, _ = filled
+    missing = "VALUES ('runs', '0008_stored_rewards', now())"
+    rows(var, "DELETE FROM django_migrations WHERE app = 'runs' AND name = '0008_stored_rewards'")
+    with running(var):
+        said = manage(var, "prepare", fails=True)
+    assert "lacks a change" in said and "(runs.0008_stored_rewards)" in said and "@migrated" not in said
+    rows(var, f"INSERT INTO django_migrations (app, name, applied) {missing}")
 
 
 def test_a_database_changed_by_newer_code_is_refused(filled):

@@ -1,10 +1,12 @@
 """The supervisor starts everything, brings back what dies, stops everything; our services are stand-ins here."""
 
 import json
+import os
 import re
 import shutil
 import signal
 import socket
+import sys
 import threading
 import time
 from pathlib import Path
@@ -13,8 +15,9 @@ import psutil
 import pytest
 
 from awmweb.embedded import processes
+from awmweb.embedded.gate import Gate
 from awmweb.embedded.supervisor import Kept
-from tests.awmweb.somebody import STAND_IN, Person, as_self, free_port, processes_of, wait_until
+from tests.awmweb.somebody import ROOT, STAND_IN, Person, as_self, free_port, processes_of, wait_until
 
 NAMES = {"postgres", "valkey", "env", "web", "worker", "rollouts", "beat"}
 
@@ -171,6 +174,32 @@ def test_a_failed_preparation_ends_the_start_with_its_reason(run):
     run.start().wait_ended()
     assert run.process.returncode == 1
     assert "the migration is broken" in run.output and "could not be prepared" in run.output
+
+
+@as_self
+def test_web_waits_for_the_migrations_and_ends_with_a_stop(run):
+    run.environment = {"STAND_IN_PREPARE_HANGS": "1"}
+    run.start()
+    wait_until(lambda: "packs: none" in run.output, 60, "the preparation")
+    assert set(run.pids()) == {"postgres", "valkey", "web"}
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", run.port), 5)
+    assert run.stop() < 20 and not processes_of(run.person.folder)
+
+
+@pytest.mark.parametrize(("word", "code", "said"), [("open", 0, "went on"), ("close", 1, "The supervisor ended")])
+def test_child_goes_on_if_its_gate_opens_and_ends_if_it_closes(own_folder, word, code, said):
+    """Though it ignores SIGTERM, as uvicorn does while it loads the application."""
+    ignoring = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    waiting = f"{ignoring}; from awmweb.embedded import gate; print('waits', flush=True); gate.wait(); print('went on')"
+    door, log = Gate(), own_folder / "child.log"
+    spec = processes.Spec("child", [sys.executable, "-c", waiting], log, ROOT, {"PATH": os.environ["PATH"]})
+    child = processes.Child(spec, door)
+    wait_until(lambda: "waits" in log.read_text(), 60, "the child at its gate")
+    child.send(signal.SIGTERM)
+    assert child.running
+    getattr(door, word)()
+    assert child.process.wait(60) == code and said in log.read_text()
 
 
 @as_self

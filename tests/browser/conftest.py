@@ -8,10 +8,12 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from tests.awmclient.openai_server import OpenAIServer, answering
+from tests.conftest import group_of, kept
 from tests.exports.hub_server import TOKEN, hub
 from tests.running import Product, product
 
@@ -38,18 +40,26 @@ DRAFT = {"advice": "Into 5, the oldest.", "tool_calls": [{"name": "merge_tickets
 """What the expert model of `desk` says to every ask."""
 
 
-@pytest.fixture(scope="session")
-def datasets() -> Iterator[object]:
+def wants_desk(file: str) -> bool:
+    return group_of(file) == "desk"
+
+
+@pytest.fixture(scope="module")
+def datasets(request):
     """The Hub of `desk`."""
-    with hub() as server:
-        yield server
+    return kept(request, hub(), wants_desk)
 
 
-@pytest.fixture(scope="session")
-def desk(datasets) -> Iterator[Product]:
+@pytest.fixture(scope="module")
+def desk(request, datasets) -> Product:
     """One product for the files that need more than `house` has: loops may be silent for an hour, a model writes
     drafts, and notices and datasets are sent to test servers. `tests/conftest.py` keeps these files together.
     """
+    return kept(request, _desk(datasets), wants_desk)
+
+
+@contextmanager
+def _desk(datasets) -> Iterator[Product]:
     wise = OpenAIServer(lambda body: json.dumps({**DRAFT, "confidence": 0.8, "needs_person": False}))
     settings = {
         "AWMWEB_HEARTBEAT_S": "3600", "AWMWEB_NOTICES_PRIVATE": "1",
@@ -60,28 +70,36 @@ def desk(datasets) -> Iterator[Product]:
             yield running
 
 
+def in_browsers(file: str) -> bool:
+    """Playwright keeps an event loop running, and asynchronous tests, which are elsewhere, would trip over it."""
+    return Path(file).parts[1] == "browser"
+
+
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[object]:
-    """One browser for a module: Playwright keeps an event loop running, and asynchronous tests would trip over it."""
-    with browser((SHELL, *WHOLE)) as one:
-        yield one
+def driver(request):
+    """Playwright, which starts browsers."""
+    from playwright.sync_api import expect, sync_playwright
+
+    expect.set_options(timeout=EXPECTED_MS)
+    return kept(request, sync_playwright(), in_browsers)
+
+
+@pytest.fixture(scope="module")
+def chromium(request, driver):
+    return kept(request, browser(driver, (SHELL, *WHOLE)), in_browsers)
 
 
 @contextmanager
-def browser(names: Sequence[str]) -> Iterator[object]:
+def browser(driver, names: Sequence[str]) -> Iterator[object]:
     """Start the first of these browsers that this machine has."""
     path = next((found for name in names if (found := shutil.which(name))), None)
     if path is None:
         if os.environ.get("AWMWEB_REQUIRE_BROWSER") == "1":
             pytest.fail("no Chromium was found and AWMWEB_REQUIRE_BROWSER is 1")
         pytest.skip("no Chromium was found")
-    from playwright.sync_api import expect, sync_playwright
-
-    expect.set_options(timeout=EXPECTED_MS)
-    with sync_playwright() as playwright:
-        one = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield one
-        one.close()
+    one = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
+    yield one
+    one.close()
 
 
 @pytest.fixture

@@ -56,6 +56,23 @@ def seqs(page: Page) -> list[int]:
     )
 
 
+READ = """
+const text = Response.prototype.text;
+window.read = [];
+Response.prototype.text = async function () {
+  const said = await text.call(this);
+  setTimeout(() => window.read.push(this.url)); // after all that waited for these words
+  return said;
+};
+"""
+"""Has a page write down which answers it has taken in: `page.add_init_script(READ)`."""
+
+
+def has_read(page: Page, *parts: str) -> None:
+    """Wait until the page has taken in an answer from an address with these parts."""
+    page.wait_for_function("parts => window.read.some((url) => parts.every((one) => url.includes(one)))", arg=parts)
+
+
 def in_view(page: Page, seq: int) -> bool:
     """Whether a step is drawn, not only kept a place, and stands in the visible part of its pane."""
     return page.evaluate(

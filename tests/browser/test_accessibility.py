@@ -16,7 +16,7 @@ PROJECT = "reading"
 PAGES = (
     *("/", "/queue/", "/episodes/", "/runs/", "/runs/?launch=1&recipe=pr428", "/reviews/", "/reviews/mentions/"),
     *("/reviews/agreement/", "/reviews/court/", "/curriculum/", "/exports/", "/imports/", "/connect/", "/people/"),
-    *("/tokens/", "/models/", "/environment/", "/vocabulary/", "/desk/", "/desk/numbers/", "/notices/", "/projects/"),
+    *("/tokens/", "/models/", "/environment/", "/vocabulary/", "/desk/", "/desk/metrics/", "/notices/", "/projects/"),
     "/audit/",
 )
 SERIOUS = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations

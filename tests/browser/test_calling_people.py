@@ -36,9 +36,9 @@ def house(desk):
 
 
 @pytest.fixture(scope="module")
-def chromium():
+def chromium(driver):
     """A browser that can notify."""
-    with browser(WHOLE) as one:
+    with browser(driver, WHOLE) as one:
         yield one
 
 

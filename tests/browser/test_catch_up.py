@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.long_episode import in_view, seqs
+from tests.browser.long_episode import READ, has_read, in_view, seqs
 from tests.running import until
 
 pytestmark = pytest.mark.browser
@@ -171,7 +171,7 @@ def test_a_follower_on_a_phone_sees_that_the_line_is_lost(running, episode, pers
 
 def test_reconnect_counts_fetched_steps_and_revoked_stays(running, episode, person):
     page = person(running.link("vera", "viewer"))
-    page.add_init_script(LINES)
+    page.add_init_script(LINES + READ)
     page.goto(f"{running.url}/episodes/{episode}/")
     until(lambda: in_view(page, 20), 60)
     banner, back = page.locator("#connection"), re.compile(r"steps\.html\?since=20&limit=0")
@@ -193,19 +193,20 @@ def test_reconnect_counts_fetched_steps_and_revoked_stays(running, episode, pers
     expect(banner).to_contain_text("You are no longer a member of this project")
     for one in held:
         one.continue_()
-    page.wait_for_timeout(500)  # nothing is to happen
+    has_read(page, "since=20", "limit=0")  # which is to change nothing
     expect(banner).to_contain_text("You are no longer a member of this project")
 
 
 def test_following_page_stays_at_the_end_while_the_pane_grows(running, agent, episode, deaf):
     """The banner of a lost line goes, and so the pane grows, at the very time when the missed steps are fetched."""
-    held = []
+    held, following_at = [], deaf.evaluate("performance.now()")
     deaf.route(re.compile(r"steps\.html\?since=20&limit=30"), lambda route: held.append(route))
     deaf.evaluate("window.deaf = true")
     append(agent, episode, 21, 30, "away")
     deaf.evaluate("window.dispatchEvent(new Event('online'))")
     until(lambda: deaf.evaluate("1") and held, 60)
-    deaf.wait_for_timeout(400)  # a movement right after the page began to follow is taken for the end of an earlier one
+    # a movement right after the page began to follow is taken for the end of an earlier one
+    deaf.wait_for_function("at => performance.now() > at + 400", arg=following_at)
     size = deaf.viewport_size
     deaf.set_viewport_size({**size, "height": size["height"] + 60})
     deaf.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")

@@ -7,25 +7,9 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from tests.exports.hub_server import TOKEN
+from tests.browser.reported import reported
 
 pytestmark = pytest.mark.browser
-
-
-def reported(product):
-    """Play an episode whose outcome only its loop reports; return its id."""
-    with product.http(product.token("agent")) as loop:
-        start = {"key": "export-me", "task": "Count the cups.", "arm": "browser"}
-        episode = loop.post("/episodes", json=start).json()["id"]
-        steps = [
-            {"seq": 1, "kind": "message", "role": "user", "content": "Count the cups."},
-            {"seq": 2, "kind": "message", "role": "assistant", "content": "There are seven."},
-        ]
-        outcome = {"reward_type": "complete", "reward": 1.0}
-        for call, body in (("steps", {"steps": steps}), ("finish", {"stop_reason": "done", "outcome": outcome})):
-            answer = loop.post(f"/episodes/{episode}/{call}", json=body)
-            assert answer.is_success, answer.text
-    return episode
 
 
 @pytest.fixture(scope="module")
@@ -80,24 +64,3 @@ def test_a_pasted_recipe_is_built_explained_and_compared(house, person, played):
     page.get_by_role("button", name="Compare").click()
     expect(page.locator("h1")).to_contain_text("0 added, 0 removed, 0 changed, 1 unchanged")
     expect(page.locator("main")).to_contain_text("Recipes differ")
-
-
-def test_dataset_is_pushed_to_the_hub_from_its_page(desk, datasets, person):
-    own, server = desk.with_project("pushing"), datasets
-    ended = reported(own)
-    page = person(own.link("mira", "admin"))
-    page.goto(f"{own.url}/exports/?include=reported")
-    page.get_by_role("button", name="Build export").click()
-    expect(page.locator("h1")).to_contain_text("1 row: SFT")
-    page.get_by_label("Dataset repository").fill("lab rows")
-    page.get_by_role("button", name="Push to the Hub").click()
-    expect(page.locator("body")).to_contain_text("use owner/name")
-    assert server.commits == 0
-    page.get_by_label("Dataset repository").fill("lab/rows")
-    page.get_by_role("button", name="Push to the Hub").click()
-    expect(page.locator("#hub")).to_contain_text("pushed")
-    page.reload()
-    link = page.locator("#hub").get_by_role("link", name="open the commit")
-    assert (link.get_attribute("href") or "").startswith(server.url)
-    assert json.loads(server.files["data/train.jsonl"])["episode_id"] == ended and server.commits == 1
-    assert server.made["lab/rows"]["visibility"] == "private" and TOKEN not in page.content()

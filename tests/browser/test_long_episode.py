@@ -9,7 +9,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.long_episode import in_view, long_episode, seqs
+from tests.browser.long_episode import READ, has_read, in_view, long_episode, seqs
 from tests.running import until
 
 pytestmark = pytest.mark.browser
@@ -109,10 +109,10 @@ def test_replay_of_a_long_episode_moves_by_keys_and_slider(running, long, reader
 
 
 def test_far_jumps_need_no_fetch_or_say_that_they_wait(running, long, reader):
-    with reader.expect_response(lambda answer: "again=" in answer.url and str(COUNT) in answer.url):
-        reader.goto(f"{running.url}/episodes/{long}/replay/?step=5000")
+    reader.add_init_script(READ)
+    reader.goto(f"{running.url}/episodes/{long}/replay/?step=5000")
+    has_read(reader, "again=", str(COUNT))
     until(lambda: in_view(reader, 5000), 60)
-    reader.wait_for_timeout(300)  # what was brought is kept
     reader.route("**/steps.html*", lambda route: None)  # no answer comes
     reader.keyboard.press("End")
     expect(reader.locator(f"#step-{COUNT}[aria-current=step]")).to_be_visible()
@@ -124,10 +124,10 @@ def test_far_jumps_need_no_fetch_or_say_that_they_wait(running, long, reader):
 
 
 def test_jump_shows_its_step_before_all_else_is_drawn(running, long, reader):
-    with reader.expect_response(lambda answer: "again=" in answer.url and str(COUNT) in answer.url):
-        reader.goto(f"{running.url}/episodes/{long}/replay/?step=5000")
+    reader.add_init_script(READ)
+    reader.goto(f"{running.url}/episodes/{long}/replay/?step=5000")
+    has_read(reader, "again=", str(COUNT))
     until(lambda: in_view(reader, 5000), 60)
-    reader.wait_for_timeout(300)
     frames = reader.evaluate(
         """() => new Promise((done) => {
           const frames = [];

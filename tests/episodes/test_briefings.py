@@ -15,6 +15,7 @@ from episodes.show.step_cards import card_of
 from episodes.stored.entries import entry_of
 from episodes.stored.strip import actions_in, code_of, in_words
 from episodes.visible import trajectory
+from episodes.visible.lens import lens_of
 from people.errors import Invalid
 from reviews.record import annotating
 from reviews.visible.places import Place
@@ -56,9 +57,9 @@ def test_words_of_an_informed_briefing_are_not_searched():
 
 
 def test_stream_carries_no_words_of_an_informed_briefing():
-    told = json.loads(entry_of(INFORMED, timezone.now()).told())
+    told = json.loads(trajectory.told(entry_of(INFORMED, timezone.now())))
     assert told["text"] == "" and told["cut"]["fields"] == ["text"] and told["author"] == "Mina Park"
-    assert json.loads(entry_of(BLIND, timezone.now()).told())["text"] == BLIND["text"]
+    assert json.loads(trajectory.told(entry_of(BLIND, timezone.now())))["text"] == BLIND["text"]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -103,10 +104,11 @@ def test_blind_reviewer_quotes_no_informed_words(ada, rita, edo):
 def test_agent_reads_informed_words_of_its_own_loop_only(ada, project):
     agent = token(project, "agent")[0]
     own = briefed(agent, INFORMED)
-    assert WORDS in trajectory.page_text(agent, own.pk)
+    assert WORDS in trajectory.page_text(lens_of(agent, own), own)
     built_in = briefed(ada, INFORMED)
     Episode.objects.filter(pk=built_in.pk).update(origin="builtin")
-    assert WORDS not in trajectory.page_text(agent, built_in.pk)
+    built_in.refresh_from_db()
+    assert WORDS not in trajectory.page_text(lens_of(agent, built_in), built_in)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -73,9 +73,9 @@ def test_each_action_stands_once_in_any_alignment():
 def test_long_episodes_are_aligned_in_seconds():
     chance = random.Random(5)
     sides = [acts_of(steps(*(call("get", {"n": chance.randrange(500)}) for _ in range(2000)))) for _ in range(2)]
-    began = time.monotonic()
+    began = time.process_time()
     align(*sides)
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 5  # 0.1 s where it was written
 
 
 def changed(seq, table, **kinds_):

@@ -19,6 +19,7 @@ from episodes.show import html_cache
 from episodes.show.html_cache import Album
 from episodes.show.windows import MOST
 from episodes.visible import trajectory
+from episodes.visible.lens import BLIND, EVERYTHING
 from tests.browsing import as_person
 
 TOPICS = ("episode:e", "episode:e:people")
@@ -35,7 +36,7 @@ def append(ada, pk, *bodies):
 def told(pk, since=0):
     texts, more = [], True
     while more:
-        steps, more = trajectory.told_after(pk, since, MOST * 2, verification=True)
+        steps, more = trajectory.told_after(EVERYTHING, pk, since, MOST * 2)
         texts += [text for _, text in steps]
         since = steps[-1][0] if steps else since
     return events.steps_frame(pk, texts)
@@ -55,7 +56,7 @@ def test_waiting_frames_are_merged_before_drawing(ada, episode):
     first = told(episode)
     append(ada, episode, call(3))
     other = json.dumps({"type": "episode", "state": "running"})
-    picture, *rest = drawn([first, other, told(episode, 2)])
+    picture, *rest = drawn(EVERYTHING, [first, other, told(episode, 2)])
     frame = json.loads(picture)
     assert (frame["type"], frame["episode"], frame["last"]) == ("pictures", episode, 3)
     assert seqs(frame["html"]) == [1, 2, 3] and "look_2" in frame["html"] and rest == [other]
@@ -63,7 +64,7 @@ def test_waiting_frames_are_merged_before_drawing(ada, episode):
 
 def test_of_more_than_a_page_takes_in_only_the_newest_are_drawn(ada, episode):
     append(ada, episode, *(call(seq) for seq in range(1, MOST + 51)))
-    frame = json.loads(drawn([told(episode)])[0])
+    frame = json.loads(drawn(EVERYTHING, [told(episode)])[0])
     assert frame["last"] == MOST + 50 and seqs(frame["html"]) == list(range(51, MOST + 51))
 
 
@@ -72,7 +73,7 @@ def test_pictures_of_large_changes_are_parted_as_steps_are(ada, episode):
     rows = [{"id": row, **{f"text_{column}": "漢" * 90 for column in range(6)}} for row in range(8)]
     changes = {"notes": {"added": rows, "changed": [], "removed": []}}
     append(ada, episode, *(call(seq, state_diff=changes) for seq in range(1, 61)))
-    parts = drawn([told(episode)])
+    parts = drawn(EVERYTHING, [told(episode)])
     frames = [json.loads(part) for part in parts]
     assert len(frames) > 1 and max(map(len, parts)) < 1024 * 1024
     assert [seq for frame in frames for seq in seqs(frame["html"])] == list(range(1, 61))
@@ -83,7 +84,7 @@ def test_the_picture_that_is_told_is_the_picture_that_is_fetched(ada, episode, m
     at = "2026-01-02T03:04:05Z"
     broken = call(3, result=None, error="no\nsuch row", at=at, meta={"traceback": "line 7 of the tool"})
     append(ada, episode, call(1, state_diff={"t": {"added": [{"id": 1}]}}), call(2, result="x" * 40_000), broken)
-    pushed = json.loads(drawn([told(episode)])[0])["html"]
+    pushed = json.loads(drawn(EVERYTHING, [told(episode)])[0])["html"]
     monkeypatch.setattr(html_cache, "_album", Album())
     fetched = as_person(ada).get(f"/episodes/{episode}/steps.html?since=0&parts=0").content.decode()
     assert pushed in fetched and "line 7 of the tool" in pushed
@@ -91,7 +92,7 @@ def test_the_picture_that_is_told_is_the_picture_that_is_fetched(ada, episode, m
 
 def test_pictures_for_a_blind_reader_have_no_rewards(ada, episode):
     append(ada, episode, {"seq": 1, "kind": "action", "action": {"go": 1}, "observation": {"at": 1}, "reward": 0.125})
-    assert "0.125" in drawn([told(episode)])[0] and "0.125" not in drawn([told(episode)], is_blind=True)[0]
+    assert "0.125" in drawn(EVERYTHING, [told(episode)])[0] and "0.125" not in drawn(BLIND, [told(episode)])[0]
 
 
 async def next_payload(page):
@@ -109,8 +110,8 @@ def hear(house_servers):
 
 async def test_episode_pages_share_one_rendering_until_they_leave(hear, monkeypatch):
     times = []
-    monkeypatch.setattr(live_html, "drawn", lambda texts, **_: times.append(texts) or texts)
-    shown, ada, rita, max_ = Showings(), Listener(), Listener(), Listener()
+    monkeypatch.setattr(live_html, "drawn", lambda _, texts: times.append(texts) or texts)
+    shown, ada, rita, max_ = Showings(EVERYTHING), Listener(), Listener(), Listener()
     for page in (ada, rita, max_):
         await shown.add(page, *TOPICS)
     shown.drop(max_, *TOPICS)
@@ -123,13 +124,13 @@ async def test_episode_pages_share_one_rendering_until_they_leave(hear, monkeypa
 
 
 async def test_undrawable_steps_are_a_gap_and_the_next_follow(hear, monkeypatch, caplog):
-    def breaks_once(texts, **_):
+    def breaks_once(_, texts):
         if '"seq": 1,' in "".join(texts):
             raise ValueError("no picture")
         return texts
 
     monkeypatch.setattr(live_html, "drawn", breaks_once)
-    shown, page = Showings(), Listener()
+    shown, page = Showings(EVERYTHING), Listener()
     await shown.add(page, *TOPICS)
     hear(1)
     while "could not be drawn" not in caplog.text:

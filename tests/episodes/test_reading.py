@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from episodes.live import reading
-from people.turns import AT_ONCE
+from people.turns import READS_PER_SENDER
 
 STEPS = "/api/v1/episodes/one/steps"
 
@@ -57,6 +57,12 @@ def test_turns_are_for_reads_of_whole_steps(taken, asked):
     assert reading.takes(asked) is taken
 
 
+async def so_many(begun, count):
+    async with asyncio.timeout(30):
+        while len(begun) < count:
+            await asyncio.sleep(0)
+
+
 async def test_read_beyond_a_senders_turns_is_429_with_retry_after(sender):
     go, begun = asyncio.Event(), []
 
@@ -64,16 +70,15 @@ async def test_read_beyond_a_senders_turns_is_429_with_retry_after(sender):
         begun.append(scope)
         await go.wait()
 
-    held = [asyncio.create_task(answered(app)) for _ in range(AT_ONCE)]
-    await asyncio.sleep(0.01)
+    held = [asyncio.create_task(answered(app)) for _ in range(READS_PER_SENDER)]
+    await so_many(begun, READS_PER_SENDER)
     start, body = await answered(app)
     assert start["status"] == 429 and (b"retry-after", b"1") in start["headers"] and b"busy" in body["body"]
-    assert len(begun) == AT_ONCE
+    assert len(begun) == READS_PER_SENDER
     for other in ("token:b", ""):
         sender[0] = other
         held.append(asyncio.create_task(answered(app)))
-    await asyncio.sleep(0.01)
-    assert len(begun) == AT_ONCE + 2
+    await so_many(begun, READS_PER_SENDER + 2)
     go.set()
     await asyncio.gather(*held)
 
@@ -89,7 +94,7 @@ async def test_reader_that_takes_nothing_loses_its_turn(sender, monkeypatch, cap
         finally:
             ended.append(scope)
 
-    for n in range(AT_ONCE + 1):
+    for n in range(READS_PER_SENDER + 1):
         assert await answered(stalled) == [{"type": "http.response.start"}]
         assert len(ended) == n + 1
     assert "did not take" in caplog.text

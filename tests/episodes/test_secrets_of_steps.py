@@ -11,8 +11,9 @@ from awmclient.schema import CUT_ABOVE_BYTES, STEP, EpisodeStart
 from episodes import events
 from episodes.models import Episode
 from episodes.record import recording
-from episodes.stored.entries import for_agents, text_of
+from episodes.stored.entries import text_of
 from episodes.visible import trajectory
+from episodes.visible.lens import EVERYTHING, LENSES, MODEL, through
 from people.members import issue_token
 from tests.browsing import as_person, html
 
@@ -57,15 +58,15 @@ def test_an_agent_reads_the_rest_of_a_step_and_no_secret_of_it(ada, told):
         step = said["agent"].json()
         step = step["steps"][0] if "steps" in step else step
         assert step["meta"] == {"call": {"detail": 7}} and step["error"] == "500" and "state_diff" not in step
-    told_later, _ = trajectory.told_after(one.pk, 0, 10, verification=True)
+    told_later, _ = trajectory.told_after(EVERYTHING, one.pk, 0, 10)
     assert lines and told_later and "-secret" not in json.dumps([lines, told_later])
-    (step,) = trajectory.steps_of(one, verification=False)
+    (step,) = trajectory.steps_of(one, lens=MODEL)
     assert "-secret" not in json.dumps(step)
 
 
 def test_a_result_that_speaks_of_changes_reaches_the_agent_whole():
-    call = {"seq": 1, "result": {"state_diff": {"traceback": 7}}, "arguments": {"state_diff": 1}}
-    assert json.loads(for_agents(text_of({**call, "state_diff": CHANGED}))) == call
+    call = {"seq": 1, "kind": "tool_call", "result": {"state_diff": {"traceback": 7}}, "arguments": {"state_diff": 1}}
+    assert json.loads(through(LENSES["agent"], text_of({**call, "state_diff": CHANGED}))) == call
 
 
 def test_the_same_batch_again_is_still_a_quiet_yes(ada, told):
@@ -84,4 +85,4 @@ def test_world_marks_go_only_to_the_loop_that_recorded_them(ada, django_capture_
         Episode.objects.filter(pk=one.pk).update(origin=origin)
         for call in ("/steps", "/steps/1"):
             assert ("mark-secret" in html(agent.get(f"/api/v1/episodes/{one.pk}{call}"))) is kept
-    assert "mark-secret" not in json.dumps(trajectory.told_after(one.pk, 0, 10, verification=True))
+    assert "mark-secret" not in json.dumps(trajectory.told_after(EVERYTHING, one.pk, 0, 10))

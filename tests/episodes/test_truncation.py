@@ -12,6 +12,7 @@ from episodes.models import Step
 from episodes.record import recording
 from episodes.stored.truncation import cut_of, cut_text
 from episodes.visible import trajectory
+from episodes.visible.lens import EVERYTHING, lens_of
 from tests.people_by_name import token
 from tests.reading import steps_read_by
 
@@ -75,10 +76,10 @@ def episode(ada):
 def test_stream_truncates_large_step_and_http_returns_it(ada, episode):
     steps = [{"seq": 1, "kind": "note", "content": "z" * 100_000}, {"seq": 2, "kind": "note", "content": "small"}]
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": steps}).steps)
-    told = [json.loads(text) for _, text in trajectory.told_after(episode.pk, 0, 10, verification=True)[0]]
+    told = [json.loads(text) for _, text in trajectory.told_after(EVERYTHING, episode.pk, 0, 10)[0]]
     assert told[0]["cut"]["fields"] == ["content"] and len(told[0]["content"]) < 10_000 and "at" in told[0]
     assert "cut" not in told[1]
-    assert json.loads(trajectory.step_text(ada, episode.pk, 1))["content"] == "z" * 100_000
+    assert json.loads(trajectory.step_text(EVERYTHING, episode, 1))["content"] == "z" * 100_000
     assert [len(one["content"]) for one in steps_read_by(ada, episode.pk)] == [100_000, 5]
 
 
@@ -86,7 +87,7 @@ def test_row_without_truncated_form_is_truncated_when_sent(ada, episode):
     steps = StepBatch.model_validate({"steps": [{"seq": 1, "kind": "note", "content": "z" * 100_000}]}).steps
     recording.append_steps(ada, episode.pk, steps)
     Step.objects.update(cut=None)
-    ((_, text),), more = trajectory.told_after(episode.pk, 0, 10, verification=True)
+    ((_, text),), more = trajectory.told_after(EVERYTHING, episode.pk, 0, 10)
     assert json.loads(text)["cut"]["size"] > 100_000 and not more
 
 
@@ -106,29 +107,29 @@ def pages_of(read):
 def test_page_ends_early_rather_than_hold_too_much(ada, episode, monkeypatch):
     monkeypatch.setattr(trajectory, "PAGE_BYTES", 250_000)
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": NOTES}).steps)
-    assert pages_of(lambda since: trajectory.page_text(ada, episode.pk, since)) == [[1, 2], [3, 4], [5]]
-    assert pages_of(lambda since: trajectory.page_text(ada, episode.pk, since, 1)) == [[1], [2], [3], [4], [5]]
-    assert json.loads(trajectory.page_text(ada, episode.pk, 5)) == {"steps": [], "more": False}
+    assert pages_of(lambda since: trajectory.page_text(EVERYTHING, episode, since)) == [[1, 2], [3, 4], [5]]
+    assert pages_of(lambda since: trajectory.page_text(EVERYTHING, episode, since, 1)) == [[1], [2], [3], [4], [5]]
+    assert json.loads(trajectory.page_text(EVERYTHING, episode, 5)) == {"steps": [], "more": False}
 
 
 def test_page_holds_at_least_one_step(ada, episode, monkeypatch):
     monkeypatch.setattr(trajectory, "PAGE_BYTES", 10)
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": NOTES[:2]}).steps)
-    assert pages_of(lambda since: trajectory.page_text(ada, episode.pk, since)) == [[1], [2]]
+    assert pages_of(lambda since: trajectory.page_text(EVERYTHING, episode, since)) == [[1], [2]]
 
 
 def test_page_of_an_agent_counts_no_verification(project, ada, episode):
     """Neither `more` nor where a page ends tells an agent that a verifier has spoken."""
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": NOTES[:1]}).steps)
     Step.objects.create(episode=episode, seq=2, kind="verification", body='{"seq":2}', at=timezone.now())
-    assert not json.loads(trajectory.page_text(token(project, "agent")[0], episode.pk, 0, 1))["more"]
-    assert json.loads(trajectory.page_text(ada, episode.pk, 0, 1))["more"]
+    assert not json.loads(trajectory.page_text(lens_of(token(project, "agent")[0], episode), episode, 0, 1))["more"]
+    assert json.loads(trajectory.page_text(EVERYTHING, episode, 0, 1))["more"]
 
 
 def test_replay_of_a_socket_ends_early_and_says_so(ada, episode, monkeypatch):
     monkeypatch.setattr(trajectory, "TOLD_BYTES", 10)
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": NOTES[:2]}).steps)
-    ((first, _),), more = trajectory.told_after(episode.pk, 0, 10, verification=True)
+    ((first, _),), more = trajectory.told_after(EVERYTHING, episode.pk, 0, 10)
     assert (first, more) == (1, True)
-    ((second, _),), more = trajectory.told_after(episode.pk, 1, 10, verification=True)
+    ((second, _),), more = trajectory.told_after(EVERYTHING, episode.pk, 1, 10)
     assert (second, more) == (2, False)

@@ -49,7 +49,7 @@ def test_of_a_person_nothing_is_said(ada, edo, asked):
 def test_withdrawn_answer_is_gone_and_a_new_one_counts(ada, edo, script, asked):
     ask = asked()
     answer(script, ask)
-    lease = advising.take_back(script, ask.pk)
+    lease = advising.withdraw(script, ask.pk)
     assert "meta" not in step_of(ada, ask)
     queue.release(script, lease.assignment_id, lease.lease_token)
     answer(edo, ask)
@@ -59,7 +59,7 @@ def test_withdrawn_answer_is_gone_and_a_new_one_counts(ada, edo, script, asked):
 def test_a_bettered_answer_stays_a_scripts(ada, script, asked):
     ask = asked()
     answer(script, ask)
-    advising.amend(script, ask.pk, "No, the newest.", None)
+    advising.edit(script, ask.pk, "No, the newest.", None)
     step = step_of(ada, ask)
     assert (step["advice"]["text"], step["meta"]) == ("No, the newest.", {"answered_by": "script"})
 

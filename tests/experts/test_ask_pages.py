@@ -108,7 +108,7 @@ def test_page_of_an_ask_says_why_it_cannot_be_claimed(edo, ada, ask):
 
 
 def test_page_of_a_declined_ask_offers_no_claim(edo, ada, ask):
-    queue.pass_over(edo, ask.pk)
+    queue.decline_unclaimed(edo, ask.pk)
     declined, free = (html(as_person(one).get(f"/asks/{ask.pk}/")) for one in (edo, ada))
     assert "You declined. Others can still answer." in declined and "Claim and answer" not in declined
     assert "Claim and answer" in free

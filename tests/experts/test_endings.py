@@ -110,7 +110,7 @@ def test_a_cancelled_ask_says_by_what(asked, ada, end, words):
 
 
 def answered_by(actor, ask):
-    lease = queue.take(actor, fresh(ask), timezone.now()) if actor.model else queue.claim(actor, ask.pk)
+    lease = queue.claim_locked(actor, fresh(ask), timezone.now()) if actor.model else queue.claim(actor, ask.pk)
     advising.answer(actor, lease.assignment_id, lease.lease_token, "The oldest.", "n")
     return fresh(ask)
 

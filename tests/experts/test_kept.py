@@ -83,7 +83,7 @@ def test_kept_is_measured_before_anything_is_locked(asked, ada, edo, project, mo
     advising.answer(edo, lease.assignment_id, lease.lease_token, *words, drafted_by=model.key)
     chosen = advising.answer_group(edo, first, words[0], None, "n", [second.pk], drafted_by=model.key)
     assert chosen == {second.pk: ""}
-    advising.amend(edo, first.pk, "Take the very oldest.", None, "m")
+    advising.edit(edo, first.pk, "Take the very oldest.", None, "m")
     assert locked == [False, False, False]
     assert [0.8 < one.draft_kept < 0.95 for one in Advice.objects.all()] == [True] * 3
     assert {one.drafted_by for one in Advice.objects.all()} == {MODEL}

@@ -65,5 +65,5 @@ def test_long_queue_counts_the_remaining_human_asks(ada, edo, asked, models, mon
     listed = reading.open_asks(ada)
     assert len(listed) == 2 and reading.more_to_take(ada, listed) == 3
     queue.claim(edo, asks[3].pk)
-    queue.hand(ada, asks[4].pk, "llm")
+    queue.transfer(ada, asks[4].pk, "llm")
     assert reading.more_to_take(ada, reading.open_asks(ada)) == 1

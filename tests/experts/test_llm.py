@@ -142,7 +142,7 @@ def test_the_last_in_the_plan_says_what_it_has(serve, asked, edo):
         (lambda body: "I cannot help with that. Into 4127, perhaps?", "not the JSON object"),
         (lambda body: says("Into 4127.")[:-9], "not the JSON object"),
         (lambda body: "{" * 5000, "not the JSON object"),
-        (lambda body: time.sleep(3) or "late", "no answer within"),
+        (lambda body: time.sleep(1.2) or "late", "no answer within"),
     ],
     ids=["wrong key", "over quota", "empty", "another shape", "prose", "cut", "braces", "slow"],
 )

@@ -31,6 +31,7 @@ from experts import advising, closing, desk, queue
 from experts.errors import LeaseLost, TooLate
 from experts.models import Advice, Ask, AskEvent, Assignment, Draft
 from people.errors import AppError
+from tests.moves import recorded
 from tests.reading import steps_read_by
 
 PEOPLE = st.sampled_from(["ada", "edo"])
@@ -166,12 +167,12 @@ class Machine(RuleBasedStateMachine):
         may = known.by == who and not known.read and (amends or not self.ended)
         if amends:
             text = f"better {number}"
-            done = self.attempt(lambda: advising.amend(self.actors[who], known.pk, text, None, f"n{number}"))
+            done = self.attempt(lambda: advising.edit(self.actors[who], known.pk, text, None, f"n{number}"))
             if done is not None:
                 known.answer = text
                 known.texts.add(text)
         else:
-            done = self.attempt(lambda: advising.take_back(self.actors[who], known.pk))
+            done = self.attempt(lambda: advising.withdraw(self.actors[who], known.pk))
             if done is not None:
                 known.status, known.answer, known.by = "open", "", ""
                 known.leases[who] = done
@@ -271,12 +272,7 @@ def test_any_interleaving_keeps_the_machine_true(ada, edo):
     class Here(Machine):
         actors = {"ada": ada, "edo": edo}
 
-    run_state_machine_as_test(
-        Here,
-        settings=settings(
-            max_examples=25,
-            stateful_step_count=30,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    quick = {"max_examples": 25, "stateful_step_count": 30, "deadline": None}
+    with recorded() as seen:
+        run_state_machine_as_test(Here, settings=settings(suppress_health_check=list(HealthCheck), **quick))
+    assert seen.allowed and seen.others == []

@@ -84,7 +84,7 @@ def test_facets_count_mine_unclaimed_for_me_and_the_models(asked, ada, edo, set_
     queue.claim(ada, theirs.pk)
     set_(models_, tier="llm")
     set_(hard, skills=["german"])
-    queue.pass_over(edo, passed.pk)
+    queue.decline_unclaimed(edo, passed.pk)
     seen = page(edo)
     assert re.findall(r">(Open|Unclaimed|Mine|Claimable|Model|Same question) (\d+)</a>", seen) == [
         ("Open", "6"), ("Unclaimed", "3"), ("Mine", "1"), ("Claimable", "2"), ("Model", "1"), ("Same question", "0"),
@@ -117,7 +117,7 @@ def test_an_empty_view_says_why(asked, ada, edo, set_):
     held, hard, passed, busy = (asked(f"Question {n} about thing {n * 7}?") for n in range(4))
     queue.claim(ada, held.pk)
     set_(hard, skills=["german"])
-    queue.pass_over(edo, passed.pk)
+    queue.decline_unclaimed(edo, passed.pk)
     set_(busy, tier="llm")
     seen = page(edo, "?show=forme")
     assert "No open asks match." in seen and "4 open asks outside this filter" in seen
@@ -164,7 +164,7 @@ def test_claim_next_follows_run_order_and_eligibility(asked, ada, edo, set_):
     set_(fair, tier="llm")
     assert board.next_for(edo, timezone.now()).pk == asks[0].pk
     set_(asks[0], skills=["german"])
-    queue.pass_over(edo, asks[1].pk)
+    queue.decline_unclaimed(edo, asks[1].pk)
     assert board.next_for(edo, timezone.now()).pk == asks[2].pk
     set_(asks[2], priority=0, tier="senior")
     assert board.next_for(edo, timezone.now()).pk == asks[2].pk  # nobody is named senior, so everybody is

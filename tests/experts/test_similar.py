@@ -138,9 +138,9 @@ def test_reused_answer_stores_its_source_and_similarity(answered, asked, ada, ed
     said = Advice.objects.get(ask=ask)
     assert said.taken_from_id == before.accepted_id and 0.8 < said.taken_kept < 1 and said.drafted_by == ""
     assert "Reused edo&#x27;s answer from" in sent and "% kept)" in sent
-    told = records.numbers_of(ada, records.Look(time="all"), timezone.now()).desk.taken
+    told = records.metrics_of(ada, records.Look(time="all"), timezone.now()).desk.taken
     assert (told.part, told.of) == (1, 2)
-    assert "Reused an answer" in html(as_person(ada).get("/desk/numbers/?time=all"))
+    assert "Reused an answer" in html(as_person(ada).get("/desk/metrics/?time=all"))
 
 
 def test_the_mark_outlives_amending_and_taking_back(answered, asked, edo):
@@ -148,9 +148,9 @@ def test_the_mark_outlives_amending_and_taking_back(answered, asked, edo):
     lease = queue.claim(edo, ask.pk)
     began = f"{EARLIER}{before.accepted_id}"
     advising.answer(edo, lease.assignment_id, lease.lease_token, "Into 4127.", "n", drafted_by=began)
-    better = advising.amend(edo, ask.pk, "Into 4127, now.", None, "m")
+    better = advising.edit(edo, ask.pk, "Into 4127, now.", None, "m")
     assert better.taken_from_id == before.accepted_id
-    advising.take_back(edo, ask.pk)
+    advising.withdraw(edo, ask.pk)
     assert began in html(as_person(edo).get(f"/asks/{ask.pk}/"))
 
 

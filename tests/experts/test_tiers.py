@@ -219,17 +219,17 @@ def test_an_answer_may_be_bettered_until_the_agent_reads_it(asked, ada, edo):
     ask = asked()
     first = answered(edo, ask)
     closing.deliver(ada, ask.pk)
-    better = advising.amend(edo, ask.pk, "The newest.", None, "n2")
-    assert advising.amend(edo, ask.pk, "The newest.", None, "n2").pk == better.pk
+    better = advising.edit(edo, ask.pk, "The newest.", None, "n2")
+    assert advising.edit(edo, ask.pk, "The newest.", None, "n2").pk == better.pk
     assert better.supersedes_id == first.pk
     read = closing.consume(ada, ask.pk)
     assert read.accepted.text == "The newest."
     (step,) = steps_read_by(ada, ask.episode_id)
     assert step["advice"]["text"] == "The newest."
     with pytest.raises(Used):
-        advising.amend(edo, ask.pk, "No, the first.", None, "n3")
+        advising.edit(edo, ask.pk, "No, the first.", None, "n3")
     with pytest.raises(Used):
-        advising.take_back(edo, ask.pk)
+        advising.withdraw(edo, ask.pk)
 
 
 def test_an_answer_may_be_taken_back_until_the_agent_reads_it(asked, ada, edo):
@@ -237,8 +237,8 @@ def test_an_answer_may_be_taken_back_until_the_agent_reads_it(asked, ada, edo):
     answered(edo, ask)
     closing.deliver(ada, ask.pk)
     with pytest.raises(NotYours):
-        advising.take_back(ada, ask.pk)
-    lease = advising.take_back(edo, ask.pk)
+        advising.withdraw(ada, ask.pk)
+    lease = advising.withdraw(edo, ask.pk)
     assert Episode.objects.get(pk=ask.episode_id).state == "waiting"
     assert "advice" not in steps_read_by(ada, ask.episode_id)[0]
     with pytest.raises(StillOpen):
@@ -252,7 +252,7 @@ def test_past_the_deadline_an_answer_stands(asked, edo):
     answered(edo, ask)
     Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
     with pytest.raises(TooLate):
-        advising.take_back(edo, ask.pk)
+        advising.withdraw(edo, ask.pk)
 
 
 def test_a_stranger_changes_nothing(asked, edo, max_, rita):
@@ -260,9 +260,9 @@ def test_a_stranger_changes_nothing(asked, edo, max_, rita):
     answered(edo, ask)
     for stranger, refusal in ((max_, NotFound), (rita, Forbidden)):
         with pytest.raises(refusal):
-            advising.amend(stranger, ask.pk, "mine", None)
+            advising.edit(stranger, ask.pk, "mine", None)
         with pytest.raises(refusal):
-            advising.take_back(stranger, ask.pk)
+            advising.withdraw(stranger, ask.pk)
         with pytest.raises(refusal):
             desk.save_draft(stranger, ask.pk, "mine")
     for other in (rita, edo):

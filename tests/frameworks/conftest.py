@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def agent_token(house):
     return house.token("agent")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def expert_token(house):
     return house.token("expert")

@@ -37,7 +37,7 @@ def test_model_first_ask_notifies_people_on_escalation(ada, bell, asked, models,
     desk.set_policy(ada, model_first=True, audit_share=0.0)
     ask = asked()
     assert ask.tier == "llm" and Delivery.objects.count() == 0
-    queue.hand(ada, ask.pk, "people")
+    queue.transfer(ada, ask.pk, "people")
     assert [parcel.subject_id for parcel in due()] == [ask.pk]
 
 
@@ -54,7 +54,7 @@ def test_only_those_who_may_answer_hear_of_it(project, ada, edo, asked):
 def test_whoever_passed_meanwhile_hears_nothing(edo, ada, bell, asked):
     subscriptions.set_rules(edo, bell.pk, 30, 60)
     ask = asked()
-    queue.pass_over(edo, ask.pk)
+    queue.decline_unclaimed(edo, ask.pk)
     assert due(timezone.now() + timedelta(seconds=31)) == []
     assert state(bell) == [("skipped", "Not sent: you declined it, set yourself to Away, or can no longer answer it.")]
 

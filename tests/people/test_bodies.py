@@ -54,7 +54,7 @@ def test_nobody_takes_more_than_stays_free():
     with pytest.raises(Busy):
         room.take("second", 1)
     room.take("third", 1)
-    room.give_back("greedy", 6)
+    room.release("greedy", 6)
     room.take("second", 1)
 
 

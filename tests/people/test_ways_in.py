@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.conf import settings
-from django.contrib.sessions.models import Session
 from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
@@ -216,18 +213,3 @@ def test_open_socket_ends_with_the_rights_it_began_with(project, ada):
     assert ended({right}) == {}
     members.ensure_member(project, "zoe", "viewer")
     assert isinstance(ended({right})[right], NotFound)
-
-
-def test_sessions_from_before_keep_an_accounts_only_project(ada, max_, elsewhere, mine, theirs):
-    """What the migration makes of them: who is in several signs in anew."""
-    one, several = person(ada.project, "one", "viewer"), person(ada.project, "several", "viewer")
-    person(elsewhere, "several", "viewer")
-    browsers = []
-    for actor in (one, several):
-        browsers.append(Client())
-        browsers[-1].force_login(actor.user)
-    assert not any(reads(browser, mine) for browser in browsers)
-    import_module("people.migrations.0004_entries_of_earlier_sessions").give(apps, None)
-    assert [reads(browser, mine) for browser in browsers] == [True, False]
-    assert not any(reads(browser, theirs) for browser in browsers)
-    assert Session.objects.count() == 2

@@ -1,14 +1,14 @@
 """A product that several files of this folder share."""
 
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.conftest import kept
 from tests.running import Product, product
 
 
-@pytest.fixture(scope="session")
-def two_webs() -> Iterator[Product]:
-    """Two web processes behind one port. `tests/conftest.py` keeps the files together that ask for it."""
-    with product(AWMWEB_WEB_PROCESSES="2") as running:
-        yield running
+@pytest.fixture(scope="module")
+def two_webs(request: pytest.FixtureRequest) -> Product:
+    """Two web processes behind one port; the files that ask for it stand beside each other."""
+    return kept(request, product(AWMWEB_WEB_PROCESSES="2"), lambda file: Path(file).parts[1] == "product")

@@ -197,10 +197,9 @@ async def test_a_call_whose_line_broke_goes_on_after_its_last_event(raw, edo):
                 last = line[4:]
                 break
         [ask] = await open_asks(edo, session["Mcp-Session-Id"])  # the first event comes before the ask is stored
-    resuming = asyncio.create_task(raw.get("/mcp", headers={**session, "Last-Event-ID": last}))
-    await asyncio.sleep(0.2)
-    await answer(edo, ask["id"])
-    messages = [message for _, message in events_of((await resuming).text) if message]
+    async with raw.stream("GET", "/mcp", headers={**session, "Last-Event-ID": last}) as resumed:
+        await answer(edo, ask["id"])
+        messages = [message for _, message in events_of((await resumed.aread()).decode()) if message]
     assert messages[0]["method"] == "notifications/progress" and messages[0]["params"]["progressToken"] == "p"
     assert messages[-1]["id"] == 7 and messages[-1]["result"]["structuredContent"]["advice"] == "Into the oldest."
     assert await until_seen(edo, ask["id"], "consumed_at")
@@ -222,15 +221,15 @@ async def test_call_that_broke_before_its_ask_says_to_call_again(raw, edo):
 
 async def test_repeated_ask_after_lost_connection_joins_the_same_ask(raw, edo):
     session = await begun(raw)
-    with pytest.raises(httpx.ReadTimeout):
-        await raw.post("/mcp", json=asking("Into which one?", 1), headers=session, timeout=2)
-    [ask] = await open_asks(edo, session["Mcp-Session-Id"])
+    async with raw.stream("POST", "/mcp", json=asking("Into which one?", 1), headers=session):
+        [ask] = await open_asks(edo, session["Mcp-Session-Id"])
     assert (await edo.get(f"/api/v1/asks/{ask['id']}")).json().get("consumed_at") is None
-    again = asyncio.create_task(raw.post("/mcp", json=asking("Into which one?", 2), headers=session))
-    await asyncio.sleep(0.2)
-    assert len(await open_asks(edo, session["Mcp-Session-Id"])) == 1
-    await answer(edo, ask["id"])
-    assert events_of((await again).text)[-1][1]["result"]["structuredContent"]["status"] == "advice"
+    async with raw.stream("POST", "/mcp", json=asking("Into which one?", 2), headers=session) as again:
+        assert [one["id"] for one in await open_asks(edo, session["Mcp-Session-Id"])] == [ask["id"]]
+        await answer(edo, ask["id"])
+        messages = events_of((await again.aread()).decode())
+    assert len(await open_asks(edo, session["Mcp-Session-Id"], 0)) == 0
+    assert messages[-1][1]["result"]["structuredContent"]["status"] == "advice"
 
 
 async def test_repeated_call_is_the_same_ask(raw, edo):
@@ -299,14 +298,14 @@ async def test_listening_session_lives_and_silent_one_is_lost(house, raw):
     secret = house.manage("createtoken", name, "--project", "demo", "--scope", "agent").splitlines()[-1]
     async with _http(house, secret) as other:
         listening = await begun(other)
-        stream = asyncio.create_task(other.get("/mcp", headers=listening))
-        await asyncio.sleep(0.1)
-        ids = {"silent": silent["Mcp-Session-Id"], "listening": listening["Mcp-Session-Id"], "name": name}
-        said_there = await asyncio.to_thread(house.manage, "shell", "-c", SILENCE.format(**ids))
-        assert said_there.split()[-2:] == ["failed", "running"]
-        assert (await raw.post("/mcp", json=said("tools/list", 1), headers=silent)).status_code == 200
-        assert (await raw.get(f"/api/v1/episodes/{silent['Mcp-Session-Id']}")).json()["state"] == "running"
-        assert (await asyncio.wait_for(stream, 20)).status_code == 200
+        async with other.stream("GET", "/mcp", headers=listening) as stream:
+            assert stream.status_code == 200
+            ids = {"silent": silent["Mcp-Session-Id"], "listening": listening["Mcp-Session-Id"], "name": name}
+            said_there = await asyncio.to_thread(house.manage, "shell", "-c", SILENCE.format(**ids))
+            assert said_there.split()[-2:] == ["failed", "running"]
+            assert (await raw.post("/mcp", json=said("tools/list", 1), headers=silent)).status_code == 200
+            assert (await raw.get(f"/api/v1/episodes/{silent['Mcp-Session-Id']}")).json()["state"] == "running"
+            await asyncio.wait_for(stream.aread(), 90)
 
 
 async def test_text_that_no_column_takes_arrives_as_it_was_said(raw, edo):

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from people.models import new_id
-from people.turns import AT_ONCE
+from people.turns import READS_PER_SENDER
 from tests.running import until
 
 MB = 1024 * 1024
@@ -56,7 +56,7 @@ def test_pages_hold_4_mb_and_say_that_more_follow(house, secret, episode):
 def test_readers_that_stall_hold_up_only_their_own_token(house, secret, episode):
     path = f"/episodes/{episode}/steps"
     with ExitStack() as lines, house.http(secret) as mine, house.http(house.token("agent")) as other:
-        held = [lines.enter_context(stalled(house, secret, path)) for _ in range(AT_ONCE)]
+        held = [lines.enter_context(stalled(house, secret, path)) for _ in range(READS_PER_SENDER)]
         refused = mine.get(path)
         assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
         assert refused.json()["error"]["code"] == "busy"

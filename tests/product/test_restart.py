@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.running import free_ports, product
+from tests.running import free_ports, from_template, product
 
 
 @pytest.fixture
@@ -22,6 +22,7 @@ def var():
 @pytest.mark.slow
 def test_a_restart_keeps_data_sessions_and_tokens(var):
     var.mkdir(mode=0o711)
+    from_template(var)
     port = str(free_ports(1)[0])
     with product(var, AWMWEB_PORT=port) as first:
         token = first.token("agent")

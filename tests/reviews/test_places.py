@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from episodes.models import Episode
+from episodes.visible.lens import EVERYTHING
 from people.errors import Invalid
 from reviews.errors import Moved
 from reviews.models import Annotation
@@ -35,7 +36,7 @@ def test_place_is_told_with_what_is_written_there(rita, episode):
     annotating.annotate(rita, episode, NOTE, "comment", "x")
     annotating.annotate(rita, episode, Place(2, "$.arguments"), "comment", "y")
     annotating.annotate(rita, episode, Place(2), "comment", "z")
-    told = [(row.where, row.quote) for row in tell(rita, episode, Annotation.objects.order_by("created_at"))]
+    told = [(row.where, row.quote) for row in tell(EVERYTHING, episode, Annotation.objects.order_by("created_at"))]
     arguments = '{"id": 7, "status": "open"}'
     assert told == [("$.result.note, letters 5 to 9", "seven"), ("$.arguments", arguments), ("", "")]
 

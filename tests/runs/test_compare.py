@@ -275,20 +275,23 @@ def test_unit_is_read_while_running_when_all_its_tasks_ended():
 
 
 def test_a_thousand_tasks_take_less_than_two_seconds():
-    begun = time.process_time()
+    begun = time.process_time()  # 0.3 s where it was written
     one(many(won=300, lost=200, both=100, neither=400), scenario=lambda number: f"s{number % 50}")
     one([([bool(n % 3), True, False, True], [True, bool(n % 2), True, False]) for n in range(1000)])
     assert time.process_time() - begun < 4, "two of them"
 
 
-def test_large_runs_are_compared_in_two_seconds():
+@pytest.mark.parametrize(("seeds", "most"), [(1, 20_000), (2, 5_000)])
+def test_large_runs_are_compared_in_linear_time(seeds, most):
     """As many tasks as one plan can hold, each a scenario: none of it may take the square of their number."""
-    tasks = {1: 20_000, 2: 5_000}
-    for seeds, n in tasks.items():
+
+    def seconds(n):
         given = tries([([bool(k % 3)] * seeds, [True, bool(k % 2)][:seeds]) for k in range(n)])
         begun = time.process_time()
         contrasts(given, ARMS, "baseline")
-        assert time.process_time() - begun < 4, f"{n} tasks; 2 s on a machine without other work"
+        return time.process_time() - begun
+
+    assert seconds(most) < 25 * min(seconds(most // 10) for _ in range(3))
 
 
 def test_unfit_tasks_withhold_nothing_while_one_arm_is_ahead():

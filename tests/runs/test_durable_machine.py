@@ -21,6 +21,7 @@ from people import access, members
 from people.models import new_id
 from runs.launch import launching
 from runs.play import parking
+from tests.moves import recorded
 from tests.people_by_name import person
 
 LIVE = {"queued", "running", "waiting", "parked"}
@@ -128,7 +129,7 @@ class Durable(RuleBasedStateMachine):
         if Ask.objects.get(pk=self.ask).status != "answered":
             return  # it fell back
         was_parked = Episode.objects.get(pk=self.episode.pk).parked_at is not None
-        advising.take_back(self.expert, self.ask)
+        advising.withdraw(self.expert, self.ask)
         queued = "parked" if was_parked else "queued"
         self.answered, self.state = False, queued if self.state == "queued" else "waiting"
         queue.release(self.expert, *self._lease())
@@ -179,4 +180,6 @@ class Machine:
 def test_durable_episode_agrees_with_its_model(monkeypatch):
     monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: Machine.woken.append(pk))
     quick = {"max_examples": 10, "stateful_step_count": 20, "deadline": None, "phases": [Phase.generate]}
-    run_state_machine_as_test(Durable, settings=settings(suppress_health_check=list(HealthCheck), **quick))
+    with recorded() as seen:
+        run_state_machine_as_test(Durable, settings=settings(suppress_health_check=list(HealthCheck), **quick))
+    assert seen.allowed and seen.others == []

@@ -101,7 +101,7 @@ def test_builtin_server_by_another_name_has_all_it_can(ada, rita, words, agent, 
     assert episode.world["final"] and any('"state_diff":{"t"' in step.body for step in episode.steps.all())
     found = asyncio.run(_certified(episode))
     assert (found.grade, found.calls) == ("exact", 2)
-    assert "awmenv 0.1.0, records worlds" in html(as_person(rita).get(f"/runs/{plan.pk}/"))
+    assert f"awmenv {settings.VERSION}, records worlds" in html(as_person(rita).get(f"/runs/{plan.pk}/"))
 
 
 def test_lost_session_is_a_fault_of_the_environment(ada, upstream, agent):

@@ -121,7 +121,7 @@ def test_an_answer_taken_back_parks_its_episode_again(queued, edo, called, setti
     settings.AWMWEB_PARK_AFTER_S = 0
     attempt(queued)
     answer(edo, queued)
-    advising.take_back(edo, Ask.objects.get(episode=queued).pk)
+    advising.withdraw(edo, Ask.objects.get(episode=queued).pk)
     queued.refresh_from_db()
     assert queued.state == "parked"
     assert not recording.begin(queued.pk, "rollouts@there")
@@ -260,6 +260,19 @@ def test_interrupted_episode_stays_queued_without_its_answer(queued, edo, called
     Episode.objects.filter(pk=queued.pk).update(state="waiting", parked_at=None, worker="rollouts@here")
     assert recording.lose_of_worker("rollouts@here") == 1
     answer(edo, queued)
-    advising.take_back(edo, Ask.objects.get(episode=queued).pk)
+    advising.withdraw(edo, Ask.objects.get(episode=queued).pk)
     queued.refresh_from_db()
     assert queued.state == "queued"
+
+
+def test_withdrawn_answer_keeps_an_episode_parked_for_another(ada, edo, called):
+    episode, _ = recording.start_episode(ada, EpisodeStart(key="two", task="t", expert="plain"))
+    asks = [
+        queue.open_ask(ada, AskOpen(key=f"q{seq}", episode=episode.pk, seq=seq, question="Which?"))[0] for seq in (1, 2)
+    ]
+    recording.park_now(ada, episode.pk)
+    lease = queue.claim(edo, asks[0].pk)
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "This one.", "n")
+    advising.take_back(edo, asks[0].pk)
+    assert Episode.objects.get(pk=episode.pk).state == "parked"
+    assert recording.lose_silent(timezone.now() + timedelta(days=1)) == 0

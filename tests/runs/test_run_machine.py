@@ -31,6 +31,7 @@ from runs.launch import feeding, launching, planning
 from runs.models import Plan
 from runs.play import parking
 from runs.show.comparison import compare_run
+from tests.moves import recorded
 from tests.people_by_name import person
 from tests.runs.planned import document
 
@@ -246,4 +247,6 @@ def test_run_agrees_with_its_model_in_any_order(monkeypatch):
     monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: Machine.calls.append(pk))
     monkeypatch.setattr(parking.threads, "all", parking.threads.all)
     quick = {"max_examples": EXAMPLES, "stateful_step_count": 25, "deadline": None, "phases": [Phase.generate]}
-    run_state_machine_as_test(PlannedRun, settings=settings(suppress_health_check=list(HealthCheck), **quick))
+    with recorded() as seen:
+        run_state_machine_as_test(PlannedRun, settings=settings(suppress_health_check=list(HealthCheck), **quick))
+    assert seen.allowed and seen.others == []

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { holds } from "../../static/ask-panels.js";
-import { Saver, Store, beganWith, best, isEmpty, same } from "../../static/drafts.js";
-import { leaseWords } from "../../static/lease.js";
-import { helpOf, misfit, read } from "../../static/schema-form.js";
-import { deliveredWords } from "../../static/delivery-toast.js";
-import { isTight } from "../../static/mobile-keyboard.js";
-import { stepped } from "../../static/arrow-keys.js";
+import { holds } from "../../static/ask/ask-panels.js";
+import { Saver, Store, beganWith, best, isEmpty, same } from "../../static/forms/drafts.js";
+import { leaseWords } from "../../static/ask/lease.js";
+import { helpOf, misfit, read } from "../../static/forms/schema-form.js";
+import { deliveredWords } from "../../static/shell/delivery-toast.js";
+import { isTight } from "../../static/ask/mobile-keyboard.js";
+import { stepped } from "../../static/shell/arrow-keys.js";
 
 const words = (text, more = {}) => ({ text, calls: [], ...more });
 const server = (text, version = 3, at = 100) => words(text, { version, at });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Heights, stretch, windowFor } from "../../static/height-index.js";
+import { Heights, stretch, windowFor } from "../../static/steps/height-index.js";
 
 const list = (count, usual = 50) => {
   const heights = new Heights(usual);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
-import { KEYS, capsOf, dispatcher, isDead, keysOf, nameOf } from "../../static/keys.js";
-import { matching } from "../../static/command-palette.js";
+import { KEYS, capsOf, dispatcher, isIgnored, keysOf, nameOf } from "../../static/shell/keys.js";
+import { matching } from "../../static/shell/command-palette.js";
 
 const here = new URL("../../", import.meta.url);
 const files = (folder, ending) => readdirSync(new URL(folder, here), { recursive: true }).filter((name) => name.endsWith(ending)).map((name) => readFileSync(new URL(folder + name, here), "utf8"));
@@ -71,10 +71,10 @@ test("bare keys are dead in fields, but send and leave work there", () => {
 
 test("keys are dead in dialogs, while the next item loads, and with AltGr", () => {
   const bare = KEYS.find((key) => key.id === "pass");
-  assert.ok(isDead(event("p"), bare, { ...free, inDialog: true }));
-  assert.ok(isDead(event("Enter"), KEYS.find((key) => key.id === "send"), { ...free, loading: true }));
-  assert.ok(isDead(event("p", { getModifierState: (name) => name === "AltGraph" }), bare, free));
-  assert.ok(!isDead(event("p"), bare, free));
+  assert.ok(isIgnored(event("p"), bare, { ...free, inDialog: true }));
+  assert.ok(isIgnored(event("Enter"), KEYS.find((key) => key.id === "send"), { ...free, loading: true }));
+  assert.ok(isIgnored(event("p", { getModifierState: (name) => name === "AltGraph" }), bare, free));
+  assert.ok(!isIgnored(event("p"), bare, free));
 });
 
 test("a key without a deed on this page does nothing", () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import vm from "node:vm";
-import { bytesOf, nameOf, obstacle } from "../../static/notices.js";
+import { bytesOf, nameOf, obstacle } from "../../static/lists/notices.js";
 
 const ABLE = { secure: true, worker: true, notification: true, permission: "default", push: true, wantsPush: true, ios: false, standalone: false };
 

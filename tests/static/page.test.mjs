@@ -1,15 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ago, clock, level } from "../../static/clock.js";
-import { matters } from "../../static/queue.js";
-import { moved, movedOver } from "../../static/list-keys.js";
-import { isOut, outWords, post, wordsOf } from "../../static/post.js";
-import { visible } from "../../static/visible-text.js";
-import { leaseWords } from "../../static/lease.js";
-import { chosen, helpOf, read, shapeOf, turnedWords, typeOf, valueOf } from "../../static/schema-form.js";
-import { jumpsFrom } from "../../static/look-ahead.js";
-import { nextMark, nextSaid, withStep } from "../../static/scrubber.js";
-import { backWords, nearestOf, noteAsk, ripe } from "../../static/shell.js";
+import { ago, clock, level } from "../../static/shell/clock.js";
+import { matters } from "../../static/lists/queue.js";
+import { moved, movedOver } from "../../static/forms/list-keys.js";
+import { isOut, outWords, post, wordsOf } from "../../static/shell/post.js";
+import { visible } from "../../static/shell/visible-text.js";
+import { leaseWords } from "../../static/ask/lease.js";
+import { chosen, helpOf, read, shapeOf, turnedWords, typeOf, valueOf } from "../../static/forms/schema-form.js";
+import { jumpsFrom } from "../../static/steps/look-ahead.js";
+import { nextMark, nextSaid, withStep } from "../../static/steps/scrubber.js";
+import { backWords } from "../../static/shell/connection.js";
+import { nearestOf, noteAsk, ripe } from "../../static/shell/shell.js";
 
 test("seconds read as a clock and never below zero", () => {
   assert.deepEqual([0, 9.9, 42, 138, 3600, 3725, -3].map(clock), ["0:00", "0:09", "0:42", "2:18", "1:00:00", "1:02:05", "0:00"]);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cellOf, linesOf, nodeAt, parse, pathOf, placeOf, stretchesOf, under, unitsOf, valuesIn, written } from "../../static/places.js";
+import { cellOf, linesOf, nodeAt, parse, pathOf, placeOf, stretchesOf, under, unitsOf, valuesIn, written } from "../../static/steps/places.js";
 
 const stepOf = (step) => parse(JSON.stringify(step));
 

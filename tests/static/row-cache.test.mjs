@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Kept } from "../../static/row-cache.js";
+import { Kept } from "../../static/steps/row-cache.js";
 
 const row = (seq, ...open) => {
   const details = open.map((one) => ({ open: one }));

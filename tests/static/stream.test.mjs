@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Stream, coalesce, pauseBefore, withSince } from "../../static/stream.js";
+import { Stream, coalesce, pauseBefore, withSince } from "../../static/shell/stream.js";
 
 function wire() {
   const sockets = [];

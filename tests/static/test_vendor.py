@@ -25,5 +25,5 @@ def test_a_file_of_others_is_what_its_table_says():
 
 
 def test_scripts_load_the_files_that_are_there():
-    scripts = "".join(path.read_text(encoding="utf-8") for path in FOLDER.parent.glob("*.js"))
-    assert {name for name, *_ in ROWS} == set(re.findall(r'"\./vendor/([^"]+)"', scripts))
+    scripts = "".join(path.read_text(encoding="utf-8") for path in FOLDER.parent.rglob("*.js") if path.parent != FOLDER)
+    assert {name for name, *_ in ROWS} == set(re.findall(r'"\.{1,2}/vendor/([^"]+)"', scripts))

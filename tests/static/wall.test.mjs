@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { matters } from "../../static/queue.js";
-import { firstTick } from "../../static/scrubber.js";
-import { lostWords } from "../../static/shell.js";
-import { stepOf } from "../../static/steps.js";
-import { visible } from "../../static/visible-text.js";
-import { actedAfter, inOrder, lineOf, needOf } from "../../static/wall.js";
+import { matters } from "../../static/lists/queue.js";
+import { firstTick } from "../../static/steps/scrubber.js";
+import { lostWords } from "../../static/shell/connection.js";
+import { stepOf } from "../../static/steps/steps.js";
+import { visible } from "../../static/shell/visible-text.js";
+import { actedAfter, inOrder, lineOf, needOf } from "../../static/lists/wall.js";
 
 const book = { marks: { t: ["k", "", "thought", "thoughts", true, false], r: ["k", "", "read", "reads", false, false] } };
 

@@ -46,14 +46,14 @@ def test_product_installs_nothing_from_npm() -> None:
 
 WRONG_TYPES = {
     "number.js": (
-        'import { clock } from "./clock.js";\nclock("soon");\n',
+        'import { clock } from "./shell/clock.js";\nclock("soon");\n',
         "not assignable to parameter of type 'number'",
     ),
     "element.js": (
         "const [row] = document.querySelectorAll('li');\nrow.value.trim();\n",
         "Property 'trim' does not exist",
     ),
-    "import.js": ('import { nothing } from "./clock.js";\nnothing();\n', "has no exported member 'nothing'"),
+    "import.js": ('import { nothing } from "./shell/clock.js";\nnothing();\n', "has no exported member 'nothing'"),
     "spelling.js": (
         "/** @param {string} a */\nexport const far = (a) => a.lenght;\n",
         "'lenght' does not exist",

@@ -1,7 +1,7 @@
 """The agent's channel, /mcp: JSON-RPC 2.0 by socket or by POST, with the scenario's tools and nothing else.
 
-Owns openenv's methods of it: the tools of a session, and the making and closing of sessions over HTTP. A control tool
-gets the very words of an unknown one. Leaves ids to `connections`, and what a call comes to to `environment`.
+Owns openenv's methods of it: the tools of a session, and opening and closing sessions over HTTP. A control tool gets
+the same error as an unknown one. Leaves IDs to `connections`, and the result of a call to `environment`.
 """
 
 import logging
@@ -25,7 +25,7 @@ FIELDS = {"jsonrpc", "id", "method", "params"}
 
 
 class Refused(Exception):
-    """A request that comes to an error: its code, and its message for the agent."""
+    """A request that ends in an error: its code, and its message for the agent."""
 
     def __init__(self, code: int, message: str, data: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -43,17 +43,17 @@ async def serve(socket: WebSocket, connections: Connections) -> None:
         await socket.close()
         return
 
-    async def told(text: str | None) -> str:
+    async def answer_text(text: str | None) -> str:
         return (await answered(text.encode() if text is not None else b"\xff", connections, connection)).decode()
 
     try:
-        await pacing.converse(socket, told, lambda: connections.lose(connection))
+        await pacing.converse(socket, answer_text, lambda: connections.lose(connection))
     finally:
         connections.leave(connection)
 
 
 async def answered(body: bytes, connections: Connections, own: Connection | None = None) -> bytes:
-    """Return the answer to one request, as JSON. Whatever is asked, there is one."""
+    """Return the response to one request, as JSON. Every request gets one."""
     try:
         request = strict.read(body, pacing.FRAME)
     except strict.Unreadable as error:
@@ -62,14 +62,14 @@ async def answered(body: bytes, connections: Connections, own: Connection | None
 
 
 async def answer(request: Any, connections: Connections, own: Connection | None) -> bytes:
-    """Return the same for a request that has been read."""
+    """Return the response to a parsed request."""
     identity = request.get("id") if isinstance(request, dict) else None
     try:
         result = await _result(_checked(request), connections, own)
     except Refused as refused:
         return _failed(identity if isinstance(identity, str | int) else None, refused)
     except Exception:
-        # The last door before the socket: an error of ours must end neither the session nor be read by an agent.
+        # The last handler before the socket: an internal error must neither end the session nor reach an agent.
         log.exception("a request of an agent failed")
         return _failed(identity, Refused(INTERNAL_ERROR, "The server failed on this request"))
     return orjson.dumps({"jsonrpc": "2.0", "id": identity, "result": result})
@@ -95,7 +95,7 @@ async def _result(request: dict[str, Any], connections: Connections, own: Connec
         return _closed(params, connections, own)
     if method not in ("tools/list", "tools/call"):
         raise Refused(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
-    connection = own or (_found(params, connections) if params.get("session_id") else None)
+    connection = own or (_connection_of(params, connections) if params.get("session_id") else None)
     if method == "tools/list":
         return {"tools": connection.environment.tools_for_agent() if connection else []}
     name = params.get("name")
@@ -128,15 +128,15 @@ def _closed(params: dict[str, Any], connections: Connections, own: Connection | 
         raise Refused(INVALID_PARAMS, "Invalid params - 'session_id' is required")
     if own is not None and wanted == own.id:
         raise Refused(INVALID_REQUEST, "Cannot close active WebSocket-managed session via MCP method")
-    connection = _found(params, connections)
+    connection = _connection_of(params, connections)
     if connections.close(connection):
         return {"session_id": wanted, "closed": True}
     return {"session_id": wanted, "closed": False, "closing": True}
 
 
-def _found(params: dict[str, Any], connections: Connections) -> Connection:
+def _connection_of(params: dict[str, Any], connections: Connections) -> Connection:
     try:
-        return connections.found(str(params["session_id"]))
+        return connections.stored(str(params["session_id"]))
     except NotThere as nothing:
         raise Refused(INVALID_PARAMS, str(nothing)) from nothing
 

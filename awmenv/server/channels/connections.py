@@ -1,7 +1,7 @@
-"""Who is connected, and to which episode: a socket's own, or one made over HTTP that sockets come to and leave.
+"""All connections and their episodes: a socket's own, or one made over HTTP that sockets attach to.
 
-Owns ids, capacity, and the end of what nobody uses any more. `control` and `agent` speak for a connection. An id is 192
-random bits and finds only what was made over HTTP: a socket's own episode is nobody else's, and ends with it.
+Owns IDs, capacity, and the end of unused ones. `control` and `agent` act for a connection. An ID is 192 random bits and
+finds only what was made over HTTP: a socket's own episode is private to it, and ends with it.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ class Full(EnvironmentFault):
 
 
 class NotThere(EnvironmentFault):
-    """An id that finds nothing, or something that cannot be used now."""
+    """An ID that finds nothing, or something that cannot be used now."""
 
     code = "session_error"
 
 
 @dataclass(eq=False)
 class Connection:
-    """One environment and how it is held. `knows_key` is about the socket that is attached now."""
+    """One environment and its users. `knows_key` belongs to the socket that is attached now."""
 
     environment: WorldEnvironment
     made_over_http: bool
@@ -43,7 +43,7 @@ class Connection:
 
 
 class Connections:
-    """All of them, on the server's loop."""
+    """All connections, on the server's loop."""
 
     def __init__(self, world: World, most: int, detached_s: float) -> None:
         self.world = world
@@ -66,7 +66,7 @@ class Connections:
             self._by_id[connection.id] = connection
         return connection
 
-    def found(self, wanted: str) -> Connection:
+    def stored(self, wanted: str) -> Connection:
         """Return a connection that was made over HTTP, for an agent's request. Raises `NotThere`."""
         connection = self._by_id.get(wanted)
         if connection is None:
@@ -75,8 +75,8 @@ class Connections:
         return connection
 
     def attach(self, wanted: str) -> Connection:
-        """Give one that was made over HTTP to a control socket, to one at a time. Raises `NotThere`."""
-        connection = self.found(wanted)
+        """Attach a control socket to a connection made over HTTP, one at a time. Raises `NotThere`."""
+        connection = self.stored(wanted)
         if connection.attached:
             raise NotThere("This session has an attached WebSocket already")
         connection.attached, connection.knows_key = True, False
@@ -90,13 +90,15 @@ class Connections:
             self._end(connection)
 
     def lose(self, connection: Connection) -> None:
-        """End the episode of a socket that closed in the middle of an answer, and with it the process that works
-        on it. One that was made over HTTP is let finish its call, since another socket may go on with it."""
+        """End the episode of a socket that closed during a response, and the process that works on it.
+
+        One made over HTTP finishes its call, since another socket may continue with it.
+        """
         if not connection.made_over_http:
             self._end(connection)
 
     def close(self, connection: Connection) -> bool:
-        """End one that was made over HTTP; False if it ends once its socket has left."""
+        """Close one that was made over HTTP; False if it ends once its socket has left."""
         connection.closing = True
         if not connection.attached:
             self._end(connection)
@@ -108,7 +110,7 @@ class Connections:
         connection.environment.close()
 
     async def watch(self) -> None:
-        """End what was made over HTTP and has neither a socket nor a use any more, until cancelled."""
+        """Close unused connections that were made over HTTP and have no socket, until cancelled."""
         while True:
             await asyncio.sleep(min(5.0, self._detached_s / 4))
             before = time.monotonic() - self._detached_s

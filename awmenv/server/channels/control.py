@@ -1,7 +1,7 @@
-"""The control channel, /ws: openenv's messages, one answer for each, in order.
+"""The control channel, /ws: openenv's messages, one response for each, in order.
 
-Owns their forms. Every text gets an answer and the session lives on, whatever the text is; and where the connection has
-a control key, what only people may know is told to sockets that have shown it. What is done is `environment`'s.
+Owns their forms. Every text gets a response and the session continues, whatever the text is. If the connection has a
+control key, metadata for people goes only to sockets that have shown it. The actions are `environment`'s.
 """
 
 import logging
@@ -45,7 +45,7 @@ async def serve(socket: WebSocket, connections: Connections) -> None:
 
 
 async def answered(text: str | None, connection: Connection, connections: Connections) -> str | None:
-    """Return the frame that answers a text; None if it asks for the end."""
+    """Return the response frame to a text; None for a request to close."""
     if text is None:
         return error_frame("Invalid JSON: binary frames are not supported", "INVALID_JSON")
     try:
@@ -60,10 +60,10 @@ async def answered(text: str | None, connection: Connection, connections: Connec
     try:
         return await _done(message["type"], message.get("data", {}), connection, connections)
     except ValidationError as error:
-        told = error.errors(include_url=False, include_context=False, include_input=False)
-        return error_frame("Invalid message", "VALIDATION_ERROR", errors=told)
+        details = error.errors(include_url=False, include_context=False, include_input=False)
+        return error_frame("Invalid message", "VALIDATION_ERROR", errors=details)
     except Exception:
-        # The last door before the socket: an error of ours ends no session.
+        # The last handler before the socket: an internal error ends no session.
         log.exception("a message on /ws failed")
         return error_frame("The server failed on this message", "EXECUTION_ERROR")
 
@@ -85,11 +85,11 @@ async def _done(kind: str, data: dict[str, Any], connection: Connection, connect
         if environment.has_key and not connection.knows_key:
             action.metadata = {}  # only the control side makes calls of a record again
         observation = await environment.step_async(action)
-    return frame("observation", observation_data(_told(observation, offered, connection)))
+    return frame("observation", observation_data(_visible(observation, offered, connection)))
 
 
-def _told(observation: WorldObservation, offered: Any, connection: Connection) -> WorldObservation:
-    """Return what this socket may know of it: with a key, metadata is for those who have shown it."""
+def _visible(observation: WorldObservation, offered: Any, connection: Connection) -> WorldObservation:
+    """Return what this socket can see of it: with a key, metadata requires that the socket has shown it."""
     environment = connection.environment
     if offered is not None and environment.has_key and environment.holds_key(offered):
         connection.knows_key = True
@@ -99,7 +99,7 @@ def _told(observation: WorldObservation, offered: Any, connection: Connection) -
 
 
 def problem_of(message: Any) -> str | None:
-    """Return the error frame for a message that has none of the known forms, or None."""
+    """Return the error frame for a message of unknown form, or None."""
     if not isinstance(message, dict):
         return error_frame("A message is a JSON object", "VALIDATION_ERROR")
     kind = message.get("type", "")

@@ -1,7 +1,8 @@
-"""The gate in front of every route: whose browser may speak to this server, under which name, and how much at once.
+"""The gate in front of every route: it checks origins and host names, and limits the rate of requests.
 
-There is no sign-in here, so a web page in somebody's browser is the one stranger that reaches a loopback port. It
-always names its origin and the name it was reached by: both are asked, of HTTP and of sockets. Programs name no origin.
+There is no sign-in here, so a web page in a person's browser is the one stranger that reaches a loopback port. A
+browser always sends its origin and the host name it used: both are checked, for HTTP and for sockets. Other programs
+send no origin.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ MAX_NOTED = 100
 
 
 class Refused(Exception):
-    """A request that comes no further; its status, and why."""
+    """A refused request; its status, and the reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -41,7 +42,7 @@ class Refused(Exception):
 
 
 class Gate:
-    """Wraps the app."""
+    """The ASGI wrapper around the app."""
 
     def __init__(self, app: Asgi, settings: Settings) -> None:
         self.app = app
@@ -70,15 +71,15 @@ class Gate:
     def _check(self, scope: Scope) -> None:
         hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
         if len(hosts) > 1 or (hosts and not self._is_ours(hosts[0])):
-            # Another name may be a stranger's that was bent to our address, so that its page counts as of our origin.
+            # A stranger's name may resolve to our address, so that its page has our origin (DNS rebinding).
             raise Refused(421, f"no host {hosts[0][:100]!r} here (AWMENV_ALLOWED_HOSTS)")
         for name, value in scope["headers"]:
             origin = value.decode("latin-1")
-            if name == b"origin" and not self._may_speak(origin, hosts[0] if hosts else ""):
+            if name == b"origin" and not self._is_allowed(origin, hosts[0] if hosts else ""):
                 raise Refused(403, f"a page of {origin[:100]!r} is not allowed here (AWMENV_ALLOWED_ORIGINS)")
 
     def _is_ours(self, host: str) -> bool:
-        """Tell whether a host is a loopback name, a name given to this server, or an address, which cannot be bent."""
+        """Return whether a host is a loopback name, a configured name, or an address, which DNS cannot redirect."""
         name, _port = _place(f"//{host}", "http")
         if not name:
             return False
@@ -86,7 +87,7 @@ class Gate:
             return True
         return _is_address(name) or any(entry.startswith(".") and name.endswith(entry) for entry in self._hosts)
 
-    def _may_speak(self, origin: str, host: str) -> bool:
+    def _is_allowed(self, origin: str, host: str) -> bool:
         """Return whether an origin is allowed: this server's own, or one from the settings; never `null`."""
         if "*" in self._origins or origin.lower() in self._origins:
             return True
@@ -95,14 +96,14 @@ class Gate:
         return scheme in ("http", "https") and bool(theirs[0]) and ours == theirs
 
     def _note(self, refused: Refused) -> None:
-        """Tell the operator, and of each reason once."""
+        """Log each reason of a refusal once."""
         if refused.reason not in self._noted and len(self._noted) < MAX_NOTED:
             self._noted.add(refused.reason)
             log.warning("refused: %s", refused.reason)
 
 
 def _place(address: str, scheme: str) -> tuple[str, int | None]:
-    """Name and port, the scheme's own where none is said; no name if it is not well formed."""
+    """Return name and port, by default the scheme's port; an empty name if it is malformed."""
     try:
         parts = urlsplit(address)
         if parts.username is not None or parts.path or parts.query or parts.fragment:
@@ -125,7 +126,7 @@ async def _run(app: Asgi, scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _received(scope: Scope, receive: Receive) -> Receive:
-    """Return the whole body, if it is small and comes in time, as an app reads it."""
+    """Return the whole body as an app reads it, if it is small and arrives in time."""
     most = pacing.FRAME.size if scope["path"] == "/mcp" else SMALL.size
     length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     if length.isdigit() and int(length[:20]) > most:
@@ -149,13 +150,13 @@ async def _received(scope: Scope, receive: Receive) -> Receive:
             strict.read(bytes(body), SMALL)
         except strict.Unreadable as error:
             raise Refused(400, f"a body is JSON: {error}") from error
-    told = False
+    is_read = False
 
     async def replay() -> Message:
-        nonlocal told
-        if told:
+        nonlocal is_read
+        if is_read:
             return await receive()
-        told = True
+        is_read = True
         return {"type": "http.request", "body": bytes(body), "more_body": False}
 
     return replay

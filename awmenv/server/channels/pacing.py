@@ -1,8 +1,8 @@
-"""How much of the event loop one client may have: little at a time, and a fifth of it once it takes much.
+"""A limit on each client's share of the event loop: small slices, and a fifth of the loop under heavy use.
 
-Owns the places where a client sets how long the loop works: the parsing of what its connection received at once, which
-may be thousands of tiny frames, and the handling of its messages, which may be large, or never have to be waited for.
-`Socket` and `Http` know uvicorn below ASGI; under another server, or another way to start it, the rest holds alone.
+Owns the places where a client decides how long the loop works: the parsing of received data, which may be thousands of
+tiny frames, and the handling of its messages, which may be large or sent without waiting. `Socket` and `Http` know
+uvicorn below ASGI; under another server, or another way to start it, only the rest applies.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ MAX_RECEIVED = 1 << 20  # a longer message ends its connection; up to here it is
 MAX_FRAGMENTS = 1000  # of a message: empty ones would be kept for ever
 MAX_HEADERS, MAX_HEAD = 64, 64 << 10
 PIECE = 1024
-AT_ONCE_S = 0.001  # of parsing, after which others have a turn
+SLICE_S = 0.001  # of parsing, after which others have a turn
 MUCH_S = 0.003  # of work without a rest; a usual message takes a tenth of it
 SMALL_S = 0.0005  # of a small request, uvicorn's part of it too
-REST = 4  # times the work, before there is more of it
+REST = 4  # the pause, as a multiple of the work before it
 MOST_S = 1.0  # of one rest
-USUAL = 0.5  # of the loop: whoever takes less has nothing to make up for
+USUAL = 0.5  # of the loop: a client that uses less never pauses
 
 
 class Pace:
@@ -42,14 +42,14 @@ class Pace:
         self._since = time.monotonic()
 
     def rest(self, worked: float) -> float:
-        """Return seconds for which a client that has just made the loop work has to wait."""
+        """Return the seconds that a client has to pause after its work."""
         now = time.monotonic()
         self._debt = max(0.0, self._debt - (now - self._since) * USUAL) + worked
         self._since = now
         return min(MOST_S, REST * self._debt * (Pace.resting + 1)) if self._debt > MUCH_S else 0.0
 
     async def wait(self, worked: float) -> None:
-        """Let others have their turn, then return; the same as a wait."""
+        """Let others have their turn; return the pause that is due."""
         Pace.resting += 1
         try:
             await asyncio.sleep(self.rest(worked))
@@ -58,7 +58,7 @@ class Pace:
 
 
 class Timed(Generic[T]):
-    """A coroutine that notes the processor time of its own steps, and not what it waits for."""
+    """A coroutine that measures the processor time of its own steps, without its waits."""
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work = work
@@ -83,17 +83,17 @@ class Timed(Generic[T]):
 
 
 async def converse(
-    socket: WebSocket, answered: Callable[[str | None], Awaitable[str | None]], gone: Callable[[], None]
+    socket: WebSocket, answered: Callable[[str | None], Awaitable[str | None]], on_disconnect: Callable[[], None]
 ) -> None:
     """Answer every message of a socket in order, None for one that is no text, until one side ends it.
 
-    One message is received ahead, so that a client that leaves in the middle of an answer is noticed: `gone` is called
-    then, and may end what still works for it. Behind a message that waits, an end is only seen after the answer.
+    One message is received ahead, so that a disconnect during an answer is noticed. `on_disconnect` is called then and
+    can stop the work for this client. If another message is waiting, a disconnect is noticed only after its answer.
     """
 
     def look(received: asyncio.Future[Any]) -> None:
         if not received.cancelled() and (received.exception() or received.result()["type"] == "websocket.disconnect"):
-            gone()
+            on_disconnect()
 
     async def exchange(message: Any) -> bool:
         answer = await answered(message.get("text"))
@@ -112,22 +112,22 @@ async def converse(
                 break
             await pace.wait(exchanging.worked)
     except WebSocketDisconnect:
-        return  # it closed before its answer
+        return  # the client closed before its response
     finally:
         ahead.cancel()
 
 
 class Admission:
-    """Lets in requests that belong to no session: all of them together are one client, whatever it is called."""
+    """A limit on requests without a session: all of them together count as one client."""
 
     def __init__(self) -> None:
         self._pace = Pace()
         self._first = asyncio.Lock()
 
     async def served(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of one request, begun once those before it are made up for.
+        """Return the result of one request, started once the pauses of those before it are over.
 
-        Most of what it costs is counted when it comes in, so that hundreds do not come in at once.
+        Most of its cost is counted on arrival, so that hundreds do not start together.
         """
         working = Timed(work)
         try:
@@ -143,7 +143,7 @@ class Admission:
 
 
 async def paced(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of one request that stands for itself, told once its work is made up for."""
+    """Return the result of one request without a session, once the pause for its work is over."""
     working = Timed(work)
     result = await working
     await Pace().wait(working.worked)
@@ -151,7 +151,7 @@ async def paced(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Socket(WebSocketsSansIOProtocol):
-    """uvicorn's websocket, which parses what has come piece by piece, and stops at the first message."""
+    """uvicorn's websocket, which parses received data in slices, and stops at the first message."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -165,10 +165,10 @@ class Socket(WebSocketsSansIOProtocol):
             self._look()
 
     def _look(self) -> None:
-        """Parse for a millisecond at the most; the rest waits for its turn, or for who reads messages."""
+        """Parse for a millisecond at most; the rest waits for its turn, or for the reader of messages."""
         self._next = None
         started = time.thread_time()
-        while self._unread and self._hungry and time.thread_time() - started < AT_ONCE_S:
+        while self._unread and self._hungry and time.thread_time() - started < SLICE_S:
             piece = bytes(self._unread[:PIECE])
             del self._unread[:PIECE]
             super().data_received(piece)
@@ -185,7 +185,7 @@ class Socket(WebSocketsSansIOProtocol):
 
     @property
     def _hungry(self) -> bool:
-        """Whether more may be parsed: the message before was taken, and so were our answers, which pings have too.
+        """Whether more can be parsed: the previous message was read, and so were our responses, which pings have too.
 
         After our close only the end of the conversation is still awaited.
         """
@@ -202,7 +202,7 @@ class Socket(WebSocketsSansIOProtocol):
             (self.transport.resume_reading if wanted else self.transport.pause_reading)()
 
     async def receive(self) -> Any:
-        """Receive as uvicorn does, but parse what was received already before more is read."""
+        """Receive as uvicorn does, but parse received data before reading more."""
         message = await self.queue.get()
         if self.queue.empty() and self._next is None and not self.transport.is_closing():
             self._look()
@@ -210,9 +210,7 @@ class Socket(WebSocketsSansIOProtocol):
 
 
 class Http(HttpToolsProtocol):
-    """uvicorn's HTTP connection, which takes what is parsed in no time: one request after the other, with a head of
-    some size, and a body whose length it tells.
-    """
+    """uvicorn's HTTP connection with bounded parsing: one request at a time, a bounded head, a declared body length."""
 
     _head: int | None = 0  # bytes of a head that is not complete
 

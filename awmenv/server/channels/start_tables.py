@@ -1,8 +1,7 @@
 """The start tables of a scenario, for a dashboard that shares the server's key: a page of rows at a time.
 
-Owns the order: 1. the question is signed and fresh, 2. the database is the one of the episode's record, 3. it is read
-in a sandboxed child (`listing`). No agent is told: neither channel has this, and without the key no one else is. Called
-by `app`.
+1. The question must be signed and fresh. 2. The database must be the one of the episode's record. 3. It is read in a
+sandboxed child (`listing`). Agents cannot reach this: neither channel has it, and it requires the key. Called by `app`.
 """
 
 import asyncio
@@ -18,14 +17,14 @@ from awmenv.server import database
 from awmenv.server.session.marks import MAX_CLOCK
 from awmenv.server.session.shared import World
 
-AT_ONCE = 2
+CONCURRENT = 2
 FRESH_S = 120
 MAX_OFFSET = 10_000_000
 MAX_NAME = 200
 
 
 class Unanswered(Exception):
-    """A question that is not answered: an HTTP status, and why."""
+    """A refused question: an HTTP status, and the reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -34,11 +33,11 @@ class Unanswered(Exception):
 
 
 class StartTables:
-    """Answers questions, a few at a time: a scenario that no one plays has to be loaded for one."""
+    """The responder to questions, a few at a time: an idle scenario has to be loaded for one."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._room = asyncio.Semaphore(CONCURRENT)
 
     async def answer(self, body: bytes) -> dict[str, Any]:
         """Return the tables that a signed question asks for. Raises `Unanswered`."""
@@ -52,7 +51,7 @@ class StartTables:
             raise Unanswered(503, f"The start tables cannot be read now: {error.code}") from error
 
     def _question(self, body: bytes) -> dict[str, Any]:
-        """Return what is asked, of a question that only a holder of the key can have put."""
+        """Return the contents of a question, which only a holder of the key can have signed."""
         key = self._world.settings.attest_key
         if not key:
             raise Unanswered(403, "This server shares no key with a dashboard (AWMENV_ATTEST_KEY_FILE).")

@@ -1,8 +1,7 @@
-"""The kernel's walls round dataset code: Landlock, seccomp, rlimits, another uid, no inherited descriptors, and the
-proof that they hold.
+"""The kernel sandbox of dataset code: Landlock, seccomp, rlimits, another uid, no inherited descriptors, and its proof.
 
 Owns how a process is confined and how that is probed. `zygote`, `runner` and `host` call it in forked, single-threaded
-children; every step that fails raises, so a child that cannot be confined dies before it runs anything. Linux only;
+children. Every failed step raises, so a child that cannot be confined ends before it runs anything. Linux only;
 elsewhere the tier is `none`.
 """
 
@@ -40,7 +39,7 @@ ZONES = "/usr/share/zoneinfo"
 
 @dataclass(frozen=True)
 class Limits:
-    """Resource limits of one child. None leaves a limit as it is."""
+    """Resource limits of one child. None leaves a limit unchanged."""
 
     cpu_s: int
     memory: int
@@ -82,7 +81,7 @@ def landlock_abi() -> int:
 def die_with_parent(expected: int) -> None:
     """Send this process SIGKILL when the parent exits.
 
-    Must come after a uid change, which clears it; `expected` closes the race with an early death.
+    Must come after a uid change, which clears it; `expected` closes the race with an early exit.
     """
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != expected:
@@ -90,7 +89,7 @@ def die_with_parent(expected: int) -> None:
 
 
 def become(uid: int) -> None:
-    """Become another user for good, without groups. Only root calls it."""
+    """Become another user permanently, without groups. Only root calls it."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
@@ -126,9 +125,9 @@ def keep_descriptors(keep: Sequence[int]) -> list[int]:
 
 
 def drop_privileges() -> None:
-    """Forbid new privileges and attaching by equals.
+    """Forbid new privileges and attaching by processes of the same user.
 
-    Refuses to go on with a capability left or with more than one thread.
+    Raises with a capability left or with more than one thread.
     """
     prctl(PR_SET_DUMPABLE, 0)
     prctl(PR_SET_NO_NEW_PRIVS, 1)
@@ -179,9 +178,9 @@ def _allow_path(ruleset: int, path: str, rights: int) -> None:
 
 
 def filter_calls(profile: Profile) -> None:
-    """Allow only the profile's system calls from here on, by seccomp.
+    """Allow only the profile's system calls from now on, by seccomp.
 
-    The last step, since the earlier ones need what it takes away.
+    The last step, since the earlier ones need calls that it forbids.
     """
     code = syscalls.program(profile)
     buffer = ctypes.create_string_buffer(code, len(code))
@@ -190,7 +189,7 @@ def filter_calls(profile: Profile) -> None:
 
 
 def library_rules() -> list[tuple[str, int]]:
-    """Read access to the interpreter's own libraries, for late imports of scenario apps."""
+    """Return read access to the interpreter's own libraries, for late imports of scenario apps."""
     paths = sysconfig.get_paths()
     folders = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders |= {folder for folder in sys.path if folder.endswith(("site-packages", "dist-packages"))}
@@ -215,7 +214,7 @@ def confine(profile: Profile, rules: Iterable[tuple[str, int]], tier: str) -> No
 
 
 def _note_missing(error: OSError) -> None:
-    """Accept a missing restriction on a weaker tier; every record names the tier."""
+    """Accept a missing restriction on a weaker tier; every record has the tier."""
 
 
 def probe(base: str, uid: int | None) -> dict[str, bool]:
@@ -241,7 +240,7 @@ def probe(base: str, uid: int | None) -> dict[str, bool]:
 
 
 def reached(probes: dict[str, bool], declared: str) -> str:
-    """Return the tier that the probes prove; below strict, what the operator declared counts, and nothing else."""
+    """Return the tier that the probes prove; below strict only what the operator declared counts."""
     if probes and all(probes.values()):
         return STRICT
     return declared if declared in (CONTAINER, DEGRADED) else NONE

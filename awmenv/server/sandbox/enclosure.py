@@ -1,9 +1,9 @@
-"""A file system of its own for a zygote and all that it forks: the server's folder, the libraries, and nothing else.
+"""A private file system for a zygote and its children: the server's folder, the libraries, and nothing else.
 
-Landlock refuses to read and write other files and says nothing about looking: `stat`, `access` and `readlink` tell
-what exists, how large it is, whose it is. In a mount namespace there is nothing to look at. It takes CAP_SYS_ADMIN:
-root has it outside of containers; others get it in a user namespace of their own where the kernel allows that. Where
-neither works the zygote goes on without, and its probe says so. Called by `zygote`, once, before it serves.
+Landlock refuses to read and write other files but does not hide them: `stat`, `access` and `readlink` show what exists,
+its size and its owner. In a mount namespace nothing else exists. It takes CAP_SYS_ADMIN: root has it outside of
+containers; others get it in a user namespace of their own if the kernel allows that. If neither works the zygote
+continues without, and its probe reports that. Called by `zygote`, once, before it serves.
 """
 
 import ctypes
@@ -48,7 +48,7 @@ def _enclose(folder: str, paths: dict[str, str]) -> bool:
         os.mkdir("before")
         _call("pivot_root", b".", b"before")
         os.chdir("/")
-        for path, real in sorted(paths.items()):  # a folder before what lies in it
+        for path, real in sorted(paths.items()):  # a folder before its contents
             _show(f"/before{real}", path)
         if ctypes.CDLL(None, use_errno=True).umount2(b"/before", MNT_DETACH) != 0:
             raise OSError(ctypes.get_errno(), "umount2")
@@ -79,7 +79,7 @@ def _show(source: str, path: str) -> None:
 
 
 def _drop_capabilities() -> None:
-    """Drop what the namespace of users gave an ordinary user; root keeps its own, and its children become others."""
+    """Drop an ordinary user's capabilities in the namespace. Root keeps its own: its children change their user."""
     if os.geteuid() == 0:
         return
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)

@@ -42,8 +42,7 @@ def literal(text: str) -> bytes:
 
 
 def answer(head: dict[str, Any], text: bytes) -> bytes:
-    """Return a frame of two parts: a short head, and on a line of its own a `literal`, which can be
-    passed on as it is."""
+    """Return a frame of two parts: a short head, and on a line of its own a `literal`, which is forwarded unparsed."""
     return _framed(json.dumps(head, allow_nan=False).encode("ascii") + b"\n" + text)
 
 
@@ -80,14 +79,14 @@ def _exactly(sock: socket.socket, count: int) -> bytes | None:
 
 
 def only_body(stream: bytes) -> bytes:
-    """Return the body of the one frame that a whole stream consists of."""
+    """Return the body of a stream's only frame."""
     if len(stream) < _HEAD.size or _HEAD.unpack_from(stream)[0] != len(stream) - _HEAD.size:
         raise BadFrame("not exactly one frame")
     return stream[_HEAD.size :]
 
 
 def whole(buffer: bytearray, limit: int) -> bytes | None:
-    """Return the body of the one frame that a growing buffer holds, None while it is not complete."""
+    """Return the body of a growing buffer's only frame; None while it is incomplete."""
     if len(buffer) < _HEAD.size:
         return None
     (length,) = _HEAD.unpack_from(buffer)

@@ -1,6 +1,7 @@
-"""Starts a zygote, hears from its probe what tier it reaches, and hands it work; starts another if it has died.
+"""Starts a zygote, reads the tier that its probe reached, and sends it work; restarts one that has exited.
 
-Owns the control socket's near end. Called by `verifier` (any thread, any process) and `scenario` (the server's loop).
+Owns the near end of the control socket. Called by `verifier` (any thread, any process) and `scenario` (the server's
+loop).
 """
 
 import json
@@ -43,14 +44,14 @@ class Zygote:
         return self._process is not None and self._process.poll() is None
 
     def launch(self) -> None:
-        """Begin to start it, so that something else can start meanwhile."""
+        """Start the process without waiting for it, so that something else can start meanwhile."""
         with self._lock:
             if not self.alive:
                 self._forget()
                 self._launch()
 
     def start(self) -> None:
-        """Start the zygote if none is alive. Idempotent."""
+        """Start the zygote if none is running. Idempotent."""
         self.launch()
         with self._lock:
             if self._process is not None and self._control is not None and not self._greeted:
@@ -88,7 +89,7 @@ class Zygote:
         return hello
 
     def request(self, message: dict[str, Any], fds: list[int]) -> None:
-        """Hand over one piece of work with its descriptors; the first is the leash. Restarts a dead zygote once."""
+        """Send one piece of work with its descriptors; the first is the leash. Restarts an exited zygote once."""
         body = json.dumps(message).encode()
         for attempt in (1, 2):
             self.start()
@@ -103,7 +104,7 @@ class Zygote:
                 self.stop()
 
     def stop(self) -> None:
-        """End the zygote and everything that was forked from it."""
+        """End the zygote and everything that it forked."""
         with self._lock:
             process = self._process
             self._forget()

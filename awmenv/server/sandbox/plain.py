@@ -1,7 +1,7 @@
-"""Copies a value of unknown origin to plain JSON, by exact type: no method of a foreign class is ever called.
+"""Copies an untrusted value to plain JSON, by exact type: no method of a foreign class is ever called.
 
-Used inside the sandboxed children on what dataset code returns. Bounded in depth, nodes and number size, so that the
-server, which may not trust these bounds and checks them again, takes what an honest child made.
+Used inside the sandboxed children on results of dataset code. Bounded in depth, nodes and number size, so that the
+server, which does not trust these bounds and checks them again, accepts the values of a correct child.
 """
 
 import math
@@ -19,7 +19,7 @@ class TooBig(ValueError):
 
 
 def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
-    """Return the JSON twin of `value`; NaN and infinities become texts, unknown objects the name of their type."""
+    """Return the JSON twin of `value`; NaN and infinities become text, unknown objects the name of their type."""
     budget = [MAX_NODES]
     return _copy(value, depth, budget)
 

@@ -1,5 +1,4 @@
-"""Which modules the zygotes import before they fork: all that dataset code may want, since afterwards it can reach no
-library.
+"""The modules that zygotes import before they fork: all that dataset code may need, as it cannot reach libraries later.
 
 Owns the lists. Called by `zygote` (for verifiers) and `host` (for scenario apps).
 """

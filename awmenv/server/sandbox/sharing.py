@@ -1,5 +1,4 @@
-"""What lets forked processes share their memory: everything that each call uses lies side by side, and no gap is left
-between old objects.
+"""Lets forked processes share memory: objects that every call uses are adjacent, without gaps between old objects.
 
 A fork copies a page at the first write to anything on it, and in CPython to use an object is to write to it: its
 reference count. Owns both measures. Called by `zygote`, `rehearsal` and `host`, in processes that are about to fork.
@@ -27,7 +26,7 @@ _ballast: list[list[object]] = []
 def fill_gaps() -> None:
     """Fill the gaps between old objects before the first fork, so that new objects of a child share new pages.
 
-    Also freezes the garbage collector's view of the old ones.
+    Also excludes the old objects from garbage collection.
     """
     gc.collect()
     for size in SMALL:
@@ -37,7 +36,7 @@ def fill_gaps() -> None:
 
 
 def _fill_pools(size: int) -> list[object]:
-    """Make objects of one size until they alone took a whole pool: the gaps between the older ones are full then."""
+    """Create objects of one size until they fill a whole pool: then the gaps between older ones are full."""
     made: list[object] = []
     in_a_pool, one = (POOL - 64) // size - 1, 1.0  # the list below may take a place itself
     while len(made) * size < MOST_PER_SIZE:
@@ -56,8 +55,9 @@ class _HeapReport(ctypes.Structure):
 
 
 def _fill_heap() -> None:
-    """Fill the gaps of malloc the same way. Only glibc tells where its untouched part begins; elsewhere the gaps
-    remain.
+    """Fill the gaps of malloc the same way.
+
+    Only glibc reports where its unused part starts; elsewhere the gaps remain.
     """
     libc = ctypes.CDLL(None)
     with contextlib.suppress(AttributeError):
@@ -65,16 +65,16 @@ def _fill_heap() -> None:
         for function in (libc.malloc, libc.sbrk):
             function.restype, function.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
         libc.malloc_trim(ctypes.c_size_t(0))
-        untouched = (libc.sbrk(0) or 0) - libc.mallinfo2().keepcost
+        end_of_used = (libc.sbrk(0) or 0) - libc.mallinfo2().keepcost
         for size in LARGE:
-            while (block := libc.malloc(size - 8)) and block < untouched:
+            while (block := libc.malloc(size - 8)) and block < end_of_used:
                 pass  # held for good
 
 
 def lay_together(play: Callable[[], object]) -> None:
-    """Give every function that `play` runs a fresh copy of its code, one beside the other.
+    """Give every function that `play` runs a fresh copy of its code, next to each other.
 
-    Code that was never replaced lies where its module was imported, between code that nobody calls.
+    Original code is where its module was imported, between code that is never called.
     """
     used: set[int] = set()
 
@@ -97,5 +97,5 @@ def lay_together(play: Callable[[], object]) -> None:
 
 
 def _copy(code: CodeType) -> CodeType:
-    """Copy code with the code of what is defined inside it."""
+    """Return a copy of code with the code that is defined inside it."""
     return code.replace(co_consts=tuple(_copy(item) if isinstance(item, CodeType) else item for item in code.co_consts))

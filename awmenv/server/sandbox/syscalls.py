@@ -1,6 +1,6 @@
-"""Which system calls dataset code may make, as seccomp programs: two tables of numbers, two profiles, one assembler.
+"""The system calls of dataset code, as seccomp programs: two tables of numbers, two profiles, one assembler.
 
-Owns the allowlists. `sandbox` installs what `program` returns. Everything not listed fails with EPERM; a foreign
+Owns the allowlists. `confine` installs what `program` returns. Everything not listed fails with EPERM; a foreign
 architecture is killed.
 """
 
@@ -54,7 +54,7 @@ _READING = (
     "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "sched_yield", "sched_getaffinity", "poll",
     "ppoll", "select", "pselect6", "restart_syscall", "rseq", "set_robust_list", "membarrier", "exit", "exit_group",
 )  # fmt: skip
-# No sendmsg: a file sent to oneself and not yet received is held, and nobody can see by whom; and it takes an address.
+# No sendmsg: it can keep a file open in a socket's queue, where its holder is not visible; and it takes an address.
 # No clone: a session has no threads, `host` runs in place what an app gives to one.
 _WORKING = (
     *_READING, "pwrite64", "ftruncate", "fsync", "fdatasync", "unlink", "unlinkat", "rename", "renameat", "sendto",
@@ -62,7 +62,7 @@ _WORKING = (
     "eventfd2", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2",
     "mkdir", "mkdirat", "rmdir",
 )  # fmt: skip
-# What a template still needs once it has run its scenario's code: to fork a session and put a second wall round it.
+# What a template still needs once it has run its scenario's code: to fork a session and confine it further.
 _FORKING = (
     *_WORKING, "clone", "set_tid_address", "setitimer", "wait4", "prctl", "seccomp", "capget", "close_range", "chdir",
     "fchdir", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
@@ -129,7 +129,7 @@ def _deny(code: int = errno.EPERM) -> _Op:
 
 
 def _body(name: str, profile: Profile) -> list[_Op]:
-    """Return what follows once the number matched: allow, or look at an argument first. Every path ends in a return."""
+    """Return the program after a matching number: allow, or check an argument first. Every path ends in a return."""
     allow = _Op(_RET, _ALLOW)
     if name in ("openat", "open") and profile == "verifier":
         # EACCES, so that SQLite falls back to reading only by itself.
@@ -168,5 +168,5 @@ def _null(index: int) -> list[_Op]:
 
 
 def _fork_only() -> list[_Op]:
-    """Allow no namespace and no thread: nothing that is forked from a process with threads can be relied on."""
+    """Allow no namespace and no thread: a fork of a process with threads is unreliable."""
     return [_arg(0), _Op(_JSET, CLONE_NEW | CLONE_THREAD, 0, 1), _deny(), _Op(_RET, _ALLOW)]

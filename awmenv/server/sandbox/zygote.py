@@ -1,8 +1,7 @@
-"""The process that dataset code is forked from: exec'ed with an empty environment, single-threaded, and never running
-such code itself.
+"""The process that forks dataset code: exec'ed with an empty environment, single-threaded, never runs such code itself.
 
-Owns forking, wall limits, reaping and reporting; what a child does is `runner` (verifiers) or `host` (scenarios). It is
-started by `launching`, obeys datagrams on one control socket, and ends with everything it forked when that socket
+Owns forking, time limits, reaping and reporting; the work of a child is `runner`'s (verifiers) or `host`'s (scenarios).
+It is started by `launching`, obeys datagrams on one control socket, and ends with everything it forked when that socket
 closes.
 """
 
@@ -31,7 +30,7 @@ GENERATIONS = 64
 
 @dataclass
 class Child:
-    """One forked child: how to see it end, when it must, and who wants to know."""
+    """One forked child: its handle, its deadline, and the socket of its requester."""
 
     pid: int
     pidfd: int
@@ -42,7 +41,7 @@ class Child:
 
 
 class Zygote:
-    """The loop: fork on request, kill at the deadline or when the asker lets go, report every end."""
+    """The loop: fork on request, kill at the deadline or when the requester closes its end, report every exit."""
 
     def __init__(self, control: socket.socket, work: Callable[[dict[str, Any], list[int]], None]) -> None:
         self.control = control
@@ -84,7 +83,7 @@ class Zygote:
         leash = socket.socket(fileno=fds[0])
         if "widen" in request:
             _widen(request["widen"], request["uid"], request["processes"])
-            with leash, contextlib.suppress(OSError):  # who asked may have gone
+            with leash, contextlib.suppress(OSError):  # the requester may have closed its end
                 leash.send(b"!")
             return True
         self._fork(request, leash, fds[1:])
@@ -101,8 +100,8 @@ class Zygote:
                 os._exit(97)
         if request.get("announce"):
             leash.send(json.dumps({"pid": pid}).encode())
-        wall = request.get("wall")
-        deadline = time.monotonic() + wall if wall is not None else None
+        limit_s = request.get("wall")
+        deadline = time.monotonic() + limit_s if limit_s is not None else None
         child = Child(pid, os.pidfd_open(pid), leash, deadline, request.get("uid"))
         self.children[child.pidfd] = child
         self.by_leash[leash.fileno()] = child
@@ -110,8 +109,9 @@ class Zygote:
         self.poll.register(leash.fileno(), select.POLLRDHUP)
 
     def _kill(self, child: Child) -> None:
-        """Kill a child whose asker closed its end or whose deadline passed. The pid is still its own: it is not reaped
-        yet.
+        """Kill a child whose requester closed its end or whose deadline passed.
+
+        The pid is still its own: it is not reaped yet.
         """
         os.kill(child.pid, signal.SIGKILL)
         if child.leash.fileno() in self.by_leash:
@@ -134,7 +134,7 @@ class Zygote:
         try:
             child.leash.send(json.dumps(report).encode())
         except OSError:
-            report.clear()  # nobody waits for it any more
+            report.clear()  # no one waits for it any more
         child.leash.close()
         if child.uid is not None:
             _kill_all_of(child.uid)
@@ -148,7 +148,7 @@ class Zygote:
         self._kill_strays()
 
     def _kill_strays(self) -> None:
-        """Kill orphans, which fall to us as subreaper: a child that is not known was forked behind our back."""
+        """Kill orphans, which are reparented to us as subreaper: an unknown child was forked by dataset code."""
         known = {child.pid for child in self.children.values()}
         for _generation in range(GENERATIONS):
             strays = [pid for pid in _read_pids(self.own_children) if pid not in known]
@@ -161,9 +161,7 @@ class Zygote:
 
 
 def _open_own_children() -> int | None:
-    """Return the kernel's list of our children, opened while there is a /proc to be found; None where the kernel has
-    none.
-    """
+    """Return the kernel's list of our children, opened while /proc is visible; None if the kernel has none."""
     try:
         return os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -171,7 +169,10 @@ def _open_own_children() -> int | None:
 
 
 def _has_children() -> bool:
-    """Return true while any process is our child, a zombie included. Below us there can be others only if one is."""
+    """Return whether any process is our child, zombies included.
+
+    Deeper descendants exist only if one does.
+    """
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -180,7 +181,7 @@ def _has_children() -> bool:
 
 
 def _read_pids(file: int | None) -> list[int]:
-    """Read such a list from its start, however many parts the kernel gives it in."""
+    """Read such a list from its start, in all of its parts."""
     text = b""
     while file is not None and (part := os.pread(file, 1 << 16, len(text))):
         text += part
@@ -193,14 +194,14 @@ def _kill_all_of(uid: int) -> None:
 
 
 def _widen(pid: int, uid: int | None, processes: int) -> None:
-    """Let a template that has loaded fork its sessions. Done as its own user, which needs no capability."""
+    """Let a loaded template fork its sessions. Runs as its own user, which needs no capability."""
 
     def widen() -> None:
         _soft, hard = resource.prlimit(pid, resource.RLIMIT_NPROC)
         resource.prlimit(pid, resource.RLIMIT_NPROC, (min(processes, hard), hard))
 
     if uid is None:
-        with contextlib.suppress(OSError):  # it has ended meanwhile, and its asker will be told so
+        with contextlib.suppress(OSError):  # it has ended, and its requester gets that report
             widen()
     else:
         _as_user(uid, widen)
@@ -223,7 +224,7 @@ def _end_group(*_: object) -> None:
 
 
 def main() -> None:
-    """Serve. argv[1]: JSON with kind, fd, folder, uid, tier, parent. Says hello with what the probe found first."""
+    """Serve. argv[1]: JSON with kind, fd, folder, uid, tier, parent. Sends the results of the probe first."""
     config = json.loads(sys.argv[1])
     control = socket.socket(fileno=config["fd"])
     os.environ.pop("PYTHONHASHSEED", None)  # it has done its work, and no scenario needs to see it
@@ -256,7 +257,7 @@ Work = Callable[[dict[str, Any], list[int]], None]
 
 
 def _verifier_work(tier: str) -> tuple[Work, list[str]]:
-    """Return what a request leads to, and the files that it may read."""
+    """Return the work of a request, and the files that it can read."""
     preload(VERIFIER_MODULES)
     runner = importlib.import_module("awmenv.server.verify.runner")
     parent = os.getpid()

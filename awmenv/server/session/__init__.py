@@ -1,0 +1,18 @@
+"""How does a world live on the server?
+
+    library      the packs of a server
+    loading      what a scenario's process reports
+    scenario     templates and session hosts
+    sessions     one episode's world
+    channel      the server's end of a session
+    turns        who uses the cores now
+    marks        how a world can be made again
+    snapshots    databases of recorded worlds
+    recovery     a database as last committed
+    environment  openenv's Environment over sessions
+    wire         fields of observations and state
+    checkup      databases and verifiers of a pack
+    census       counts and ends stray processes
+
+`channels` and `app` import it.
+"""

@@ -1,8 +1,8 @@
-"""Counts the processes of a scenario against those that the server knows of, and ends the others.
+"""Compares a scenario's processes with those that the server started, and ends the others.
 
-A template may fork, because each session is a fork of it; what it does when it forks is hostile code's to decide. So
-the server looks from outside: a child of a template that is no session, or a child of a session, is a stray. Orphans
-fall to the zygote, which ends them. Called by `scenario`, once a second.
+A template may fork, because each session is a fork of it; untrusted code decides what else it forks. So the server
+checks from outside: a child of a template that is no session, or a child of a session, is a stray. Orphans are
+reparented to the zygote, which ends them. Called by `scenario`, once a second.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ DEEP_EVERY = (
 
 @dataclass
 class Census:
-    """What was seen of one template's processes so far; `offences` counts the looks that found strays."""
+    """The earlier observations of one template's processes; `offences` counts the checks that found strays."""
 
     template: int
     offences: int = 0
@@ -27,10 +27,10 @@ class Census:
     _first_seen: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def look(self, known: frozenset[int], starting_s: float) -> int:
-        """End the strays; return how many. It may take milliseconds, so it is not for the loop.
+        """End the strays; return how many. Can take milliseconds, so it does not run on the loop.
 
-        What is younger than `starting_s` may be a session that has not said hello; 0 while none is being started. What
-        is seen for the first time is left alone: it may have come after `known` was taken.
+        A process younger than `starting_s` may be a session that has not sent its hello; 0 while none is being started.
+        A process seen for the first time is left alone: it may have started after `known` was read.
         """
         now, deep = time.monotonic(), self._looks % DEEP_EVERY == 0
         found = {(pid, self.template) for pid in children(self.template) if pid not in known}
@@ -47,7 +47,7 @@ class Census:
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that a process has forked and that are its children still."""
+    """Return the current children of a process."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -57,7 +57,7 @@ def children(pid: int) -> list[int]:
 
 
 def _end(pid: int, parent: int) -> bool:
-    """Kill a process if it is still a living child of this parent; its number may belong to another one now."""
+    """Kill a process if it is still a child of this parent; its pid may have been reused."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:

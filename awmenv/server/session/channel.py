@@ -1,8 +1,8 @@
-"""The server's end of one session's socket: one request, one answer, and not a byte out of turn.
+"""The server's end of one session's socket: one request, one response, and no byte out of turn.
 
-Owns reading what a hostile process writes, within bounds small enough that nobody else feels it. Called by `scenario`,
+Owns reading the output of an untrusted process, within bounds small enough not to delay others. Called by `scenario`,
 on the server's loop; the frames are `framing`'s. Plain callbacks instead of asyncio's streams: a tool call is little
-else than this exchange.
+more than this exchange.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ PATIENCE = 4  # times the limit, for a process that never gets a core
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a session's process answered: a short head, and a text, also as the JSON that it came as."""
+    """A session's response: a short head, and a text, also as the JSON that arrived."""
 
     head: dict[str, Any]
     text: str
@@ -32,15 +32,15 @@ class Answer:
 
 
 class Channel(asyncio.Protocol):
-    """Use `over`; once anything went wrong, every exchange fails."""
+    """A channel, made by `over`. After a failure every exchange fails."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport
         self._buffer = bytearray()
         self._answer: asyncio.Future[bytes] | None = None
         self._broken: str | None = None
-        self.gone = False
-        """The other end closed, and nothing else was wrong before."""
+        self.other_side_closed = False
+        """The other end closed, without an earlier failure."""
 
     @classmethod
     async def over(cls, sock: socket.socket) -> "Channel":
@@ -88,11 +88,11 @@ class Channel(asyncio.Protocol):
             self._answer.set_result(body)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        self.gone = self._broken is None
+        self.other_side_closed = self._broken is None
         self._break("the process is gone")
 
     def _break(self, reason: str) -> None:
-        """Stop reading: what is hostile could go on for ever."""
+        """Stop reading: an untrusted process could send forever."""
         self._broken = self._broken or reason
         self._buffer.clear()
         self._transport.abort()
@@ -111,7 +111,7 @@ def _read(body: bytes) -> Answer:
 
 
 class _Clock:
-    """Ends the wait for an answer, once the process has had its time."""
+    """A timer that ends the wait for a response after the process has had its time."""
 
     def __init__(self, answer: asyncio.Future[bytes], limit_s: float, held_up: Callable[[], float]) -> None:
         self._answer = answer
@@ -122,7 +122,7 @@ class _Clock:
         self._timer = self._loop.call_later(soon, self._late, limit_s - soon)
 
     def _late(self, more_s: float) -> None:
-        """Allow more time at first, and then for as long as it was held up meanwhile."""
+        """Allow more time once, and then for as long as the process waited for a core."""
         more_s = min(more_s, self._ends - self._loop.time())
         if more_s > 0.01:
             before = self._held_up()

@@ -1,9 +1,8 @@
-"""What is found out about a pack before anybody plays it: whether its rows build a database, and the health of its
-verifiers, both forms of each, run on that database. All of it behind the walls.
+"""Checks of a pack before anyone runs it: whether its rows build a database, and the health of its verifiers.
 
-Owns what is tried, once per content, and where the records outlive the process. Leaves building and running to
-`scenario` and `verifier`, words to `awmenv.health`. Called by `sessions` for the task of an episode that people watch,
-and as a process of its own for whole packs (`checkpack`).
+Both forms of each verifier run on that database, in the sandbox. Owns what is tried, once per content, and where the
+records outlive the process. Leaves building and running to `scenario` and `verifier`, texts to `awmenv.health`. Called
+by `sessions` for the task of an episode that people watch, and as a separate process for whole packs (`checkpack`).
 """
 
 import asyncio
@@ -32,18 +31,18 @@ from awmenv.server.verify import judge
 
 log = logging.getLogger("awmenv.checkup")
 
-VERSION = 1  # of what is tried; records of another one are made anew
-PATIENCE_S = 2.0  # a scenario that takes longer no longer keeps others out
-UNTOUCHED = "passes_untouched"
+VERSION = 1  # of the checks; records of another version are replaced
+PATIENCE_S = 2.0  # a scenario that takes longer stops blocking others
+NO_CHANGE = "passes_untouched"
 OWN_WORDS = {"complete": "complete", "others": "others", "incomplete": "others"}
 OWN_FLAGS = ("complete", "completed", "task_complete", "task_completed")
 OWN_ERRORS = ("error", "exception", "traceback")
 
 
 class Checkup:
-    """Runs verifiers where nothing was done, `at_once` scenarios at a time, and as many more that take long.
+    """A runner of verifiers on unmodified databases, `at_a_time` scenarios together, and as many more that take long.
 
-    With a judge, evidence without a word of its own is ruled on; otherwise such a form says nothing.
+    With a judge, evidence without a verdict is ruled on; otherwise such a form says nothing.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class Checkup:
         cache: Path | None,
         *,
         workers: Executor,
-        at_once: int = 2,
+        at_a_time: int = 2,
         judge: Judge | None = None,
     ) -> None:
         self.scenarios = scenarios
@@ -61,34 +60,34 @@ class Checkup:
         self.records = Records(cache)
         self.judge = judge
         self._workers = workers
-        self._room = Turns(at_once, PATIENCE_S, each=1, late=at_once)
+        self._room = Turns(at_a_time, PATIENCE_S, each=1, late=at_a_time)
         self._asked: dict[tuple[Path, str, int], asyncio.Task[Health]] = {}
 
     def ask(self, pack: Pack, scenario: str, task_idx: int) -> asyncio.Task[Health]:
-        """Return what is known of one task, or will be soon; whoever asks meanwhile waits for the same. Never fails."""
+        """Return the known or running check of one task; concurrent callers share it. Never fails."""
         key = (pack.folder, scenario, task_idx)
         if key not in self._asked:
-            self._asked[key] = asyncio.ensure_future(self._one(pack, scenario, task_idx))
+            self._asked[key] = asyncio.ensure_future(self._health_of(pack, scenario, task_idx))
             self._asked[key].add_done_callback(lambda task: self._forget_unchecked(key, task))
         return self._asked[key]
 
-    async def _one(self, pack: Pack, scenario: str, task_idx: int) -> Health:
+    async def _health_of(self, pack: Pack, scenario: str, task_idx: int) -> Health:
         try:
             return (await self.of(pack, scenario, [task_idx]))[task_idx]
         except (EnvironmentFault, OSError) as error:
             return Health(unchecked=str(error))
 
     def _forget_unchecked(self, key: tuple[Path, str, int], task: asyncio.Task[Health]) -> None:
-        """Forget what could not be checked now; it may be checked later."""
+        """Forget a failed check, so that it can be repeated later."""
         if task.cancelled() or task.exception() or task.result().unchecked:
             self._asked.pop(key, None)
 
     async def of(self, pack: Pack, scenario: str, tasks: Iterable[int]) -> dict[int, Health]:
-        """Return the health of each task: from the records, else tried now on one database of the scenario.
+        """Return the health of each task, from the records or checked now on one database of the scenario.
 
-        Raises an EnvironmentFault where nothing can be tried; then nothing is recorded.
+        Raises an EnvironmentFault if nothing can be tried; then nothing is recorded.
         """
-        async with self._room.one((pack.folder, scenario)):
+        async with self._room.hold((pack.folder, scenario)):
             subjects = await asyncio.to_thread(lambda: [Subject(pack, scenario, task_idx) for task_idx in tasks])
             known = await asyncio.to_thread(lambda: {one.task_idx: self._recorded(one.digest) for one in subjects})
             found = {
@@ -103,20 +102,20 @@ class Checkup:
         return Health.from_wire(self.records.read(digest))
 
     async def database(self, pack: Pack, scenario: str) -> BuildReport:
-        """Return how the scenario's database comes out: from the records, else built now and thrown away.
+        """Return the build result of the scenario's database, from the records or built now and discarded.
 
-        Raises an EnvironmentFault where nothing can be built here; then nothing is recorded.
+        Raises an EnvironmentFault if nothing can be built here; then nothing is recorded.
         """
-        async with self._room.one((pack.folder, scenario)):
+        async with self._room.hold((pack.folder, scenario)):
             digest = await asyncio.to_thread(lambda: _digest(["database", VERSION, pack.statements(scenario)]))
             known = BuildReport.from_wire(await asyncio.to_thread(self.records.read, digest))
             if known is not None:
                 return known
             try:
-                file, report = await self.scenarios.untouched(pack, scenario)
+                file, report = await self.scenarios.build_database(pack, scenario)
                 file.unlink(missing_ok=True)
             except DatabaseBroken as error:
-                if error.report is None:  # its process broke a limit, which another time or machine may have more of
+                if error.report is None:  # its process exceeded a limit, which another run may not
                     return BuildReport(failures=1, failed=[str(error)])
                 report = error.report
             await asyncio.to_thread(self.records.write, digest, report.wire())
@@ -129,23 +128,23 @@ class Checkup:
         if not subjects:
             return []
         try:
-            untouched, _report = await self.scenarios.untouched(pack, scenario)
+            built, _report = await self.scenarios.build_database(pack, scenario)
         except DatabaseBroken as error:
             return [(subject, Health(unchecked=str(error))) for subject in subjects]
         try:
-            return [(subject, await self._try(subject, str(untouched))) for subject in subjects]
+            return [(subject, await self._try(subject, str(built))) for subject in subjects]
         finally:
-            database.remove(untouched)
+            database.remove(built)
 
-    async def _try(self, subject: "Subject", untouched: str) -> Health:
-        code = await self._form(subject, "code", untouched)
-        return Health(code, await self._form(subject, "sql", untouched), subject.untouched)
+    async def _try(self, subject: "Subject", built: str) -> Health:
+        code = await self._form(subject, "code", built)
+        return Health(code, await self._form(subject, "sql", built), subject.expects_no_change)
 
-    async def _form(self, subject: "Subject", mode: Mode, untouched: str) -> Form:
+    async def _form(self, subject: "Subject", mode: Mode, built: str) -> Form:
         verifier = subject.forms[mode]
         if verifier is None:
             return Form()
-        run = partial(verdict, self.verifiers, verifier.code, mode, untouched, untouched, None, private=True)
+        run = partial(verdict, self.verifiers, verifier.code, mode, built, built, None, private=True)
         found = await asyncio.get_running_loop().run_in_executor(self._workers, run)
         if found.get("error_code") not in (None, RunFailed.code):
             raise EnvironmentFault(str(found["error_message"]))
@@ -161,7 +160,7 @@ class Checkup:
 
 
 class Subject:
-    """One task with both forms of its verifier, and the digest of all that decides how they fare."""
+    """One task with both forms of its verifier, and the digest of all inputs of its check."""
 
     def __init__(self, pack: Pack, scenario: str, task_idx: int) -> None:
         self.task_idx = task_idx
@@ -170,9 +169,9 @@ class Subject:
             "code": pack.verifier(scenario, task_idx, "code"),
             "sql": pack.verifier(scenario, task_idx, "sql"),
         }
-        self.untouched = pack.about(scenario, task_idx).get("kind") == UNTOUCHED
+        self.expects_no_change = pack.about(scenario, task_idx).get("kind") == NO_CHANGE
         texts = [form.code if form else None for form in self.forms.values()]
-        self.digest = _digest([VERSION, pack.statements(scenario), texts, self.untouched])
+        self.digest = _digest([VERSION, pack.statements(scenario), texts, self.expects_no_change])
 
 
 def _digest(content: list[Any]) -> str:
@@ -180,7 +179,7 @@ def _digest(content: list[Any]) -> str:
 
 
 def form_of(found: dict[str, Any]) -> Form:
-    """Return what one run of `run_verifier` says about the verifier."""
+    """Return the form of a verifier that one run of `run_verifier` shows."""
     if found["execution_status"] != "success":
         error = str(found["error_message"])
         reason = error.removeprefix("DoesNotCompile: ")
@@ -191,9 +190,9 @@ def form_of(found: dict[str, Any]) -> Form:
 
 
 def own_word(value: dict[str, Any]) -> str:
-    """Return the verdict that a result states itself; empty where it is evidence for a judge.
+    """Return the verdict that a result states itself; empty if it is evidence for a judge.
 
-    Only names that can mean nothing else count: `status` or `success` may be part of the evidence.
+    Only unambiguous names count: `status` or `success` may be part of the evidence.
     """
     word = value.get("result")
     if isinstance(word, str) and word.strip().lower() in OWN_WORDS:
@@ -203,9 +202,9 @@ def own_word(value: dict[str, Any]) -> str:
 
 
 class Records:
-    """What was found, by digest, in a small database of our own; where none can be kept, it is found anew each time.
+    """The results by digest, in a small database of our own; without one, everything is checked again each time.
 
-    The server opens it, so nothing of a pack is ever part of a statement: what was found is JSON text in one column.
+    The server opens it, so nothing of a pack is ever part of a statement: a result is JSON text in one column.
     """
 
     def __init__(self, cache: Path | None) -> None:
@@ -224,7 +223,7 @@ class Records:
         try:
             self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.closing(sqlite3.connect(self.file, timeout=5, isolation_level=None)) as connection:
-                connection.execute("PRAGMA synchronous=OFF")  # what a power cut takes is found again
+                connection.execute("PRAGMA synchronous=OFF")  # a lost record is only checked again
                 connection.execute("CREATE TABLE IF NOT EXISTS health (digest TEXT PRIMARY KEY, found TEXT NOT NULL)")
                 return connection.execute(statement, values).fetchall()
         except (sqlite3.Error, OSError) as error:

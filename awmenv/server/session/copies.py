@@ -61,7 +61,7 @@ class Copies:
         self._last, self._last_digest = copy, digest
 
     def keep_snapshot(self) -> None:
-        """Keep the last database beyond the session, for whoever goes on with its record."""
+        """Keep the last database beyond the session, for the next session that continues its record."""
         if self._last is not None and self._last_digest:
             database.before_removing(partial(self.world.snapshots.keep, self._last, self._last_digest))
 

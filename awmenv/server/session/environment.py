@@ -1,8 +1,7 @@
-"""openenv's `Environment` over our sessions: actions in, observations out, in the words and rewards that upstream's
-clients know.
+"""openenv's `Environment` over our sessions: actions in, observations out, with upstream's error texts and rewards.
 
-Owns what the two channels may do: a reset and a step (on /ws) are control and agent together, `agent_call` (on /mcp) is
-the agent's alone, where a control tool gets the very words of an unknown one; and the key of a connection. The rules of
+Owns what the two channels can do: a reset and a step (on /ws) are control and agent together, `agent_call` (on /mcp) is
+the agent's alone, where a control tool gets the same error as an unknown one; and the key of a connection. The rules of
 an episode are `sessions`'. `connections` makes one of these per connection, and openenv one for each question about
 metadata and tasks.
 """
@@ -145,13 +144,13 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         return self._key is not None
 
     def holds_key(self, offered: Any) -> bool:
-        """Return true if no key was given so far, or this is it."""
+        """Return whether no key is set yet, or this is the key."""
         if self._key is None:
             return True
         return isinstance(offered, str) and hmac.compare_digest(self._key, offered.encode("utf-8", "replace"))
 
     def _chosen(self, split: Any, index: int) -> tuple[str | None, int | None]:
-        """Return the Task API's way to name a task."""
+        """Return scenario and task of a reset by the Task API's arguments."""
         try:
             return self.world.library.place(index)
         except IndexError:
@@ -305,14 +304,14 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         return await self.world.library.task(index)
 
     def tools_for_agent(self) -> Any:
-        """Return the list of tools as /mcp tells it."""
+        """Return the list of tools in /mcp's form."""
         return self._session.tools.listed_for_mcp if self._session else []
 
     async def agent_call(self, name: Any, arguments: Any) -> dict[str, Any]:
-        """Return a tool call of the agent: the result as MCP has it, with `data` for openenv's client.
+        """Return the result of an agent's tool call as MCP has it, with `data` for openenv's client.
 
-        Every refusal is an error with the agent's words. A control tool goes the way of any name that no scenario has,
-        so that nothing tells the two apart, whatever the state of the episode.
+        Every refusal is an error for the agent. A control tool takes the path of an unknown name, so that the two are
+        indistinguishable in every state of the episode.
         """
         if not isinstance(name, str):
             raise ToolRefused(unknown_tool(str(name)))
@@ -342,7 +341,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
 
 
 def _note(session: Session, name: str, arguments: dict[str, Any], result: CallResult) -> None:
-    """Count a call for the statement that the server signs after `verify`, as its caller reads it."""
+    """Count a call, as its caller reads it, for the statement that the server signs after `verify`."""
     if session.trail is None:
         return
     if result.cause == "ok":
@@ -352,7 +351,7 @@ def _note(session: Session, name: str, arguments: dict[str, Any], result: CallRe
 
 
 def _statement(session: Session, trail: Trail, mode: str, found: Verification, reward: float) -> dict[str, Any]:
-    """Return what the server vouches for: which session came to what, by which verifier, after which calls."""
+    """Return the server's statement: session, outcome, verifier and hash of the calls."""
     return {
         "session": session.id,
         "scenario": session.case.scenario,
@@ -369,7 +368,7 @@ def _statement(session: Session, trail: Trail, mode: str, found: Verification, r
 
 
 class ToolRefused(EnvironmentFault):
-    """A tool call on /mcp that came to nothing; the message is for the agent."""
+    """A failed tool call on /mcp; the message is for the agent."""
 
     code = "tool_refused"
 
@@ -379,7 +378,7 @@ def unknown_tool(name: str) -> str:
 
 
 def agent_words(name: str, result: CallResult) -> str:
-    """Return what the agent reads about a call that failed: no traceback, no path, no pid."""
+    """Return the error that the agent reads: no traceback, no path, no pid."""
     if result.cause == "unknown_tool":
         return unknown_tool(name)
     if result.cause == "schema":
@@ -390,24 +389,27 @@ def agent_words(name: str, result: CallResult) -> str:
 
 
 def _record(world: Any) -> Start | bool | None:
-    """Return what a reset asks for of its record; None if it is nothing that can be asked for."""
+    """Return a reset's options for its record; None if they are invalid."""
     return world if isinstance(world, bool) else Start.from_wire(world)
 
 
 def _start(session: Session) -> dict[str, Any]:
-    """Return how a recorded world began, for the control side."""
+    """Return the start of a recorded world, for the control side."""
     return {"world": session.start.wire()} if session.start is not None else {}
 
 
 def _built(session: Session) -> dict[str, Any]:
-    """Return how the database came out, where it is not what the rows say."""
+    """Return the build report of the database, if it differs from its rows."""
     report = session.template.report if session.template else BuildReport()
     repaired = {"repaired": report.repaired} if report.repaired else {}
     return {**repaired, **({} if report.ok else {"partial": report.wire()})}
 
 
 def _metadata(result: CallResult, partial: BuildReport | None) -> dict[str, Any]:
-    """Return what people see: who sent state_diff is the control side, and keeps this from the agent."""
+    """Return the metadata for people.
+
+    A client that sent state_diff is the control side, and keeps this from the agent.
+    """
     detail = result.detail
     if partial is not None and result.status >= 500:
         detail = f"The scenario is partial, which may be the reason: {partial.summary}\n{detail or ''}"
@@ -429,7 +431,7 @@ def _reset_error(message: str, code: str = "reset_error", **place: Any) -> World
 
 
 def _reset_problem(scenario: Any, task_idx: Any, task: Any, reward_config: Any, control_key: Any) -> str | None:
-    """Return why these arguments cannot start an episode, in words for the caller."""
+    """Return why these arguments cannot start an episode, for the caller."""
     if not isinstance(scenario, str) or not scenario:
         return "Parameter 'scenario' is required"
     if len(scenario) > MAX_NAME:

@@ -1,7 +1,7 @@
-"""The packs of a server as one shelf: which pack holds a scenario, what is listed, what the Task API tells. Packs that
-are put into a watched folder while it runs join them.
+"""The server's packs: which pack has a scenario, what is listed, and the entries of the Task API.
 
-Called by `environment` and `app`. Reading only; `awmenv.packs` owns the format.
+Packs that are added to a watched folder while it runs are loaded. Called by `environment` and `app`. Reading only;
+`awmenv.packs` owns the format.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ SPLIT = "all"
 
 
 class Library:
-    """Scenarios by name over all packs; the first pack that has a name keeps it."""
+    """Scenarios by name over all packs; the first pack with a name keeps it."""
 
     def __init__(self, folders: Iterable[Path | str], cache: Path | None = None, watched: Iterable[Path] = ()) -> None:
         self.packs: list[Pack] = []
@@ -37,14 +37,12 @@ class Library:
         self._join([*first, *self._load(self._new())])
 
     def _new(self) -> list[Path]:
-        """Return folders of rows in the watched folders that were not tried yet; `loadpack` renames whole ones to
-        there.
-        """
+        """Return new folders of rows in the watched folders; `loadpack` renames whole ones into them."""
         found = (folder for root in self._watched for folder in root.glob("*/") if any(folder.glob("*.jsonl")))
         return sorted(folder for folder in found if folder not in self._tried)
 
     def _load(self, folders: Iterable[Path]) -> list[Pack]:
-        """Load the packs; what cannot be read is logged once and keeps no other pack away."""
+        """Load the packs. An unreadable one is logged once and does not stop the others."""
         packs = []
         for folder in folders:
             self._tried.add(folder)
@@ -55,7 +53,7 @@ class Library:
         return packs
 
     def _join(self, packs: list[Pack]) -> None:
-        """Add new scenarios after those that are listed, whose numbers in the Task API do not change."""
+        """Add new scenarios after the listed ones, whose numbers in the Task API do not change."""
         for pack in packs:
             for name in pack.scenarios:
                 self._by_name.setdefault(name, pack)
@@ -99,7 +97,7 @@ class Library:
         ]
 
     async def tasks(self, name: str) -> list[str]:
-        """Read off the loop, because a real row may be large."""
+        """Return the tasks, read off the loop, because a real row can be large."""
         return await asyncio.to_thread(self.find(name).tasks, name)
 
     @property
@@ -119,7 +117,7 @@ class Library:
         return self._entry(index, name, task_idx, (await self.tasks(name))[task_idx])
 
     async def entries(self, start: int | None, stop: int | None) -> AsyncIterator[dict[str, Any]]:
-        """Yield the entries of a range in order; each scenario's row is read once, and no one waits for all of them."""
+        """Yield a range of entries in order. Each scenario's row is read once, without blocking until all are read."""
         chosen = range(self.task_count)[slice(start, stop)]
         placed = ((index, *self.place(index)) for index in chosen)
         for name, entries in itertools.groupby(placed, key=lambda one: one[1]):

@@ -1,7 +1,7 @@
-"""What a scenario's process says while it loads: how its database came out, then the tools of its app.
+"""The messages of a scenario's process while it loads: the build report of its database, then the tools of its app.
 
-Owns hearing it out within bounds (time, disk, frames) and reading what it said as data: the process is hostile from
-its first row of SQL on. Called by `scenario`, on the server's loop.
+Owns receiving them within bounds (time, disk, frames) and reading them as data: the process is untrusted from its first
+row of SQL on. Called by `scenario`, on the server's loop.
 """
 
 import asyncio
@@ -26,9 +26,11 @@ LOOK_S = 0.1
 
 @dataclass(frozen=True)
 class Load:
-    """One load: what is asked of the process, where it lies, and what it may take. Without code no app is wanted;
-    with `partial` a database is good enough where some of its statements fail. `clock` is the time, in milliseconds,
-    that the rows and the app are told."""
+    """One load: its request, its folder and its limits.
+
+    Without code no app is loaded. With `partial` a database with failed statements is accepted. `clock` is the time for
+    the rows and the app, in milliseconds.
+    """
 
     scenario: str
     home: Path
@@ -43,14 +45,17 @@ class Load:
 
 @dataclass
 class Loaded:
-    """What came of a load."""
+    """The result of a load."""
 
     report: BuildReport = field(default_factory=BuildReport)
     tools: list[dict[str, Any]] = field(default_factory=list)
 
 
 async def hear_load(channel: socket.socket, load: Load) -> Loaded:
-    """Send the rows, hear how they fared. Raises DatabaseBroken where the database is not whole, else HostFailed."""
+    """Send the rows and receive their result.
+
+    Raises DatabaseBroken if the database is not whole, otherwise HostFailed.
+    """
     channel.setblocking(False)
     reader, writer = await asyncio.open_connection(sock=channel, limit=1 << 20)
     loaded, built = Loaded(), False
@@ -85,13 +90,13 @@ async def _hear_build(reader: asyncio.StreamReader, load: Load) -> BuildReport:
         raise DatabaseBroken(str(error)) from error
     if report is None:
         raise framing.BadFrame("no report")
-    if not report.can_be_played(load.partial):
+    if not report.is_playable(load.partial):
         raise DatabaseBroken(f"the database could not be built: {report.summary}", report)
     return report
 
 
 async def _hear(reader: asyncio.StreamReader, load: Load) -> dict[str, Any]:
-    """Receive one frame of a process that is loading, for as long as it keeps to its disk."""
+    """Receive one frame of a loading process, while it stays below its disk limit."""
     frame = asyncio.ensure_future(framing.read_body(reader, LOADED.size))
     try:
         while not (await asyncio.wait({frame}, timeout=LOOK_S))[0]:
@@ -113,7 +118,7 @@ def _tools_of(said: dict[str, Any], scenario: str) -> list[dict[str, Any]]:
 
 
 def _checked_tools(items: Any) -> list[dict[str, Any]]:
-    """Return the list as it may be shown: every entry of the right shape, no name twice, none of ours."""
+    """Return the valid tools: the right shape, no name twice, no reserved name."""
     if not isinstance(items, list):
         raise HostFailed("the scenario's app gave no list of tools")
     tools: dict[str, dict[str, Any]] = {}
@@ -134,7 +139,7 @@ def _checked_tools(items: Any) -> list[dict[str, Any]]:
 
 
 async def hear_pid(leash: socket.socket) -> int:
-    """Return which process the zygote forked for us."""
+    """Return the pid that the zygote forked for us."""
     body = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(leash, 4096), PID_TIMEOUT_S)
     try:
         return int(json.loads(body)["pid"])
@@ -143,7 +148,7 @@ async def hear_pid(leash: socket.socket) -> int:
 
 
 async def _exit_of(leash: socket.socket) -> str:
-    """Return how the process ended, as the zygote reports it; for the operator's eyes."""
+    """Return how the process ended, as the zygote reports it, for the operator."""
     try:
         report = json.loads(await asyncio.wait_for(asyncio.get_running_loop().sock_recv(leash, 4096), 1))
     except (TimeoutError, ValueError, OSError):

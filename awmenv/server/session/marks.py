@@ -1,7 +1,7 @@
-"""What the control channel is told so that a world can be made again: how it began, and a mark of each call.
+"""The data from which a world can be made again: its start, and a mark of each call.
 
-Pure but for the clock. Everything here is made by the server, from bytes that it reads itself; no word of a scenario's
-process enters but the answer that the agent heard, as a digest. Called by `sessions` and `environment`.
+Pure but for the clock. The server makes everything here, from bytes that it reads itself; of a scenario's process only
+the agent's visible result enters, as a digest. Called by `sessions` and `environment`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from typing import Any, Self
 MAX_CLOCK = 1 << 42  # milliseconds: the year 2109
 MAX_TEXT = 200
 REAL, RECORDED = "real", "recorded"
-"""Clocks of a world: its process reads the machine's, or the time that the server tells it for each call."""
+"""Clocks of a world: its process reads the machine's, or the time that the server sets for each call."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """How a world began: the clock and the digest of its start database, a seed, its own first clock, a digest of the
-    rows that it was made of, and which clocks it has."""
+    """The start of a world.
+
+    The clock and the digest of its start database, a seed, its own first clock, a digest of the rows that it was made
+    from, and its kind of clocks.
+    """
 
     base_clock: int
     base_digest: str
@@ -38,7 +41,7 @@ class Start:
 
     @classmethod
     def from_wire(cls, data: Any) -> Self | None:
-        """Read from the wire; None if a client sends something else."""
+        """Read from the wire; None for an invalid value."""
         base = data.get("base") if isinstance(data, Mapping) else None
         if not isinstance(base, Mapping):
             return None
@@ -56,9 +59,11 @@ class Start:
 
 @dataclass(frozen=True)
 class Mark:
-    """One call: its clock, a digest of what it answered, and where it wrote a digest of the database after it and of
-    the rows that it changed. `put_back` says that a call of a replay left another database, which then was replaced by
-    the recorded one: how, in a word."""
+    """One call: its clock, a digest of its result, and after a write digests of the database and of the changed rows.
+
+    `put_back` says that a call of a replay left another database, which was then replaced by the recorded one: how, in
+    a word.
+    """
 
     clock: int
     answer: str = ""
@@ -70,12 +75,12 @@ class Mark:
         return {name: value for name, value in vars(self).items() if value != ""}
 
     def changes_what(self, known: Mark) -> bool:
-        """Return whether this call changed the rows that a recorded one did, or left the same bytes."""
+        """Return whether this call changed the same rows as a recorded one, or left the same bytes."""
         return self.database == known.database or (self.rows != "" and self.rows == known.rows)
 
     @classmethod
     def from_wire(cls, data: Any) -> Self | None:
-        """Read from the wire; None if a client sends something else."""
+        """Read from the wire; None for an invalid value."""
         if not isinstance(data, Mapping) or set(data) - {"clock", "answer", "database", "rows"}:
             return None
         clock = data.get("clock")
@@ -89,9 +94,11 @@ class Mark:
 
 @dataclass
 class WorldTime:
-    """The clock of one world. It stands during a call, never runs back, and goes on from the last call after a replay,
-    however long that is ago: time that nobody lived in the world did not pass there. Real clocks are the machine's, and
-    a moment holds a seed alone."""
+    """The clock of one world.
+
+    It is paused during a call, never runs back, and continues from the last call after a replay, however long ago that
+    is. Real clocks are the machine's, and a moment then has only a seed.
+    """
 
     seed: str = field(default_factory=lambda: secrets.token_hex(8))
     clocks: str = RECORDED
@@ -100,35 +107,35 @@ class WorldTime:
     _last_ms: int = 0
 
     def begin(self, clock: int | None = None) -> int:
-        """Return the time from which on it runs: that of a record, if one is given and the clocks are not real."""
+        """Return the start time: the recorded one, if there is one and the clocks are not real."""
         if clock is None or self.clocks == REAL:
             return self.now()
         self.set(clock)
         return clock
 
     def set(self, clock: int) -> None:
-        self._ahead_ms, self._last_ms = clock - _wall_ms(), clock
+        self._ahead_ms, self._last_ms = clock - _system_ms(), clock
 
     def now(self) -> int:
-        self._last_ms = max(self._last_ms, _wall_ms() + self._ahead_ms)
+        self._last_ms = max(self._last_ms, _system_ms() + self._ahead_ms)
         return self._last_ms
 
     def moment(self, clock: int | None = None) -> dict[str, Any]:
-        """Return the clock and the seed of the next thing that the process is asked to do."""
+        """Return the clock and the seed of the next request to the process."""
         self.calls += 1
         return {"clock": self.begin(clock), "seed": f"{self.seed}/{self.calls}"}
 
-    def told(self, moment: dict[str, Any]) -> dict[str, Any]:
-        """Return what the process is told of a moment."""
+    def sent_moment(self, moment: dict[str, Any]) -> dict[str, Any]:
+        """Return the part of a moment that the process gets."""
         return {"seed": moment["seed"]} if self.clocks == REAL else moment
 
 
-def _wall_ms() -> int:
+def _system_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
 def digest_of(*parts: Any) -> str:
-    """Hash an answer or rows: bytes as they are, everything else as JSON."""
+    """Hash a result or rows: bytes unchanged, everything else as JSON."""
     found = hashlib.blake2b(digest_size=16)
     for part in parts:
         found.update(part if isinstance(part, bytes) else json.dumps(part, sort_keys=True).encode())

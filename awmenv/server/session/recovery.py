@@ -1,8 +1,7 @@
-"""Brings the files of a session's database to what was last committed, and nothing else: SQLite does it itself, in a
-sandboxed child.
+"""Recovers a session's database to the last commit, and changes nothing else: SQLite does it, in a sandboxed child.
 
-A database and its journal or log are one thing; a copy of the database alone may hold what was never committed, or
-lack what was. Called by `scenario`, which says where the files lie and whose they are.
+A database and its journal or log are one unit: a copy of the database alone may have uncommitted changes, or lack
+committed ones. Called by `scenario`, which names the files and their owner.
 """
 
 import asyncio
@@ -24,14 +23,14 @@ MEMORY = 512 << 20
 
 @dataclass(frozen=True)
 class Recovery:
-    """One recovery: by whom it is done, as which user, and the most bytes that the file may grow to."""
+    """One recovery: the zygote, the user, and the largest size of the file."""
 
     zygote: Zygote
     uid: int | None
     file_size: int
 
     async def in_place(self, folder: Path) -> None:
-        """Recover the files where they lie. No other process may use them. Raises DatabaseBroken."""
+        """Recover the files in place. No other process may use them. Raises DatabaseBroken."""
         leash, far_leash = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         channel, far_channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         limits = {"cpu_s": int(TIMEOUT_S), "memory": MEMORY, "file_size": self.file_size, "files": 64}

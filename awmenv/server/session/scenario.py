@@ -1,9 +1,8 @@
-"""The server's side of scenario processes: warm templates, one per scenario and bounded in number, and the session
-hosts forked from them.
+"""The server's side of scenario processes: warm templates, one per scenario, and the session hosts forked from them.
 
-Owns their life: single-flight loading, reuse, ageing, eviction, and a certain end. Called by `sessions`, on the
-server's event loop. The processes themselves are `host`, behind `zygote`; they are hostile, so pids come from the
-kernel and every read has a bound and a limit.
+Owns their life: single-flight loading, reuse, ageing, eviction, and a certain end. The number of templates is bounded.
+Called by `sessions`, on the server's event loop. The processes themselves are `host`, behind `zygote`; they are
+untrusted, so pids come from the kernel and every read has a bound and a timeout.
 """
 
 import asyncio
@@ -46,16 +45,16 @@ BUILD_MEMORY = 512 << 20
 HELLO_TIMEOUT_S = 10.0
 SPARE_PROCESSES, STEP = 9, 16  # beside a template's sessions: itself, sessions that are ending, recoveries
 MOST_OFFENCES = 5
-GONE_TIMEOUT_S = 5.0
-STARTS_AT_ONCE = 8  # with more, the last ones would wait past the timeout
-CALLS_AT_ONCE, PATIENCE_S = 32, 1.0
-OF_ONE_SCENARIO = 0.75  # of these places; the others are there for whoever comes next
+END_TIMEOUT_S = 5.0
+CONCURRENT_STARTS = 8  # with more, the last ones would wait past the timeout
+CONCURRENT_CALLS, PATIENCE_S = 32, 1.0
+OF_ONE_SCENARIO = 0.75  # of these places; the others stay free for other scenarios
 _CREDENTIALS = struct.Struct("3i")
 
 
 @dataclass
 class Template:
-    """A scenario whose app is loaded and waits to be forked."""
+    """A loaded scenario, ready to be forked."""
 
     key: tuple[str, str]
     home: Path
@@ -64,13 +63,13 @@ class Template:
     leash: socket.socket
     snapshot: Path
     made_at: float
-    clock: int = 0  # the time that its rows and its app were told, in milliseconds
+    clock: int = 0  # the time of its rows and its app, in milliseconds
     digest: str = ""  # of its database
     rows: str = ""  # of its statements and its app
     tools: "ToolList" = field(default_factory=lambda: ToolList([]))
     report: BuildReport = field(default_factory=BuildReport)
     census: Census = field(default_factory=lambda: Census(0))
-    starting: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(STARTS_AT_ONCE))
+    starting: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENT_STARTS))
     widening: asyncio.Lock = field(default_factory=asyncio.Lock)
     sessions: set[int] = field(default_factory=set)  # by process
     opening: int = 0
@@ -89,9 +88,9 @@ class Template:
 
 
 class ToolList:
-    """A scenario's tools by name, and the JSON of the list as each of the two channels tells it.
+    """A scenario's tools by name, and the JSON of the list in each channel's form.
 
-    Made once, because it may be large, and agents ask for it again and again.
+    Made once, because it can be large, and agents request it again and again.
     """
 
     def __init__(self, tools: list[dict[str, Any]]) -> None:
@@ -104,7 +103,7 @@ class ToolList:
 
 
 class Host:
-    """One session's process: a channel to it, its folder, and the means to end it."""
+    """One session's process: its channel, its folder, and the means to end it."""
 
     def __init__(self, template: Template, folder: Path, channel: Channel, pid: int, turns: Turns) -> None:
         self.template = template
@@ -120,10 +119,11 @@ class Host:
         self._left_open = False
 
     async def ask(self, message: dict[str, Any], timeout_s: float) -> Answer:
-        """Send one request and return its answer. Anything else, and lateness, is a HostFailed; the caller then ends
-        this host.
+        """Send one request and return its response.
+
+        Raises HostFailed for anything else, or a late response; the caller then ends this host.
         """
-        async with self._turns.one(self.template.key):
+        async with self._turns.hold(self.template.key):
             if self._ended:
                 raise HostFailed("the scenario's process has ended")
             answer = await self.channel.ask(message, timeout_s, lambda: waited_for_a_core(self.pid))
@@ -131,7 +131,7 @@ class Host:
             return answer
 
     def disk_use(self) -> int:
-        """Return bytes that this session takes, named or not."""
+        """Return the bytes that this session uses, in named and unnamed files."""
         return database.disk_use(self.folder) + database.held_open(self.pid)
 
     def end(self) -> None:
@@ -147,14 +147,14 @@ class Host:
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.channel.close)
 
-    async def gone(self) -> None:
-        """End the process, and wait until nothing of it runs or holds a lock any more."""
+    async def end_and_wait(self) -> None:
+        """End the process, and wait until nothing of it runs or has a lock."""
         self.end()
-        pidfd = os.dup(self._pidfd)  # whoever forgets this host meanwhile closes the other one
+        pidfd = os.dup(self._pidfd)  # `forget` may close the original meanwhile
         ended = self.loop.create_future()
         self.loop.add_reader(pidfd, lambda: None if ended.done() else ended.set_result(None))
         try:
-            await asyncio.wait_for(ended, GONE_TIMEOUT_S)
+            await asyncio.wait_for(ended, END_TIMEOUT_S)
         except TimeoutError as error:
             raise HostFailed("the scenario's process does not end") from error
         finally:
@@ -163,18 +163,18 @@ class Host:
 
     @property
     def left_uncommitted(self) -> bool:
-        """True if the process ended while it changed the file, which matters where no journal can undo that."""
+        """True if the process ended during a write, which matters if no journal can undo it."""
         return self._left_open or self._quiet.was_left_for(database.Mark.of(self.database))
 
     def forget(self) -> None:
-        """Close what is held of a process that has ended. Idempotent."""
+        """Release the handles of an ended process. Idempotent."""
         pidfd, self._pidfd = self._pidfd, -1
         if pidfd >= 0:
             os.close(pidfd)
 
 
 def waited_for_a_core(pid: int) -> float:
-    """Return seconds that a process was ready to run and did not; 0 where the kernel does not tell."""
+    """Return the seconds that a process was ready but had no core; 0 if the kernel does not report it."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
@@ -182,7 +182,7 @@ def waited_for_a_core(pid: int) -> float:
 
 
 class ScenarioHouse:
-    """All templates of one server, and the zygote they come from."""
+    """All templates of one server, and their zygote."""
 
     def __init__(self, settings: Settings, workplace: Workplace, *, die_with_thread: bool = False) -> None:
         self.settings = settings
@@ -196,8 +196,8 @@ class ScenarioHouse:
         self._homes: dict[Path, Template] = {}
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
         self._slots: set[int] = set()
-        self._starting = Turns(STARTS_AT_ONCE, PATIENCE_S, each=int(OF_ONE_SCENARIO * STARTS_AT_ONCE))
-        self._turns = Turns(CALLS_AT_ONCE, PATIENCE_S, each=int(OF_ONE_SCENARIO * CALLS_AT_ONCE))
+        self._starting = Turns(CONCURRENT_STARTS, PATIENCE_S, each=int(OF_ONE_SCENARIO * CONCURRENT_STARTS))
+        self._turns = Turns(CONCURRENT_CALLS, PATIENCE_S, each=int(OF_ONE_SCENARIO * CONCURRENT_CALLS))
         self._order = itertools.cycle(range(1, UIDS))
         self._as_root = os.geteuid() == 0
 
@@ -211,7 +211,7 @@ class ScenarioHouse:
         self.zygote.stop()
 
     async def template(self, pack: Pack, scenario: str, clock: int | None = None) -> Template:
-        """Return the warm template of a scenario; loaded by the first who asks, while the others wait for the same one.
+        """Return the warm template of a scenario. The first caller loads it, the others wait for it.
 
         With a `clock`, the one whose rows were built at that time.
         """
@@ -249,14 +249,14 @@ class ScenarioHouse:
             self._discard(template)
 
     async def check(self) -> None:
-        """Watch the disk and processes of what an app's import left behind, long after the app has loaded.
+        """Check the disk and processes of loaded apps, long after the load.
 
-        A scenario that takes too much disk ends, and so does one that leaves processes again and again.
+        A scenario above its disk limit ends, and so does one that leaves processes repeatedly.
         """
         for template in list(self._homes.values()):
             folder = template.home / "template"
             if template.leash.fileno() < 0:
-                continue  # it has been ended, and goes with its last session
+                continue  # it was ended already, and is removed with its last session
             if folder.exists() and database.disk_use(folder) > self.settings.session_disk_mb << 20:
                 self._end_scenario(template, "used more disk than it may")
                 continue
@@ -284,13 +284,13 @@ class ScenarioHouse:
         database.remove(template.home)
         self._slots.discard(template.slot)
 
-    async def untouched(self, pack: Pack, scenario: str) -> tuple[Path, BuildReport]:
-        """Return a new file with the database as its rows build it, made behind the same walls; no app is run.
+    async def build_database(self, pack: Pack, scenario: str) -> tuple[Path, BuildReport]:
+        """Return a new file with the database built from its rows in the same sandbox; no app is run.
 
-        It is the caller's to remove. Raises DatabaseBroken where the rows do not build one.
+        The caller removes it. Raises DatabaseBroken if the rows do not build one.
         """
         template = await self._load(pack, scenario, (str(pack.folder), scenario), with_app=False)
-        kept = template.snapshot.with_name(f"{template.home.name}-untouched.db")
+        kept = template.snapshot.with_name(f"{template.home.name}-build_database.db")
         template.snapshot.rename(kept)
         self._discard(template)
         return kept, template.report
@@ -350,7 +350,7 @@ class ScenarioHouse:
         )
 
     def _next_slot(self) -> int:
-        """Return a user number that was not in use lately: the end of its last template may still be under way."""
+        """Return a user number that was not in use recently: the end of its last template may still be under way."""
         slot = next(number for number in self._order if number not in self._slots)
         self._slots.add(slot)
         return slot
@@ -363,18 +363,17 @@ class ScenarioHouse:
             )
 
     def _process_limits(self) -> tuple[int, int]:
-        """Return how many processes a template may fork: next to none while its app is imported, then one for each
-        session.
+        """Return how many processes a template can fork: nearly none during the import, then one per session.
 
-        Counted per user: as root the template has a user of its own, otherwise what the operator runs counts too.
+        Counted per user: as root the template has a user of its own, otherwise the operator's processes count too.
         """
         base = 0 if self._as_root else _tasks_of(os.getuid()) + 32
         return base + 4, base + self.settings.max_sessions + 64
 
     async def _allow_processes(self, template: Template) -> None:
-        """Keep, as root, what a template may fork close to the sessions it has: all templates share one limit then.
+        """Keep a template's process limit close to its number of sessions, as root: all templates share one limit then.
 
-        As an ordinary user the limit is of all that this user runs, so it is set once.
+        As an ordinary user the limit is over all processes of this user, so it is set once.
         """
         async with template.widening:
             wanted = (
@@ -391,12 +390,12 @@ class ScenarioHouse:
                     request = {"widen": template.census.template, "uid": uid, "processes": wanted}
                     await asyncio.to_thread(self.zygote.request, request, [far.fileno()])
                 done = asyncio.get_running_loop().sock_recv(near, 1)
-                with contextlib.suppress(TimeoutError, OSError):  # then the next fork fails, and says so
+                with contextlib.suppress(TimeoutError, OSError):  # the next fork then fails with its own error
                     await asyncio.wait_for(done, HELLO_TIMEOUT_S)
             template.allowed = wanted
 
     def _limits(self, with_app: bool) -> dict[str, Any]:
-        """Return what a template may take; less where only the rows of its database are run."""
+        """Return a template's limits; lower if only the rows of its database are run."""
         cpu_s, memory = self.settings.session_cpu_s, self.settings.session_memory_mb << 20
         return {
             "cpu_s": cpu_s if with_app else min(cpu_s, int(self.settings.load_timeout_s) + 1),
@@ -409,16 +408,16 @@ class ScenarioHouse:
     async def open(
         self, template: Template, start: Path | None = None, moment: Mapping[str, Any] | None = None
     ) -> Host:
-        """Return a fresh session: a folder, a copy of the database (the template's, or `start`), a fork of the
-        template.
+        """Return a fresh session: a folder, a copy of the database, and a fork of the template.
 
-        `moment` is the clock and the seed of its start-up, if the session is recorded.
+        The copy is of the template's database or of `start`. `moment` is the clock and the seed of its start-up, if the
+        session is recorded.
         """
         template.live += 1
         folder = template.home / f"s-{secrets.token_hex(8)}"
         try:
-            # One scenario whose sessions never say hello keeps its own waiting, and no other's.
-            async with template.starting, self._starting.one(template.key):
+            # A scenario whose sessions never send their hello delays only its own.
+            async with template.starting, self._starting.hold(template.key):
                 if template.retired:
                     raise HostFailed("the scenario's template has ended")
                 await self._allow_processes(template)
@@ -461,12 +460,12 @@ class ScenarioHouse:
         return host
 
     async def snapshot(self, host: Host, target: Path) -> None:
-        """Copy the database of a session that goes on, as it is committed now. Raises DatabaseBroken."""
+        """Copy the committed database of a running session. Raises DatabaseBroken."""
         await self._copy_committed(host.template, host.database, target)
 
     async def final(self, host: Host, target: Path) -> None:
-        """End a session's process, and copy the database as it was last committed. Raises DatabaseBroken."""
-        await host.gone()
+        """End a session's process, and copy its last committed database. Raises DatabaseBroken."""
+        await host.end_and_wait()
         if database.has_sidecars(host.database):
             await self._recovery(host.template).in_place(host.folder)
         elif host.left_uncommitted:
@@ -506,7 +505,7 @@ class ScenarioHouse:
 
 
 async def _hear_hello(near: socket.socket) -> tuple[dict[str, Any], int]:
-    """Return the first frame, and the sender's pid as the kernel saw it: a hostile process may claim any other."""
+    """Return the first frame, and the sender's pid from the kernel: an untrusted process may claim any other."""
     loop = asyncio.get_running_loop()
     readable = loop.create_future()
     loop.add_reader(near.fileno(), lambda: None if readable.done() else readable.set_result(None))
@@ -533,7 +532,7 @@ def _tasks_of(uid: int) -> int:
 
 
 def _connected(leash: socket.socket) -> bool:
-    """Return whether the template lives: the zygote closes its end once it has ended."""
+    """Return whether the template is running: the zygote closes its end once it has ended."""
     try:
         leash.recv(1, socket.MSG_PEEK)
     except BlockingIOError:

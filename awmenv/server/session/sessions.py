@@ -35,7 +35,7 @@ from awmenv.server.session.verifying import Case, Verification
 
 log = logging.getLogger("awmenv.session")
 
-MAX_ERROR = 20_000  # characters that an agent is told of a call that failed
+MAX_ERROR = 20_000  # characters of an error that an agent gets
 CHECKUP_AFTER_S = 1.0
 
 Cause = Literal["ok", "unknown_tool", "schema", "http", "timeout", "dead", "lost", "sealed"]
@@ -46,11 +46,11 @@ LOST = "The environment lost the application's process, and not by this call. No
 
 @dataclass(frozen=True)
 class CallResult:
-    """What one tool call came to, by cause; `detail` is for people and never for the agent.
+    """The result of one tool call, by cause; `detail` is for people and never for the agent.
 
-    *dead*: the world ended by what was done in it. *lost*: it ended from outside, which says nothing about the agent.
-    `literal` is the text of a good answer as JSON, for whoever writes it into a frame. `database` is the digest of the
-    database, where a recorded call wrote; `mark` is for the control channel.
+    `dead`: the world ended by an action in it. `lost`: it ended from outside, which is no fault of the agent. `literal`
+    is the text of a good result as JSON, for frames. `database` is the digest of the database, if a recorded call
+    wrote; `mark` is for the control channel.
     """
 
     cause: Cause
@@ -137,19 +137,20 @@ class Session:
             self.case.check_up()
 
     async def _fork(self, pack: Pack, start: Path | None = None, begun: Start | None = None) -> tuple[Template, Host]:
-        """Return a process of its own, over the template's database or a copy of `start`. A template that has died
-        since it was last used is loaded again, once. With `begun`, a template that was built at that time, the same
-        bytes.
+        """Return a new process, over the template's database or a copy of `start`.
+
+        A template that has exited since its last use is loaded again, once. With `begun`, use a template built at that
+        time, the same bytes.
         """
-        house = self.world.scenarios
+        scenarios = self.world.scenarios
         for attempt in (1, 2):
-            template = await house.template(pack, self.case.scenario, begun.base_clock if begun else None)
+            template = await scenarios.template(pack, self.case.scenario, begun.base_clock if begun else None)
             if begun is not None and template.digest != begun.base_digest:
                 changed = "" if template.rows == begun.rows else "; the scenario's rows have changed"
                 raise WorldDiffers(f"The start database is not the one of the record{changed}.")
             moment = self._moment_of_start(template, begun) if start is None else None
             try:
-                return template, await house.open(template, start, moment)
+                return template, await scenarios.open(template, start, moment)
             except HostFailed as error:
                 if attempt == 2:
                     raise
@@ -162,7 +163,7 @@ class Session:
         clock = self.time.begin(begun.clock if begun else None)
         clock = begun.clock if begun else clock
         self.start = Start(template.clock, template.digest, self.time.seed, clock, template.rows, self.time.clocks)
-        return self.time.told({"clock": clock, "seed": f"{self.time.seed}/start"})
+        return self.time.sent_moment({"clock": clock, "seed": f"{self.time.seed}/start"})
 
     def _needed(self) -> tuple[Host, Template]:
         if self.host is None or self.template is None:
@@ -216,9 +217,9 @@ class Session:
         self, name: str, arguments: dict[str, Any], moment: dict[str, Any] | None, known: Mark | None
     ) -> CallResult:
         host, _template = self._needed()
-        if host.channel.gone:
+        if host.channel.other_side_closed:
             return self._lose("it ended between two calls")
-        request = _request(name, arguments) | (self.time.told(moment) if self.time and moment else {})
+        request = _request(name, arguments) | (self.time.sent_moment(moment) if self.time and moment else {})
         try:
             answer = await host.ask(request, self.world.settings.call_timeout_s)
             result = _result(answer)
@@ -229,7 +230,7 @@ class Session:
         except HostFailed as error:
             if self.sealed:  # its client left in the middle of the call, and all that the session held is let go
                 return CallResult("sealed")
-            if host.channel.gone and self.broken is None:
+            if host.channel.other_side_closed and self.broken is None:
                 return await self._explain_death(host, request)
             return self._break(str(error))
         except DatabaseBroken as error:
@@ -239,7 +240,7 @@ class Session:
         """Explain a process that ended in the middle of a call: make the call in a fresh process, over the data as they
         were before it. If that ends, too, the call does it and that is the world's answer; else the world was lost."""
         try:
-            await host.gone()
+            await host.end_and_wait()
             kills = await self._kills_again(host, request)
         except EnvironmentFault as error:
             return self._lose(f"it ended in a call, and cannot be tried again: {error}")
@@ -265,7 +266,7 @@ class Session:
         try:
             await fresh.ask(request, self.world.settings.call_timeout_s)
         except HostFailed:
-            return fresh.channel.gone
+            return fresh.channel.other_side_closed
         finally:
             self.world.scenarios.close(fresh)
         return False
@@ -356,7 +357,7 @@ class Session:
             self._break("the session used more disk than it may")
 
     def expire(self) -> None:
-        """End the process at the idle limit; the next call is told why."""
+        """End the process at the idle limit; the next call gets the reason."""
         if self.running and not self.lock.locked() and not self.sealed:
             self._break(f"unused for more than {self.world.settings.idle_s:g} s")
             self.lost = True

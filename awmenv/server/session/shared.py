@@ -25,7 +25,7 @@ from awmenv.server.workplace import Workplace
 log = logging.getLogger("awmenv.session")
 
 PATIENCE_S = 1.0  # a verifier that takes longer no longer keeps others out
-LATE = 4  # for each place, how many may take longer at once
+LATE = 4  # for each place, how many concurrent runs can take longer
 CHECKUPS = 8  # threads for the checks of verifiers beside them
 
 
@@ -124,7 +124,7 @@ class World:
 
     async def in_worker(self, scenario: str, function: Any, *arguments: Any) -> Any:
         """Run what a scenario's databases or verifiers may make slow, in a thread and in this scenario's turn."""
-        async with self._verifying.one(scenario):
+        async with self._verifying.hold(scenario):
             return await asyncio.get_running_loop().run_in_executor(self.workers, lambda: function(*arguments))
 
 

@@ -1,8 +1,8 @@
-"""Databases of recorded worlds that ended before their verdict, kept by digest: what a replay is put back to if its
-answers are the recorded ones and its rows are not.
+"""Databases of recorded worlds that ended before their outcome, by digest.
 
-Owns the store with its bounds, and writing such bytes over a session's file between two calls. They are bytes all the
-way: no database is opened here. Called by `sessions`.
+A replay is reset to one if its results are the recorded ones and its rows are not. Owns the store with its bounds, and
+writing such bytes over a session's file between two calls. They stay bytes: no database is opened here. Called by
+`sessions`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger("awmenv.snapshots")
 MAX_DATABASE = 64 << 20
 MAX_STORE = 256 << 20
 KEPT_S = 30 * 86_400
-"""A snapshot that nobody asked for so long is removed, the oldest first where all together take too much."""
+"""Seconds after its last use that a snapshot is removed; above the size limit the oldest goes first."""
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 _COUNTER, _VALID_FOR = slice(24, 28), slice(92, 96)
 _LOCK_AT, _LOCK_SIZE = 0x40000000, 512
@@ -38,7 +38,7 @@ class Snapshots:
         self.folder = folder
 
     def keep(self, source: Path, digest: str) -> None:
-        """Keep a copy that the server made; failing costs a snapshot and nothing else. Idempotent."""
+        """Store a copy that the server made; a failure only costs the snapshot. Idempotent."""
         if self.folder is None or not _DIGEST.fullmatch(digest):
             return
         try:
@@ -65,8 +65,10 @@ class Snapshots:
             left -= info.st_size
 
     def put_back(self, digest: str, target: Path) -> bool:
-        """Write the kept bytes over a session's database, whose process waits for its next call. False if there are
-        none, or if the file is in use."""
+        """Write the stored bytes over a session's database, whose process waits for its next call.
+
+        False if there are none, or if the file is in use.
+        """
         data = self._read(digest)
         if data is None or database.has_sidecars(target):
             return False
@@ -83,7 +85,7 @@ class Snapshots:
             os.close(fd)
 
     def _read(self, digest: str) -> bytes | None:
-        """Return what has this digest, and nothing else."""
+        """Return the bytes with this digest."""
         if self.folder is None or not _DIGEST.fullmatch(digest):
             return None
         with contextlib.suppress(OSError, zlib.error):

@@ -1,9 +1,8 @@
-"""Who may compete for the cores now: so many at once, whoever holds least goes first, and whoever takes long no longer
-keeps others out.
+"""A limit on concurrent work: the holder with least goes first, and long work stops blocking others.
 
-A thousand calls that come together then wait in the server, where it costs nothing and before their time limit starts,
-instead of slowing each other down until all of them are late. Called by `scenario` (starts, calls), `sessions`
-(verifiers) and `checkup`.
+A thousand concurrent calls then wait in the server, where waiting costs nothing and before their timeout starts,
+instead of slowing each other down until all are late. Called by `scenario` (starts, calls), `sessions` (verifiers) and
+`checkup`.
 """
 
 import asyncio
@@ -13,10 +12,10 @@ from collections.abc import AsyncIterator, Hashable
 
 
 class Turns:
-    """Places that are given to whoever has least going on, and among those to who was served longest ago.
+    """Places for the holder with the least work, and among equals for the one served longest ago.
 
-    `each` bounds the places of one holder. `late` bounds how many blocks may go on without a place, half of them of one
-    holder; a block that finds no room there keeps its place to its end.
+    `each` bounds the places of one holder. `late` bounds how many blocks can continue without a place, half of them of
+    one holder; a block that finds no room there keeps its place to its end.
     """
 
     def __init__(self, places: int, patience_s: float, *, each: int | None = None, late: int | None = None) -> None:
@@ -29,12 +28,12 @@ class Turns:
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
 
     @contextlib.asynccontextmanager
-    async def one(self, whose: Hashable = None) -> AsyncIterator[None]:
-        """Hold a place until the block ends, or until it has lasted so long that it rather waits than works."""
+    async def hold(self, whose: Hashable = None) -> AsyncIterator[None]:
+        """Hold a place until the block ends, or until it has lasted so long that it is mostly waiting."""
         await self._place(whose)
         overdue = False
 
-        def give_back() -> None:
+        def free_place() -> None:
             nonlocal overdue
             if self._late is None or (
                 self._overdue.total() < self._late and self._overdue[whose] < max(1, self._late // 2)
@@ -43,7 +42,7 @@ class Turns:
                 self._overdue[whose] += 1
                 self._leave(whose)
 
-        patience = asyncio.get_running_loop().call_later(self._patience_s, give_back)
+        patience = asyncio.get_running_loop().call_later(self._patience_s, free_place)
         try:
             yield
         finally:
@@ -61,7 +60,7 @@ class Turns:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():
-                self._leave(whose)  # it got its place in the moment in which it left
+                self._leave(whose)  # it was cancelled in the moment in which it got its place
             raise
 
     def _leave(self, whose: Hashable) -> None:
@@ -75,20 +74,20 @@ class Turns:
             may = [whose for whose in self._waiting if self._held[whose] < self._each]
             if not may:
                 return
-            # The first of several: who was served goes to the end.
-            whose = min(may, key=lambda one: self._held[one] + self._overdue[one])
+            # Of equals the first; a served one goes to the end.
+            whose = min(may, key=lambda key: self._held[key] + self._overdue[key])
             queue = self._waiting.pop(whose)
             turn = queue.popleft()
             if queue:
                 self._waiting[whose] = queue
-            if not turn.done():  # who left while it waited is passed over
+            if not turn.done():  # skip one that was cancelled while it waited
                 self._free -= 1
                 self._held[whose] += 1
                 turn.set_result(None)
 
 
 def _less(counts: Counter[Hashable], whose: Hashable) -> None:
-    """Count one less; holders without any are forgotten, because there may be ever new ones."""
+    """Decrement a count and remove it at zero, because new holders keep coming."""
     counts[whose] -= 1
     if not counts[whose]:
         del counts[whose]

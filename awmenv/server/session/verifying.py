@@ -72,7 +72,7 @@ class Case:
         self._calls = [*self._calls[-MAX_TRAIL + 1 :], step]
 
     async def compare(self, before: Path | None, after: Path) -> dict[str, Any] | None:
-        """Return what changed between two copies; None where that cannot be told."""
+        """Return what changed between two copies; None if they cannot be compared."""
         try:
             run = await self.world.in_worker(
                 self.scenario, partial(self.world.verifiers.run, private=True), "diff", [str(before), str(after)]
@@ -131,8 +131,8 @@ class Case:
             "about": verifier.raw_response,
         }
         ruling, said = await judge.rule(self.world.settings.judge, evidence)
-        told = {**result, **_ruled(ruling, said)}
-        return Verification(ruling, told, self.diff, verifier_sha256=sha256_of(verifier.code))
+        ruled = {**result, **_ruled(ruling, said)}
+        return Verification(ruling, ruled, self.diff, verifier_sha256=sha256_of(verifier.code))
 
 
 def _ruled(ruling: str, said: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, SkipValidation
 
 
 class WorldObservation(Observation):
-    """Null fields are left out of the wire, because upstream's client tells answers apart by which keys are there."""
+    """An observation without null fields on the wire: upstream's client distinguishes results by their keys."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=False)
 
@@ -42,15 +42,16 @@ class WorldState(State):
 
 
 def observation_data(observation: Observation) -> dict[str, Any]:
-    """Return the `data` of an observation frame. Metadata stands in it twice, as openenv's clients of all ages look for
-    it.
+    """Return the `data` of an observation frame.
+
+    It has the metadata twice, where openenv's older and newer clients look for it.
     """
     fields = {name: getattr(observation, name) for name in type(observation).model_fields}
     reward, done, metadata = fields.pop("reward"), fields.pop("done"), fields.pop("metadata")
-    told = {name: value for name, value in fields.items() if value is not None}
-    data: dict[str, Any] = {"observation": told, "reward": reward, "done": done}
+    sent = {name: value for name, value in fields.items() if value is not None}
+    data: dict[str, Any] = {"observation": sent, "reward": reward, "done": done}
     written = orjson.Fragment(orjson.dumps(metadata))
-    told["metadata"] = written
+    sent["metadata"] = written
     if metadata:
         data["metadata"] = written
     return data

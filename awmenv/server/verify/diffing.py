@@ -1,7 +1,7 @@
-"""What changed between two SQLite files: rows added, removed and changed, by table, bounded.
+"""The changes between two SQLite files: rows added, removed and changed, by table, bounded.
 
 Pure reading of databases that dataset code wrote, so it runs behind the sandbox only (`runner`, work `diff`). The shape
-is described in docs/environment.md: {"table": {"added": [row], "removed": [row], "changed": [{"key", "before",
+is described in docs/environment-protocol.md: {"table": {"added": [row], "removed": [row], "changed": [{"key", "before",
 "after"}], "more": n}}.
 """
 
@@ -43,13 +43,13 @@ def _tables(connection: sqlite3.Connection, schema: str) -> list[str]:
 
 
 class _Room:
-    """What may still be shown."""
+    """The remaining room for shown rows."""
 
     def __init__(self, characters: int) -> None:
         self.left = characters
 
     def fitting(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the first of these rows, as many as there is room for."""
+        """Return the first of these rows that fit."""
         shown = []
         for row in rows[:MAX_ROWS]:
             self.left -= len(json.dumps(row))
@@ -84,7 +84,7 @@ def _key(connection: sqlite3.Connection, table: str, columns: list[str]) -> list
 def _only_in(
     connection: sqlite3.Connection, here: str, there: str, table: str, columns: list[str], shared: bool
 ) -> Iterator[dict[str, Any]]:
-    """Yield rows of one side that the other side does not hold, as many times as they are there."""
+    """Yield rows of one side that the other side does not have, with their multiplicity."""
     if not columns:
         return
     names = ", ".join(_name(column) for column in columns)
@@ -97,11 +97,11 @@ def _only_in(
 
 def _pair(removed: list[dict[str, Any]], added: list[dict[str, Any]], key: list[str], room: _Room) -> dict[str, Any]:
     """Join a removed and an added row with the same key into one changed row."""
-    gone = {_identity(row, key): row for row in removed} if key else {}
-    come = {_identity(row, key): row for row in added} if key else {}
-    changed = [_change(key, gone[identity], come[identity]) for identity in come if identity in gone]
-    only_added = [row for identity, row in come.items() if identity not in gone] if key else added
-    only_removed = [row for identity, row in gone.items() if identity not in come] if key else removed
+    before = {_identity(row, key): row for row in removed} if key else {}
+    after = {_identity(row, key): row for row in added} if key else {}
+    changed = [_change(key, before[identity], after[identity]) for identity in after if identity in before]
+    only_added = [row for identity, row in after.items() if identity not in before] if key else added
+    only_removed = [row for identity, row in before.items() if identity not in after] if key else removed
     lists = {"added": only_added, "removed": only_removed, "changed": changed}
     result: dict[str, Any] = {name: room.fitting(rows) for name, rows in lists.items()}
     result["more"] = sum(len(rows) - len(result[name]) for name, rows in lists.items())

@@ -1,8 +1,8 @@
 """Asks the configured chat model to rule on SQL evidence. The endpoint is the server's own setting, never a client's.
 
-Called by `sessions` after an SQL-mode verifier has run, and by `checkup` where an operator asked for it. Returns a
-reward type of upstream's vocabulary, and `judge_error` for every failure: a judge that broke never rules. What comes
-back holds no key of the endpoint and nothing that a frame could not carry.
+Called by `sessions` after an SQL-mode verifier has run, and by `checkup` on an operator's request. Returns one of
+upstream's reward types, and `judge_error` for every failure: a failed judge never rules. The result contains no key of
+the endpoint and only what a frame can carry.
 """
 
 import asyncio
@@ -45,17 +45,17 @@ async def rule(judge: Judge, evidence: dict[str, Any]) -> tuple[str, dict[str, A
         return "judge_error", {"error": _carried(judge, f"{type(error).__name__}: {error}", MAX_ERROR)}
     ruling = str(said.get("classification", "")).strip().lower()
     names = [name for name in ("reasoning", "classification") if name in said]
-    told: dict[str, Any] = {name: _carried(judge, str(said[name]), MAX_SAID) for name in names}
+    details: dict[str, Any] = {name: _carried(judge, str(said[name]), MAX_SAID) for name in names}
     if ruling not in RULINGS:
-        return "judge_error", {"error": "the judge gave no ruling", **told}
-    return ruling, told
+        return "judge_error", {"error": "the judge gave no ruling", **details}
+    return ruling, details
 
 
 async def _ask(judge: Judge, evidence: dict[str, Any]) -> str:
-    """Return what the model says. An endpoint that is busy or away is asked again, all within the one limit."""
+    """Return the model's reply. A busy or unavailable endpoint is asked again, within the one timeout."""
     messages = [
         {"role": "system", "content": _INSTRUCTIONS},
-        # The standard library's indentation would take a hundred times as long, and everybody would wait for it.
+        # The standard library's indentation takes a hundred times as long, and would block every session meanwhile.
         {"role": "user", "content": orjson.dumps(evidence, option=orjson.OPT_INDENT_2).decode()[:400_000]},
     ]
     body = {"model": judge.model, "messages": messages}
@@ -77,7 +77,7 @@ async def _ask(judge: Judge, evidence: dict[str, Any]) -> str:
 
 
 async def _posted(client: httpx.AsyncClient, url: str, body: dict[str, Any], ends_at: float) -> httpx.Response:
-    """Send one request; a stream that trickles has no more time than one that is silent."""
+    """Send one request. A slow stream has the same timeout as a silent one."""
     left = max(0.1, ends_at - time.monotonic())
     try:
         async with asyncio.timeout(left):
@@ -101,6 +101,6 @@ def _read(text: str) -> dict[str, Any]:
 
 
 def _carried(judge: Judge, text: str, room: int) -> str:
-    """Return text that any frame can carry, without the endpoint's secrets, which errors and answers may repeat."""
+    """Return text that any frame can carry, without the endpoint's secrets, which errors and replies may repeat."""
     secrets = secrets_of(judge.api_key, json.loads(judge.headers or "{}"), dict(parse_qsl(judge.query)))
     return blot(text, secrets)[:room].encode("utf-8", "replace").decode("utf-8")

@@ -1,8 +1,8 @@
 """The tables of a SQLite file and the first rows of one of them, bounded.
 
 Pure reading of databases that dataset code wrote, so it runs behind the sandbox only (`runner`, work `tables`). The
-shape is described in docs/environment.md: {"tables": [{"name", "rows"}], "more": n}, and of the table that is asked for
-{"columns", "key", "offset", "rows": [[value]]}.
+shape is described in docs/environment-protocol.md: {"tables": [{"name", "rows"}], "more": n}, and of the table that is
+asked for {"columns", "key", "offset", "rows": [[value]]}.
 """
 
 import json
@@ -20,7 +20,7 @@ MAX_COUNTED = 1_000_000
 
 
 def listed(path: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return the tables, and of the table that `wanted` names the rows from `offset` on, in the order of the file."""
+    """Return the tables, and the rows of the `wanted` table from `offset` on, in the order of the file."""
     connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
@@ -67,7 +67,7 @@ def _rows(connection: sqlite3.Connection, name: str, offset: int) -> dict[str, A
 
 
 def _shown(value: Any) -> Any:
-    """Return a value as it is, but a blob as its size, a long text shortened, and a number that JSON lacks as text."""
+    """Return a value, but a blob as its size, a long text shortened, and a number that JSON lacks as text."""
     if isinstance(value, bytes):
         return f"<{len(value)} bytes>"
     if isinstance(value, str) and len(value) > MAX_TEXT:

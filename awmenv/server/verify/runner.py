@@ -1,8 +1,7 @@
-"""One verifier run, in a child forked for it alone: confine, read the two database copies, run, answer with one frame,
-vanish.
+"""One verifier run, in its own forked child: confine, read the two database copies, run, send one frame, exit.
 
 Owns the order of confinement for verifiers and the calling convention of their functions. Forked by `zygote`, read by
-`verifier`. Trusted work on hostile databases (`diff`, `tables`) runs here too, behind the same walls. Nothing printed
+`verifier`. Trusted work on untrusted databases (`diff`, `tables`) runs here too, in the same sandbox. Nothing printed
 is ever parsed.
 """
 
@@ -33,11 +32,11 @@ _OURS = ("sqlite3", "json.decoder", "awmenv.server.sandbox.plain", __name__)
 
 
 class DoesNotCompile(ValueError):
-    """The text of a verifier is no Python."""
+    """A verifier whose text is no Python."""
 
 
 class _Capture(io.TextIOBase):
-    """stdout of dataset code: kept up to a bound, the rest counted and dropped."""
+    """The stdout of dataset code: kept up to a bound, the rest counted and dropped."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -99,7 +98,7 @@ def _forget_tools() -> None:
 
 
 def _sort_in_memory() -> None:
-    """Give every connection temporary tables in memory: a sandbox without a writable file has no other place."""
+    """Keep temporary tables of every connection in memory: the sandbox has no writable file."""
     original = sqlite3.connect
 
     @functools.wraps(original)
@@ -137,7 +136,7 @@ def _work(request: dict[str, Any]) -> Any:
 def _load(code: str) -> dict[str, Any]:
     """Return a real module object, because dataclasses and annotations look it up.
 
-    Not `__main__`, so that guarded blocks stay off.
+    Not `__main__`, so that guarded blocks do not run.
     """
     module = types.ModuleType("__verifier__")
     module.__dict__.update({name: sys.modules[name] for name in ("sqlite3", "json", "re", "os")})
@@ -160,7 +159,7 @@ def _find(namespace: dict[str, Any], name: str) -> Any:
 
 
 def _call(function: Any, initial: str, final: str, answer: str | None, *, with_answer: bool) -> Any:
-    """Pass arguments by keyword where the names match, else by position and as many as it takes."""
+    """Call the function with arguments by keyword if the names match, otherwise by position, as many as it takes."""
     given = {"initial_db_path": initial, "final_db_path": final}
     if with_answer:
         given["final_answer"] = answer  # type: ignore[assignment]

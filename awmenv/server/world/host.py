@@ -1,8 +1,8 @@
 """The processes that run a scenario's app: a template that has loaded it once, and one fork of it per session.
 
 Owns the order of confinement for scenarios and the dispatch of a tool call into the app, as ASGI in process: no port is
-opened. Forked by `zygote`, spoken to by `scenario`. The template is confined to its scenario's folder before it runs a
-line of dataset code; each session then takes a second wall, to its own folder, and loses the right to fork.
+opened. Forked by `zygote`, called by `scenario`. The template is confined to its scenario's folder before it runs a
+line of dataset code; each session is then confined to its own folder, and loses the right to fork.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ engines: list[Any] = []
 def preload_libraries() -> None:
     """Import the libraries of apps, once per zygote.
 
-    Everything an app may import, because a confined user may not even reach the interpreter's folder.
+    Everything that an app may import, because a confined user cannot even reach the interpreter's folder.
     """
     _stub_servers()
     preload(APP_MODULES)
@@ -62,9 +62,9 @@ def _stub_servers() -> None:
 
 
 def _patch_engine() -> None:
-    """Give an app its session's file, whatever database it names.
+    """Connect an app to its session's file, whatever database it names.
 
-    Relative, so that a fork finds its own by its own folder.
+    The path is relative, so that a fork uses the file in its own folder.
     """
     sqlalchemy = importlib.import_module("sqlalchemy")
     engine_package = importlib.import_module("sqlalchemy.engine")
@@ -88,9 +88,9 @@ def _patch_engine() -> None:
 
 
 def _patch_threads() -> None:
-    """Run in place what an app gives to a thread: plain `def` endpoints, background tasks, thread pools, `to_thread`.
+    """Run an app's thread work in place: plain `def` endpoints, background tasks, thread pools, `to_thread`.
 
-    A session has one call at a time, so threads would gain it nothing, and the sandbox starts none.
+    A session has one call at a time, so threads would gain nothing, and the sandbox starts none.
     """
     importlib.import_module("anyio.to_thread").__dict__["run_sync"] = _run_sync
     importlib.import_module("concurrent.futures").ThreadPoolExecutor.submit = _submit
@@ -117,7 +117,7 @@ def run(request: dict[str, Any], fds: list[int], tier: str, parent: int) -> None
 
 
 def run_recovery(request: dict[str, Any], fds: list[int], tier: str, parent: int) -> NoReturn:
-    """Recover the database in one folder, as the user whose processes wrote it, and say how it went."""
+    """Recover the database in one folder, as the user whose processes wrote it, and report the result."""
     (fd,) = confine.keep_descriptors(fds)
     _become(request["run_as"], parent)
     confine.limit(confine.Limits(**request["limits"]))
@@ -155,7 +155,7 @@ def run_template(request: dict[str, Any], fds: list[int], tier: str, parent: int
         app = _load(channel)
     if app is None:
         os._exit(0)
-    worldclock.let_go()
+    worldclock.use_real_clocks()
     sharing.fill_gaps()
     _fork_on_request(socket.socket(fileno=control_fd), app, tier)
 
@@ -172,7 +172,7 @@ class App:
 
 
 def _load(channel: socket.socket) -> App | None:
-    """Load the database first, then the app; each answers with a frame that says how it went."""
+    """Load the database first, then the app; send one frame with the result of each."""
     request = framing.receive(channel, MAX_LOAD)
     if request is None:
         return None
@@ -180,13 +180,13 @@ def _load(channel: socket.socket) -> App | None:
     worldclock.hold(clock, f"base/{clock}")
     report = seeding.build(database.FILE, [(table, statement) for table, statement in request["statements"]])
     framing.send(channel, report.wire())
-    if not report.can_be_played(request["partial"]) or request["code"] is None:  # only the database was wanted
+    if not report.is_playable(request["partial"]) or request["code"] is None:  # only the database was requested
         return None
     try:
         app = App(_run_code(request["code"]))
         _warm(app)
         framing.send(channel, {"tools": [operation.listed() for operation in app.operations.values()]})
-    except BaseException as error:  # the app's import may raise anything, SystemExit included
+    except BaseException as error:  # the app's import can raise anything, SystemExit included
         framing.send(channel, {"error": f"{type(error).__name__}: {error}"[:2000], "detail": _detail(error)})
         return None
     return app
@@ -213,12 +213,12 @@ def _run_code(code: str) -> Any:
 
 
 def _warm(app: App) -> None:
-    """Walk the paths that every session walks, so that the memory they build is shared: reads, with arguments made up
-    from their schemas.
+    """Make every session's usual calls once, so that the memory they build is shared.
 
-    A read that writes all the same leaves no trace: the sessions get the files as they are now.
+    They are reads, with arguments made from their schemas. A read that writes leaves no trace: the sessions get the
+    files as they are now.
     """
-    let_go_of_database()
+    close_database()
     for suffix in ("", "-journal", "-wal"):
         if os.path.exists(f"{database.FILE}{suffix}"):
             shutil.copyfile(f"{database.FILE}{suffix}", f"{database.LOADED}{suffix}")
@@ -228,12 +228,13 @@ def _warm(app: App) -> None:
     for name, arguments in _harmless_reads(app):
         call(loop, app, name, arguments)
     loop.close()
-    let_go_of_database()
+    close_database()
 
 
 def _harmless_reads(app: App) -> list[tuple[str, dict[str, Any]]]:
-    """Return those that answer in time and without a fault, as a child finds out that is thrown away: one may hang or
-    exit, or break something that lives in the app.
+    """Return the reads that return in time and without an error.
+
+    Tested in a child that is discarded: one may hang or exit, or corrupt the state of the app.
     """
     reads = [operation for operation in app.operations.values() if operation.method == "GET"]
     calls = [(read.name, arguments) for read in reads for arguments in tools.samples(read)][:MAX_TRIALS]
@@ -243,7 +244,7 @@ def _harmless_reads(app: App) -> list[tuple[str, dict[str, Any]]]:
             if os.fork() == 0:
                 _try(app, calls, tell)
         except OSError:
-            calls = []  # its import used up the processes that it may have
+            calls = []  # its import used up its processes
         os.close(tell)
         return [calls[number] for number in sorted(answers.read()) if number < len(calls)]
 
@@ -262,22 +263,22 @@ def _try(app: App, calls: list[tuple[str, dict[str, Any]]], tell: int) -> NoRetu
 
 
 def _find_sources(asgi: Any) -> None:
-    """Read endpoints' sources here, not in each fork: FastAPI needs them at the first call, for error messages."""
+    """Read the sources of endpoints before forking: FastAPI needs them at the first call, for error messages."""
     find = getattr(sys.modules["fastapi.routing"], "_extract_endpoint_context", lambda _endpoint: None)
     for route in asgi.routes:
         if hasattr(route, "dependant"):
             find(route.endpoint)
 
 
-def let_go_of_database() -> None:
-    """Close every connection of the engines; the next use opens a new one, in the folder of whoever uses it."""
+def close_database() -> None:
+    """Close every connection of the engines. The next use opens a new one, in its process's own folder."""
     for engine in engines:
         engine.connect().close()
         engine.dispose()
 
 
 def _fork_on_request(control: socket.socket, app: App, tier: str) -> None:
-    """Fork a session for each datagram with its one descriptor, until the server lets go."""
+    """Fork a session for each datagram with its one descriptor, until the server closes the socket."""
     me = os.getpid()
     while True:
         body, fds, _flags, _address = socket.recv_fds(control, 1 << 16, 2)
@@ -319,7 +320,7 @@ def _serve_session(channel: socket.socket, request: dict[str, Any], app: App, ti
 
 
 def _answered(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]) -> bytes:
-    """Return the frame of one answer. Its text goes as JSON, which the server passes on without making it again."""
+    """Return the frame of one result. Its text is JSON already, which the server forwards unchanged."""
     answer = _answer(loop, app, message)
     text = framing.literal(answer.pop("text"))
     if len(text) > MAX_RESPONSE:
@@ -328,7 +329,7 @@ def _answered(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]
 
 
 def _keep_time(request: dict[str, Any]) -> None:
-    """Set seed and clock for the start-up and each call of a recorded session; real clocks stay as they are."""
+    """Set seed and clock for the start-up and each call of a recorded session; real clocks are unchanged."""
     if "seed" in request:
         worldclock.hold(request.get("clock"), request["seed"])
 
@@ -364,7 +365,7 @@ def _argument_problem(checker: Any, arguments: dict[str, Any]) -> str | None:
 
 
 async def _exchange(app: Any, request: tools.Request) -> tuple[int, bytes, BaseException | None]:
-    """Make one HTTP exchange with the app, in process: status, body, and what it raised if it raised."""
+    """Make one HTTP exchange with the app, in process; return status, body, and the exception it raised, if any."""
     status = 500
     chunks: list[bytes] = []
     size = 0
@@ -403,7 +404,7 @@ def _scope(request: tools.Request) -> dict[str, Any]:
 
 
 def _starts_something(app: Any) -> bool:
-    """Return false only for an app whose start-up is surely empty: then no session pays for firing it."""
+    """Return false only for an app whose start-up is surely empty: then no session needs to run it."""
     plain = type(sys.modules["fastapi"].FastAPI().router.lifespan_context)
     ours = all(entry.cls.__module__.startswith(("starlette.", "fastapi.")) for entry in app.user_middleware)
     empty = type(app.router.lifespan_context) is plain is not types.FunctionType and not app.router.on_startup
@@ -413,7 +414,7 @@ def _starts_something(app: Any) -> bool:
 async def _start_up(app: Any) -> str | None:
     """Run the app's start-up events, as a server would.
 
-    What goes wrong there is told, and the app serves as it is.
+    A failure is reported, and the app serves all the same.
     """
     started: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
     messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -435,13 +436,14 @@ async def _start_up(app: Any) -> str | None:
             started.set_result(None)
 
     task = asyncio.ensure_future(live())
-    app.__dict__["_lifespan_task"] = task  # a task nobody holds may vanish
+    app.__dict__["_lifespan_task"] = task  # asyncio keeps weak references only: an unreferenced task may be collected
     return await started
 
 
 def _detail(error: BaseException) -> str:
-    """Return the traceback from the scenario's own code on: what stands above it is our machinery and the operator's
-    paths.
+    """Return the traceback from the scenario's own code on.
+
+    The frames above are our machinery and the operator's paths.
     """
     frames = traceback.extract_tb(error.__traceback__)
     first = next((index for index, frame in enumerate(frames) if frame.filename == SOURCE), 0)

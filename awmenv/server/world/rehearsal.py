@@ -1,7 +1,7 @@
-"""A small app of our own, played in the scenario zygote before anything is forked, so that all scenarios share what the
-libraries build at their first request, their first query and their first write.
+"""A small app of our own, run in the scenario zygote before the first fork, so that scenarios share memory.
 
-Owns the app and the play. Called by `zygote`; everything else about apps is `host`.
+It makes the libraries build what they build at their first request, first query and first write. Owns the app and the
+run. Called by `zygote`; everything else about apps is `host`.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class Base(DeclarativeBase):
 
 
 class Shelf(Base):
-    """Has many books."""
+    """A table with many books per row."""
 
     __tablename__ = "shelves"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -41,7 +41,7 @@ class Shelf(Base):
 
 
 class Book(Base):
-    """Of every usual type a column."""
+    """A table with a column of every usual type."""
 
     __tablename__ = "books"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -57,7 +57,7 @@ class Book(Base):
 
 
 class BookIn(BaseModel):
-    """A book to be."""
+    """The body of a new book."""
 
     title: str = Field(min_length=1, max_length=200, description="What is on the cover")
     notes: str | None = None
@@ -76,7 +76,7 @@ class BookOut(BookIn):
 
 
 class ShelfOut(BaseModel):
-    """A shelf with what stands on it."""
+    """A shelf with its books."""
 
     model_config = ConfigDict(from_attributes=True)
     id: int
@@ -93,7 +93,7 @@ class Books(BaseModel):
 
 
 def play(folder: str) -> None:
-    """Make some rounds of every kind of call, with the database in `folder`, where nothing is left."""
+    """Run some rounds of every kind of call, with the database in `folder`, and leave nothing there."""
     os.chdir(folder)
     try:
         _sort_in_the_working_folder()
@@ -105,7 +105,7 @@ def play(folder: str) -> None:
             _round(loop, app)
         loop.close()
         _kept.append(app)
-        host.let_go_of_database()
+        host.close_database()
         host.engines.clear()
     finally:
         Path(database.FILE).unlink(missing_ok=True)
@@ -113,9 +113,9 @@ def play(folder: str) -> None:
 
 
 def _sort_in_the_working_folder() -> None:
-    """Have SQLite make its temporary files where each process is.
+    """Make SQLite create its temporary files in each process's working folder.
 
-    It looks for a place once, here, and would choose one that the walls of the forks close later.
+    SQLite chooses a folder once, here, and could choose one that the sandbox of the forks closes later.
     """
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("PRAGMA temp_store_directory = '.'")
@@ -135,7 +135,7 @@ def _round(loop: asyncio.AbstractEventLoop, app: host.App) -> None:
         ("remove_book", {"book_id": 1}),
     ):
         host.call(loop, app, name, arguments)
-    host.let_go_of_database()
+    host.close_database()
 
 
 def _app() -> FastAPI:
@@ -159,7 +159,7 @@ def _offer(app: FastAPI, open_session: sessionmaker[Session]) -> None:
 
     Db = Annotated[Session, Depends(db)]
 
-    def found(session: Session, kind: type[Any], number: int) -> Any:
+    def row_or_404(session: Session, kind: type[Any], number: int) -> Any:
         row = session.get(kind, number)
         if row is None:
             raise HTTPException(status_code=404, detail=f"no {kind.__name__} {number}")
@@ -186,7 +186,7 @@ def _offer(app: FastAPI, open_session: sessionmaker[Session]) -> None:
 
     @app.get("/shelves/{shelf_id}", operation_id="get_shelf", response_model=ShelfOut)
     async def get_shelf(shelf_id: int, session: Db) -> Any:
-        return found(session, Shelf, shelf_id)
+        return row_or_404(session, Shelf, shelf_id)
 
     @app.post("/books", operation_id="add_book", status_code=201)
     def add_book(book: BookIn, session: Db) -> BookOut:
@@ -198,7 +198,7 @@ def _offer(app: FastAPI, open_session: sessionmaker[Session]) -> None:
 
     @app.patch("/books/{book_id}", operation_id="change_book", response_model=BookOut)
     async def change_book(book_id: int, change: BookIn, session: Db) -> Any:
-        book = found(session, Book, book_id)
+        book = row_or_404(session, Book, book_id)
         for name, value in change.model_dump(exclude_unset=True).items():
             setattr(book, name, value)
         session.flush()
@@ -214,5 +214,5 @@ def _offer(app: FastAPI, open_session: sessionmaker[Session]) -> None:
 
     @app.delete("/books/{book_id}", operation_id="remove_book", status_code=204)
     def remove_book(book_id: int, session: Db) -> None:
-        session.delete(found(session, Book, book_id))
+        session.delete(row_or_404(session, Book, book_id))
         session.commit()

@@ -1,9 +1,8 @@
-"""Opens a scenario's SQLite file for writing: builds it from the rows of its pack, and brings it back to what was last
-committed.
+"""Opens a scenario's SQLite file for writing: builds it from a pack's rows, and recovers its last commit.
 
-The rows are code of unknown origin, and so is what a scenario's app left in its file: SQLite itself can be turned
-against the process that reads them. Both functions therefore run in sandboxed children only (`host`), and no module of
-the server may import this one (`tests/test_layers.py`).
+The rows are untrusted code, and so is what a scenario's app left in its file: SQLite itself can be attacked through
+what it reads. Both functions therefore run in sandboxed children only (`host`), and no module of the server may import
+this one (`tests/test_layers.py`).
 """
 
 import contextlib
@@ -21,10 +20,10 @@ _FAULTS = (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError)
 
 
 def build(path: str, statements: Iterable[tuple[str, str]]) -> BuildReport:
-    """Build a new database of (table, statement) pairs, in one transaction and without checks of foreign keys.
+    """Build a new database from (table, statement) pairs, in one transaction and without foreign key checks.
 
-    Statements run as they are written; only what SQLite cannot parse is repaired, and what fails is left out. The
-    caller decides whether a report with failures is good enough.
+    Statements run unchanged; only what SQLite cannot parse is repaired, and what fails is left out. The caller decides
+    whether a report with failures is good enough.
     """
     report = BuildReport()
     connection = sqlite3.connect(path, isolation_level=None)
@@ -46,7 +45,7 @@ def build(path: str, statements: Iterable[tuple[str, str]]) -> BuildReport:
 
 
 def _finish(connection: sqlite3.Connection, report: BuildReport) -> None:
-    """Commit, and leave one file: a statement may have chosen a write-ahead log, which no reader of a copy can open."""
+    """Commit, and leave one file: a statement may have set a write-ahead log, which readers of a copy cannot open."""
     try:
         if connection.in_transaction:
             connection.execute("COMMIT")
@@ -57,9 +56,9 @@ def _finish(connection: sqlite3.Connection, report: BuildReport) -> None:
 
 
 def recover(path: str) -> None:
-    """Bring a database whose process has ended to what was last committed, in one file, as SQLite itself does it.
+    """Recover a database whose process has ended to its last commit, in one file, as SQLite itself does.
 
-    A journal that was left is rolled back, a write-ahead log folded in. Raises sqlite3.Error if that cannot be done.
+    A leftover journal is rolled back, a write-ahead log merged. Raises sqlite3.Error if that fails.
     """
     connection = sqlite3.connect(path, timeout=2)
     try:
@@ -97,8 +96,9 @@ def _said(error: BaseException) -> str:
 
 
 def _is_syntax_error(error: BaseException) -> bool:
-    """Tell a syntax error by its words: SQLite has no finer code than SQLITE_ERROR for what it cannot tokenize or
-    parse.
+    """Return whether an error is about syntax, by its text.
+
+    SQLite has no finer code than SQLITE_ERROR for what it cannot tokenize or parse.
     """
     text = str(error)
     return "syntax error" in text or "unrecognized token" in text or "incomplete input" in text
@@ -107,8 +107,8 @@ def _is_syntax_error(error: BaseException) -> bool:
 def repair_quotes(statement: str) -> str:
     """Double backslash-escaped quotes, inside string literals only.
 
-    A backslash before a quote that ends a literal stays: what follows the quote (comma, bracket, operator, end) tells
-    the two apart.
+    A backslash before a quote that ends a literal stays: the token after the quote (comma, bracket, operator, end)
+    distinguishes the two.
     """
     out: list[str] = []
     inside = False

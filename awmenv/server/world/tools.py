@@ -1,8 +1,8 @@
 """From a scenario app's OpenAPI document to the agent's tools, and from a tool call back to an HTTP request.
 
-Pure. Runs inside the confined host, because the document and its schemas come from hostile code (a schema's regular
-expression may never end). A tool is one operation: its name is the operation_id, its path, query and body properties
-are merged flat.
+Pure. Runs inside the confined host, because the document and its schemas come from untrusted code (a schema's regular
+expression may never end). A tool is one operation: its name is the operation_id, and its path, query and body
+properties are merged flat.
 """
 
 import json
@@ -17,7 +17,7 @@ MAX_REF_DEPTH = 12
 
 @dataclass
 class Operation:
-    """One tool: what the agent sees, and where each argument goes."""
+    """One tool: its spec for the agent, and the location of each argument."""
 
     name: str
     description: str
@@ -109,7 +109,10 @@ def _add_body(document: dict[str, Any], operation: Operation, body: Any, require
 
 
 def _inline(document: dict[str, Any], node: Any, depth: int = 0) -> Any:
-    """Return references replaced by what they name; a schema that holds itself ends as an open object."""
+    """Return the schema with its references replaced by their targets.
+
+    A recursive schema ends as an open object.
+    """
     if isinstance(node, list):
         return [_inline(document, part, depth) for part in node]
     if not isinstance(node, dict):
@@ -131,7 +134,7 @@ def _named(document: dict[str, Any], reference: str) -> dict[str, Any]:
 
 
 def request(operation: Operation, arguments: dict[str, Any]) -> Request:
-    """Return the HTTP request that a tool call stands for. Arguments nobody declared are dropped, as upstream does."""
+    """Return the HTTP request of a tool call. Undeclared arguments are dropped, as upstream does."""
     path = operation.path
     for name in operation.in_path:
         path = path.replace("{" + name + "}", quote(_text(arguments.get(name)), safe=""))
@@ -151,9 +154,7 @@ def request(operation: Operation, arguments: dict[str, Any]) -> Request:
 
 
 def samples(operation: Operation) -> list[dict[str, Any]]:
-    """Return arguments that the operation is likely to take: what it requires, that and one more each, and all it
-    knows.
-    """
+    """Return arguments that the operation probably accepts: the required ones, those plus each other one, and all."""
     properties = operation.input_schema["properties"]
     required = operation.input_schema.get("required", [])
     optional = [name for name in properties if name not in required]

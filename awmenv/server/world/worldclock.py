@@ -1,7 +1,7 @@
-"""The clock and the chance of a scenario's process, set by the server for each call: the same calls bring the same.
+"""The clock and the randomness of a scenario's process, set by the server for each call, so that calls can be repeated.
 
 Owns Python's clocks, `random` and `os.urandom`, and SQLite's functions of both. Runs in the sandboxed children only
-(`host`), where hostile code can undo it: what it does is never believed, a replay is compared instead. Without
+(`host`), where untrusted code can undo it: its effect is never trusted, a replay is compared instead. Without
 time-machine `is_there` is false, and worlds keep their real clocks.
 """
 
@@ -20,7 +20,7 @@ _connect = sqlite3.connect
 
 
 class _Clock:
-    """What is set: milliseconds since 1970 as SQLite writes them, and a source of chance. Nothing of it: real ones."""
+    """The set values: milliseconds since 1970 as SQLite writes them, and a source of randomness. By default none."""
 
     def __init__(self) -> None:
         self.now: str | None = None
@@ -40,7 +40,7 @@ is_there = _machine is not None
 
 
 def install() -> None:
-    """Install the clock, once per zygote: it shows what is set, and the real time as long as nothing is."""
+    """Install the clock, once per zygote. It shows the set time, or the real time if none is set."""
     os.urandom = _bytes
     random.__dict__["_urandom"] = _bytes
     for module in (sqlite3, importlib.import_module("sqlite3.dbapi2")):
@@ -48,8 +48,7 @@ def install() -> None:
 
 
 def hold(clock_ms: int | None, seed: str) -> None:
-    """Let it be this time until the next call of `hold` or `let_go`, and chance what follows from the seed. Without a
-    time the clocks are real."""
+    """Set time and seed until the next call of `hold` or `use_real_clocks`. Without a time the clocks are real."""
     if clock_ms is None:
         _real_time()
     else:
@@ -58,8 +57,8 @@ def hold(clock_ms: int | None, seed: str) -> None:
     random.seed(f"python/{seed}")
 
 
-def let_go() -> None:
-    """Return to the real clocks and real chance."""
+def use_real_clocks() -> None:
+    """Use the real clocks and real randomness again."""
     _real_time()
     _clock.chance = None
     random.seed()
@@ -88,7 +87,7 @@ def _bytes(size: int) -> bytes:
 
 
 def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
-    """Call `sqlite3.connect`, with SQLite's functions of time and chance in ours."""
+    """Call `sqlite3.connect`, with our functions of time and randomness."""
     connection: sqlite3.Connection = _connect(*arguments, **options)
     if is_there:
         for name in _DATES:
@@ -102,7 +101,7 @@ def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
 
 
 def _dated(name: str, place: int) -> Callable[..., Any]:
-    """Ask SQLite's own function of a plain connection, with the set time where its argument says *now*."""
+    """Return SQLite's own function over a plain connection, with the set time for the argument *now*."""
 
     def dated(*given: Any) -> Any:
         arguments = list(given)

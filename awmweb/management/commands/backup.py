@@ -1,4 +1,4 @@
-"""`manage.py backup FILE`: everything in one file, while it runs or not."""
+"""`manage.py backup FILE`: write everything into one file, also while the product runs."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""`manage.py bootstrap`: what a start needs in the database. Called by `up` after the migrations; safe to repeat.
+"""`manage.py bootstrap`: create the rows that a start needs. Called by `up` after the migrations; idempotent.
 
-The last line on stdout is the path that logs the owner in.
+The last line on stdout is the owner's login path.
 """
 
 from __future__ import annotations

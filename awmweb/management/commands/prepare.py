@@ -1,7 +1,7 @@
-"""`manage.py prepare`: bring the database to this version and fill it. The supervisor runs it at each start.
+"""`manage.py prepare`: migrate the database to this version and fill it. The supervisor runs it at each start.
 
-Prints lines for the person at the terminal, and two for the supervisor: `@migrated` once services may start, and
-`@login PATH` with the owner's way in.
+Prints lines for the operator, and two for the supervisor: `@migrated` once services can start, and `@login PATH` with
+the owner's login path.
 """
 
 import io
@@ -12,13 +12,38 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 
-from awmweb.embedded import EmbeddedError, backup
+from awmweb.embedded import EmbeddedError, backup, gate
 from awmweb.embedded.paths import data_paths
 
 
+def known_migrations(loader: MigrationLoader) -> set[tuple[str, str]]:
+    """Return migrations of this version and those that they replace."""
+    ours = loader.disk_migrations or {}
+    return {*ours, *(replaced for migration in ours.values() for replaced in migration.replaces)}
+
+
+def _refuse(applied: set[tuple[str, str]]) -> None:
+    """Raise if the database was changed by a newer version, or by an older one than this version can go on from."""
+    loader = MigrationLoader(None, ignore_no_migrations=True)
+    unknown = sorted(applied - known_migrations(loader))
+    if unknown:
+        name = ".".join(unknown[0])
+        raise CommandError(f"A newer version of awmweb changed the database ({name}). Start that version.")
+    for migration in (loader.disk_migrations or {}).values():
+        missing = sorted(set(migration.replaces) - applied)
+        if missing and len(missing) < len(migration.replaces):  # Django would skip the app, without a word
+            name = ".".join(missing[0])
+            raise CommandError(
+                f"The database lacks a change of the last commit before 0.2.0 ({name}). Start that commit "
+                "once, then this version."
+            )
+
+
 class LastLine(io.TextIOBase):
-    """Passes lines on as they come, but for the last one, which it keeps."""
+    """A stream that passes lines on, except for the last one, which it keeps."""
 
     def __init__(self) -> None:
         self.last = ""
@@ -40,6 +65,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
+        gate.wait()
         self.migrate()
         print("@migrated", flush=True)
         lines = LastLine()
@@ -48,14 +74,12 @@ class Command(BaseCommand):
 
     def migrate(self) -> None:
         """Apply what is missing; refuse a database that a newer version has changed already."""
+        applied = set(MigrationRecorder(connection).applied_migrations())
+        _refuse(applied)
         executor = MigrationExecutor(connection)
-        applied = set(executor.loader.applied_migrations)
-        unknown = sorted(applied - set(executor.loader.disk_migrations or {}))
-        if unknown:
-            name = ".".join(unknown[0])
-            raise CommandError(f"A newer version of awmweb changed the database ({name}). Start that version.")
         plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
         if not plan:
+            executor.check_replacements()
             return
         if applied:
             self.back_up(len(plan))
@@ -63,7 +87,7 @@ class Command(BaseCommand):
         call_command("migrate", interactive=False, verbosity=0)
 
     def back_up(self, count: int) -> None:
-        """Back up before an upgrade, which may be regretted."""
+        """Back up before an upgrade, so that it can be reverted."""
         here = data_paths(settings.VAR)
         print(f"backup: saving data before {count} migrations", flush=True)
         try:

@@ -1,4 +1,4 @@
-"""`manage.py restore FILE`: a backup into an empty data folder, or with --force over what is there."""
+"""`manage.py restore FILE`: restore a backup into an empty data folder, or with --force over existing data."""
 
 import os
 import subprocess
@@ -13,6 +13,7 @@ from django.db.migrations.loader import MigrationLoader
 from awmweb.embedded import EmbeddedError, backup
 from awmweb.embedded.paths import data_paths
 from awmweb.embedded.servers import database_of
+from awmweb.management.commands.prepare import known_migrations
 
 
 class Command(BaseCommand):
@@ -28,7 +29,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         here = data_paths(settings.VAR)
         loader = MigrationLoader(None, ignore_no_migrations=True)
-        known = {f"{app}.{name}" for app, name in loader.disk_migrations or {}}
+        known = {f"{app}.{name}" for app, name in known_migrations(loader)}
         try:
             with database_of(settings.VAR, os.environ.get("DATABASE_URL", "").strip()) as url:
                 target = backup.database(url, here)
@@ -42,7 +43,7 @@ class Command(BaseCommand):
         )
 
     def migrate(self) -> None:
-        """Migrate in a process of its own: this one read its settings before the folder had a key or a password."""
+        """Migrate in a separate process: this one read its settings before the folder had a key or a password."""
         command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "migrate", "--no-input", "--verbosity", "0"]
         environment = os.environ | {"AWMWEB_VAR": str(settings.VAR)}
         if subprocess.run(command, cwd=settings.BASE_DIR, env=environment, check=False).returncode:

@@ -1,4 +1,4 @@
-"""`manage.py up`: start everything and keep it running. What `make run` calls."""
+"""`manage.py up`: start everything and restart what fails. Called by `make run`."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from awmweb.embedded.services import Options
 
 
 class Command(BaseCommand):
-    """Reads the settings, then gives its process to the supervisor, which needs no Django and stays small."""
+    """Reads the settings, then replaces its process with the supervisor, which needs no Django and stays small."""
 
     help = "Start PostgreSQL, Valkey, web, workers, beat and the environment server; stop them with Ctrl-C."
     requires_system_checks: list[str] = []

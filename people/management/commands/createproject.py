@@ -1,4 +1,4 @@
-"""`manage.py createproject SLUG [--name N]`: another project beside `demo`; the last line on stdout is its slug."""
+"""`manage.py createproject SLUG [--name N]`: create a project. The last line on stdout is its slug."""
 
 from __future__ import annotations
 

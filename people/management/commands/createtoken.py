@@ -16,7 +16,7 @@ from people.models import TokenScope
 
 
 def moment(said: str) -> datetime:
-    """Read a day, up to its last microsecond, or a time; without a zone it is UTC."""
+    """Parse a day, up to its last microsecond, or a time. Without a zone it is UTC."""
     try:
         day = parse_date(said)
         found = datetime.combine(day, time.max) if day else parse_datetime(said)

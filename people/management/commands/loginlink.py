@@ -1,4 +1,4 @@
-"""`manage.py loginlink USER --role R --project P`: another person, or the same again; the link is the last line."""
+"""`manage.py loginlink USER --role R --project P`: print a sign-in link for a new or known person, on the last line."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            house = access.system_actor(options["project"])
-            secret = members.link_for(house, options["user"], options["role"], timedelta(hours=options["hours"]))
+            system = access.system_actor(options["project"])
+            secret = members.link_for(system, options["user"], options["role"], timedelta(hours=options["hours"]))
         except AppError as refused:
             raise CommandError(refused.message) from refused
         self.stdout.write(f"{settings.LINK_BASE}/login/once/{secret}")

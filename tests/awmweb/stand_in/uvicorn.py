@@ -21,4 +21,7 @@ def serve():
 
 
 if __name__ == "__main__":
+    from awmweb.embedded import gate  # the environment server's stand-in serves, too, and does not see the product
+
+    gate.wait()
     serve()

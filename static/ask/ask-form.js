@@ -1,0 +1,428 @@
+// The form of an answer: the text, the suggested calls, sending, and what happens when the ask closes first.
+//
+// The deadline is the server's. A form that is too late freezes, and its text can be saved as an annotation. Every text is sent
+// with its source: `drafted_by` has a model (`model:small`), an earlier answer (`advice:<id>`) or both, the last of each kind.
+// The server looks the answer up itself. Sending waits up to 1.5 s for a save in progress, so no draft is saved after the answer.
+
+import { serverNow } from "../shell/clock.js";
+import { Saver, Store, beganWith, best, same } from "../forms/drafts.js";
+import { bind, print, unbind } from "../shell/keys.js";
+import { Lease } from "./lease.js";
+import { ahead, lookAhead, showEarly } from "./next-ask.js";
+import { life } from "../shell/page-life.js";
+import { NO_CONTACT, isOut, outWords, post } from "../shell/post.js";
+import { CallBuilder, chosen } from "../forms/schema-form.js";
+import { noteSent } from "../shell/delivery-toast.js";
+import { announce } from "../shell/toast.js";
+import { visible } from "../shell/visible-text.js";
+
+const QUIET_MS = 700;
+const SETTLE_MS = 1500;
+
+/** @type {HTMLElement} */
+export let page = null;
+/** @type {HTMLFormElement} */
+export let form = null;
+let store = null;
+/**
+ * Return a field of the form by its name.
+ * @type {(name: string) => HTMLTextAreaElement}
+ */
+const field = (name) => /** @type {HTMLTextAreaElement} */ (form.elements[name]);
+let builder = null;
+let begun = null; // the text that came with the form
+let saver = null;
+let lease = null;
+let swap = null; // shows the next ask on this page if the response contains it
+
+/**
+ * Take the ask that is on the page now.
+ * @param {(next: import("./next-ask.js").Next) => void} swapTo
+ */
+export function mount(swapTo) {
+  page = document.querySelector("[data-ask]");
+  form = document.querySelector("form[data-answer]");
+  store = new Store(page.dataset.ask, globalThis.localStorage);
+  [builder, begun, saver, lease, swap] = [null, null, null, null, swapTo];
+  offered.length = 0;
+}
+
+/**
+ * Show words at a named place of the page; no words hide it.
+ * @param {string} selector
+ * @param {string} words
+ * @param {boolean} [bad]
+ */
+export function sayNear(selector, words, bad = false) {
+  const place = document.querySelector(selector);
+  if (!place) return;
+  place.textContent = visible(words);
+  place.classList.toggle("bad", bad);
+  place.hidden = !words;
+}
+
+const deliver = (path, body = new FormData(form), more = {}) => post(path, body, more);
+const amends = () => "amends" in form.dataset;
+const isBlank = () => !field("text").value.trim() && field("tool_calls").value === "[]";
+
+// --- text in progress
+
+const read = () => ({ text: field("text").value.replaceAll("\0", ""), calls: builder?.texts() || [], drafted: field("drafted_by").value });
+
+function keepHere(words) {
+  const entry = { ...words, nonce: field("nonce").value, version: saver?.version || 0, at: serverNow(), sent: saver?.pending || [] };
+  return store.keep(entry);
+}
+
+/** @type {(words: import("../forms/drafts.js").Words, version: number, keepalive: boolean) => ReturnType<typeof post>} */
+function deliverDraft({ text, calls, drafted }, version, keepalive) {
+  const body = new FormData();
+  const all = { text, tool_calls: JSON.stringify(calls), drafted_by: drafted, version: String(version) };
+  for (const [name, value] of Object.entries(all)) body.set(name, value);
+  return deliver(form.dataset.keep, body, keepalive ? { keepalive } : {});
+}
+
+/**
+ * Words of the line beside the form by state, and whether they are bad news.
+ * @type {Record<string, (detail?: string) => [string, boolean]>}
+ */
+const SAID = {
+  saving: () => ["saving", false],
+  saved: (at) => [`saved ${new Date(at ? Date.parse(at) : serverNow()).toLocaleTimeString("en-GB")}`, false],
+  here: () => ["saved on this device, not on the server yet", true],
+  closed: () => ["can't save on this device; saved on the server", true],
+  refused: (words) => [words, true],
+};
+
+function heardSaver(state, detail) {
+  if (state === "out") return cast(detail);
+  if (state === "choose") return offer({ ...detail, drafted: detail.drafted_by, version: detail.version }, "This draft was edited in another tab or device.");
+  if (state === "saving" && document.querySelector("[data-saved]").textContent) return; // do not flicker
+  sayNear("[data-saved]", ...SAID[state](detail));
+}
+
+function put({ text, calls = [], drafted = "" }) {
+  field("text").value = text || "";
+  builder?.restore(calls);
+  mark(drafted);
+}
+
+const offered = [];
+
+/** Show another version of the text beside this one; a person chooses. */
+function offer(other, why) {
+  offered.push({ other, why });
+  showOffer();
+}
+
+function showOffer() {
+  const box = form.querySelector("[data-other]");
+  const [first] = offered;
+  box.hidden = !first;
+  if (!first) return;
+  box.querySelector("[data-say]").textContent = `${first.why} The other version:`;
+  const calls = (first.other.calls || []).map((call) => `${call.name}(${JSON.stringify(call.arguments)})`);
+  box.querySelector("[data-text]").textContent = visible([first.other.text, ...calls].join("\n"));
+  sayNear("[data-saved]", "not saved: choose a version", true);
+  announce(`${first.why} Choose a version.`);
+}
+
+function choose(what) {
+  const { other } = offered.shift();
+  const mine = read();
+  if (what === "other") put(other);
+  if (what === "both") put({ text: [mine.text, other.text].filter(Boolean).join("\n\n"), calls: [...mine.calls, ...(other.calls || [])], drafted: [mine.drafted, other.drafted].reduce(beganWith) });
+  sayNear("[data-saved]", "");
+  showOffer();
+  saver.chosen(Math.max(saver.version, other.version || 0));
+  field("text").focus();
+}
+
+function startWords() {
+  const written = JSON.parse(document.getElementById("written-calls").textContent);
+  const version = Number(form.dataset.version);
+  const server = { text: field("text").value, calls: written, drafted: field("drafted_by").value, version, at: Date.parse(form.dataset.savedAt) || 0 };
+  begun = server;
+  const { words, others } = best(server, store.all());
+  saver = new Saver({ read, deliver: deliverDraft, keep: keepHere, tell: heardSaver, version, sent: version ? server : null });
+  put(words);
+  if (words.nonce) field("nonce").value = words.nonce;
+  const back = words.text || words.calls.length;
+  if (back && words !== server) sayNear("[data-saved]", "earlier text restored");
+  else if (version && back) heardSaver("saved", form.dataset.savedAt);
+  if (keepHere(words)) store.dropOthers();
+  for (const other of others) offer(other, "You have another draft for this ask.");
+  if (!same(words, server)) saver.save();
+  listen();
+}
+
+function listen() {
+  form.addEventListener("input", (event) => {
+    if (event.target === field("text") && !field("text").value.trim()) mark(""); // nothing of the draft is left
+    if (event.target === field("text")) saver.touch();
+    if (form.dataset.next) lookAhead(form.dataset.next);
+  });
+  field("text").addEventListener("blur", () => saver.save());
+  addEventListener("pagehide", () => saver.leave(), { signal: life() });
+  document.addEventListener("visibilitychange", () => {
+    if (document.visibilityState === "hidden") saver.leave();
+    else saver.retry();
+  }, { signal: life() });
+  addEventListener("online", () => saver.retry(), { signal: life() });
+  form.querySelector("[data-other]").addEventListener("click", (event) => {
+    const what = event.target instanceof Element && event.target.closest("[data-choose]")?.dataset.choose;
+    if (what) choose(what);
+  });
+}
+
+/** Mark that a model's draft or an earlier answer is in the text; the mark is saved and sent with it. */
+function mark(keys = "") {
+  field("drafted_by").value = keys;
+  for (const chip of form.querySelectorAll("[data-began]")) chip.hidden = !keys.includes(chip.dataset.began);
+}
+
+/**
+ * Insert words at the caret or append them. Keep the text; the browser's undo removes the words.
+ * @param {string} words
+ * @param {{atEnd?: boolean, calls?: import("../forms/drafts.js").Call[], began?: string}} [how]
+ */
+export function insert(words, { atEnd = false, calls = [], began = "" } = {}) {
+  const text = field("text");
+  if (atEnd) text.setSelectionRange(text.value.length, text.value.length);
+  else text.setSelectionRange(text.selectionEnd, text.selectionEnd);
+  const gap = atEnd && text.value.trim() ? (text.value.endsWith("\n\n") ? "" : text.value.endsWith("\n") ? "\n" : "\n\n") : "";
+  text.focus();
+  if (!document.execCommand("insertText", false, gap + words)) text.setRangeText(gap + words, text.selectionStart, text.selectionEnd, "end");
+  for (const call of calls) builder?.add(call.name, call.arguments);
+  if (began) mark(beganWith(field("drafted_by").value, began));
+  saver.touch();
+  requestAnimationFrame(() => text.scrollIntoView({ block: "nearest" }));
+}
+
+/** Return the text of the form. */
+export const wordsNow = () => field("text").value;
+
+// --- sending
+
+/**
+ * Freeze the form because its ask is closed. With `out` the person has lost access and can only copy the text.
+ * @param {string} words
+ * @param {{out?: boolean}} [who]
+ */
+export function freeze(words, { out = false } = {}) {
+  if (form.dataset.frozen || form.dataset.sending) return;
+  if (!out && isBlank()) return void setTimeout(() => location.reload(), 500); // nothing to save: show how it ended
+  form.dataset.frozen = "yes";
+  lease?.stop();
+  if (out) saver.stop();
+  for (const [kind, hidden] of /** @type {[string, boolean][]} */ ([["live", true], ["late", out], ["out", !out]])) {
+    for (const one of form.querySelectorAll(`[data-${kind}-only]`)) one.hidden = hidden;
+  }
+  for (const id of ["send", "send-watch", "insert-call", "leave", "draft", "use-draft", "redraft", "replies", "similar"]) unbind(id);
+  if (!out) {
+    bind("keep", () => isQuiet() && keepLate());
+    bind("discard", () => isQuiet() && discard());
+  }
+  sayNear("[data-problem]", "");
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+  const box = document.querySelector("[data-ended]");
+  box.querySelector("[data-say]").textContent = visible(words);
+  box.hidden = false;
+  box.focus();
+  announce(words);
+  print();
+}
+
+/** Return the question that a frozen form asks. */
+export const keepWords = () => `Save your text as an annotation on step ${page.dataset.seq}?`;
+
+// keys of a word that was being typed at the deadline choose nothing
+let [pressedAt, pressedBefore] = [0, 0];
+addEventListener("keydown", () => { [pressedBefore, pressedAt] = [pressedAt, performance.now()]; }, true);
+addEventListener("pointerdown", () => { pressedBefore = -Infinity; pressedAt = performance.now(); }, true);
+const isQuiet = () => pressedAt - pressedBefore > QUIET_MS;
+
+function busy(on) {
+  if (on) form.dataset.sending = "yes";
+  else delete form.dataset.sending;
+  if (on) document.body.setAttribute("aria-busy", "true");
+  else document.body.removeAttribute("aria-busy");
+  for (const button of form.querySelectorAll('button[type="submit"]')) button.disabled = on;
+}
+
+/** Wait for a save in progress, which would otherwise write a draft after the answer. */
+async function settle() {
+  const end = performance.now() + SETTLE_MS;
+  while (saver.state === "busy" && performance.now() < end) await new Promise((done) => setTimeout(done, 30));
+}
+
+async function send(then, path = form.action) {
+  if (form.dataset.sending) return;
+  if (isBlank()) {
+    sayNear("[data-problem]", builder ? "Write an answer or add a call." : "Write an answer.", true);
+    return field("text").focus();
+  }
+  if (form.dataset.problems) return sayNear("[data-problem]", form.dataset.problems, true);
+  busy(true);
+  sayNear("[data-problem]", "Sending");
+  await settle();
+  const before = saver.state;
+  saver.stop();
+  field("then").value = then;
+  const known = ahead();
+  const sending = deliver(path, undefined, { headers: { "X-Swap": known?.ask || "page" } });
+  const early = then === "next" && known?.ask ? showEarly(known.page) : null;
+  const { ok, answer, error } = await sending;
+  if (!ok) early?.back();
+  if (ok || error.code === "too_late") {
+    store.clear();
+    if (ok && answer.sent_at) noteSent(answer.ask, answer.sent_at);
+    const next = answer?.page || (answer?.lease && (early?.content || known.page));
+    if (ok && next) swap({ url: answer.next, page: next, lease: answer.lease });
+    else if (ok) location.assign(answer.next);
+    else location.reload(); // the server keeps the text beside the ask, and its page shows it
+    return;
+  }
+  saver.state = before;
+  busy(false);
+  refused(error);
+}
+
+function refused(error) {
+  if (error.code === NO_CONTACT) {
+    saver.touch();
+    sayNear("[data-problem]", "Not sent: can't reach the server. Your text is saved. Try again when you're online.", true);
+  } else if (isOut(error)) cast(error);
+  else if (error.code === "consumed" || error.code === "still_open") freeze(`${error.message} ${error.code === "consumed" ? keepWords() : ""}`);
+  else sayNear("[data-problem]", error.message, true);
+  if (error.code === "lease_lost") saver.chosen(0); // the text was saved beside the ask and is a draft again
+}
+
+function cast(error) {
+  freeze(`${outWords(error)} You can't send from this page anymore. Copy your text before you leave.`, { out: true });
+}
+
+/** Save an answer to a closed ask as an annotation; the page then shows it. */
+const keepLate = () => send("watch", form.dataset.late);
+
+/** Discard the text and leave the page. */
+async function discard() {
+  const known = saver.version;
+  saver.stop();
+  store.clear();
+  if (known) await deliverDraft({ text: "", calls: [], drafted: "" }, known, false);
+  location.assign("/queue/");
+}
+
+async function leaveAmending() {
+  const changed = !same(read(), begun);
+  if (changed) {
+    await saver.save();
+    await settle();
+  }
+  const kept = !changed || saver.settled;
+  saver.stop();
+  if (kept) store.clear(); // otherwise they stay on this device, and the next page saves them on the server
+  location.assign(location.pathname);
+}
+
+/** Leave the field, then release the ask. An answer that is being edited stays as it was; the page asks about a changed text. */
+function leave() {
+  const inside = document.activeElement?.closest("input, textarea, select");
+  if (inside) return inside.blur();
+  if (amends()) return leaveAmending();
+  saver.leave();
+  return document.querySelector("[data-release]")?.click();
+}
+
+// --- calls
+
+function startCalls() {
+  const box = document.querySelector("[data-calls]");
+  if (!box) return; // the agent named no tools, so no call can be suggested
+  const tools = JSON.parse(document.getElementById("tools-data").textContent);
+  builder = new CallBuilder(box, tools, (made, problems) => {
+    field("tool_calls").value = JSON.stringify(made);
+    form.dataset.problems = problems[0] || "";
+    box.hidden = made.length === 0;
+    saver?.touch();
+  });
+  startPicker();
+  document.addEventListener("click", (event) => {
+    const shown = event.target instanceof Element && event.target.closest("[data-use-tool]")?.dataset.useTool;
+    const { name } = shown ? chosen(shown, [...builder.tools.keys()]) : {};
+    if (name) addCall(name);
+  }, { signal: life() });
+}
+
+const addCall = (name) => {
+  const card = builder.add(name);
+  (card?.querySelector("[data-argument]") || card?.querySelector("button"))?.focus();
+};
+
+function startPicker() {
+  /** @type {HTMLInputElement} */
+  const picker = document.querySelector("[data-pick-tool]");
+  const names = [...builder.tools.keys()];
+  const add = () => {
+    const { name, words } = chosen(picker.value, names);
+    sayNear("[data-pick-problem]", words, true);
+    if (!name) return picker.focus();
+    picker.value = "";
+    return addCall(name);
+  };
+  picker.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.ctrlKey && !event.metaKey) add();
+  });
+  picker.addEventListener("input", (event) => {
+    // a pick from the list adds the call; typing continues until Enter
+    const isPick = /** @type {InputEvent} */ (event).inputType === "insertReplacementText";
+    if (isPick && names.some((name) => visible(name) === picker.value)) add();
+  });
+  document.querySelector("[data-add-call]").addEventListener("click", add);
+  bind("insert-call", () => picker.focus());
+}
+
+function startLease() {
+  const chip = document.querySelector("[data-lease]");
+  if (!chip) return;
+  lease = new Lease(chip, form, {
+    sends: () => Boolean(form.dataset.sending),
+    closed: () => freeze(`This ask is closed. ${keepWords()}`),
+    out: cast,
+    lost: (isLost) => {
+      const again = document.querySelector("[data-again]");
+      if (again) again.hidden = !isLost;
+    },
+  });
+}
+
+/**
+ * Show who claimed the ask after this claim expired.
+ * @param {string} name
+ */
+export const heldBy = (name) => lease?.heldBy(name);
+
+export function startForm() {
+  startCalls();
+  startWords();
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    send(/** @type {HTMLButtonElement} */ (event.submitter)?.value || "next");
+  });
+  form.addEventListener("keydown", (event) => {
+    const plain = event.key === "Enter" && !event.ctrlKey && !event.metaKey;
+    if (plain && /** @type {Element} */ (event.target).matches("input, select")) event.preventDefault(); // only Ctrl+Enter and the buttons send
+    if (event.key === "Escape" && form.dataset.frozen) document.querySelector("[data-ended]").focus();
+  });
+  bind("send", () => send(amends() ? "watch" : "next"));
+  bind("send-watch", () => send("watch"));
+  bind("write", () => field("text").focus());
+  bind("leave", leave);
+  startLease();
+  document.addEventListener("awm:deadline", (event) => {
+    if (/** @type {Element} */ (event.target).closest("[data-in-hand]")) freeze(`The deadline passed before your answer was sent. ${keepWords()}`);
+  }, { signal: life() });
+  field("text").setSelectionRange(field("text").value.length, field("text").value.length);
+  if (matchMedia("(pointer: fine)").matches) field("text").focus({ preventScroll: true });
+}

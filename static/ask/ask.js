@@ -1,0 +1,114 @@
+// The page of an ask: connects the form, the steps beside it, and the sockets. HTTP requests change an ask; a frame only says
+// that it changed. The next ask replaces `<main>` and starts this script again (`next-ask.js`).
+
+import { startAssist, keepTicks } from "./answer-assist.js";
+import { startTags, startUnsent } from "./ask-feedback.js";
+import { form, freeze, heldBy, keepWords, mount, page, startForm } from "./ask-form.js";
+import { serverNow } from "../shell/clock.js";
+import { startContext } from "./ask-panels.js";
+import { Store } from "../forms/drafts.js";
+import { print } from "../shell/keys.js";
+import { swapsTo } from "./next-ask.js";
+import { begin, every, life } from "../shell/page-life.js";
+import { announce } from "../shell/toast.js";
+import { startSimilar } from "./similar-answers.js";
+import { startJump, startSmall } from "./mobile-keyboard.js";
+import { keepTrue, lists, startKeys } from "../steps/steps.js";
+
+const announced = new Set();
+let leaving = false; // a form is being sent; reloading for the frame it causes would race with the response
+document.addEventListener("submit", (event) => { leaving = !event.defaultPrevented; });
+addEventListener("pageshow", () => { leaving = false; }); // back from the history, as the page was left
+
+function announceCountdown() {
+  const timer = document.querySelector("[data-in-hand] [data-deadline]") || document.querySelector(".cd.big[data-deadline]");
+  if (!timer) return;
+  const left = Math.round((Date.parse(timer.dataset.deadline) - serverNow()) / 1000);
+  for (const mark of [60, 30, 10]) {
+    if (left <= mark && left > mark - 3 && !announced.has(mark)) {
+      announced.add(mark);
+      announce(`${mark} seconds left`);
+    }
+  }
+}
+
+/** Print keys, ticks and times in parts that the server has drawn again. */
+function refreshed() {
+  keepTicks();
+  if (document.querySelector("[data-cap]:empty")) print();
+}
+
+function startLists() {
+  const all = lists({
+    onNew: (from, to) => { if (page.dataset.status === "answered") announce(`New step: ${to}`); },
+    onChange: refreshed,
+  });
+  const list = all.at(-1);
+  if (!list) return null;
+  startKeys(list, { next: "context-down", before: "context-up", open: "open-all" });
+  let early = true;
+  keepTrue(list, page.dataset.socket, {
+    heard(frame) {
+      if (early) list.refresh().catch(() => {}); // what happened between the page and its socket; the slow timer retries
+      early = false;
+      if (frame.type === "ask" && frame.ask === page.dataset.ask) heard(frame);
+    },
+  });
+  startFamily(list);
+  const [stacked, open] = [list.view.stacked, page.dataset.status === "open"];
+  if (stacked && !open) document.getElementById("answer").scrollIntoView();
+  if (stacked) return all[0]; // one page for all: it opens at the question, or at the result
+  if (open) list.goTo(list.last);
+  else {
+    all[0].goTo(all[0].last);
+    if (!document.querySelector('[data-live-now="yes"]')) list.goTo(list.first, "start");
+    else list.follow();
+  }
+  return all[0];
+}
+
+/** Refresh when an ask that got the same answer changes; only the queue's socket reports other episodes. */
+function startFamily(list) {
+  document.addEventListener("awm:frame", ({ detail }) => {
+    const served = [...document.querySelectorAll("[data-part=family] [data-ask]")].map((row) => row.dataset.ask);
+    const unsure = detail.type === "queue" || detail.type === "gap"; // a change may have been missed
+    if (served.includes(detail.ask) || (unsure && served.length)) list.refresh().catch(() => {}); // lost: the slow timer retries
+  }, { signal: life() });
+}
+
+function heard(frame) {
+  if (leaving) return;
+  const amends = form && "amends" in form.dataset;
+  if (frame.status === "open") {
+    if (amends || page.dataset.status !== "open") location.reload(); // withdrawn on another page
+    else if (!form && (frame.held_by || "") !== page.dataset.heldBy) location.reload();
+    else if (form && frame.held_by && frame.held_by !== page.dataset.me) heldBy(frame.held_by);
+    return;
+  }
+  if (amends && frame.consumed_at) freeze(`The agent has read your answer. ${keepWords()}`);
+  else if (form && !amends && !form.dataset.sending) {
+    freeze(`This ask closed before your answer was sent. ${frame.ending || ""} ${keepWords()}`);
+  }
+  else if (!form && page.dataset.status === "open") location.reload();
+}
+
+/** Bind what is on the page: once with the page, and again for each ask that is swapped in. */
+function start() {
+  begin();
+  announced.clear();
+  mount(swapsTo(start));
+  if (form) {
+    startForm();
+    startAssist();
+    startSimilar();
+    startSmall(form);
+  } else if (page.dataset.status !== "open") startUnsent(page, new Store(page.dataset.ask, globalThis.localStorage));
+  startTags();
+  startJump();
+  every(announceCountdown, 1000);
+  const context = startLists();
+  startContext((seq) => context?.choose(seq, "center"));
+  print();
+}
+
+start();

@@ -1,0 +1,213 @@
+// Keys for lists: j and k move, Enter opens, c claims, r releases, p declines, t transfers, x selects, Esc clears.
+// Rows are `[data-key]` in `[data-list]`. A row's commands are addresses below its `data-actions`.
+
+import { bind, print } from "../shell/keys.js";
+import { release } from "../shell/html-merge.js";
+import { post } from "../shell/post.js";
+import { say } from "../shell/toast.js";
+
+const folded = (row) => row.parentElement.closest("details:not([open])");
+const rows = () => [...document.querySelectorAll("[data-list] [data-key]")].filter((row) => row.querySelector("a") && !folded(row));
+const selected = () => document.querySelector('[data-list] [aria-selected="true"]');
+const isClosed = (row) => row.hasAttribute("data-gone");
+
+/**
+ * Return the index that the selection moves to from `at` (-1: none) by `step`, in a list of `count`.
+ * @param {number} at
+ * @param {number} step
+ * @param {number} count
+ */
+export function moved(at, step, count) {
+  if (!count) return -1;
+  if (at < 0) return step > 0 ? 0 : count - 1;
+  return Math.min(count - 1, Math.max(0, at + step));
+}
+
+/**
+ * Return the index that the selection moves to, over rows that are closed; without another row it stays.
+ * @param {number} at
+ * @param {number} step
+ * @param {boolean[]} closed
+ */
+export function movedOver(at, step, closed) {
+  let to = moved(at, step, closed.length);
+  while (closed[to] && to + step >= 0 && to + step < closed.length) to += step;
+  return closed[to] ? at : to;
+}
+
+function select(row) {
+  selected()?.removeAttribute("aria-selected");
+  if (!row) return;
+  row.setAttribute("aria-selected", "true");
+  row.scrollIntoView({ block: "nearest" });
+}
+
+function move(step) {
+  const all = rows();
+  select(all[movedOver(all.indexOf(selected()), step, all.map(isClosed))]);
+}
+
+/** Return the control of the selected row; without a selection the first on the page. */
+const part = (name) => {
+  const row = selected();
+  return row && isClosed(row) ? null : (row || document).querySelector(`[data-row="${name}"]`);
+};
+
+function open() {
+  const row = selected();
+  if (!row) return false;
+  (row.querySelector('[data-row="open"]') || row.querySelector("a")).click();
+  return true;
+}
+
+/** Send a row's command without leaving the page; the frame that follows changes the row. */
+async function action(row, name, fields = {}) {
+  const { ok, answer, error } = await post(row.dataset.actions.replace(/x$/, name), new URLSearchParams(fields));
+  say(ok ? answer.said : error.message, !ok);
+  document.dispatchEvent(new Event("awm:look-again"));
+}
+
+function claim() {
+  const row = selected()?.closest("[data-actions]");
+  const button = part("claim");
+  if (!button) return row && sayWhyNot(row);
+  if (row) action(row, "claim");
+  else button.click();
+  return true;
+}
+
+function sayWhyNot(row) {
+  const why = [...row.querySelectorAll(":scope > .why p:not([data-reached]), :scope > .go small")].map((line) => line.textContent).join(" ");
+  say(isClosed(row) ? "This ask is closed." : why || "You can't claim this ask.", true);
+  return true;
+}
+
+function releaseRow() {
+  const row = selected();
+  /** @type {HTMLButtonElement} */
+  const button = row?.querySelector(':scope > .go [data-row="release"]');
+  if (!button?.form) return false;
+  action(row, "release", { lease_token: button.form.querySelector('input[name="lease_token"]').value });
+  return true;
+}
+
+/** Ask in a dialog before the selected row's command is sent. */
+function askFirst(name) {
+  const row = selected();
+  /** @type {HTMLDialogElement} */
+  const dialog = document.getElementById(`${name}-row`);
+  if (!row?.dataset.actions || isClosed(row)) return false;
+  dialog.querySelector("[data-question]").textContent = row.querySelector(".q").textContent;
+  dialog.showModal();
+  const form = dialog.querySelector("form");
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    const fields = Object.fromEntries(new FormData(form));
+    dialog.close();
+    form.reset();
+    action(row, name, fields);
+  };
+  return true;
+}
+
+function unfold() {
+  /** @type {HTMLDetailsElement} */
+  const group = (selected() || document).querySelector("[data-same]") || selected()?.closest("[data-same]");
+  if (!group) return false;
+  group.open = !group.open;
+  if (!group.open && group.contains(selected())) select(group.closest("[data-key]"));
+  return true;
+}
+
+const boxes = () => [...document.querySelectorAll("input.tick")];
+
+/** Select a folded group as one. */
+function chooseAlike(box) {
+  const group = box.closest("[data-key]").querySelector(":scope > [data-same]:not([open])");
+  for (const other of group ? group.querySelectorAll("input.tick") : []) other.checked = box.checked;
+}
+
+/** Show how many are selected; CSS shows the bar. */
+function countChosen() {
+  const count = boxes().filter((box) => box.checked).length;
+  const words = `${count} ${count === 1 ? "ask" : "asks"}`;
+  for (const slot of document.querySelectorAll("[data-chosen]")) slot.textContent = `${words} selected`;
+  for (const slot of document.querySelectorAll("[data-chosen-words]")) slot.textContent = words;
+}
+
+function choose(row = selected(), on = undefined) {
+  const box = row?.querySelector(":scope > .when input.tick");
+  if (!box) return false;
+  box.checked = on ?? !box.checked;
+  chooseAlike(box);
+  countChosen();
+  return true;
+}
+
+function chooseOn(step) {
+  choose(selected(), true);
+  move(step);
+  choose(selected(), true);
+}
+
+function startChoosing() {
+  bind("choose", () => choose());
+  bind("choose-down", () => chooseOn(1));
+  bind("choose-up", () => chooseOn(-1));
+  bind("bulk", () => {
+    if (!boxes().some((box) => box.checked) && !choose()) return false;
+    document.querySelector("input[data-bulk-first]").select();
+    return true;
+  });
+  document.addEventListener("change", (event) => {
+    const box = /** @type {HTMLInputElement} */ (event.target);
+    if (!box.matches("input.tick")) return;
+    chooseAlike(box);
+    countChosen();
+  });
+  document.getElementById("bulk").addEventListener("reset", () => {
+    for (const box of boxes()) box.checked = false;
+    for (const list of document.querySelectorAll("[data-list]")) setTimeout(() => release(list), 0);
+  });
+}
+
+export function start() {
+  bind("down", () => move(1));
+  bind("up", () => move(-1));
+  bind("open", open);
+  bind("take", () => {
+    const button = selected() && part("claim");
+    if (!button) return open();
+    document.body.setAttribute("aria-busy", "true"); // a held key must not claim the next row
+    setTimeout(() => document.body.removeAttribute("aria-busy"), 3000); // the next page did not load
+    button.click();
+    return true;
+  });
+  bind("claim", claim);
+  bind("release-row", releaseRow);
+  bind("unfold", unfold);
+  if (document.getElementById("pass-row")) bind("pass-row", () => askFirst("pass"));
+  if (document.getElementById("hand-row")) bind("hand-row", () => askFirst("hand"));
+  if (document.getElementById("bulk")) startChoosing();
+  bind("unselect", () => {
+    if (!selected()) return false;
+    select(null);
+    for (const list of document.querySelectorAll("[data-list]")) release(list);
+    return true;
+  });
+  bind("show-new", () => {
+    for (const list of document.querySelectorAll("[data-list]")) release(list, true);
+    document.dispatchEvent(new Event("awm:show-new"));
+  });
+  for (const list of document.querySelectorAll("[data-list]")) {
+    for (const kind of ["mouseleave", "focusout"]) list.addEventListener(kind, () => setTimeout(() => release(list), 0));
+  }
+  document.addEventListener("click", (event) => {
+    const pill = event.target instanceof Element && event.target.closest("[data-pill]");
+    if (pill) release(document.querySelector(`[data-part="${pill.dataset.pill}"]`), true);
+  });
+  for (const form of document.querySelectorAll("form[data-submits]")) {
+    form.addEventListener("change", (event) => { if (/** @type {Element} */ (event.target).matches("select")) form.requestSubmit(); });
+  }
+  print();
+}

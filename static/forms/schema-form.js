@@ -1,0 +1,297 @@
+// A form made from a tool's JSON Schema: one call of one tool, its arguments as fields, checked while a person types.
+// Pure functions first (tested under Node), then the elements. Owns the hidden field with the calls as JSON.
+// The agent wrote the schema: only a bounded part of it is read, and its texts are cleaned before they are shown.
+
+import { visible } from "../shell/visible-text.js";
+
+const ARGUMENTS = 100;
+const CHOICES = 500; // above this number a value is typed, not chosen
+const WORDS = 300;
+const KNOWN = new Set(["string", "integer", "number", "boolean", "array", "object"]);
+
+/**
+ * The part of a JSON Schema that is read. The agent wrote it, so any of it can be missing or have another type.
+ * @typedef {{type?: any, enum?: any[], anyOf?: any, oneOf?: any, items?: any, properties?: any, required?: any,
+ *   description?: any, title?: any, default?: any, [more: string]: any}} Schema
+ */
+
+const listOf = (value) => (Array.isArray(value) ? value : []);
+
+/**
+ * Return the type of a field; of a union the first that is not null.
+ * @param {Schema} [schema]
+ */
+export function typeOf(schema = {}) {
+  if (Array.isArray(schema.enum)) return "enum";
+  const forms = listOf(schema.anyOf || schema.oneOf).slice(0, ARGUMENTS);
+  const options = [schema.type, ...forms.map((one) => one?.type)].flatMap((type) => (Array.isArray(type) ? type.slice(0, ARGUMENTS) : type));
+  return options.find((type) => KNOWN.has(type)) || "string";
+}
+
+/** Return a choice as the form shows and sends it. */
+const inWords = (one) => (typeof one === "string" ? one : JSON.stringify(one));
+
+/**
+ * Return the value of a field's text by its type; `undefined` leaves the argument out. Throw an error with words for people.
+ * @param {string} text
+ * @param {Schema} [schema]
+ */
+export function valueOf(text, schema = {}) {
+  const type = typeOf(schema);
+  if (type === "enum") return choiceOf(text, schema.enum);
+  if (type === "string") return text === "" ? undefined : text;
+  if (text.trim() === "") return undefined;
+  if (type === "boolean") return text === "true";
+  if (type === "integer") {
+    if (!/^\s*-?\d+\s*$/.test(text)) throw new Error("a whole number");
+    return Number(text);
+  }
+  if (type === "number") {
+    if (Number.isNaN(Number(text))) throw new Error("a number");
+    return Number(text);
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error(`JSON (${type})`);
+  }
+}
+
+function choiceOf(text, choices) {
+  if (text === "") return undefined;
+  const at = choices.findIndex((one) => inWords(one) === text);
+  if (at < 0) throw new Error(`one of its ${choices.length} choices`);
+  return choices[at];
+}
+
+const limitOf = (schema, name) => (typeof schema[name] === "number" ? schema[name] : undefined);
+
+/**
+ * Return why a value of the right type does not fit, or nothing. The environment checks patterns.
+ * @param {unknown} value
+ * @param {Schema} [schema]
+ */
+export function misfit(value, schema = {}) {
+  const [low, high] = [limitOf(schema, "minimum"), limitOf(schema, "maximum")];
+  if (typeof value === "number" && low !== undefined && value < low) return `at least ${low}`;
+  if (typeof value === "number" && high !== undefined && value > high) return `at most ${high}`;
+  const [short, long] = [limitOf(schema, "minLength"), limitOf(schema, "maxLength")];
+  if (typeof value === "string" && short !== undefined && [...value].length < short) return `at least ${short} characters long`;
+  if (typeof value === "string" && long !== undefined && [...value].length > long) return `at most ${long} characters long`;
+  if (Array.isArray(value) && limitOf(schema, "minItems") > value.length) return `a list of at least ${schema.minItems}`;
+  return "";
+}
+
+const TYPES = { integer: "whole number", number: "number", array: "JSON list", object: "JSON object", boolean: "true or false" };
+
+/**
+ * Return a field's help in one line: the tool's words, the type, limits and the default.
+ * @param {Schema} [schema]
+ */
+export function helpOf(schema = {}) {
+  const [low, high] = [limitOf(schema, "minimum"), limitOf(schema, "maximum")];
+  const range = low !== undefined && high !== undefined ? `${low} to ${high}` : low !== undefined ? `from ${low}` : high !== undefined ? `to ${high}` : "";
+  const standard = schema.default !== undefined && schema.default !== null ? `else ${JSON.stringify(schema.default).slice(0, WORDS)}` : "";
+  const described = typeof schema.description === "string" ? schema.description.slice(0, WORDS).replace(/\.$/, "") : "";
+  const parts = [described, TYPES[typeOf(schema)] || "", range, schema.format || "", standard];
+  return parts.filter((one) => one && typeof one === "string").map(visible).join("; ");
+}
+
+/**
+ * Return `{arguments, problems}` of the texts by argument; problems name the argument and what is wanted.
+ * @param {Record<string, string>} texts
+ * @param {Schema} [schema]
+ */
+export function read(texts, schema = {}) {
+  const [given, problems, required] = [[], [], new Set(listOf(schema.required))];
+  for (const [name, one] of Object.entries(schema.properties || {})) {
+    try {
+      const value = valueOf(own(texts, name) ?? "", one);
+      const why = value === undefined ? "" : misfit(value, one);
+      if (why) problems.push(`${visible(name)} must be ${why}`);
+      if (value !== undefined) given.push([name, value]);
+      else if (required.has(name)) problems.push(`${visible(name)} is missing`);
+    } catch (error) {
+      problems.push(`${visible(name)} must be ${error.message}`);
+    }
+  }
+  return { arguments: Object.fromEntries(given), problems };
+}
+
+/** Return a value by a name that the agent chose: `constructor` counts only if it was given. */
+const own = (values, name) => (Object.hasOwn(values, name) ? values[name] : undefined);
+
+/**
+ * Return the one tool that a person typed, or words on why there is none: a whole name, or a part that one name has. Names
+ * are compared as they are shown.
+ * @param {string} typed
+ * @param {string[]} names
+ */
+export function chosen(typed, names) {
+  const part = typed.trim().toLowerCase();
+  if (!part) return { name: "", words: "Enter part of a tool name." };
+  const shown = new Map(names.map((name) => [name, visible(name).toLowerCase()]));
+  const whole = names.find((name) => shown.get(name) === part);
+  const found = whole ? [whole] : names.filter((name) => shown.get(name).includes(part));
+  if (found.length === 1) return { name: found[0], words: "" };
+  if (!found.length) return { name: "", words: `No tool name contains "${visible(typed.trim())}".` };
+  return { name: "", words: `${found.length} tools match: ${found.slice(0, 6).map(visible).join(", ")}${found.length > 6 ? " and more" : ""}.` };
+}
+
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/**
+ * Return the part of a schema that the form shows. What should be an object or a list counts as empty if it is neither.
+ * Of many arguments the required ones come first. `left` are those without a field.
+ */
+export function shapeOf(schema) {
+  const all = Object.entries(isObject(schema?.properties) ? schema.properties : {});
+  const needed = new Set(listOf(schema?.required));
+  const some = all.length > ARGUMENTS ? [...all].sort(([one], [other]) => Number(needed.has(other)) - Number(needed.has(one))).slice(0, ARGUMENTS) : all;
+  return {
+    properties: Object.fromEntries(some.map(([name, one]) => [name, isObject(one) ? one : {}])),
+    required: some.map(([name]) => name).filter((name) => needed.has(name)),
+    left: all.length - some.length,
+  };
+}
+
+function field(name, schema, required) {
+  const label = document.createElement("label");
+  label.className = "f";
+  const words = document.createElement("span");
+  words.textContent = visible(name) + (required ? "" : " (optional)");
+  label.append(words, control(name, schema));
+  const help = helpOf(schema);
+  if (help) {
+    const hint = document.createElement("small");
+    hint.textContent = help;
+    label.append(hint);
+  }
+  const warning = document.createElement("small");
+  warning.className = "bad";
+  warning.dataset.turned = "";
+  warning.hidden = true;
+  label.append(warning);
+  return label;
+}
+
+/** Return a warning if a text does not look as it will be sent: a field shows control characters as they are. */
+export function turnedWords(text) {
+  const codes = visible(text);
+  return codes === text ? "" : `holds characters that turn lines around: ${codes.slice(0, WORDS)}`;
+}
+
+function control(name, schema) {
+  const type = typeOf(schema);
+  if (type === "boolean" || (type === "enum" && schema.enum.length <= CHOICES)) {
+    const select = document.createElement("select");
+    for (const one of ["", ...(type === "boolean" ? [true, false] : schema.enum)]) select.append(new Option(visible(inWords(one)), inWords(one)));
+    return named(select, name);
+  }
+  if (type === "object" || type === "array") {
+    const area = document.createElement("textarea");
+    area.rows = 2;
+    area.placeholder = type === "array" ? "[ ]" : "{ }";
+    return named(area, name);
+  }
+  const input = document.createElement("input");
+  input.inputMode = type === "integer" || type === "number" ? "decimal" : "text";
+  return named(input, name);
+}
+
+function warn(label) {
+  const [warning, words] = [label.querySelector("[data-turned]"), turnedWords(label.querySelector("[data-argument]").value)];
+  if (warning.textContent !== words) warning.textContent = words;
+  warning.hidden = !words;
+}
+
+function named(control_, name) {
+  control_.className = "mono";
+  control_.dataset.argument = name;
+  return control_;
+}
+
+/** The builder: `box` shows calls, `tools` are `{name, input_schema}`, `onChange(calls, problems)` receives every change. */
+export class CallBuilder {
+  constructor(box, tools, onChange) {
+    this.box = box;
+    this.tools = new Map(tools.map((tool) => [tool.name, shapeOf(tool.input_schema)]));
+    this.onChange = onChange;
+    box.addEventListener("input", () => this.changed());
+    box.addEventListener("click", (event) => {
+      if (!(event.target instanceof Element) || !event.target.closest("[data-remove]")) return;
+      event.target.closest("[data-call]").remove();
+      this.changed();
+    });
+  }
+
+  add(name, given = {}) {
+    const schema = this.tools.get(name);
+    if (!schema) return;
+    const card = document.createElement("div");
+    card.className = "part callform";
+    card.dataset.call = name;
+    const head = document.createElement("div");
+    head.className = "row";
+    const title = document.createElement("b");
+    title.className = "mono";
+    title.textContent = visible(name);
+    const fits = document.createElement("span");
+    fits.className = "chip push";
+    fits.dataset.fits = "";
+    const remove = document.createElement("button");
+    Object.assign(remove, { type: "button", className: "btn quiet sm", textContent: "Remove" });
+    remove.setAttribute("aria-label", `Remove the call to ${visible(name)}`);
+    remove.dataset.remove = "";
+    head.append(title, fits, remove);
+    card.append(head);
+    const grid = document.createElement("div");
+    grid.className = "callgrid";
+    for (const [argument, one] of Object.entries(schema.properties)) {
+      const label = field(argument, one, schema.required.includes(argument));
+      /** @type {HTMLInputElement} */
+      const input = label.querySelector("[data-argument]");
+      const value = own(given, argument);
+      if (value !== undefined) input.value = typeof value === "string" ? value : JSON.stringify(value);
+      grid.append(label);
+    }
+    if (!grid.children.length) grid.append("This tool takes no arguments.");
+    if (schema.left) grid.append(`${schema.left} more arguments are not shown.`);
+    card.append(grid);
+    this.box.append(card);
+    this.changed();
+    return card;
+  }
+
+  read() {
+    const cards = [...this.box.querySelectorAll("[data-call]")];
+    return cards.map((card) => {
+      /** @type {Record<string, string>} */
+      const texts = {};
+      for (const one of card.querySelectorAll("[data-argument]")) texts[one.dataset.argument] = one.value;
+      for (const label of card.querySelectorAll("label")) warn(label);
+      const { arguments: given, problems } = read(texts, this.tools.get(card.dataset.call));
+      const fits = card.querySelector("[data-fits]");
+      fits.textContent = problems.length ? problems[0] : "fits the tool's schema";
+      fits.classList.toggle("good", !problems.length);
+      fits.classList.toggle("bad", problems.length > 0);
+      return { name: card.dataset.call, arguments: given, problems, texts };
+    });
+  }
+
+  /** Return the calls as typed, valid or not, for the draft. */
+  texts() {
+    return this.read().map(({ name, texts }) => ({ name, arguments: Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== "")) }));
+  }
+
+  changed() {
+    const calls = this.read();
+    this.onChange(calls.map(({ name, arguments: given }) => ({ name, arguments: given })), calls.flatMap((call) => call.problems));
+  }
+
+  restore(calls) {
+    this.box.replaceChildren();
+    for (const call of calls) this.add(call.name, call.arguments);
+    this.changed();
+  }
+}

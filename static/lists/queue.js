@@ -1,0 +1,155 @@
+// Home, queue, routing and episode list: a frame that changes more than a row refreshes the page in place.
+//
+// Rows are fetched right away (`parts=rows` on the queue), totals a second later, at most five times a second. `html-merge.js`
+// keeps rows in place while the list is in use; closed rows fade and say how they ended. `wall.js` draws the steps of live
+// episodes from frames alone.
+
+import { localise, serverNow, tick } from "../shell/clock.js";
+import { print } from "../shell/keys.js";
+import { fetchFragment } from "../shell/connection.js";
+import { mergeParts } from "../shell/html-merge.js";
+import { startMore } from "../shell/disclosure.js";
+import { start as startRows } from "../forms/list-keys.js";
+import { coalesce } from "../shell/stream.js";
+
+const SLOW_MS = 20_000;
+const PAUSE_MS = 1000;
+const LONGEST_MS = 4000;
+const BREATH_MS = 200; // between two refreshes, so a burst of asks is drawn a few times a second
+
+const states = new Map(); // the last known state of each episode
+
+/** Return whether a frame changes what only the server can draw. No list shows what an agent does with an answer. */
+export function matters(frame, known = states) {
+  if (frame.type === "draft" || frame.type === "lease" || frame.type === "curriculum" || (frame.type === "ask" && frame.status !== "open" && frame.delivered_at)) return false;
+  if (frame.type !== "episode") return true;
+  const before = known.get(frame.episode);
+  known.set(frame.episode, frame.state);
+  return before !== frame.state;
+}
+
+const ENDS = { answered: "Answered", fell_back: "Fell back", cancelled: "Cancelled" };
+const ended = new Map(); // how and when an ask ended, for rows that stay while the list is in use
+
+/** Say in closed rows how their asks ended, and close the rows of asks that ended after the request. */
+function showEnds(asked = Infinity) {
+  for (const [ask, { at }] of ended) {
+    const row = rowOf(ask);
+    if (row && at >= asked) row.setAttribute("data-gone", "");
+    else if (!row) ended.delete(ask);
+  }
+  for (const row of document.querySelectorAll(".askrow[data-gone]")) {
+    const [state, go] = [row.querySelector(".st"), row.querySelector(":scope > .go")];
+    const words = ENDS[ended.get(row.dataset.key)?.status] || "Closed";
+    if (state?.lastChild) /** @type {Text} */ (state.lastChild).data = words;
+    if (!go.contains(document.activeElement)) go.replaceChildren(Object.assign(document.createElement("small"), { textContent: words }));
+  }
+}
+
+const rowOf = (ask) => document.querySelector(`.askrow[data-key="${CSS.escape(ask)}"]`);
+
+/**
+ * Fade the row of a closed ask without a request; the next refresh removes it. A row of a group with the same
+ * question needs a request to show the next of the group.
+ */
+function close({ ask, status }) {
+  const at = performance.now();
+  ended.set(ask, { status, at });
+  if (rowOf(ask)?.querySelector("[data-same]")) look();
+  else showEnds(at);
+}
+
+/** Refresh when the first lease on the page ends: no frame reports an expired lease. */
+let lapse = null;
+function watchLeases() {
+  clearTimeout(lapse);
+  /** @type {NodeListOf<HTMLTimeElement>} */
+  const times = document.querySelectorAll(".askrow:not([data-gone]) > :is(.go, .why) time");
+  const ends = [...times].map((time) => Date.parse(time.dateTime) - serverNow());
+  const next = Math.min(...ends.filter((ms) => ms > 0));
+  if (Number.isFinite(next)) lapse = setTimeout(refresh, next + 300);
+}
+
+/** Show a renewed lease's new end in its row; no refresh is due at the old one. */
+function renewed({ ask, lease_until: until }) {
+  /** @type {NodeListOf<HTMLTimeElement> | undefined} */
+  const times = rowOf(ask)?.querySelectorAll(":scope > :is(.go, .why) time");
+  for (const time of times || []) {
+    time.dateTime = until;
+    time.removeAttribute("title");
+    localise(time);
+  }
+  watchLeases();
+}
+
+const fetchPart = (parts) => {
+  const here = new URL(location.href);
+  here.searchParams.set("wall", "0"); // `wall.js` updates the live episodes
+  here.searchParams.set("parts", parts);
+  return fetchFragment(here);
+};
+
+// only rows where there is a queue, so a new ask does not wait for the totals; other pages are fetched whole
+const look = coalesce(async () => {
+  const asked = performance.now();
+  try {
+    mergeParts(await fetchPart("rows"));
+  } catch {
+    return; // the banner reports the lost connection; the next frame or the slow timer retries
+  }
+  showEnds(asked);
+  watchLeases();
+  document.dispatchEvent(new Event("awm:rows"));
+  tick();
+  print();
+}, BREATH_MS);
+
+const lookAtDay = coalesce(async () => {
+  if (document.body.dataset.page !== "queue") return;
+  try {
+    mergeParts(await fetchPart("day"));
+  } catch {
+    return; // as above
+  }
+  tick();
+}, BREATH_MS);
+
+function refresh() {
+  look();
+  lookAtDay();
+}
+
+// totals and an agent's next actions can wait for a pause of the queue; rows that people act on can't
+let [later, since] = [null, null];
+function lookLater() {
+  const now = performance.now();
+  since ??= now;
+  clearTimeout(later);
+  later = setTimeout(() => { since = null; refresh(); }, Math.max(0, Math.min(PAUSE_MS, since + LONGEST_MS - now)));
+}
+
+function hear(frame) {
+  if (frame.type === "lease") renewed(frame);
+  if (!matters(frame)) return;
+  if (frame.type === "ask" && frame.status in ENDS) close(frame);
+  else if (frame.type === "ask") {
+    ended.delete(frame.ask); // withdrawn
+    look();
+  }
+  if (frame.type === "ask" || frame.type === "episode") lookLater();
+  else refresh();
+}
+
+function start() {
+  for (const row of document.querySelectorAll("tr[data-episode]")) states.set(row.dataset.episode, row.dataset.state);
+  startRows();
+  startMore();
+  print();
+  watchLeases();
+  document.addEventListener("awm:frame", ({ detail }) => hear(detail));
+  document.addEventListener("awm:look-again", refresh);
+  document.addEventListener("awm:deadline", () => setTimeout(refresh, 500));
+  setInterval(() => { if (document.visibilityState === "visible") refresh(); }, SLOW_MS);
+}
+
+if (typeof document !== "undefined") start();

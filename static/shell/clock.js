@@ -1,0 +1,117 @@
+// Time by the server's clock: countdowns, elapsed times and relative times. Owns every element with `data-deadline`,
+// `data-since` or `data-time`. Frames of sockets correct the offset.
+
+export const RING = 50.27;
+
+let offset = 0;
+
+/** Return milliseconds since 1970 by the server's clock. */
+export function serverNow() {
+  return Date.now() + offset;
+}
+
+/**
+ * Set the clock by the server's time in a frame or a page.
+ * @param {string} iso
+ */
+export function syncTo(iso) {
+  const at = Date.parse(iso);
+  if (!Number.isNaN(at)) offset = at - Date.now();
+}
+
+/**
+ * Return seconds as m:ss, or h:mm:ss from an hour on.
+ * @param {number} seconds
+ */
+export function clock(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  const two = (n) => String(n).padStart(2, "0");
+  return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+}
+
+/**
+ * Return how near a deadline is, by the share of its budget that is left; the page's body has the levels.
+ * @param {number} share
+ */
+function level(share) {
+  const { late, soon } = document.body.dataset;
+  if (share < Number(late)) return "late";
+  return share < Number(soon) ? "soon" : "";
+}
+
+/**
+ * Return "12 s ago" or "3 min ago": one unit, rounded down.
+ * @param {number} seconds
+ */
+export function ago(seconds) {
+  if (seconds < 5) return "just now";
+  for (const [size, unit] of /** @type {[number, string][]} */ ([[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]])) {
+    if (seconds >= size) return `${Math.floor(seconds / size)} ${unit} ago`;
+  }
+  return "just now";
+}
+
+function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function count(element, now) {
+  const left = (Date.parse(element.dataset.deadline) - now) / 1000;
+  const budget = Number(element.dataset.budget) || 0;
+  const share = budget ? Math.min(1, Math.max(0, left / budget)) : 1;
+  const text = element.querySelector("[data-left]") || element;
+  say(text, clock(left));
+  const want = level(share);
+  for (const name of ["soon", "late"]) element.classList.toggle(name, name === want);
+  if ("bare" in element.dataset) element.classList.toggle("bad", want === "late");
+  element.querySelector(".arc")?.setAttribute("stroke-dasharray", `${(share * RING).toFixed(1)} 60`);
+  if (left <= 0 && !element.dataset.over) {
+    element.dataset.over = "1";
+    element.dispatchEvent(new CustomEvent("awm:deadline", { bubbles: true }));
+  }
+}
+
+function fuse(element, now) {
+  const left = (Date.parse(element.dataset.fuse) - now) / 1000;
+  const share = Math.min(1, Math.max(0, left / (Number(element.dataset.budget) || 1)));
+  element.querySelector(".left")?.setAttribute("width", String(240 * share));
+}
+
+/**
+ * Update every time on the page.
+ * @param {Document | Element} [root]
+ */
+export function tick(root = document) {
+  const now = serverNow();
+  for (const element of root.querySelectorAll("[data-deadline]")) count(element, now);
+  for (const element of root.querySelectorAll("[data-fuse]")) fuse(element, now);
+  for (const element of root.querySelectorAll("[data-since]")) {
+    say(element, clock((now - Date.parse(element.dataset.since)) / 1000));
+  }
+  for (const element of root.querySelectorAll('time[data-time="ago"]')) {
+    say(element, ago((now - Date.parse(element.dateTime)) / 1000));
+  }
+}
+
+/** Start the clock of this page. */
+export function start() {
+  const meta = document.querySelector('meta[name="now"]');
+  if (meta) syncTo(meta.content);
+  localiseAll();
+  tick();
+  setInterval(tick, 250);
+}
+
+/** Show every time of the page in the reader's zone. */
+export function localiseAll() {
+  for (const element of document.querySelectorAll("time[data-time]")) localise(element);
+}
+
+/**
+ * Show a time in the reader's zone; the server prints its own.
+ * @param {HTMLTimeElement} element
+ */
+export function localise(element) {
+  if (element.dataset.time === "seconds") say(element, new Date(element.dateTime).toLocaleTimeString("en-GB"));
+}

@@ -1,0 +1,226 @@
+"""Each row of the tables of states happens, by the function that it names, and no other change of a state does."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import transaction
+from django.utils import timezone
+
+from awmclient.schema import AskOpen, EpisodeStart, Finish, StepBatch
+from episodes.models import Episode, EpisodeState, Origin
+from episodes.record import admitting, ask_steps, queueing, recording
+from episodes.stored.arrivals import Arrival
+from experts import advising, closing, desk, queue
+from experts.models import Ask
+from exports.jobs import requesting
+from exports.recipe import Recipe
+from people import access
+from people.errors import AppError
+from runs.launch import launching, planning
+from runs.models import Plan
+from tests.asking import MODEL
+from tests.moves import TABLES, recorded
+from tests.runs.planned import document, end
+
+pytestmark = pytest.mark.django_db
+
+LIVE = ("queued", "running", "waiting", "parked")
+
+
+class Desk:
+    """The calls that bring an episode, an ask, a run or an export from one state to another."""
+
+    def __init__(self, ada, edo):
+        self.ada, self.edo, self.house, self.number = ada, edo, access.system(ada.project), 0
+
+    def episode(self, state="running", origin=Origin.BUILTIN):
+        self.number += 1
+        start = EpisodeStart(key=f"m{self.number}", task=f"task {self.number}", expert="plain")
+        one, _ = recording.start_episode(self.ada, start, state=EpisodeState.QUEUED, origin=origin)
+        if state != "queued":
+            if origin == Origin.BUILTIN:
+                recording.begin(one.pk, f"w{self.number}")
+            else:
+                self.step(one)
+        if state in ("waiting", "parked"):
+            self.ask(one)
+        if state == "parked":
+            recording.park(one.pk)
+        one.refresh_from_db()
+        assert one.state == state
+        return one
+
+    def step(self, one):
+        one.refresh_from_db()
+        batch = StepBatch.model_validate({"steps": [{"seq": one.last_seq + 1, "kind": "note", "content": "x"}]}).steps
+        recording.append_steps(self.ada, one.pk, batch)
+
+    def ask(self, one, question="Into which one?"):
+        one.refresh_from_db()
+        seq = one.last_seq + 1
+        wanted = AskOpen(key=f"q{seq}", episode=one.pk, seq=seq, question=question)
+        return queue.open_ask(self.ada, wanted)[0]
+
+    def answer(self, ask, who=None, text="Into the oldest."):
+        lease = queue.claim(who or self.edo, ask.pk)
+        return advising.answer(who or self.edo, lease.assignment_id, lease.lease_token, text, f"n{ask.pk}")
+
+    def run(self, state="running"):
+        self.number += 1
+        said = document(tasks={"limit": 1}, start=state != "planned")
+        plan = planning.launch(self.ada, said, f"k{self.number}")[0]
+        if state == "paused":
+            planning.pause(self.ada, plan.pk)
+        if state == "finished":
+            while Plan.objects.get(pk=plan.pk).state == "running":
+                planning.feed(plan.pk)
+                for pk in plan.tries.filter(episode__state="queued").values_list("episode_id", flat=True):
+                    end(pk)
+        return plan
+
+    def export(self):
+        return requesting.request(self.ada, Recipe.read({"format": "sft"}))
+
+
+def _episodes(desk_):
+    for state in LIVE:
+        recording.finish(desk_.ada, desk_.episode(state).pk, Finish(stop_reason="done"))
+        recording.finish(desk_.ada, desk_.episode(state).pk, Finish(stop_reason="error", fault="policy"))
+        recording.fail(desk_.ada, desk_.episode(state).pk, "environment", "closed")
+        recording.cancel(desk_.ada, desk_.episode(state).pk, "enough")
+    desk_.episode("running", Origin.EXTERNAL)
+    started, _ = recording.start_episode(desk_.ada, EpisodeStart(key="own", task="t", expert="plain"))
+    desk_.ask(started)
+    queued = desk_.episode("queued")
+    desk_.ask(queued)
+    parked = desk_.episode("parked", Origin.EXTERNAL)
+    desk_.step(parked)
+    recording.park(parked.pk)
+    desk_.ask(parked)
+
+
+def _imported(desk_):
+    now = timezone.now().isoformat()
+    for state in ("finished", "failed", "cancelled"):
+        row = {"id": f"i{state}", "key": state, "task": "t", "state": state, "started_at": now, "ended_at": now}
+        admitting.admit(desk_.ada, [Arrival({**row, "tools": [], "policy": {}}, None, "imported", b"")])
+
+
+def _lost(desk_):
+    later = timezone.now() + timedelta(days=1)
+    for state in ("running", "waiting"):
+        for origin in (Origin.BUILTIN, Origin.EXTERNAL):
+            desk_.episode(state, origin)
+    recording.lose_silent(later)
+    for state in ("running", "waiting"):
+        recording.lose_of_worker(desk_.episode(state).worker)
+        one = desk_.episode(state)
+        Episode.objects.filter(pk=one.pk).update(attempt_seq=one.last_seq, idle_attempts=recording.IDLE_ATTEMPTS - 1)
+        recording.lose_of_worker(one.worker)
+    recording.heartbeat(desk_.ada, one.pk)
+
+
+def _answers(desk_):
+    one = desk_.episode("running")
+    ask = desk_.ask(one)
+    desk_.answer(ask)
+    advising.take_back(desk_.edo, ask.pk)
+    assert Episode.objects.get(pk=one.pk).state == "waiting"
+    recording.lose_of_worker(one.worker)
+    recording.begin(one.pk, "again")
+    with transaction.atomic():
+        ask_steps.note_waiting(one.pk)
+    recording.park(one.pk)
+    lease = queue.claim(desk_.edo, ask.pk)
+    advising.answer(desk_.edo, lease.assignment_id, lease.lease_token, "Into 7.", "n2")
+    advising.take_back(desk_.edo, ask.pk)
+    assert Episode.objects.get(pk=one.pk).state == "parked"
+
+
+def _claims(desk_):
+    ask = desk_.ask(desk_.episode())
+    for leave in (queue.release, queue.escalate):
+        lease = queue.claim(desk_.edo, ask.pk)
+        leave(desk_.edo, lease.assignment_id, lease.lease_token, *(["people", "x"] if leave is queue.escalate else []))
+    queue.claim(desk_.edo, ask.pk)
+    queue.give_back(desk_.edo)
+    queue.claim(desk_.edo, ask.pk)
+    queue.pass_over(desk_.edo, ask.pk)
+    queue.pass_over(desk_.ada, ask.pk)
+    ask = desk_.ask(desk_.episode())
+    for who in (desk_.edo, desk_.ada):
+        lease = queue.claim(who, ask.pk)
+        queue.decline(who, lease.assignment_id, lease.lease_token, "")
+    ask = desk_.ask(desk_.episode())
+    closing.cancel(desk_.ada, ask.pk)
+    ask, same = desk_.ask(desk_.episode(), "Which of both?"), desk_.ask(desk_.episode(), "Which of both?")
+    Ask.objects.filter(pk=same.pk).update(group=ask.group)
+    desk_.answer(ask)
+    advising.answer_group(desk_.edo, Ask.objects.get(pk=ask.pk), "This.", None, "n", [same.pk])
+
+
+def _deadlines(desk_):
+    for held in (False, True):
+        ask = desk_.ask(desk_.episode())
+        lease = queue.claim(desk_.edo, ask.pk)
+        Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now() - timedelta(seconds=1))
+        if held:
+            with pytest.raises(AppError):
+                advising.answer(desk_.edo, lease.assignment_id, lease.lease_token, "Late.", "n")
+        else:
+            closing.close_due()
+
+
+def _models(desk_, settings):
+    model = access.expert_model(desk_.ada.project, MODEL)
+    arm = {"experts": "models"}
+    start = EpisodeStart(key="models", task="t", expert="plain", policy=arm)
+    desk_.ask(recording.start_episode(desk_.ada, start)[0], "Without a model?")
+    settings.EXPERT_ENDPOINTS = {MODEL: type("Endpoint", (), {"concurrency": 9, "max_concurrency": 9, "limit": 9})()}
+    desk.set_policy(desk_.ada, model_first=True, audit_share=0.0, cache="all")
+    ask = desk_.ask(desk_.episode())
+    assert queue.claim_for_model(model)
+    queue.hand(desk_.ada, ask.pk, "people")
+    desk_.answer(ask)
+    desk_.ask(recording.start_episode(desk_.ada, EpisodeStart(key="same", task=ask.episode.task, expert="plain"))[0])
+
+
+def _runs(desk_):
+    for state in ("planned", "paused"):
+        planning.resume(desk_.ada, desk_.run(state).pk)
+    for state in ("planned", "running", "paused"):
+        planning.cancel(desk_.ada, desk_.run(state).pk)
+    planning.add_seeds(desk_.ada, desk_.run("finished").pk, 1)
+    broken = desk_.run("running")
+    for pk in broken.tries.values_list("episode_id", flat=True):
+        planning.feed(broken.pk)
+        recording.begin(pk, "w")
+        recording.fail(desk_.house, pk, "environment", "closed")
+    planning.feed(broken.pk)
+    planning.retry(desk_.ada, broken.pk)
+
+
+def _exports(desk_):
+    manifest = {"episodes": 0, "rows": 0, "dataset": "d"}
+    requesting.finish(requesting.claim(desk_.export().pk), manifest)
+    requesting.fail(requesting.claim(desk_.export().pk), "no room")
+    requesting.cancel(desk_.ada, desk_.export().pk)
+    building = requesting.claim(desk_.export().pk)
+    requesting.cancel(desk_.ada, building.pk)
+
+
+def test_every_row_of_the_tables_happens_and_nothing_else(ada, edo, settings, monkeypatch):
+    for caller in (launching, requesting):
+        monkeypatch.setattr(caller, "wake_worker" if caller is launching else "wake", lambda *given, **more: None)
+    desk.set_policy(ada, capacity=99)
+    desk_ = Desk(ada, edo)
+    with recorded() as seen:
+        for drive in (_episodes, _imported, _lost, _answers, _claims, _deadlines, _runs, _exports):
+            drive(desk_)
+        queueing.cancel_unbegun(ada, desk_.run("planned").run, "enough")
+        _models(desk_, settings)
+    rows = {(name, *pair, one.by) for name, moves in TABLES.items() for one in moves for pair in one.pairs()}
+    assert seen.others == []
+    assert sorted(rows - seen.allowed) == []
