@@ -5,7 +5,6 @@
     events         topics, frames, the only publisher
     tool_schemas   whether a value fits a tool's schema
     quoting        whether a text quotes a verifier
-    formatting     numbers and times as words
     stored/        rows and files as values
     visible/       what an actor can see of them
     find/          filters, search and lists

@@ -1,7 +1,8 @@
 """Who changes a run?
 
     launching     single episodes, the demo, waking workers
-    planning      launch, pause, resume, cancel, retry, feed
+    planning      launch, pause, resume, cancel, retry
+    feeding       calls workers for the next tries
     briefings     what agents read before they begin
     preflight     what would weaken a comparison
     estimating    time, tokens and money of a plan

@@ -18,7 +18,7 @@ from exports.jobs import requesting
 from exports.recipe import Recipe
 from people import access
 from people.errors import AppError
-from runs.launch import launching, planning
+from runs.launch import feeding, launching, planning
 from runs.models import Plan
 from tests.asking import MODEL
 from tests.moves import TABLES, recorded
@@ -75,7 +75,7 @@ class Desk:
             planning.pause(self.ada, plan.pk)
         if state == "finished":
             while Plan.objects.get(pk=plan.pk).state == "running":
-                planning.feed(plan.pk)
+                feeding.feed(plan.pk)
                 for pk in plan.tries.filter(episode__state="queued").values_list("episode_id", flat=True):
                     end(pk)
         return plan
@@ -195,10 +195,10 @@ def _runs(desk_):
     planning.add_seeds(desk_.ada, desk_.run("finished").pk, 1)
     broken = desk_.run("running")
     for pk in broken.tries.values_list("episode_id", flat=True):
-        planning.feed(broken.pk)
+        feeding.feed(broken.pk)
         recording.begin(pk, "w")
         recording.fail(desk_.house, pk, "environment", "closed")
-    planning.feed(broken.pk)
+    feeding.feed(broken.pk)
     planning.retry(desk_.ada, broken.pk)
 
 

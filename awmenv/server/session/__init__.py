@@ -3,6 +3,9 @@
     library      the packs of a server
     loading      what a scenario's process reports
     scenario     templates and session hosts
+    shared       what all sessions of a server share
+    copies       the files of one session
+    verifying    what verifiers see and say
     sessions     one episode's world
     channel      the server's end of a session
     turns        who uses the cores now
