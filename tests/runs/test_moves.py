@@ -16,9 +16,9 @@ from experts import advising, closing, desk, queue
 from experts.models import Ask
 from exports.jobs import requesting
 from exports.recipe import Recipe
-from people import access
+from people import access, jobs
 from people.errors import AppError
-from runs.launch import feeding, launching, planning
+from runs.launch import feeding, planning
 from runs.models import Plan
 from tests.asking import MODEL
 from tests.moves import TABLES, recorded
@@ -212,8 +212,7 @@ def _exports(desk_):
 
 
 def test_every_row_of_the_tables_happens_and_nothing_else(ada, edo, settings, monkeypatch):
-    for caller in (launching, requesting):
-        monkeypatch.setattr(caller, "wake_worker" if caller is launching else "wake", lambda *given, **more: None)
+    monkeypatch.setattr(jobs, "call_worker", lambda *given, **more: True)
     desk.set_policy(ada, capacity=99)
     desk_ = Desk(ada, edo)
     with recorded() as seen:
