@@ -18,7 +18,7 @@
     conversation  a record as the agent's messages
     prompts       words for a chat model
     chat          a policy that asks a chat model
-    scripted      a policy that plays a script
+    scripted      a policy that runs a script
     blotting      secrets removed from responses
     memory_store  a dashboard's record in memory
     testing       a dashboard and environment for tests

@@ -8,21 +8,21 @@
     access        one function per right; scoped querysets
     revalidation  whether open sockets may stay open
     audit_trail   reads of the audit trail
-    json_text     strict JSON out of a body
     plain_text    cleans hostile text for display
-    in_words      numbers and times as words
-    rates         a rate's interval
     figures       the grammar of charts
+    in_words      counts, durations and sizes as words
+    json_text     strict JSON of strangers, within bounds
+    rates         a share with its interval
     rows          model rows from a statement in SQL
     bodies        limits on request bodies, per sender
     turns         turns at heavy reads, per sender
+    audit         the one write of the audit trail
+    jobs          a job that one worker claims
     leasing       claim, renew and release a slot
-    audit         writes: one line of the audit trail
-    jobs          jobs that one worker claims; calls of workers
-    members       writes: members, tokens, links
+    members       writes: members, tokens and links
     projects      writes: create, rename, archive, restore
     saved_views   writes: saved views of a list
-    known_tokens  actors of bearer tokens, kept for a moment
+    known_tokens  tokens remembered for a moment
     http          the JSON API's door: actor, body, errors
     pages/        sign-in, members, API tokens, projects, audit
     urls          addresses of its pages

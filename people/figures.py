@@ -24,14 +24,14 @@ DRAWN = 400
 LISTED = 24
 """Rows of a table behind its chart, where its file has all."""
 SERIES = 5
-"""Lines that one chart tells apart."""
+"""Lines that one chart can distinguish."""
 LABEL = 22
 """Characters of a name in a drawing; its table has it whole."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a series is told apart: never by color alone."""
+    """How a series is distinguished: never by color alone."""
 
     color: str
     dash: str
@@ -102,7 +102,7 @@ def thinned(points: Sequence[T], most: int = DRAWN) -> list[T]:
 
 
 def line(points: Points, style: Style, hover: Iterable[str], shape: str = "linear") -> Figure:
-    """Return a line. Marks stand on it while they can be told apart."""
+    """Return a line. Marks are on it while they can be distinguished."""
     return {
         "type": "scatter",
         "mode": "lines+markers" if len(points) <= 40 and shape == "linear" else "lines",

@@ -24,7 +24,6 @@ APPS = ("people", "episodes", "experts", "runs", "exports", "imports", "curricul
 OTHERS = {
     "runs.play.probing": "the state of a probe's result, which is made with it",
     "episodes.record.appending._place": "the state of a value that a batch is checked with",
-    "exports.jobs.pushing": "the state of a push",
 }
 """Writes of a `state` that are not the column of a machine."""
 

@@ -1,6 +1,7 @@
 """Who changes an episode, and how?
 
     recording    start, append, outcome, finish, cancel, lose
+    noting       notes on an episode's surroundings
     appending    rules of an append; many at once
     committer    one transaction for many requests' appends
     ask_steps    what an ask does to its episode

@@ -47,12 +47,12 @@ ASK_MOVES = (
     Move("open", "answered", "experts.advising.answer_group", "may_advise"),
     Move("open", "fell_back", "experts.queue.open_ask", "may_record, if no expert can take it"),
     Move("open", "fell_back", "experts.queue.decline", "may_advise"),
-    Move("open", "fell_back", "experts.queue.pass_over", "may_advise"),
+    Move("open", "fell_back", "experts.queue.decline_unclaimed", "may_advise"),
     Move("open", "fell_back", "experts.advising.answer", "may_advise, after the deadline"),
     Move("open", "fell_back", "experts.closing.close_if_due", "any reader, after the deadline"),
     Move("open", "cancelled", "experts.closing.cancel", "may_record"),
     Move("open", "cancelled", "experts.closing.cancel_of_episode", "the end of its episode"),
-    Move("answered", "open", "experts.advising.take_back", "may_advise"),
+    Move("answered", "open", "experts.advising.withdraw", "may_advise"),
 )
 """Every change of an ask's status."""
 ASSIGNMENT_MOVES = (
@@ -62,14 +62,14 @@ ASSIGNMENT_MOVES = (
     Move("queued", "claimed", "experts.advising.answer_group", "may_advise"),
     Move("claimed", "queued", "experts.queue.release", "may_advise"),
     Move("claimed", "queued", "experts.queue.decline", "may_advise"),
-    Move("claimed", "queued", "experts.queue.pass_over", "may_advise"),
+    Move("claimed", "queued", "experts.queue.decline_unclaimed", "may_advise"),
     Move("claimed", "queued", "experts.queue.escalate", "may_advise"),
-    Move("claimed", "queued", "experts.queue.hand", "may_set_desk"),
-    Move("claimed", "queued", "experts.queue.give_back", "the end of a membership"),
+    Move("claimed", "queued", "experts.queue.transfer", "may_set_desk"),
+    Move("claimed", "queued", "experts.queue.release_all_of", "the end of a membership"),
     Move("queued claimed", "submitted", "experts.closing.close", "the end of its ask"),
     Move("queued claimed", "void", "experts.closing.close", "the end of its ask"),
-    Move("submitted", "queued", "experts.advising.take_back", "may_advise"),
-    Move("queued", "claimed", "experts.advising.take_back", "may_advise"),
+    Move("submitted", "queued", "experts.advising.withdraw", "may_advise"),
+    Move("queued", "claimed", "experts.advising.withdraw", "may_advise"),
 )
 """Every change of the slot of work on an ask. A lease that ends changes no state: the slot can be claimed again."""
 

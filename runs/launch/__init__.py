@@ -1,7 +1,7 @@
 """Who changes a run?
 
     launching     single episodes, the demo, waking workers
-    planning      launch, pause, resume, cancel, retry
+    planning      launch, pause, resume, cancel, retry, add seeds
     feeding       calls workers for the next tries
     briefings     what agents read before they begin
     preflight     what would weaken a comparison

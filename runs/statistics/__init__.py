@@ -4,7 +4,7 @@
     anytime     the e-process, valid at any look
     deciding    what makes a run say better
     contrast    what a comparison of two arms found
-    sentences   a comparison in words
+    sentences   a finding in words
     compare     what a run's tries can say
     power       size of a run before its launch
     difficulty  differences by how hard tasks are

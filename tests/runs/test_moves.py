@@ -126,7 +126,7 @@ def _answers(desk_):
     one = desk_.episode("running")
     ask = desk_.ask(one)
     desk_.answer(ask)
-    advising.take_back(desk_.edo, ask.pk)
+    advising.withdraw(desk_.edo, ask.pk)
     assert Episode.objects.get(pk=one.pk).state == "waiting"
     recording.lose_of_worker(one.worker)
     recording.begin(one.pk, "again")
@@ -135,7 +135,7 @@ def _answers(desk_):
     recording.park(one.pk)
     lease = queue.claim(desk_.edo, ask.pk)
     advising.answer(desk_.edo, lease.assignment_id, lease.lease_token, "Into 7.", "n2")
-    advising.take_back(desk_.edo, ask.pk)
+    advising.withdraw(desk_.edo, ask.pk)
     assert Episode.objects.get(pk=one.pk).state == "parked"
 
 
@@ -145,10 +145,10 @@ def _claims(desk_):
         lease = queue.claim(desk_.edo, ask.pk)
         leave(desk_.edo, lease.assignment_id, lease.lease_token, *(["people", "x"] if leave is queue.escalate else []))
     queue.claim(desk_.edo, ask.pk)
-    queue.give_back(desk_.edo)
+    queue.release_all_of(desk_.edo)
     queue.claim(desk_.edo, ask.pk)
-    queue.pass_over(desk_.edo, ask.pk)
-    queue.pass_over(desk_.ada, ask.pk)
+    queue.decline_unclaimed(desk_.edo, ask.pk)
+    queue.decline_unclaimed(desk_.ada, ask.pk)
     ask = desk_.ask(desk_.episode())
     for who in (desk_.edo, desk_.ada):
         lease = queue.claim(who, ask.pk)
@@ -182,7 +182,7 @@ def _models(desk_, settings):
     desk.set_policy(desk_.ada, model_first=True, audit_share=0.0, cache="all")
     ask = desk_.ask(desk_.episode())
     assert queue.claim_for_model(model)
-    queue.hand(desk_.ada, ask.pk, "people")
+    queue.transfer(desk_.ada, ask.pk, "people")
     desk_.answer(ask)
     desk_.ask(recording.start_episode(desk_.ada, EpisodeStart(key="same", task=ask.episode.task, expert="plain"))[0])
 

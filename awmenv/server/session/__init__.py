@@ -4,8 +4,8 @@
     loading      what a scenario's process reports
     scenario     templates and session hosts
     shared       what all sessions of a server share
-    copies       the files of one session
-    verifying    what verifiers see and say
+    copies       a session's copies of its database
+    verifying    a session's verification
     sessions     one episode's world
     channel      the server's end of a session
     turns        who uses the cores now
