@@ -5,6 +5,7 @@
     appending    rules of an append; many at once
     committer    one transaction for many requests' appends
     ask_steps    what an ask does to its episode
+    noting       notes on an episode's surroundings
     queueing     many episodes of a run at once
     admitting    episodes recorded elsewhere
     indexing     what search finds

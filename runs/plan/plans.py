@@ -34,7 +34,7 @@ from runs.statistics.offers import CHANCES
 MAX_EPISODES = 100_000
 MAX_SEEDS = 100
 """The limit of one plan or one addition; a run can have more."""
-RECIPES = Path(__file__).parent / "recipes"
+RECIPES = Path(__file__).parents[1] / "recipes"
 OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that an episode's loop gets from its plan, by their names in `awmclient.rollout`."""
 HUMAN, MODEL = "human", "model"

@@ -16,9 +16,9 @@ from experts import advising, closing, desk, queue
 from experts.models import Ask
 from exports.jobs import requesting
 from exports.recipe import Recipe
-from people import access
+from people import access, jobs
 from people.errors import AppError
-from runs.launch import launching, planning
+from runs.launch import feeding, planning
 from runs.models import Plan
 from tests.asking import MODEL
 from tests.moves import TABLES, recorded
@@ -75,7 +75,7 @@ class Desk:
             planning.pause(self.ada, plan.pk)
         if state == "finished":
             while Plan.objects.get(pk=plan.pk).state == "running":
-                planning.feed(plan.pk)
+                feeding.feed(plan.pk)
                 for pk in plan.tries.filter(episode__state="queued").values_list("episode_id", flat=True):
                     end(pk)
         return plan
@@ -195,10 +195,10 @@ def _runs(desk_):
     planning.add_seeds(desk_.ada, desk_.run("finished").pk, 1)
     broken = desk_.run("running")
     for pk in broken.tries.values_list("episode_id", flat=True):
-        planning.feed(broken.pk)
+        feeding.feed(broken.pk)
         recording.begin(pk, "w")
         recording.fail(desk_.house, pk, "environment", "closed")
-    planning.feed(broken.pk)
+    feeding.feed(broken.pk)
     planning.retry(desk_.ada, broken.pk)
 
 
@@ -212,8 +212,7 @@ def _exports(desk_):
 
 
 def test_every_row_of_the_tables_happens_and_nothing_else(ada, edo, settings, monkeypatch):
-    for caller in (launching, requesting):
-        monkeypatch.setattr(caller, "wake_worker" if caller is launching else "wake", lambda *given, **more: None)
+    monkeypatch.setattr(jobs, "call_worker", lambda *given, **more: True)
     desk.set_policy(ada, capacity=99)
     desk_ = Desk(ada, edo)
     with recorded() as seen:
