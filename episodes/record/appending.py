@@ -63,6 +63,7 @@ WITH wanted AS (
 """
 WRITE = r"""
 ), held AS (
+  -- the episodes that this batch continues; a locked one is left for the next group
   SELECT episode.id FROM wanted JOIN episodes_episode episode USING (id)
    WHERE episode.project_id IS NOT DISTINCT FROM wanted.project_id AND episode.last_seq = wanted.stood
      AND (wanted.attempt IS NULL OR episode.attempt = wanted.attempt)
@@ -72,6 +73,7 @@ WRITE = r"""
               AND (known.ends_at IS NULL OR known.ends_at > clock_timestamp())))
    ORDER BY episode.id FOR NO KEY UPDATE OF episode SKIP LOCKED
 ), written AS (
+  -- all steps of all held episodes
   INSERT INTO episodes_step (episode_id, seq, kind, body, cut, at)
   SELECT line.episode_id, line.seq::int, line.kind, line.body, nullif(line.cut, ''), line.at::timestamptz
     FROM ROWS FROM (string_to_table(%s, E'\n'), string_to_table(%s, E'\n'), string_to_table(%s, E'\n'),
@@ -79,6 +81,7 @@ WRITE = r"""
          AS line(episode_id, seq, kind, body, cut, at)
     JOIN held ON held.id = line.episode_id
 ), moved AS (
+  -- the episode's counters, and the state of a loop that is heard again
   UPDATE episodes_episode episode
      SET last_seq = wanted.last_seq,
          strip = episode.strip || coalesce(wanted.strip, ''),
@@ -193,6 +196,7 @@ def _sort_out(group: Sequence[Append], wait: bool) -> list[AppendResult]:
 
 
 def _room(cursor: Any, group: Sequence[Append], wait: bool) -> Room:
+    # sorted, so that two groups lock in one order and cannot deadlock
     wanted = sorted({append.episode_id for append in group if is_id(append.episode_id)})
     cursor.execute(LOCK if wait else LOCK + "SKIP LOCKED", [wanted])
     standings = {
@@ -291,6 +295,7 @@ def reopen_or_refuse(episode: Episode, actor: Actor | None) -> None:
     """Reopen an episode that was given up for lost when its loop turns out to live; any other end is an end."""
     if episode.is_live:
         return
+    # a fault that the loop named itself is its own word, and stays
     if episode.state != EpisodeState.FAILED or not episode.is_cut_off:
         raise EpisodeEnded
     episode.state = EpisodeState.RUNNING
