@@ -105,6 +105,7 @@ def current_memberships(user: User, session: Mapping[str, Any]) -> QuerySet[Memb
 def _holds(actor: Actor, roles: Collection[str], scopes: Collection[str] = ()) -> bool:
     if actor.scope is not None:
         return actor.scope in scopes
+    # without a role it is awmweb itself, or a model: they act for someone whose right was checked
     return actor.role is None or actor.role in roles
 
 
@@ -299,6 +300,7 @@ def member_required(
     def wrap(view: View) -> View:
         @functools.wraps(view)
         def inner(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+            # a page sends strangers to sign in; the JSON API answers 401 instead
             if not request.user.is_authenticated:
                 return redirect(f"/login?{urlencode({'next': request.get_full_path()})}")
             if rows is not None:

@@ -22,8 +22,10 @@ def claim(slots: QuerySet[Any], actor: Actor, now: datetime, until: datetime) ->
     The queryset must filter on columns of its own table only. A join would become a sub-select, which is not evaluated
     again after waiting for a row that someone else was changing, so two callers could hold the slot.
     """
+    # a new token for each claim, so that a lease from before an expiry cannot be used again
     token = secrets.token_urlsafe(24)
     mine = {"holder": actor.key, "holder_name": actor.name, "lease_token": token, "lease_until": until}
+    # `claimed_at` moves with a repeated claim: it is when this lease began
     mine |= {"state": SlotState.CLAIMED, "claimed_at": now}
     return mine if slots.filter(is_free(now) | Q(holder=actor.key), state__in=OPEN).update(**mine) == 1 else None
 

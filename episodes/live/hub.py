@@ -49,6 +49,7 @@ class Listener:
 
     def put(self, payload: Payload) -> None:
         if self._frames and (len(self._frames) >= QUEUE_FRAMES or self._bytes + payload.size > QUEUE_BYTES):
+            # a slow reader loses frames, never the server memory; the page fetches what it missed
             self._frames.clear()
             self._bytes = 0
             payload = GAP
@@ -116,6 +117,7 @@ class Pending:
         if kind == events.STEPS:
             self._add_steps(key, payload)
         elif kind == events.LAST:
+            # removed first, so that the newest state is delivered at its own place in the order
             self._frames.pop((kind, key), None)
             self._frames[kind, key] = [payload]
         else:

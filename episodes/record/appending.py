@@ -197,6 +197,7 @@ def _sort_out(group: Sequence[Append], wait: bool) -> list[AppendResult]:
 
 
 def _room(cursor: Any, group: Sequence[Append], wait: bool) -> Room:
+    # sorted, so that two groups lock in one order and cannot deadlock
     wanted = sorted({append.episode_id for append in group if is_id(append.episode_id)})
     cursor.execute(LOCK if wait else LOCK + "SKIP LOCKED", [wanted])
     standings = {
@@ -295,6 +296,7 @@ def reopen_or_refuse(episode: Episode, actor: Actor | None) -> None:
     """Reopen an episode that was failed as lost if its loop is still running; raise for any other end."""
     if episode.is_live:
         return
+    # a fault that the loop named itself is its own word, and stays
     if episode.state != EpisodeState.FAILED or not episode.is_cut_off:
         raise EpisodeEnded
     episode.state = EpisodeState.RUNNING

@@ -55,6 +55,7 @@ def close_ask_step(
     again and readers replace it by seq; the episode continues unless another of its asks is open.
 
     """
+    # an update past `Step.save`, which refuses every change of a stored step
     step = Step.objects.select_for_update().get(episode=episode, seq=seq)
     body = json.loads(step.body)
     if advice is not None and body.get("advice") is None:
@@ -69,6 +70,7 @@ def close_ask_step(
         episode.state = EpisodeState.RUNNING
     elif episode.state == EpisodeState.PARKED and not still_waiting:
         unpark(episode)
+    # the wait was the expert's: the loop gets its whole silence time from here
     episode.heartbeat_at = timezone.now()
     episode.save(update_fields=["strip", "state", "heartbeat_at"])
     tell_steps(episode, [entry])
@@ -86,6 +88,7 @@ def reword_ask_step(episode: Episode, seq: int, advice: Advice | None) -> None:
     entry = entry_of(body, step.at)
     Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
     if advice is None:
+        # one that is parked for another ask stays parked: no process waits for it
         if episode.state == EpisodeState.RUNNING:
             episode.state = EpisodeState.WAITING
         elif episode.state == EpisodeState.QUEUED and episode.parked_at is not None:

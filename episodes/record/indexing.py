@@ -23,6 +23,7 @@ from episodes.find.search_text import Facts, answered_by, indexed, text_of
 from episodes.models import EpisodeFacts, SearchMark
 from episodes.stored.entries import read_all
 
+# any number that no other advisory lock of this database uses
 LOCK = 0x5EA2C4
 STEPS, EPISODES = 2_000, 500
 """The most steps and episodes of one transaction."""
@@ -34,6 +35,7 @@ WORK_S, REST_MAX_S = 4.0, 1.0
 BEGIN = """
 INSERT INTO episodes_episodefacts (episode_id, read_seq, joined_seq, done, errors, asks, tools, answered, waiting)
 SELECT id, 0, 0, false, 0, 0, '{}', '{}', '{}' FROM episodes_episode episode
+ -- two indexers can insert the same episode; the second one does nothing
  WHERE created_at >= %s AND NOT EXISTS (SELECT FROM episodes_episodefacts WHERE episode_id = episode.id)
 ON CONFLICT DO NOTHING
 """
@@ -48,6 +50,7 @@ WORDS = """
 INSERT INTO episodes_stepwords (step_id, episode_id, seq, words)
 SELECT step_id, episode_id, seq, to_tsvector('simple', said)
   FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::text[]) AS line(step_id, episode_id, seq, said)
+-- an ask's step is read again when it has its answer
 ON CONFLICT (step_id) DO UPDATE SET words = excluded.words
 """
 FACTS = """
@@ -72,6 +75,7 @@ WITH next AS (
         SELECT *, sum(upto - joined_seq) OVER (ORDER BY episode_id) - (upto - joined_seq) AS before FROM next
     ) counted WHERE before < %(most)s
 ), moved AS (
+    -- the mark is set first: a crash rolls back mark and words together
     UPDATE episodes_episodefacts facts SET joined_seq = upto FROM due WHERE facts.episode_id = due.episode_id
 ), line AS (
     -- the words of those steps, cut into parts below the size limit of a row
@@ -84,6 +88,7 @@ WITH next AS (
     SELECT episode_id, array_to_tsvector(array_agg(word))
       FROM line, unnest(tsvector_to_array(words)) word GROUP BY episode_id, part
 )
+-- whether more is due now
 SELECT count(*) = %(episodes)s OR count(*) > (SELECT count(*) FROM due) OR coalesce(bool_or(upto < read_seq), false)
   FROM next
 """

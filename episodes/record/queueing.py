@@ -48,6 +48,7 @@ def queue_many(actor: Actor, run: Run, starts: Sequence[EpisodeStart], max_steps
 def cancel_unbegun(actor: Actor, run: Run, reason: str) -> int:
     """Cancel the episodes of a run that no worker ever began; none of them has steps or asks."""
     may_launch(actor)
+    # a locked one is being begun: the caller cancels it like any live episode
     waiting = Episode.objects.select_for_update(skip_locked=True).filter(run=run, state=EpisodeState.QUEUED, attempt=0)
     found = list(waiting.only("pk"))
     Episode.objects.filter(pk__in=[one.pk for one in found]).update(

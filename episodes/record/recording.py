@@ -61,11 +61,13 @@ LOCKED = f"SELECT {_ROW.columns()} FROM episodes_episode WHERE id = %s AND proje
 # with the line of the history that says so
 BEGUN = f"""
 WITH begun AS (
+  -- conditional, so that a task that runs twice starts the episode once
   UPDATE episodes_episode
      SET state = 'running', heartbeat_at = %(now)s, worker = %(worker)s, parked_at = NULL,
          started_at = coalesce(started_at, %(now)s), attempt = attempt + 1, attempt_seq = last_seq
    WHERE id = %(id)s AND state = 'queued' AND origin <> 'external' RETURNING {_WHOLE.columns()}
 ), noted AS (
+  -- the history line is in the same statement: neither exists without the other
   INSERT INTO episodes_episodeevent (episode_id, at, verb, actor, reason)
   SELECT id, %(now)s, CASE attempt WHEN 1 THEN 'started' ELSE %(resumed)s END, %(actor)s,
          CASE attempt WHEN 1 THEN '' ELSE format('attempt %%s, from step %%s', attempt, last_seq + 1) END FROM begun
@@ -74,6 +76,7 @@ SELECT * FROM begun
 """
 ENDED = """
 WITH ended AS (
+  -- every caller holds the row's lock, so the state needs no condition
   UPDATE episodes_episode
      SET state = %(state)s, ended_at = %(now)s, stop_reason = %(stop_reason)s, final_answer = %(answer)s,
          fault = %(fault)s, fault_detail = %(detail)s
@@ -85,10 +88,12 @@ SELECT id, %(now)s, %(state)s, %(actor)s, %(reason)s FROM ended
 # the outcome, and only with it what belongs to it: the verifier's step and the digest of the final database
 JUDGED = """
 WITH stored AS (
+  -- a repeated outcome inserts no row, and then nothing below changes either
   INSERT INTO episodes_verifieroutcome
          (episode_id, source, reward_type, reward, details, state_diff, tier, health, partial, session, at)
   VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (episode_id, source) DO NOTHING RETURNING episode_id
 ), shown AS (
+  -- the verification step, which agents never read
   INSERT INTO episodes_step (episode_id, seq, kind, body, cut, at) SELECT episode_id, %s, %s, %s, %s, %s FROM stored
 )
 UPDATE episodes_episode SET world = %s WHERE id = (SELECT episode_id FROM stored)
@@ -201,6 +206,7 @@ def start_episode(
 
 def differing(known: object, said: Mapping[str, Any]) -> list[str]:
     """Return the fields in which what is said now differs from what is stored; an empty value is as good as none."""
+    # columns cannot tell a field that was left out from one that was sent empty
     unsaid: tuple[Any, ...] = (None, "", [], {})
     both = {name: (getattr(known, name), value) for name, value in said.items()}
     others = [name for name, (one, other) in both.items() if one != other and not (one in unsaid and other in unsaid)]
@@ -291,6 +297,7 @@ def heartbeat(actor: Actor, episode_id: str, attempt: int | None = None) -> Epis
     """1. note the sign of life, 2. reopen an episode that was given up for lost."""
     may_record(actor)
     episode = locked(actor, episode_id, attempt)
+    # only a heartbeat of the loop itself undoes the loss; an end that someone chose stays
     if not episode.is_live and episode.is_cut_off:
         reopen_or_refuse(episode, actor)
         announce(episode)
@@ -320,6 +327,7 @@ def park(episode_id: str, attempt: int | None = None) -> bool:
     waiting = Episode.objects.filter(pk=episode_id, state=EpisodeState.WAITING)
     if attempt is not None:
         waiting = waiting.filter(attempt=attempt)
+    # conditional: an answer can arrive between the caller's look and this statement
     if waiting.update(state=EpisodeState.PARKED, parked_at=timezone.now(), worker="") != 1:
         parked = Episode.objects.filter(pk=episode_id, state=EpisodeState.PARKED)
         return attempt is not None and parked.filter(attempt=attempt).exists()  # it may not have heard that it had
@@ -334,6 +342,7 @@ def unpark(episode: Episode) -> None:
     state."""
     episode.state = EpisodeState.QUEUED
     note(episode, UNPARKED, None, "its ask is closed")
+    # an external loop hears of the answer by its own waiting request
     for callback in _on_queued if episode.is_builtin else ():
         transaction.on_commit(functools.partial(callback, episode.pk))
 
@@ -373,6 +382,7 @@ def _attest(actor: Actor, episode: Episode, attestation: dict[str, Any]) -> None
     why. A session that two episodes claim at the same time goes to one of them."""
     try:
         outcome, session = attested(episode, episode.final_answer, attestation)
+        # a savepoint: a session that is used already must not roll back the end of the episode
         with transaction.atomic():
             record_outcome(actor, episode.pk, outcome, session=session)
     except NotAttested as refused:
@@ -406,6 +416,7 @@ def _end(episode: Episode, state: str, actor: Actor | None, reason: str) -> None
     }
     with connection.cursor() as cursor:
         cursor.execute(ENDED, {**how, "id": episode.pk, "actor": name_of(actor), "reason": reason})
+    # in this transaction: an ended episode never has an open ask
     for callback in _on_end:
         callback(episode, reason)
     announce(episode)
@@ -465,6 +476,7 @@ def record_outcome(
     ]
     with connection.cursor() as cursor:
         cursor.execute(JUDGED, values)
+        # the last statement updates the episode only if the first one inserted the outcome
         if cursor.rowcount == 0:
             return False
     # last_seq stays: it is what agents read, and the verifier's step is not theirs
@@ -516,6 +528,7 @@ def _lose(lost: QuerySet[Episode], episode_id: str, why: str) -> bool:
 
     Fail the episode of an external loop, and one whose attempts recorded no new step several times in a row.
     """
+    # a locked row is being written by its loop at this moment, so it is not silent
     episode = lost.select_for_update(skip_locked=True).filter(pk=episode_id).first()
     if episode is None:
         return False
