@@ -35,7 +35,7 @@ _WORDS = 1500
 
 
 @dataclass(frozen=True)
-class Probe:
+class EndpointCheck:
     """The result of the *Test* button."""
 
     ok: bool
@@ -85,16 +85,16 @@ class EndpointConfig:
         """Return a response of the endpoint, a text or any JSON value, without its key, header and query values."""
         return blotted(answer, secrets_of(self.api_key, self.headers, self.query))
 
-    async def probe(self) -> Probe:
+    async def probe(self) -> EndpointCheck:
         """Ask for one word, once. The message is the endpoint's, also for an error."""
         start = time.monotonic()
         client = ChatClient(self, tries=1, timeout_s=min(self.timeout_s, PROBE_S))
         try:
             message = await client.complete([{"role": "user", "content": "Answer with the single word: ready"}])
         except EndpointError as error:
-            return Probe(False, error.message, time.monotonic() - start)
+            return EndpointCheck(False, error.message, time.monotonic() - start)
         words = str(message.get("content") or "").strip()[:200] or "(no words)"
-        return Probe(True, f"{self.model}: {words}", time.monotonic() - start)
+        return EndpointCheck(True, f"{self.model}: {words}", time.monotonic() - start)
 
 
 def _address(name: str, value: str) -> str:

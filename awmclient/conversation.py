@@ -28,7 +28,7 @@ ABOUT_BRIEFING = frozenset({"source", "author", "privilege", "sources"})
 
 
 @dataclass(slots=True)
-class Said:
+class PromptMessage:
     """One message and the steps that it is made of.
 
     `part` is the kind of its content: `prompt` (system and task), `assistant`, `result` of a call, `advice` (of an ask,
@@ -45,7 +45,7 @@ class Said:
     turn: int | None = None
 
 
-def conversation(steps: Iterable[Mapping[str, Any]]) -> list[Said]:
+def conversation(steps: Iterable[Mapping[str, Any]]) -> list[PromptMessage]:
     """Return the messages of these steps: the calls of one turn in one assistant message, each followed by its result.
 
     Takes steps as the loop has them or as they are stored; the author of an advice and its privilege are left out
@@ -129,7 +129,7 @@ class _Telling:
     """The conversation so far."""
 
     def __init__(self) -> None:
-        self.said: list[Said] = []
+        self.said: list[PromptMessage] = []
         self._calls = 0
 
     def add(self, step: Mapping[str, Any], given: Mapping[str, Any]) -> None:
@@ -150,8 +150,8 @@ class _Telling:
                 before.refused = True
             self._say("user", step["content"], "nudge", seq, turn)
 
-    def _say(self, role: str, content: str, part: Part, seq: int, turn: Any) -> Said:
-        said = Said({"role": role, "content": readable(content)}, part, [seq], turn=turn)
+    def _say(self, role: str, content: str, part: Part, seq: int, turn: Any) -> PromptMessage:
+        said = PromptMessage({"role": role, "content": readable(content)}, part, [seq], turn=turn)
         self.said.append(said)
         return said
 
@@ -172,14 +172,14 @@ class _Telling:
         speaker.seqs.append(seq)
         self._say("tool", content, part, seq, turn).message["tool_call_id"] = call_id
 
-    def _speaker(self, turn: Any) -> Said:
+    def _speaker(self, turn: Any) -> PromptMessage:
         """Return the assistant message of this turn, or a new one if the turn has none yet."""
         for said in reversed(self.said):
             if said.part == "assistant" and turn is not None and said.turn == turn:
                 return said
             if said.part not in ("result", "advice"):
                 break
-        fresh = Said({"role": "assistant", "content": ""}, "assistant", turn=turn)
+        fresh = PromptMessage({"role": "assistant", "content": ""}, "assistant", turn=turn)
         self.said.append(fresh)
         return fresh
 

@@ -31,7 +31,7 @@ WRITTEN_HERE = frozenset({"ask", "verification"})
 
 
 @dataclass(eq=False)
-class Entry:
+class StoredEpisode:
     """One episode."""
 
     id: str
@@ -52,7 +52,7 @@ class Entry:
 
 
 @dataclass(eq=False)
-class Ask:
+class MemoryAsk:
     """One question; `closed` is set when it is no longer open."""
 
     id: str
@@ -74,25 +74,25 @@ class Ask:
         return view
 
 
-class Book:
+class MemoryStore:
     """All episodes and asks."""
 
     def __init__(self) -> None:
-        self.episodes: dict[str, Entry] = {}
-        self.asks: dict[str, Ask] = {}
+        self.episodes: dict[str, StoredEpisode] = {}
+        self.asks: dict[str, MemoryAsk] = {}
 
-    def start(self, body: Mapping[str, Any]) -> tuple[Entry, bool]:
+    def start(self, body: Mapping[str, Any]) -> tuple[StoredEpisode, bool]:
         plan = _checked(EpisodeStart, body)
         for known in self.episodes.values():
             if known.plan.key == plan.key:
                 if known.body != dict(body):
                     raise KeyConflict
                 return known, False
-        entry = Entry(uuid.uuid4().hex, plan, dict(body))
+        entry = StoredEpisode(uuid.uuid4().hex, plan, dict(body))
         self.episodes[entry.id] = entry
         return entry, True
 
-    def entry(self, episode: str) -> Entry:
+    def entry(self, episode: str) -> StoredEpisode:
         if episode not in self.episodes:
             raise NotFound
         return self.episodes[episode]
@@ -113,7 +113,7 @@ class Book:
         entry.steps.extend(fresh)
         return int(bodies[-1]["seq"])
 
-    def _fresh(self, entry: Entry, bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _fresh(self, entry: StoredEpisode, bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
         expected = min(bodies[0]["seq"], len(entry.steps) + 1)
         for body in bodies:
             if body["seq"] != expected:
@@ -150,13 +150,13 @@ class Book:
         if entry.is_live:
             self._end(entry, "cancelled", None)
 
-    def _end(self, entry: Entry, state: str, stop_reason: str | None) -> None:
+    def _end(self, entry: StoredEpisode, state: str, stop_reason: str | None) -> None:
         entry.state, entry.stop_reason = state, stop_reason
         for ask in self.asks.values():
             if ask.plan.episode == entry.id and ask.status == "open":
                 self.close(ask, "cancelled", reason="episode_ended")
 
-    def open_ask(self, body: Mapping[str, Any]) -> tuple[Ask, bool]:
+    def open_ask(self, body: Mapping[str, Any]) -> tuple[MemoryAsk, bool]:
         """Open an ask.
 
         1. Return the ask of a known key. 2. Refuse after the end and without an expert. 3. Take the step number. 4. Set
@@ -175,7 +175,7 @@ class Book:
             raise EpisodeEnded
         if not str(plan.question).strip():
             raise Invalid("The question is empty.")
-        ask = Ask(uuid.uuid4().hex, plan, dict(body), datetime.now(UTC) + timedelta(seconds=plan.deadline_s))
+        ask = MemoryAsk(uuid.uuid4().hex, plan, dict(body), datetime.now(UTC) + timedelta(seconds=plan.deadline_s))
         shown = plan.model_dump(include={"seq", "question", "context", "turn", "call_id"}, exclude_none=True)
         step = {"kind": "ask", "ask": ask.id, **shown}
         if plan.seq <= len(entry.steps):
@@ -185,7 +185,7 @@ class Book:
         self.asks[ask.id] = ask
         return ask, True
 
-    def ask(self, ask: str) -> Ask:
+    def ask(self, ask: str) -> MemoryAsk:
         """Return an ask. One past its deadline falls back here."""
         if ask not in self.asks:
             raise NotFound
@@ -194,10 +194,10 @@ class Book:
             self.close(found, "fell_back", Advice(text="", source="fallback"), reason="deadline")
         return found
 
-    def open_asks(self, episode: str) -> list[Ask]:
+    def open_asks(self, episode: str) -> list[MemoryAsk]:
         return [ask for ask in self.asks.values() if ask.plan.episode == episode and ask.status == "open"]
 
-    def close(self, ask: Ask, status: str, advice: Advice | None = None, reason: str | None = None) -> None:
+    def close(self, ask: MemoryAsk, status: str, advice: Advice | None = None, reason: str | None = None) -> None:
         """Close the ask once: set the status, add the advice to its step, continue the episode, wake the waiter."""
         if ask.status != "open":
             return

@@ -8,10 +8,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from awmclient.schema import Record
+from awmclient.schema import Shape
 
 
-class ShareView(Record):
+class ShareView(Shape):
     """A count (`part`) out of a total (`of`), with Wilson's 95 % interval; without cases only the counts."""
 
     part: int
@@ -21,7 +21,7 @@ class ShareView(Record):
     high: float | None = None
 
 
-class MiddleView(Record):
+class MiddleView(Shape):
     """Median and 90th percentile of `n` values in seconds (a share of text in `kept`), the interval that of the
     median. No interval below six values, no 90th percentile below ten."""
 
@@ -32,7 +32,7 @@ class MiddleView(Record):
     p90: float | None = None
 
 
-class RateView(Record):
+class RateView(Shape):
     """Useful answers per hour from claim to answer; of `n` answers, in `hours` hours."""
 
     n: int
@@ -42,7 +42,7 @@ class RateView(Record):
     high: float | None = None
 
 
-class DeskLine(Record):
+class DeskLine(Shape):
     """The metrics of the whole desk, of one expert, or of one arm of a run; docs/experts.md defines each."""
 
     kind: Literal["desk", "person", "script", "model", "cache", "arm"]
@@ -71,7 +71,7 @@ class DeskLine(Record):
     completed: ShareView
 
 
-class ModelCalls(Record):
+class ModelCalls(Shape):
     """One expert model's calls, costs and faults; `words` are its most frequent faults."""
 
     key: str
@@ -83,7 +83,7 @@ class ModelCalls(Record):
     words: list[tuple[str, int]]
 
 
-class DeskNumbers(Record):
+class DeskNumbers(Shape):
     """The desk's metrics. `note` belongs beside them: they are descriptive, not causal.
 
     With `more`, only the newest asks are counted, from `since` on.

@@ -50,7 +50,7 @@ from awmclient.schema import (
     ToolSpec,
     tools_problem,
 )
-from awmclient.standing import ENDS, Standing, active_s
+from awmclient.standing import ENDS, LoopProgress, active_s
 from awmclient.toolcalls import Call, id_of, is_reserved, unknown_tool
 from awmclient.wire import encode
 
@@ -188,7 +188,7 @@ class _Loop:
         self.tools: list[ToolSpec] = []
         self.steps: list[dict[str, Any]] = []
         self.episode: EpisodePort | None = None
-        self.standing = Standing()
+        self.standing = LoopProgress()
         self.clock = asyncio.get_running_loop().time
         self.started, self.waited = self.clock(), 0.0
 
@@ -363,7 +363,7 @@ class _Loop:
 
     def _past_views(self) -> list[View]:
         """Return the policy's view before each of its turns so far."""
-        views, standing, turn = [], Standing(), 0
+        views, standing, turn = [], LoopProgress(), 0
         for place, step in enumerate(self.steps):
             if (step.get("turn") or 0) > turn:
                 turn = step["turn"]

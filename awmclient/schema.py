@@ -75,13 +75,13 @@ AdviceSource = Literal["human", "llm", "cache", "fallback"]
 Scope = Literal["agent", "expert", "export", "launch"]
 
 
-class Record(BaseModel):
+class Shape(BaseModel):
     """Base of every shape: unknown fields are refused, so that typing errors are reported immediately."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
 
-class ToolSpec(Record):
+class ToolSpec(Shape):
     """A tool as the agent sees it: `name`, a description and the JSON Schema of its arguments.
 
     Taken in three forms, kept in this one: also as OpenAI has it, `{"type": "function", "function": {"name",
@@ -108,14 +108,14 @@ class ToolSpec(Record):
         return {name: value for name, value in parts.items() if value is not None}
 
 
-class ToolCall(Record):
+class ToolCall(Shape):
     """One call of a tool: its name and its arguments as an object, never as a JSON string."""
 
     name: Line
     arguments: Object = Field(default_factory=dict)
 
 
-class Advice(Record):
+class Advice(Shape):
     """What an ask came back with. A fallback has empty text; the agent then hears `no_advice`, never a sentence."""
 
     text: Text
@@ -140,7 +140,7 @@ class Advice(Record):
         return seen
 
 
-class StepCommon(Record):
+class StepCommon(Shape):
     """The fields that any step may carry. `seq` counts from 1 without gaps inside its episode."""
 
     seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT), WHOLE]
@@ -154,7 +154,7 @@ class StepCommon(Record):
     meta: Object | None = None
 
 
-class PlannedCall(Record):
+class PlannedCall(Shape):
     """A tool call that was decided and is about to be made."""
 
     name: Annotated[Text, Field(description="tool name as the agent wrote it")]
@@ -274,7 +274,7 @@ Step = Annotated[
 STEP: TypeAdapter[Any] = TypeAdapter(Step)
 
 
-class Cut(Record):
+class Cut(Shape):
     """The mark of a step that a socket sends shortened: how large the whole one is, and which fields are not whole. A
     step of this seq is fetched whole with `GET /episodes/{id}/steps/{seq}`. No stored step carries it."""
 
@@ -282,19 +282,19 @@ class Cut(Record):
     fields: list[str]
 
 
-class StepBatch(Record):
+class StepBatch(Shape):
     """Body of an append: steps with ascending `seq`, no gap between them."""
 
     steps: Annotated[list[AgentStep], Field(min_length=1, max_length=2000)]
 
 
-class Acknowledged(Record):
+class Acknowledged(Shape):
     """The last `seq` that is durable."""
 
     acknowledged: int
 
 
-class RunStart(Record):
+class RunStart(Shape):
     """Opens a run. `key` makes a retry safe: the same key and body give the same run. `expert` is the most that an
     agent's token may give an episode of it; *informed* wants a launch right. With a `plan` awmweb runs them; name,
     arm, policy and expert then follow from the plan.
@@ -309,7 +309,7 @@ class RunStart(Record):
     plan: Object | None = None
 
 
-class RunView(Record):
+class RunView(Shape):
     """A run. `state` is there for a run with a plan."""
 
     id: str
@@ -347,7 +347,7 @@ def _bounded_tools(tools: list[ToolSpec]) -> list[ToolSpec]:
     return tools
 
 
-class EpisodeStart(Record):
+class EpisodeStart(Shape):
     """Opens an episode. `key` makes a retry safe: the same key and body give the same episode."""
 
     key: Line
@@ -367,12 +367,12 @@ class EpisodeStart(Record):
     expert: ExpertMode = "off"
 
 
-class EpisodeRef(Record):
+class EpisodeRef(Shape):
     id: str
     url: str
 
 
-class EpisodeView(Record):
+class EpisodeView(Shape):
     """The state of an episode. `reported` outcomes and rewards of verifiers are not in it: agents read this."""
 
     id: str
@@ -386,7 +386,7 @@ class EpisodeView(Record):
     task_idx: int | None = None
 
 
-class OutcomeView(Record):
+class OutcomeView(Shape):
     """Whose word an outcome is: `verifier`, `attested` or `reported`."""
 
     reward_type: str
@@ -394,7 +394,7 @@ class OutcomeView(Record):
     source: str
 
 
-class EpisodeItem(Record):
+class EpisodeItem(Shape):
     """An episode in a list. Agents get no `outcomes`."""
 
     id: str
@@ -424,14 +424,14 @@ class EpisodeItem(Record):
     outcomes: list[OutcomeView] | None = None
 
 
-class EpisodePage(Record):
+class EpisodePage(Shape):
     """Newest first. `next` is the cursor of the next page; null on the last one."""
 
     items: list[EpisodeItem]
     next: str | None = None
 
 
-class RunItem(Record):
+class RunItem(Shape):
     """A run in a list, with the number of its episodes by state. Its own `state` is that of its plan, if it has one."""
 
     id: str
@@ -446,14 +446,14 @@ class RunItem(Record):
     episodes: dict[str, int]
 
 
-class RunPage(Record):
+class RunPage(Shape):
     """Newest first. `next` is the cursor of the next page; null on the last one."""
 
     items: list[RunItem]
     next: str | None = None
 
 
-class TrainingStepReport(Record):
+class TrainingStepReport(Shape):
     """A finished training step in a trainer's words. Format errors are counted from the record, not reported."""
 
     training_step: Annotated[StrictInt, Field(ge=1, le=MAX_INT), WHOLE]
@@ -462,7 +462,7 @@ class TrainingStepReport(Record):
     checkpoint: Line | None = None
 
 
-class Ratio(Record):
+class Ratio(Shape):
     """How many rollouts of a group are offered an expert."""
 
     group_size: int
@@ -470,7 +470,7 @@ class Ratio(Record):
     solo: int
 
 
-class TrainingStepView(Record):
+class TrainingStepView(Shape):
     """A reported training step. `rollouts` finished without a fault; `format_errors` of them held no executable call.
 
     `next_phase` and `next_ratio` say how much help the step to come gives; only the answer to a report has them.
@@ -488,13 +488,13 @@ class TrainingStepView(Record):
     next_ratio: Ratio | None = None
 
 
-class TrainingStepPage(Record):
+class TrainingStepPage(Shape):
     """All reported training steps of a run, the first one first."""
 
     items: list[TrainingStepView]
 
 
-class NextTask(Record):
+class NextTask(Shape):
     """A task to play. Its level may limit steps and tools and give a hint; solve rates are not for agents."""
 
     task: str
@@ -513,7 +513,7 @@ class NextTask(Record):
     helped_solved: int | None = None
 
 
-class CurriculumNext(Record):
+class CurriculumNext(Shape):
     """What to play next and with how much help. The same `snapshot` and `seed` give the same tasks."""
 
     snapshot: str
@@ -530,7 +530,7 @@ class CurriculumNext(Record):
     tasks: list[NextTask]
 
 
-class StepPage(Record):
+class StepPage(Shape):
     """Steps with `seq` above the asked one, in order. A page ends early at 4 MB: while there are `more`, ask again with
     `since` set to the `seq` of the last step."""
 
@@ -538,7 +538,7 @@ class StepPage(Record):
     more: bool = False
 
 
-class ReportedOutcome(Record):
+class ReportedOutcome(Shape):
     """A loop's own judgement, kept as *reported* and never mixed with the verifier's. With a statement that the
     environment server signed for this very session it counts as *attested*, too."""
 
@@ -553,7 +553,7 @@ class ReportedOutcome(Record):
 DETAIL_MAX = 4000
 
 
-class Finish(Record):
+class Finish(Shape):
     """Why a loop ended. With `error` it can name the boundary that failed, and how: a `fault` is no result of the
     agent."""
 
@@ -590,7 +590,7 @@ Context = Annotated[
 ]
 
 
-class AskOpen(Record):
+class AskOpen(Shape):
     """A question. It takes step number `seq`; the loop goes on with `seq` + 1."""
 
     key: Line
@@ -607,7 +607,7 @@ class AskOpen(Record):
     call_id: Line | None = None
 
 
-class AskView(Record):
+class AskView(Shape):
     """An ask as its asker sees it. `advice` is always there once answered or fell back."""
 
     id: str
@@ -620,7 +620,7 @@ class AskView(Record):
     consumed_at: datetime | None = None
 
 
-class AskListing(Record):
+class AskListing(Shape):
     """An ask as an expert sees it on the queue."""
 
     id: str
@@ -639,47 +639,47 @@ class AskListing(Record):
     lease_until: datetime | None = None
 
 
-class AskList(Record):
+class AskList(Shape):
     """`next` is the cursor of the next page; null on the last one, and where none was asked for."""
 
     asks: list[AskListing]
     next: str | None = None
 
 
-class Claimed(Record):
+class Claimed(Shape):
     assignment: str
     lease_token: str
     lease_until: datetime
 
 
-class LeaseBody(Record):
+class LeaseBody(Shape):
     lease_token: Line
     reason: Annotated[str, BeforeValidator(clean_text), Field(max_length=1000)] | None = None
 
 
-class AnswerBody(Record):
+class AnswerBody(Shape):
     lease_token: Line
     text: Annotated[str, BeforeValidator(clean_text), Field(max_length=20_000)]
     tool_calls: Annotated[list[ToolCall], Field(max_length=20)] | None = None
     nonce: Line
 
 
-class Done(Record):
+class Done(Shape):
     """A plain yes."""
 
     ok: bool = True
 
 
-class ErrorBody(Record):
+class ErrorBody(Shape):
     code: str
     message: str
 
 
-class ErrorEnvelope(Record):
+class ErrorEnvelope(Shape):
     error: ErrorBody
 
 
-class Outcome(Record):
+class Outcome(Shape):
     """What the verifier found."""
 
     reward_type: str
@@ -689,7 +689,7 @@ class Outcome(Record):
     source: Literal["verifier", "attested", "reported"] = "verifier"
 
 
-class Trajectory(Record):
+class Trajectory(Shape):
     """All steps of an episode in order, with what is needed to train on it or replay it."""
 
     schema_version: str = SCHEMA_VERSION

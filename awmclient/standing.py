@@ -22,7 +22,7 @@ ENDS = "ends"
 
 
 @dataclass
-class Standing:
+class LoopProgress:
     """The state of an episode after the added steps.
 
     `turn` is the last recorded turn, `spent` how many turns count against the limit: all but those that only asked.
@@ -47,7 +47,7 @@ class Standing:
     _reminded: bool = False
 
     @classmethod
-    def after(cls, steps: Iterable[Mapping[str, Any]]) -> Standing:
+    def after(cls, steps: Iterable[Mapping[str, Any]]) -> LoopProgress:
         """Return the fold of these steps, as the loop has them or as a dashboard stored them."""
         standing = cls()
         for step in steps:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 from awmclient.bodies import AskFields, EpisodeFields, StepLike, ask_body, episode_body, numbered
-from awmclient.memory_store import Ask, Book
+from awmclient.memory_store import MemoryAsk, MemoryStore
 from awmclient.schema import DETAIL_MAX, Advice, Fault, OwnFault, ReportedOutcome, StopReason, ToolSpec
 
 Answer = Advice | str | None
@@ -28,7 +28,7 @@ Expert = Callable[[str], Answer | Awaitable[Answer]]
 class MemoryEpisode:
     """One episode of a `MemoryDashboard`; the calls of `client.HttpEpisode`."""
 
-    def __init__(self, book: Book, episode: str, expert: Expert | None) -> None:
+    def __init__(self, book: MemoryStore, episode: str, expert: Expert | None) -> None:
         self.id, self.url = episode, f"memory:{episode}"
         self._book, self._expert = book, expert
         self._entry = book.entry(episode)
@@ -52,7 +52,7 @@ class MemoryEpisode:
     async def wait_for_advice(self, ask: str, deadline_s: int) -> Advice:
         return await self._awaited(self._book.ask(ask))
 
-    async def _awaited(self, ask: Ask) -> Advice:
+    async def _awaited(self, ask: MemoryAsk) -> Advice:
         answering = asyncio.ensure_future(self._answer(ask))
         try:
             await asyncio.wait_for(ask.closed.wait(), ask.plan.deadline_s)
@@ -64,7 +64,7 @@ class MemoryEpisode:
         ask.consumed = True
         return ask.advice or Advice(text="", source="fallback", reason=ask.reason)
 
-    async def _answer(self, ask: Ask) -> None:
+    async def _answer(self, ask: MemoryAsk) -> None:
         if self._expert is None:
             return
         found = self._expert(str(ask.plan.question))
@@ -99,7 +99,7 @@ class MemoryDashboard:
     """The `Dashboard` port in memory. `book` has everything for a test to read or to answer asks by hand."""
 
     def __init__(self, expert: Expert | None = None) -> None:
-        self.book = Book()
+        self.book = MemoryStore()
         self._expert = expert
 
     async def start_episode(self, task: str, **fields: Unpack[EpisodeFields]) -> MemoryEpisode:

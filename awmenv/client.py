@@ -27,9 +27,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from awmenv.errors import (
+    AwmenvError,
     CapacityReached,
     Diverged,
-    EnvironmentFault,
     ResetFailed,
     ServerRefused,
     ServerTimeout,
@@ -390,7 +390,7 @@ class EnvironmentClient:
         raise SessionLost(self._lost)
 
 
-def _refusal(data: dict[str, Any]) -> EnvironmentFault:
+def _refusal(data: dict[str, Any]) -> AwmenvError:
     code, message = str(data.get("code", "")).lower(), str(data.get("message", "refused"))
     kind = CapacityReached if code == "capacity_reached" else ServerRefused
     return kind(message, code or "environment_error")

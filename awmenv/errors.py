@@ -7,13 +7,13 @@ their edge.
 from awmenv.models import BuildReport
 
 
-class EnvironmentFault(Exception):
+class AwmenvError(Exception):
     """Base of all errors of this package."""
 
     code = "environment_error"
 
 
-class PackError(EnvironmentFault):
+class PackError(AwmenvError):
     """The folder is not a pack, or the scenario or task is not in it."""
 
     code = "pack_error"
@@ -23,13 +23,13 @@ class UnknownScenario(PackError):
     code = "unknown_scenario"
 
 
-class ServerUnreachable(EnvironmentFault):
+class ServerUnreachable(AwmenvError):
     """Cannot reach the environment server."""
 
     code = "environment_unreachable"
 
 
-class SessionLost(EnvironmentFault):
+class SessionLost(AwmenvError):
     """The connection was lost and the environment state was discarded. Call reset."""
 
     code = "session_lost"
@@ -41,13 +41,13 @@ class WorldLost(SessionLost):
     code = "world_lost"
 
 
-class Diverged(EnvironmentFault):
+class Diverged(AwmenvError):
     """A world that was made again from its calls is not the one that was lost."""
 
     code = "diverged"
 
 
-class WorldDiffers(EnvironmentFault):
+class WorldDiffers(AwmenvError):
     """The recorded world cannot be made again."""
 
     code = "world_differs"
@@ -59,7 +59,7 @@ class ServerTimeout(SessionLost):
     code = "environment_timeout"
 
 
-class ServerRefused(EnvironmentFault):
+class ServerRefused(AwmenvError):
     """The server replied with an error frame; `code` is the server's code in lower case."""
 
     def __init__(self, message: str, code: str = "environment_error") -> None:
@@ -71,7 +71,7 @@ class CapacityReached(ServerRefused):
     """All session slots of the server are in use."""
 
 
-class ResetFailed(EnvironmentFault):
+class ResetFailed(AwmenvError):
     """The scenario could not be started; the message says why."""
 
     def __init__(self, message: str, code: str = "reset_error") -> None:
@@ -79,19 +79,19 @@ class ResetFailed(EnvironmentFault):
         self.code = code
 
 
-class SandboxMissing(EnvironmentFault):
+class SandboxMissing(AwmenvError):
     """Pack code is blocked: the sandbox level is below AWMENV_MIN_TIER."""
 
     code = "sandbox_missing"
 
 
-class HostFailed(EnvironmentFault):
+class HostFailed(AwmenvError):
     """The scenario's process did not start or exceeded its limits."""
 
     code = "scenario_failed"
 
 
-class DatabaseBroken(EnvironmentFault):
+class DatabaseBroken(AwmenvError):
     """The scenario database could not be built from its rows; `report` has the details, if there are any."""
 
     code = "database_broken"

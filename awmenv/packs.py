@@ -17,7 +17,7 @@ from awmenv import indexes, rows
 from awmenv.errors import PackError, UnknownScenario
 from awmenv.health import Health
 from awmenv.models import MAX_NOTE, RESERVED_TOOLS, BuildReport, normalise_name, one_line
-from awmenv.rows import Place
+from awmenv.rows import RowPosition
 
 Mode = Literal["code", "sql"]
 Level = Literal["error", "warning"]
@@ -120,9 +120,9 @@ class Pack:
         self.report = Report()
         self.builds: dict[str, BuildReport] = {}
         self.known: dict[str, Scenario] = {}
-        self._rows: dict[tuple[str, str], Place] = {}
-        self._verifiers: dict[tuple[str, int, Mode], Place] = {}
-        self._scripts: dict[tuple[str, int], Place] = {}
+        self._rows: dict[tuple[str, str], RowPosition] = {}
+        self._verifiers: dict[tuple[str, int, Mode], RowPosition] = {}
+        self._scripts: dict[tuple[str, int], RowPosition] = {}
 
     @property
     def name(self) -> str:
@@ -239,9 +239,9 @@ class Pack:
         for name, description, count, verifiers, problems in index["known"]:
             modes = {task_idx: set(found) for task_idx, found in verifiers}
             pack.known[name] = Scenario(name, description, count, modes, problems)
-        pack._rows = {(kind, name): Place(*place) for kind, name, *place in index["rows"]}
-        pack._verifiers = {(name, idx, mode): Place(*place) for name, idx, mode, *place in index["verifiers"]}
-        pack._scripts = {(name, idx): Place(*place) for name, idx, *place in index["scripts"]}
+        pack._rows = {(kind, name): RowPosition(*place) for kind, name, *place in index["rows"]}
+        pack._verifiers = {(name, idx, mode): RowPosition(*place) for name, idx, mode, *place in index["verifiers"]}
+        pack._scripts = {(name, idx): RowPosition(*place) for name, idx, *place in index["scripts"]}
         pack.report = Report([Finding(*finding) for finding in index["findings"]], index["counts"])
         return pack
 
@@ -253,7 +253,7 @@ class Pack:
         place = self._rows.get((kind, normalise_name(scenario)))
         return self._read(place) if place else None
 
-    def _read(self, place: Place) -> dict[str, Any]:
+    def _read(self, place: RowPosition) -> dict[str, Any]:
         try:
             return rows.read(self.folder, place)
         except rows.BadRow as error:
@@ -287,7 +287,7 @@ def load_pack(folder: Path | str, *, cache: Path | None = None) -> Pack:
 
 def _read_pack(root: Path) -> Pack:
     pack = Pack(root)
-    loader = _Loader(pack)
+    loader = _PackLoader(pack)
     for kind, name in SCENARIO_FILES.items():
         loader.scenario_file(kind, name)
     for mode, name in VERIFIER_FILES.items():
@@ -297,7 +297,7 @@ def _read_pack(root: Path) -> Pack:
     return pack
 
 
-class _Loader:
+class _PackLoader:
     """One pass over the files of a pack; writes into the pack it fills."""
 
     def __init__(self, pack: Pack) -> None:
@@ -305,7 +305,7 @@ class _Loader:
         self.report = pack.report
         self.remark = pack.report.remark
 
-    def rows(self, file: str, key: str) -> Iterator[tuple[str, dict[str, Any], Place]]:
+    def rows(self, file: str, key: str) -> Iterator[tuple[str, dict[str, Any], RowPosition]]:
         """Yield (normalised name, row, place) of every good line; the bad ones are reported and skipped."""
         if not (self.pack.folder / file).is_file():
             self.remark("warning", "missing_file", f"{file} is not in the folder", file=file)

@@ -30,7 +30,7 @@ class BadRow(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowPosition:
     """The position of a row in a file, enough to read it again."""
 
     file: str
@@ -39,7 +39,7 @@ class Place:
     line: int
 
 
-def places(folder: Path, file: str) -> Iterator[tuple[Place, dict[str, Any] | BadRow]]:
+def places(folder: Path, file: str) -> Iterator[tuple[RowPosition, dict[str, Any] | BadRow]]:
     """Yield every line that is not blank: its position, and the row or its error. Above MAX_ROWS one last BadRow."""
     with (folder / file).open("rb") as stream:
         for number, (line, place) in enumerate(_lines(stream, file)):
@@ -52,7 +52,7 @@ def places(folder: Path, file: str) -> Iterator[tuple[Place, dict[str, Any] | Ba
                 yield place, bad
 
 
-def read(folder: Path, place: Place) -> dict[str, Any]:
+def read(folder: Path, place: RowPosition) -> dict[str, Any]:
     """Read one row again. Raises BadRow if the file has another row there now."""
     with (folder / place.file).open("rb") as stream:
         stream.seek(place.offset)
@@ -84,7 +84,7 @@ def _holds_too_many_values(line: bytes) -> bool:
     return next(itertools.islice(_VALUE.finditer(line), MAX_VALUES, None), None) is not None
 
 
-def _lines(stream: IO[bytes], file: str) -> Iterator[tuple[bytes, Place]]:
+def _lines(stream: IO[bytes], file: str) -> Iterator[tuple[bytes, RowPosition]]:
     """Yield every line that is not blank, with its position; of a long one only its beginning is in memory."""
     offset = 0
     for number in itertools.count(1):
@@ -97,5 +97,5 @@ def _lines(stream: IO[bytes], file: str) -> Iterator[tuple[bytes, Place]]:
         if not line:
             return
         if line.strip():
-            yield line, Place(file, offset, length, number)
+            yield line, RowPosition(file, offset, length, number)
         offset += length

@@ -8,7 +8,7 @@ import re
 LINK = re.compile(r"(/login/once/|%2Flogin%2Fonce%2F)[^\s\"'<>]+", re.IGNORECASE)
 
 
-class Line(logging.Formatter):
+class LineFormatter(logging.Formatter):
     """One line of the log, with the traceback below it."""
 
     def format(self, record: logging.LogRecord) -> str:

@@ -19,7 +19,7 @@ from csp.constants import NONE, SELF
 
 from awmclient.chat import EndpointConfig
 from awmweb import embedded
-from runs.statistics.costs import Rate, rates_in
+from runs.statistics.costs import TokenPrice, rates_in
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.2.0"
@@ -106,7 +106,7 @@ def limits(first: int, agents: Iterable[str]) -> dict[str, int]:
     return {name: most for name, most in {"agent": first, **further}.items() if most}
 
 
-def price_table(name: str) -> dict[str, Rate]:
+def price_table(name: str) -> dict[str, TokenPrice]:
     """Return the prices by model from the file that a setting names. A relative path starts at the checkout."""
     raw = text(name)
     if not raw:
@@ -389,7 +389,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "line": {"class": "awmweb.logs.Line", "format": "{asctime} {levelname} {name} {message}", "style": "{"},
+        "line": {"class": "awmweb.logs.LineFormatter", "format": "{asctime} {levelname} {name} {message}", "style": "{"},
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": text("AWMWEB_LOG_LEVEL", "INFO")},

@@ -34,9 +34,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.asks import commit_once, p95
 from bench.streaming import syncs_per_second
 from experts.rules.routing import (
-    Load,
-    Policy,
+    DeskLoad,
     Route,
+    RoutingRules,
     draw,
     in_time,
     in_turn,
@@ -81,7 +81,9 @@ class Flood:
     """A simulation: asks arrive, a model answers most, people answer the rest; time jumps from event to event."""
 
     seed: int = 1
-    policy: Policy = field(default_factory=lambda: Policy(model_first=True, people_while_free=True, has_models=True))
+    policy: RoutingRules = field(
+        default_factory=lambda: RoutingRules(model_first=True, people_while_free=True, has_models=True)
+    )
     asks: list[Simulated] = field(default_factory=list)
     before_people: list[Simulated] = field(default_factory=list)
     held: dict[int, Simulated] = field(default_factory=dict)
@@ -107,12 +109,12 @@ class Flood:
             act()
             self.hand_out(now)
 
-    def load(self, ask: Simulated, left_s: float = DEADLINE_S) -> Load:
+    def load(self, ask: Simulated, left_s: float = DEADLINE_S) -> DeskLoad:
         standing = [one for one in [*self.before_people, *self.held.values()] if not one.settled_by]
         of_run = sum(one.run_key == ask.run_key for one in standing)
         runs = len({one.run_key for one in standing} | {ask.run_key})
         ahead = len(standing)
-        return Load(PEOPLE, ahead, of_run, runs, usual_s=MEDIAN_S, left_s=left_s)
+        return DeskLoad(PEOPLE, ahead, of_run, runs, usual_s=MEDIAN_S, left_s=left_s)
 
     def arrive(self, now: float) -> None:
         run = "small" if self.dice.random() < SMALL_RUN_SHARE else "large"

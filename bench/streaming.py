@@ -156,7 +156,7 @@ async def raw_frames(sockets: int) -> tuple[float, float]:
 
 
 @contextlib.asynccontextmanager
-async def door(web: House) -> AsyncIterator[int]:
+async def door(web: WebUnderLoad) -> AsyncIterator[int]:
     """Provide the port of a server like the product's that commits nothing (`door/ceiling.py`), in a process of its
     own."""
     [port] = free_ports(1)
@@ -184,7 +184,7 @@ def _listens(port: int) -> bool:
         return line.connect_ex(("127.0.0.1", port)) == 0
 
 
-async def requests_that_commit_nothing(web: House, clients: int) -> float:
+async def requests_that_commit_nothing(web: WebUnderLoad, clients: int) -> float:
     """Return how many requests of single events 64 clients complete each second without a commit."""
     async with door(web) as port:
         callers = [await Caller.connect(port, web.token, "/") for _ in range(clients)]
@@ -222,7 +222,7 @@ def busy_disk(folder: Path) -> Iterator[list[int]]:
             written.append(int(said))
 
 
-class House:
+class WebUnderLoad:
     """The running product, and the load's access to it."""
 
     def __init__(self, product: Product) -> None:
@@ -269,10 +269,10 @@ class House:
 class Clock:
     """Processor seconds since its creation: the product's parts, this process, and all others of the machine."""
 
-    def __init__(self, web: House) -> None:
+    def __init__(self, web: WebUnderLoad) -> None:
         self.web, self.began, self.before = web, time.perf_counter(), self._now(web)
 
-    def _now(self, web: House) -> dict[str, float]:
+    def _now(self, web: WebUnderLoad) -> dict[str, float]:
         used = {"web": 0.0, "postgres": 0.0, "valkey": 0.0, "writers": sum(os.times()[:2])}
         for process, name in web.product.processes().items():
             with contextlib.suppress(psutil.NoSuchProcess, KeyError):
@@ -295,7 +295,7 @@ class Clock:
 
 
 async def ingest(
-    web: House, name: str, clients: int, size: int, limit: Callable[[], float], **conditions: object
+    web: WebUnderLoad, name: str, clients: int, size: int, limit: Callable[[], float], **conditions: object
 ) -> tuple[float, float]:
     """Run a closed loop: each client sends its next batch when the one before is durable.
 
@@ -314,7 +314,9 @@ async def ingest(
     return rate, statistics.mean(probes)
 
 
-async def _ingest(web: House, name: str, clients: int, size: int, seconds: float) -> tuple[dict[str, object], float]:
+async def _ingest(
+    web: WebUnderLoad, name: str, clients: int, size: int, seconds: float
+) -> tuple[dict[str, object], float]:
     episodes = [web.episode(name) for _ in range(clients)]
     callers = [await web.caller(episode) for episode in episodes]
     acknowledged, waits, marker = [0] * clients, [], web.episode("marker")
@@ -339,7 +341,7 @@ async def _ingest(web: House, name: str, clients: int, size: int, seconds: float
     return {**figures, **percentiles(waits), **used}, sum(acknowledged) / seconds
 
 
-async def single_events(web: House, ceiling: float) -> None:
+async def single_events(web: WebUnderLoad, ceiling: float) -> None:
     """Have 64 clients append one event at a time.
 
     Repeated beside a busy disk if the disk is faster than requests can be, since then the sharing of syncs is not
@@ -382,7 +384,7 @@ async def offer(caller: Caller, first: int, rate: float, seconds: float) -> int:
 
 
 async def stream(
-    web: House, name: str, sockets: int, rate: float, syncs: float, aim: float | None, packed: bool = True
+    web: WebUnderLoad, name: str, sockets: int, rate: float, syncs: float, aim: float | None, packed: bool = True
 ) -> None:
     """Send durable events of one episode to sockets that all watch it."""
     episode, crowd = web.episode(name), Crowd()
@@ -408,7 +410,7 @@ async def stream(
     )  # fmt: skip
 
 
-async def fan_out(web: House, sockets: int, raw: float) -> None:
+async def fan_out(web: WebUnderLoad, sockets: int, raw: float) -> None:
     """Send one step at a time to many sockets: frames of about 0.43 KB, as many as the hub sends."""
     episode, crowd = web.episode("fan-out"), Crowd()
     await web.watch(crowd, episode, sockets, packed=False)
@@ -432,7 +434,7 @@ async def fan_out(web: House, sockets: int, raw: float) -> None:
     )  # fmt: skip
 
 
-async def idle(web: House, sockets: int, bare: float) -> None:
+async def idle(web: WebUnderLoad, sockets: int, bare: float) -> None:
     episode, crowd = web.episode("idle"), Crowd()
     await asyncio.sleep(1)
     before, began = web.resident_kb(), time.perf_counter()
@@ -451,7 +453,7 @@ async def idle(web: House, sockets: int, bare: float) -> None:
     )  # fmt: skip
 
 
-async def measure(web: House) -> None:
+async def measure(web: WebUnderLoad) -> None:
     syncs = syncs_per_second(web.product.var)
     copied = copied_rows_per_second(web.database)
     raw, bare = await raw_frames(1000)
@@ -489,7 +491,7 @@ def main() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with product() as web:
-        uvloop.run(measure(House(web)))
+        uvloop.run(measure(WebUnderLoad(web)))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ class NoRun(AppError):
     status = 404
 
 
-class BadPlan(AppError):
+class BadCurriculumPlan(AppError):
     """The run's metadata holds a curriculum that cannot be read."""
 
     code = "bad_curriculum"

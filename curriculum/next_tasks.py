@@ -13,8 +13,8 @@ from typing import Any
 from curriculum.counting import Solo, as_counted, counted, rates
 from curriculum.models import Decision, LevelOpened, TrainingStep
 from curriculum.rules import levels, ratio
-from curriculum.rules.levels import UNKNOWN, VERSION, Gate, Level
-from curriculum.rules.plan import Plan
+from curriculum.rules.levels import UNKNOWN, VERSION, Level, LevelGate
+from curriculum.rules.plan import CurriculumPlan
 from curriculum.rules.ratio import Help, Measured, Override, Phase
 from curriculum.rules.weights import METHODS, Rates
 from episodes.models import Run, SplitTask
@@ -30,12 +30,12 @@ UNFIT = "unfit"
 
 
 @dataclass(frozen=True)
-class Standing:
+class LevelProgress:
     """The state of a run's levels: which are open, the gate of the current one, and the trigger."""
 
     open: tuple[str, ...]
     current: str
-    gates: Mapping[str, Gate]
+    gates: Mapping[str, LevelGate]
     recommended: bool
 
 
@@ -81,7 +81,9 @@ def level_names(tasks: Mapping[str, str], known: Mapping[str, Rates], plan: Sequ
     }
 
 
-def standing(run: Run, plan: Plan, placed: Mapping[str, str], seen: Sequence[Solo], step: int) -> Standing:
+def standing(
+    run: Run, plan: CurriculumPlan, placed: Mapping[str, str], seen: Sequence[Solo], step: int
+) -> LevelProgress:
     """Return the state of the levels, including those that open now.
 
     The easiest level that has a task is open. After it, each level opens the next by its gate, and none closes again.
@@ -98,12 +100,12 @@ def standing(run: Run, plan: Plan, placed: Mapping[str, str], seen: Sequence[Sol
         current += 1
         opened.add(names[current])
     still = tuple(name for name in names if name in opened)
-    return Standing(still, names[current], gates, levels.is_recommended(step, counts))
+    return LevelProgress(still, names[current], gates, levels.is_recommended(step, counts))
 
 
-def content(run: Run) -> tuple[dict[str, Any], Standing]:
+def content(run: Run) -> tuple[dict[str, Any], LevelProgress]:
     """Return the content of a new snapshot of a run, and the state of its levels."""
-    plan = Plan.of(run.metadata)
+    plan = CurriculumPlan.of(run.metadata)
     helps = help_of(run)
     coming, step = helps[-1], helps[-2].step if len(helps) > 1 else 0
     tasks, seen = sides(run), counted(run)
@@ -131,17 +133,22 @@ def content(run: Run) -> tuple[dict[str, Any], Standing]:
     return about, at
 
 
-def _reference(run: Run, plan: Plan) -> Run | None:
+def _reference(run: Run, plan: CurriculumPlan) -> Run | None:
     return scoped(Run.objects.all(), run.project).filter(pk=plan.reference).first() if plan.reference else None
 
 
-def _level(level: Level, at: Standing) -> dict[str, Any]:
+def _level(level: Level, at: LevelProgress) -> dict[str, Any]:
     gate = at.gates[level.name]
     return {**level._asdict(), "tools": list(level.tools), "open": level.name in at.open, **asdict(gate)}
 
 
 def _rows(
-    run: Run, plan: Plan, tasks: Mapping[str, str], placed: Mapping[str, str], known: Mapping[str, Rates], at: Standing
+    run: Run,
+    plan: CurriculumPlan,
+    tasks: Mapping[str, str],
+    placed: Mapping[str, str],
+    known: Mapping[str, Rates],
+    at: LevelProgress,
 ) -> list[dict[str, Any]]:
     """Return every task, served ones first, by weight; a person's decision overrides the rules."""
     pinned = {one.subject: place for place, one in enumerate(decisions(run, Decision.Kind.PIN))}

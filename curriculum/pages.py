@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from curriculum import next_tasks, snapshots, steering
 from curriculum.errors import NoRun
 from curriculum.models import Decision
-from curriculum.rules.plan import Plan
+from curriculum.rules.plan import CurriculumPlan
 from curriculum.rules.ratio import Phase
 from curriculum.show import cockpit, generations, series
 from episodes.models import Run
@@ -113,7 +113,7 @@ def _frame(request: MemberRequest) -> str:
 
 def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: str) -> HttpResponse:
     visibility.refuse_while_blind(request.actor)
-    plan, helps = Plan.of(run.metadata), next_tasks.help_of(run)
+    plan, helps = CurriculumPlan.of(run.metadata), next_tasks.help_of(run)
     seen = snapshots.look(run)
     content = seen.content
     coming = helps[-1]

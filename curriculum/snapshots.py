@@ -23,7 +23,7 @@ from runs.models import Probe
 
 
 @dataclass(frozen=True)
-class Seen:
+class CurriculumView:
     """A curriculum as a page shows it: its content and its snapshot.
 
     `snapshot` is empty before the first one was taken. `is_behind` is true if a step, decision, split, ruling or probe
@@ -61,13 +61,13 @@ def newest(run: Run) -> str:
     return frozen(run) or taken.first() or ""
 
 
-def look(run: Run) -> Seen:
+def look(run: Run) -> CurriculumView:
     """Return the newest snapshot; before the first one, its content as of now, which is not stored."""
     pk = newest(run)
     if not pk:
-        return Seen("", next_tasks.content(run)[0], is_behind=False)
+        return CurriculumView("", next_tasks.content(run)[0], is_behind=False)
     is_behind = frozen(run) is None and not Snapshot.objects.filter(pk=pk, basis=basis(run)).exists()
-    return Seen(pk, content_of(pk), is_behind)
+    return CurriculumView(pk, content_of(pk), is_behind)
 
 
 def basis(run: Run) -> str:

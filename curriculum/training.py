@@ -14,7 +14,7 @@ from curriculum import counting, next_tasks, taking
 from curriculum.errors import StepReported
 from curriculum.models import TrainingStep
 from curriculum.rules import ratio
-from curriculum.rules.plan import Plan
+from curriculum.rules.plan import CurriculumPlan
 from episodes import events
 from episodes.models import Run
 from episodes.record import recording
@@ -31,7 +31,7 @@ def report(actor: Actor, run_pk: str, said: TrainingStepReport) -> TrainingStepV
     """
     may_record(actor)
     run = visible_or_404(Run.objects.select_related("project"), actor, run_pk)
-    Plan.of(run.metadata)
+    CurriculumPlan.of(run.metadata)
     words = {"losses": said.losses or {}, "components": said.components or {}, "checkpoint": said.checkpoint or ""}
     count = counting.format_errors(run, said.training_step)
     counts = {"rollouts": count.rollouts, "format_errors": count.errors, "not_counted": count.not_counted}
@@ -53,7 +53,7 @@ def report(actor: Actor, run_pk: str, said: TrainingStepReport) -> TrainingStepV
 
 def view(step: TrainingStep, run: Run) -> TrainingStepView:
     """Return a step for the API, with the help of the step that follows the last one."""
-    plan, coming = Plan.of(run.metadata), next_tasks.help_of(run)[-1]
+    plan, coming = CurriculumPlan.of(run.metadata), next_tasks.help_of(run)[-1]
     expert, solo = ratio.group(plan.strategy, coming.phase, plan.group_size)
     shares = Ratio(group_size=plan.group_size, expert=expert, solo=solo)
     return TrainingStepView(**_item(step), next_phase=coming.phase.value, next_ratio=shares)

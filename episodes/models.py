@@ -187,7 +187,7 @@ class Episode(models.Model):
     parked_at = models.DateTimeField(null=True, blank=True)
     """Since when it waits, or waited, without a process; cleared when an attempt begins."""
     world = JsonText(default=dict, blank=True)
-    """How its recorded world began (`awmenv.server.session.marks.Start`), and `final`, the digest of its last
+    """How its recorded world began (`awmenv.server.session.marks.WorldStart`), and `final`, the digest of its last
     database; empty if it cannot be made again."""
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)

@@ -173,7 +173,7 @@ def edit(
 
 
 @transaction.atomic
-def withdraw(actor: Actor, ask_id: str) -> queue.Claim:
+def withdraw(actor: Actor, ask_id: str) -> queue.AskClaim:
     """Withdraw the caller's answer and reopen the ask with their claim. Raises if the agent has read it."""
     may_advise(actor)
     visible_or_404(Ask.objects.all(), actor, ask_id)

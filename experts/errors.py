@@ -54,7 +54,7 @@ class TooManyAsks(AppError):
     status = 429
 
 
-class Passed(AppError):
+class AlreadyDeclined(AppError):
     """You declined this ask."""
 
     code = "passed"

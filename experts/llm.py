@@ -70,7 +70,7 @@ CRITERIA = (
 
 
 @dataclass(frozen=True)
-class Said:
+class ModelAnswer:
     """A model's reply, as far as it can be parsed."""
 
     text: str
@@ -131,7 +131,7 @@ def _of_model(model: Actor) -> list[Job]:
     return jobs
 
 
-async def _answer(model: Actor, ask: Ask, lease: queue.Claim) -> None:
+async def _answer(model: Actor, ask: Ask, lease: queue.AskClaim) -> None:
     """Answer one ask.
 
     1. Ask the model and keep the lease alive. 2. Answer if the confidence is high enough, else decline with the reason;
@@ -154,13 +154,13 @@ async def _answer(model: Actor, ask: Ask, lease: queue.Claim) -> None:
         renewing.cancel()
 
 
-def _send(model: Actor, lease: queue.Claim, said: Said) -> None:
+def _send(model: Actor, lease: queue.AskClaim, said: ModelAnswer) -> None:
     advising.answer(
         model, lease.assignment_id, lease.lease_token, said.text, "", said.calls, confidence=said.confidence
     )
 
 
-def _unsure(ask: Ask, said: Said) -> str:
+def _unsure(ask: Ask, said: ModelAnswer) -> str:
     """Return why a person should see this ask first.
 
     Empty if the model's answer is good enough, or better than none in time.
@@ -182,7 +182,7 @@ async def _draft(model: Actor, ask: Ask) -> None:
         await _do(desk.keep_model_draft, model, ask, said.text, said.calls, said.confidence)
 
 
-async def _keep(model: Actor, lease: queue.Claim) -> None:
+async def _keep(model: Actor, lease: queue.AskClaim) -> None:
     while True:
         await asyncio.sleep(RENEW_EVERY_S)
         try:
@@ -196,7 +196,7 @@ async def _do(call: Callable[..., Any], *args: Any) -> Any:
     return await database_sync_to_async(call)(*args)
 
 
-async def _said(model: Actor, ask: Ask, purpose: str) -> Said:
+async def _said(model: Actor, ask: Ask, purpose: str) -> ModelAnswer:
     """Return a model's reply to one ask within the remaining time. Raises `EndpointError`."""
     material = await _do(_material, ask)
     known, source = {name: value for name, value in material.items() if name != HINT}, ""
@@ -204,7 +204,7 @@ async def _said(model: Actor, ask: Ask, purpose: str) -> Said:
         source = await _do(_verifier_of, ask)
         material["success_criteria"] = await _criteria(model, ask, source, material["task"])
     words = await _call(model, ask, purpose, RULES, material, lambda words: _no_advice(words, source, known))
-    fit: Said = await _do(_fitting, ask, _read(words))
+    fit: ModelAnswer = await _do(_fitting, ask, _read(words))
     return fit
 
 
@@ -343,16 +343,16 @@ def _verifier_of(ask: Ask) -> str:
     return packs.verifier_text(episode.scenario, episode.task_idx)
 
 
-def _read(words: str) -> Said:
+def _read(words: str) -> ModelAnswer:
     """Return the requested JSON object, also from a code fence or after other text.
 
     A reply that cannot be parsed counts as empty: a refusal, a truncated object or other text must not reach the agent.
     """
     given = object_in(words)
     if given is None or not isinstance(given.get("advice"), str):
-        return Said("")
+        return ModelAnswer("")
     calls, asks_for_person = _calls(given.get("tool_calls")), given.get("needs_person") is True
-    return Said(given["advice"].strip(), calls, _share(given.get("confidence")), asks_for_person)
+    return ModelAnswer(given["advice"].strip(), calls, _share(given.get("confidence")), asks_for_person)
 
 
 def object_in(words: str) -> dict[str, Any] | None:
@@ -382,11 +382,11 @@ def _calls(given: Any) -> list[ToolCall]:
     return [ToolCall(name=one["name"], arguments=one["arguments"]) for one in named[:10]]
 
 
-def _fitting(ask: Ask, said: Said) -> Said:
+def _fitting(ask: Ask, said: ModelAnswer) -> ModelAnswer:
     """Return the answer without suggested calls that the agent's tools would refuse."""
     tools = Episode.objects.values_list("tools", flat=True).get(pk=ask.episode_id)
     fit = [call for call in said.calls if not _misfit(call, tools)]
-    return Said(said.text, fit, said.confidence, said.needs_person)
+    return ModelAnswer(said.text, fit, said.confidence, said.needs_person)
 
 
 def _misfit(call: ToolCall, tools: list[dict[str, Any]]) -> bool:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from experts.find.availability import to_tell
 from experts.models import Ask
-from notices.subjects import KEEP, Standing, put_off, skip
+from notices.subjects import KEEP, Relevance, put_off, skip
 
 KIND = "ask"
 
@@ -55,7 +55,7 @@ class AskSubject:
     def recipients(self, now: datetime) -> set[str]:
         return to_tell(self.ask, now)
 
-    def standing(self, rank: str, now: datetime) -> Standing:
+    def standing(self, rank: str, now: datetime) -> Relevance:
         slot = self.ask.assignment
         if not self.ask.is_open or self.ask.deadline_at <= now:
             state = "past its deadline" if self.ask.is_open else self.ask.get_status_display().lower()
@@ -66,7 +66,7 @@ class AskSubject:
             return put_off(slot.lease_until, f"Claimed by {slot.holder_name}.")
         return KEEP
 
-    def standing_for(self, person: str, now: datetime) -> Standing:
+    def standing_for(self, person: str, now: datetime) -> Relevance:
         if person in to_tell(self.ask, now):
             return KEEP
         return skip("Not sent: you declined it, set yourself to Away, or can no longer answer it.")

@@ -29,12 +29,12 @@ from episodes.record.appending import reopen_or_refuse
 from experts import closing, desk, events, notifications
 from experts.errors import (
     AlreadyClaimed,
+    AlreadyDeclined,
     AskConflict,
     AtCapacity,
     ExpertOff,
     LeaseLost,
     NotForYou,
-    Passed,
     TooLate,
     TooManyAsks,
 )
@@ -65,7 +65,7 @@ IMMEDIATE = {"budget", "backpressure", "no_model"}
 
 
 @dataclass(frozen=True)
-class Claim:
+class AskClaim:
     """A lease on an ask: present `lease_token` with every action on the assignment."""
 
     ask_id: str
@@ -208,7 +208,7 @@ def _tell_or_wake(ask: Ask) -> None:
 
 
 @transaction.atomic
-def claim(actor: Actor, ask_id: str) -> Claim:
+def claim(actor: Actor, ask_id: str) -> AskClaim:
     """Claim by one conditional update: open, not past its deadline, and unclaimed, expired or the caller's own.
 
     If the update returns a row, the caller has the lease.
@@ -220,7 +220,7 @@ def claim(actor: Actor, ask_id: str) -> Claim:
     return claim_locked(actor, ask, timezone.now())
 
 
-def claim_locked(actor: Actor, ask: Ask, now: datetime) -> Claim:
+def claim_locked(actor: Actor, ask: Ask, now: datetime) -> AskClaim:
     """Claim an ask whose lock the caller holds."""
     slot = ask.assignment
     if slot.holder != actor.key or slot.state != SlotState.CLAIMED:
@@ -234,7 +234,7 @@ def claim_locked(actor: Actor, ask: Ask, now: datetime) -> Claim:
         setattr(slot, name, value)
     closing.log(ask, "claimed", actor)
     events.tell(ask)
-    return Claim(ask.pk, slot.pk, slot.lease_token, until)
+    return AskClaim(ask.pk, slot.pk, slot.lease_token, until)
 
 
 def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
@@ -244,7 +244,7 @@ def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
     if ask.is_open and not {*ask.tiers} & {*availability.BEFORE_PEOPLE}:
         raise NotForYou("Only models can answer this ask: its arm or its run's budget excludes people.")
     if Decline.objects.filter(ask=ask, author_key=actor.key).exists():
-        raise Passed
+        raise AlreadyDeclined
     if actor.user is not None:
         rules = availability.desk_of(actor.project)
         if not availability.fits(actor, ask, rules):
@@ -254,7 +254,7 @@ def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
 
 
 @transaction.atomic
-def claim_for_model(model: Actor) -> tuple[Ask, Claim] | None:
+def claim_for_model(model: Actor) -> tuple[Ask, AskClaim] | None:
     """Return the next ask for this model, if its endpoint has room.
 
     Serialized per model over all processes, so that the limit holds. Asks that are locked are skipped, not waited for.

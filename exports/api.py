@@ -100,7 +100,7 @@ class ChangeView(Schema):
     rows: list[ChangedRow]
 
 
-class ComparisonView(Schema):
+class DatasetComparisonView(Schema):
     """The differences from the older dataset to this one. `recipe` holds [field, old, new] where the recipes differ."""
 
     old: str
@@ -180,7 +180,7 @@ def explain_episode(request: HttpRequest, export_id: str, episode: str) -> Any:
     return explaining.fate_of(explaining.of_export(_export_or_404(request, export_id)), episode)
 
 
-@router.get("/exports/{export_id}/compare", response={200: ComparisonView, **REFUSALS})
+@router.get("/exports/{export_id}/compare", response={200: DatasetComparisonView, **REFUSALS})
 def compare_exports(request: HttpRequest, export_id: str, older: str) -> Any:
     """Return rows that were added, removed or changed since the export `older`, and why."""
     old, new = (explaining.of_export(_export_or_404(request, one)) for one in (older, export_id))

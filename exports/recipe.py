@@ -22,7 +22,7 @@ Needs = Literal["complete", "both", "tasks", "curriculum"]
 curriculum, without episodes."""
 
 
-class Kind(NamedTuple):
+class FormatKind(NamedTuple):
     """What a recipe has to know of a format. `trains` is false for files that people and viewers read: they alone may
     hold held-out and evaluation episodes, if the recipe asks for them. `takes_verdicts`: it can learn from what people
     rejected.
@@ -39,20 +39,20 @@ class Kind(NamedTuple):
         return self.needs == "curriculum"
 
 
-KINDS: dict[str, Kind] = {
-    "sft": Kind("SFT: conversations with tools"),
-    "steps": Kind("SFT by turn: prompt and completion"),
-    "tokens": Kind("SFT as token IDs of a local tokenizer", takes_tokenizer=True),
-    "dpo": Kind("DPO: pairs of single actions", "both", takes_verdicts=True),
-    "kto": Kind("KTO: single actions with a label", "both", takes_verdicts=True),
-    "openai": Kind("OpenAI fine-tuning"),
-    "prompts": Kind("Prompts to run (GRPO)", "tasks"),
-    "curriculum": Kind("Curriculum: tasks with level and weight", "curriculum"),
-    "ask_decision": Kind("When to ask: one row per turn", "both"),
-    "atif": Kind("ATIF trajectories"),
-    "inspect": Kind("Inspect log", "both", trains=False),
-    "openenv": Kind("OpenEnv episode records"),
-    "raw": Kind("Raw record", trains=False),
+KINDS: dict[str, FormatKind] = {
+    "sft": FormatKind("SFT: conversations with tools"),
+    "steps": FormatKind("SFT by turn: prompt and completion"),
+    "tokens": FormatKind("SFT as token IDs of a local tokenizer", takes_tokenizer=True),
+    "dpo": FormatKind("DPO: pairs of single actions", "both", takes_verdicts=True),
+    "kto": FormatKind("KTO: single actions with a label", "both", takes_verdicts=True),
+    "openai": FormatKind("OpenAI fine-tuning"),
+    "prompts": FormatKind("Prompts to run (GRPO)", "tasks"),
+    "curriculum": FormatKind("Curriculum: tasks with level and weight", "curriculum"),
+    "ask_decision": FormatKind("When to ask: one row per turn", "both"),
+    "atif": FormatKind("ATIF trajectories"),
+    "inspect": FormatKind("Inspect log", "both", trains=False),
+    "openenv": FormatKind("OpenEnv episode records"),
+    "raw": FormatKind("Raw record", trains=False),
 }
 """The formats. How rows of each are made is in `formats`."""
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Recipe(BaseModel):
     tokenizer: Annotated[str, Field(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,99})?$")] = ""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> FormatKind:
         return KINDS[self.format]
 
     @field_validator("filter", mode="before")

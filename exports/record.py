@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from awmclient.conversation import Said, conversation
+from awmclient.conversation import PromptMessage, conversation
 from awmclient.schema import ToolSpec
 
 WORDS = ("verified", "attested", "reported")
@@ -18,7 +18,7 @@ WORDS = ("verified", "attested", "reported")
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class EpisodeResult:
     """The outcome of an episode and its source."""
 
     reward_type: str
@@ -48,7 +48,7 @@ class Record:
     task_key: str
     state: str
     steps: list[dict[str, Any]]
-    results: dict[str, Result] = field(default_factory=dict)
+    results: dict[str, EpisodeResult] = field(default_factory=dict)
     scenario: str = ""
     task_idx: int | None = None
     environment: str = "awm"
@@ -78,7 +78,7 @@ class Record:
     tags: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
     @cached_property
-    def said(self) -> list[Said]:
+    def said(self) -> list[PromptMessage]:
         """Return the conversation that the agent read; it starts with the task if the loop recorded no user message."""
         said = conversation(self.steps)
         if not any(one.message["role"] == "user" and one.part == "prompt" for one in said):

@@ -25,7 +25,7 @@ from imports import readers
 from imports.errors import FileRefused
 from imports.models import Import, Imported, ImportState
 from imports.readers.found import FURTHER
-from imports.spooling import Spool, Waiting, spooling
+from imports.spooling import Spool, SpooledEpisode, spooling
 from people import jobs
 from people.access import Actor, may_launch, may_see_imports, scoped, system
 from people.audit import record
@@ -58,7 +58,7 @@ class Reading:
         if len(self.refusals) < REFUSALS_KEPT:
             self.refusals.append([_shown(place), why[:1000]])
 
-    def take(self, row: Waiting) -> None:
+    def take(self, row: SpooledEpisode) -> None:
         self.steps += row.arrival.episode["last_seq"]
         for what, count in row.lost.items():
             self.lost[what if what in self.lost or len(self.lost) < KINDS_MAX else FURTHER] += count
@@ -214,7 +214,7 @@ def _read_through(given: Import, path: Path, spool: Spool, tell: Tell) -> Readin
     return reading
 
 
-def _waiting(found: readers.Found, given: Import) -> Waiting:
+def _waiting(found: readers.FoundTrajectory, given: Import) -> SpooledEpisode:
     """Return a row ready to be stored. Raises `Invalid` if it is refused."""
     if found.trajectory is None or found.start is None:
         raise Invalid(found.refusal)
@@ -223,14 +223,14 @@ def _waiting(found: readers.Found, given: Import) -> Waiting:
     source_id = _shown(found.trajectory.episode)
     origin = f"{given.name}, {place}, format {found.format}{f', ID {source_id}' if source_id else ''}"
     about = f"{origin}{f'. Not imported: {lost}' if lost else ''}"
-    return Waiting(place, dict(found.lost), arrivals.arrival_of(found.start, found.trajectory, about))
+    return SpooledEpisode(place, dict(found.lost), arrivals.arrival_of(found.start, found.trajectory, about))
 
 
 def _store(given: Import, actor: Actor, spool: Spool) -> tuple[int, int]:
     """Store new episodes; return the number of new ones and the number that the project already had."""
     stored = known = 0
     for batch in spool.batches():
-        by_key: dict[str, Waiting] = {}
+        by_key: dict[str, SpooledEpisode] = {}
         for row in batch:
             by_key.setdefault(row.arrival.key, row)
         there = admitting.known_keys(actor, list(by_key))

@@ -24,7 +24,7 @@ BATCH_ROWS, BATCH_BYTES = 200, 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Waiting:
+class SpooledEpisode:
     """An episode that waits to be stored: its place in the file, and the values that were lost."""
 
     place: str
@@ -44,7 +44,7 @@ class Spool:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
-    def add(self, row: Waiting) -> None:
+    def add(self, row: SpooledEpisode) -> None:
         """Write a row: a line of JSON, then its steps, whose length the line contains. Raises `BadFile`."""
         one = row.arrival
         said = {"episode": one.episode, "outcome": one.outcome, "about": one.about}
@@ -54,15 +54,15 @@ class Spool:
         if self._file.tell() > BYTES_MAX:
             raise BadFile(f"The file comes to more than {BYTES_MAX // 1024**3} GB of steps.")
 
-    def batches(self) -> Iterator[list[Waiting]]:
+    def batches(self) -> Iterator[list[SpooledEpisode]]:
         """Yield all rows, a few at a time: enough for one statement, and little enough for memory."""
         self._file.seek(0)
-        batch: list[Waiting] = []
+        batch: list[SpooledEpisode] = []
         size = 0
         while line := self._file.readline():
             head = entries.read(line.decode())
             arrival = Arrival(**head["arrival"], steps=self._file.read(head["bytes"]))
-            batch.append(Waiting(head["place"], head["lost"], arrival))
+            batch.append(SpooledEpisode(head["place"], head["lost"], arrival))
             size += len(line) + head["bytes"]
             if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES:
                 yield batch

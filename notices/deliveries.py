@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from notices import events, subjects
 from notices.models import Delivery, DeliveryState, Subscription
-from notices.subjects import KEEP, Standing, Subject, put_off, skip
+from notices.subjects import KEEP, Relevance, Subject, put_off, skip
 from people.plain_text import first_line
 
 ATTEMPTS_MAX = 6
@@ -177,7 +177,7 @@ def _pick_subject(subscription: Subscription, rows: list[Delivery], now: datetim
     return _packed(subscription, *chosen, now)
 
 
-def _standing(subscription: Subscription, row: Delivery, subject: Subject | None, now: datetime) -> Standing:
+def _standing(subscription: Subscription, row: Delivery, subject: Subject | None, now: datetime) -> Relevance:
     """Return whether clock, subject and the subscription's rules allow it, for any person."""
     standing = subject.standing(row.rank, now) if subject is not None else skip("Not sent: it no longer exists.")
     if not standing.is_wanted:
@@ -195,7 +195,7 @@ def _standing(subscription: Subscription, row: Delivery, subject: Subject | None
     return KEEP
 
 
-def _standing_for(subscription: Subscription, row: Delivery, subject: Subject, now: datetime) -> Standing:
+def _standing_for(subscription: Subscription, row: Delivery, subject: Subject, now: datetime) -> Relevance:
     """Return whether this person wants it: they are still a recipient, and were not notified of the same before."""
     standing = subject.standing_for(subscription.user_key, now)
     if not standing.is_wanted:
@@ -208,7 +208,7 @@ def _standing_for(subscription: Subscription, row: Delivery, subject: Subject, n
     return KEEP
 
 
-def _holds(row: Delivery, standing: Standing) -> bool:
+def _holds(row: Delivery, standing: Relevance) -> bool:
     """Return whether to send it now. If not, end or delay it."""
     if standing.until is not None:
         _put_off(row, standing.until, standing.why)

@@ -24,7 +24,7 @@ READ_BYTES = 300
 ALLOW = "Set AWMWEB_NOTICES_PRIVATE=1 to allow private addresses."
 
 
-class Refused(Exception):
+class AddressRefused(Exception):
     """An address that must not be called; the message gives the reason."""
 
 
@@ -33,7 +33,7 @@ class Unreached(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     status: int
     retry_after_s: float
     text: str
@@ -45,12 +45,12 @@ def checked(url: str) -> SplitResult:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise Refused("This is not a URL.") from error
+        raise AddressRefused("This is not a URL.") from error
     schemes = ("https", "http") if settings.AWMWEB_NOTICES_PRIVATE else ("https",)
     if parts.scheme not in schemes or not host or not url.isascii() or any(letter <= " " for letter in url):
-        raise Refused(f"Enter a URL such as {schemes[0]}://hooks.example.org/awm.")
+        raise AddressRefused(f"Enter a URL such as {schemes[0]}://hooks.example.org/awm.")
     if parts.username is not None or parts.password is not None:
-        raise Refused("The URL must not contain a user name or password.")
+        raise AddressRefused("The URL must not contain a user name or password.")
     try:
         refuse_private(host)
     except ValueError:
@@ -62,7 +62,7 @@ def refuse_private(address: str) -> None:
     """Refuse an address that is not public. Raises a plain ValueError for a name."""
     purpose = _special(address)
     if purpose:
-        raise Refused(f"{address} is not a public address ({purpose}). {ALLOW}")
+        raise AddressRefused(f"{address} is not a public address ({purpose}). {ALLOW}")
 
 
 def _special(address: str) -> str:
@@ -70,7 +70,7 @@ def _special(address: str) -> str:
     return "" if settings.AWMWEB_NOTICES_PRIVATE else purpose
 
 
-def post(url: str, body: bytes, headers: dict[str, str]) -> Answer:
+def post(url: str, body: bytes, headers: dict[str, str]) -> HttpAnswer:
     """Send one POST.
 
     1. Check the address. 2. Resolve the name once. 3. Connect to a checked address, under the given name.
@@ -78,7 +78,7 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> Answer:
     return asyncio.run(_post(checked(url), body, headers))
 
 
-async def _post(parts: SplitResult, body: bytes, headers: dict[str, str]) -> Answer:
+async def _post(parts: SplitResult, body: bytes, headers: dict[str, str]) -> HttpAnswer:
     try:
         async with asyncio.timeout(TOTAL_S):
             return await _first_that_answers(parts, body, headers)
@@ -88,7 +88,7 @@ async def _post(parts: SplitResult, body: bytes, headers: dict[str, str]) -> Ans
         raise Unreached(f"{type(error).__name__}: {error}"[:300]) from error
 
 
-async def _first_that_answers(parts: SplitResult, body: bytes, headers: dict[str, str]) -> Answer:
+async def _first_that_answers(parts: SplitResult, body: bytes, headers: dict[str, str]) -> HttpAnswer:
     addresses = await _addresses(parts)
     for address in addresses[:-1]:
         try:
@@ -107,11 +107,11 @@ async def _addresses(parts: SplitResult) -> list[str]:
         raise Unreached(f"{parts.hostname} cannot be resolved: {error}") from error
     addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
     if any(map(_special, addresses)):  # without the address: members must not learn the operator's internal names
-        raise Refused(f"{parts.hostname} resolves to an address that is not public. {ALLOW}")
+        raise AddressRefused(f"{parts.hostname} resolves to an address that is not public. {ALLOW}")
     return addresses
 
 
-async def _to(address: str, parts: SplitResult, body: bytes, headers: dict[str, str]) -> Answer:
+async def _to(address: str, parts: SplitResult, body: bytes, headers: dict[str, str]) -> HttpAnswer:
     host = f"[{address}]" if ":" in address else address
     netloc = f"{host}:{parts.port}" if parts.port else host
     url = parts._replace(netloc=netloc, fragment="").geturl()
@@ -119,7 +119,7 @@ async def _to(address: str, parts: SplitResult, body: bytes, headers: dict[str, 
     named = {"sni_hostname": parts.hostname}
     async with httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=TOTAL_S) as client:
         async with client.stream("POST", url, content=body, headers=sent, extensions=named) as response:
-            return Answer(response.status_code, _pause(response), await _beginning(response))
+            return HttpAnswer(response.status_code, _pause(response), await _beginning(response))
 
 
 def _pause(response: httpx.Response) -> float:

@@ -53,7 +53,7 @@ def send(parcel: Parcel) -> SendResult:
     """Send one parcel. Every failure outside is returned as a result."""
     try:
         return SENDERS[parcel.channel](parcel)
-    except outbound.Refused as refused:
+    except outbound.AddressRefused as refused:
         return SendResult(False, str(refused))
     except outbound.Unreached as silent:
         return SendResult(False, quoted(silent, _secrets_of(parcel)), again=True)
@@ -132,7 +132,7 @@ def signature(key: str, delivery_id: str, at: str, body: bytes) -> str:
     return base64.b64encode(hmac.digest(secret, f"{delivery_id}.{at}.".encode() + body, "sha256")).decode()
 
 
-def _judged(parcel: Parcel, answer: outbound.Answer, who: str) -> SendResult:
+def _judged(parcel: Parcel, answer: outbound.HttpAnswer, who: str) -> SendResult:
     if 200 <= answer.status < 300:
         return SendResult(True, f"Accepted by the {who} ({answer.status}).")
     if 300 <= answer.status < 400:

@@ -18,7 +18,7 @@ OWN = {TEST: "Test", CODE: "Code"}
 
 
 @dataclass(frozen=True)
-class Standing:
+class Relevance:
     """Whether a notification is still wanted: without a reason yes; with one no, or not before `until`."""
 
     why: str = ""
@@ -29,15 +29,15 @@ class Standing:
         return not self.why
 
 
-KEEP = Standing()
+KEEP = Relevance()
 
 
-def skip(why: str) -> Standing:
-    return Standing(why)
+def skip(why: str) -> Relevance:
+    return Relevance(why)
 
 
-def put_off(until: datetime, why: str) -> Standing:
-    return Standing(why, until)
+def put_off(until: datetime, why: str) -> Relevance:
+    return Relevance(why, until)
 
 
 class Subject(Protocol):
@@ -74,10 +74,10 @@ class Subject(Protocol):
     def recipients(self, now: datetime) -> Collection[str]:
         """Return everyone to notify."""
 
-    def standing(self, rank: str, now: datetime) -> Standing:
+    def standing(self, rank: str, now: datetime) -> Relevance:
         """Return whether it is still wanted, for any person; `rank` is the notification's. Cheap."""
 
-    def standing_for(self, person: str, now: datetime) -> Standing:
+    def standing_for(self, person: str, now: datetime) -> Relevance:
         """Return whether this person still wants it."""
 
 

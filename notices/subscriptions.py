@@ -122,7 +122,7 @@ def _refuse_address(target: str) -> None:
     """Refuse an address that is invalid without a lookup; its name is resolved on use."""
     try:
         outbound.checked(target)
-    except outbound.Refused as refused:
+    except outbound.AddressRefused as refused:
         raise Invalid(str(refused)) from refused
 
 

@@ -48,7 +48,7 @@ def has_body(scope: dict[str, Any]) -> bool:
     return bool(header(scope, b"transfer-encoding")) or header(scope, b"content-length") not in ("", "0")
 
 
-class Room:
+class SharedBuffer:
     """Memory that many senders share, in one event loop.
 
     No sender can hold more than stays free beside it: one sender leaves a half, two leave a third, and the next one
@@ -74,7 +74,7 @@ class Room:
             del self._held[who]
 
 
-ROOM, STRANGERS = Room(ROOM_BYTES), Room(STRANGERS_BYTES)
+ROOM, STRANGERS = SharedBuffer(ROOM_BYTES), SharedBuffer(STRANGERS_BYTES)
 
 
 class Body:

@@ -15,7 +15,7 @@ from django.db.models import Model
 M = TypeVar("M", bound=Model)
 
 
-class Row(Generic[M]):
+class ModelRows(Generic[M]):
     """Rows of a model without some fields, which are loaded on access."""
 
     def __init__(self, model: type[M], *, without: Collection[str] = (), only: Collection[str] = ()) -> None:

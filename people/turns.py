@@ -16,7 +16,7 @@ from people.errors import Busy
 READS_PER_SENDER = 4
 
 
-class Turns:
+class SenderTurns:
     """A number of concurrent turns for each sender, in one event loop. A sender's queue exists only while in use."""
 
     def __init__(self, limit: int) -> None:
@@ -38,5 +38,5 @@ class Turns:
             line.release()
 
 
-READS, REPLAYS = Turns(READS_PER_SENDER), Turns(READS_PER_SENDER)
+READS, REPLAYS = SenderTurns(READS_PER_SENDER), SenderTurns(READS_PER_SENDER)
 """Separate, as a read keeps its turn until the client took the answer, and a socket only during its query."""

@@ -10,13 +10,13 @@ from ninja import Router, Status
 from pydantic import BeforeValidator, Field
 
 from awmclient.fields import Line, Object, clean_text
-from awmclient.schema import Claimed, Done, LeaseBody, Record
+from awmclient.schema import Claimed, Done, LeaseBody, Shape
 from people.access import is_id, may_see_reviews, scoped, visible_or_404
 from people.errors import NotFound
 from people.http import REFUSALS, actor_of
 from reviews.models import LabelSchema, Review, ReviewQueue, Verdict
 from reviews.record import annotating, assigning, correcting, deciding
-from reviews.record.assigning import Claim
+from reviews.record.assigning import ReviewClaim
 from reviews.record.correcting import UNVERIFIED, Better
 from reviews.record.deciding import Wanted
 from reviews.visible.places import Place
@@ -27,7 +27,7 @@ Short = Annotated[str, BeforeValidator(clean_text), Field(max_length=200)]
 Words = Annotated[str, Field(max_length=20_000)]
 
 
-class ReviewView(Record):
+class ReviewView(Shape):
     """A review that the caller can claim or holds, without outcome, rank or other reviewers."""
 
     id: str
@@ -37,11 +37,11 @@ class ReviewView(Record):
     held: bool
 
 
-class ReviewList(Record):
+class ReviewList(Shape):
     reviews: list[ReviewView]
 
 
-class VerdictBody(Record):
+class VerdictBody(Shape):
     lease_token: Line
     verdict: Line
     failure_type: Short = ""
@@ -52,7 +52,7 @@ class VerdictBody(Record):
     model: Short = ""
 
 
-class OtherVerdict(Record):
+class OtherVerdict(Shape):
     author: str
     kind: str
     verdict: str
@@ -60,7 +60,7 @@ class OtherVerdict(Record):
     note: str
 
 
-class VerdictView(Record):
+class VerdictView(Shape):
     """The caller's verdict with the outcome and the other verdicts."""
 
     id: str
@@ -72,11 +72,11 @@ class VerdictView(Record):
     others: list[OtherVerdict]
 
 
-class ExplanationBody(Record):
+class ExplanationBody(Shape):
     explanation: Line
 
 
-class AnnotationBody(Record):
+class AnnotationBody(Shape):
     """A label with the schema and version that the caller saw, or without them a comment or tag. `path`, `start` and
     `end` select characters of a text in the step, `quote` is the text that the caller read there."""
 
@@ -91,7 +91,7 @@ class AnnotationBody(Record):
     review: Short = ""
 
 
-class AnnotationView(Record):
+class AnnotationView(Shape):
     id: str
     label: str
     value: Any
@@ -104,7 +104,7 @@ class AnnotationView(Record):
     created_at: datetime
 
 
-class CorrectionBody(Record):
+class CorrectionBody(Shape):
     seq: int
     kind: Line
     name: Annotated[str, Field(max_length=200)] = ""
@@ -113,14 +113,14 @@ class CorrectionBody(Record):
     why: Words = ""
 
 
-class CorrectionView(Record):
+class CorrectionView(Shape):
     id: str
     seq: int
     kind: str
     state: str
 
 
-def _claimed(lease: Claim) -> Claimed:
+def _claimed(lease: ReviewClaim) -> Claimed:
     return Claimed(assignment=lease.slot_id, lease_token=lease.lease_token, lease_until=lease.lease_until)
 
 

@@ -20,4 +20,4 @@ class ReviewsConfig(AppConfig):
         members.on_leave(assigning.release_all_of)
         members.on_role(withholding.follow_role)
         subjects.register(notifications.CommentKind())
-        filters_of_episodes.register(narrowing.Sayings())
+        filters_of_episodes.register(narrowing.ReviewFilters())

@@ -12,21 +12,21 @@ class SchemaEnded(AppError):
     status = 409
 
 
-class AlreadyClaimed(AppError):
+class ReviewClaimed(AppError):
     """All open reviews of this episode are claimed."""
 
     code = "already_claimed"
     status = 409
 
 
-class LeaseLost(AppError):
+class ReviewLeaseLost(AppError):
     """Your claim expired and someone else took over. Your verdict is saved and not counted."""
 
     code = "lease_lost"
     status = 409
 
 
-class TooLate(AppError):
+class ReviewClosed(AppError):
     """This review is closed. Your verdict is saved and not counted."""
 
     code = "too_late"
@@ -82,7 +82,7 @@ class Moved(AppError):
     status = 409
 
 
-class NotYours(AppError):
+class NotYourAnnotation(AppError):
     """Only its author can change or withdraw this."""
 
     code = "not_yours"

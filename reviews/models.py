@@ -242,7 +242,7 @@ class ReviewQueue(models.Model):
         return self.name
 
 
-class Decision(models.TextChoices):
+class VerdictDecision(models.TextChoices):
     ACCEPT = "accept", "Accept"
     REJECT = "reject", "Reject"
 
@@ -257,13 +257,13 @@ class Review(models.Model):
     worth = models.FloatField(default=0.0)
     reason = models.CharField(max_length=40, blank=True)
     in_sample = models.BooleanField(default=False)
-    gold = models.CharField(max_length=6, choices=Decision.choices, blank=True)
+    gold = models.CharField(max_length=6, choices=VerdictDecision.choices, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["queue", "episode"], name="one_review_per_queue_and_episode"),
-            models.CheckConstraint(condition=Q(gold__in=["", *Decision.values]), name="gold_known"),
+            models.CheckConstraint(condition=Q(gold__in=["", *VerdictDecision.values]), name="gold_known"),
         ]
 
     def __str__(self) -> str:
@@ -328,7 +328,7 @@ class Verdict(Authored):
     id = IdField()
     review = models.ForeignKey(Review, on_delete=models.CASCADE, related_name="verdicts")
     episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="review_verdicts")
-    decision = models.CharField(max_length=6, choices=Decision.choices)
+    decision = models.CharField(max_length=6, choices=VerdictDecision.choices)
     failure_type = models.CharField(max_length=60, blank=True)
     rubric = models.JSONField(default=dict, blank=True)
     confidence = models.CharField(max_length=6, choices=Confidence.choices, default=Confidence.HIGH)
@@ -344,7 +344,7 @@ class Verdict(Authored):
             models.UniqueConstraint(
                 fields=["review", "author_key"], condition=Q(is_late=False), name="one_verdict_per_reviewer"
             ),
-            models.CheckConstraint(condition=Q(decision__in=Decision.values), name="verdict_decision_known"),
+            models.CheckConstraint(condition=Q(decision__in=VerdictDecision.values), name="verdict_decision_known"),
         ]
         indexes = [models.Index(fields=["episode"], name="verdicts_of_episode")]
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from episodes.visible import visibility
-from notices.subjects import KEEP, Standing, put_off, skip
+from notices.subjects import KEEP, Relevance, put_off, skip
 from reviews.models import Annotation, Mention
 
 KIND = "comment"
@@ -58,14 +58,14 @@ class CommentSubject:
         named = self.comment.mentions.exclude(user_id__in=earlier)
         return {f"user:{user}" for user in named.values_list("user_id", flat=True)}
 
-    def standing(self, rank: str, now: datetime) -> Standing:
+    def standing(self, rank: str, now: datetime) -> Relevance:
         if self.expires_at <= now:
             return skip("Not sent: the comment is more than 7 days old.")
         if self.newest.withdrawn:
             return skip("Not sent: the comment was withdrawn.")
         return KEEP
 
-    def standing_for(self, person: str, now: datetime) -> Standing:
+    def standing_for(self, person: str, now: datetime) -> Relevance:
         mention = self.newest.mentions.filter(user_id=person.removeprefix("user:")).first()
         if mention is None:
             return skip("Not sent: the comment no longer names you.")

@@ -24,7 +24,7 @@ from runs.models import Plan
 from runs.plan import spending
 from runs.plan.plans import PlanDocument, plan_of
 from runs.play import certifying
-from runs.show.comparison import Comparison, compare_run
+from runs.show.comparison import RunComparison, compare_run
 from runs.statistics.costs import Cost
 
 router = Router(tags=["runs"])
@@ -47,7 +47,7 @@ class ComparisonView(Schema):
     sentence: str
 
 
-class BriefingBody(schema.Record):
+class BriefingBody(schema.Shape):
     """A person's briefing of a task. `saw_outcomes`: its author knew outcomes of earlier episodes, or the verifier."""
 
     scenario: Line
@@ -57,7 +57,7 @@ class BriefingBody(schema.Record):
     saw_outcomes: bool = False
 
 
-class PlanBody(schema.Record):
+class PlanBody(schema.Shape):
     """A plan to preview before its launch; `name` is that of its run."""
 
     name: Line
@@ -83,7 +83,7 @@ class PlanPreview(Schema):
     earned: str
 
 
-class SeedsBody(schema.Record):
+class SeedsBody(schema.Shape):
     """How many more seeds of every task and arm to plan, from 1 to 100."""
 
     seeds: Annotated[StrictInt, WHOLE]
@@ -323,7 +323,7 @@ def write_briefing(request: HttpRequest, payload: BriefingBody) -> Status[Briefi
     """Write the briefing of a task for runs that start from now on. It counts as informed if its author says so, or if
     its author sees the outcome of one of its sources."""
     said = payload.model_dump()
-    return Status(201, _seen(briefings.Seen(briefings.write(actor_of(request), **said), withheld=False)))
+    return Status(201, _seen(briefings.ReadableBriefing(briefings.write(actor_of(request), **said), withheld=False)))
 
 
 @router.post("/episodes/{episode_id}/certify", response={202: Certifying, **REFUSALS})
@@ -334,7 +334,7 @@ def certify(request: HttpRequest, episode_id: str) -> Status[Certifying]:
     return Status(202, Certifying(episode=episode_id, certificate=view))
 
 
-def _seen(one: briefings.Seen) -> BriefingView:
+def _seen(one: briefings.ReadableBriefing) -> BriefingView:
     row = one.briefing
     same = ("scenario", "task_idx", "reason", "source", "author", "privilege", "sources", "arm", "at")
     about = {name: getattr(row, name) for name in same}
@@ -343,7 +343,7 @@ def _seen(one: briefings.Seen) -> BriefingView:
     )
 
 
-def view_of(found: Comparison) -> ComparisonView:
+def view_of(found: RunComparison) -> ComparisonView:
     plan = found.plan
     counts: list[dict[str, Any]] = [asdict(arm) | {"ended": arm.ended, "rate": arm.rate} for arm in found.arms]
     return ComparisonView(

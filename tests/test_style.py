@@ -32,11 +32,7 @@ OF_PAGES = (
 """Packages that make pages: a string of one word can be shown, too."""
 CODE_COVERED = ("awmclient", "awmenv", "awmweb", "bench", "experts", "notices", "people", "tools")
 """Packages whose docstrings, comments and names keep the rules as well."""
-CODE_ALLOWED = {
-    ("house", "awmenv/server/session/scenario.py"): "a class, renamed with all others",
-    ("house", "awmenv/server/verifier.py"): "a class, renamed with all others",
-    ("house", "bench/streaming.py"): "a class, renamed with all others",
-}
+CODE_ALLOWED: dict[tuple[str, str], str] = {}
 NOT_OURS = {
     "awmclient/conversation.py": "a prompt",
     "awmclient/prompts.py": "prompts",
@@ -369,3 +365,32 @@ def test_sentences_of_a_page_have_at_most_25_words(page):
 )
 def test_long_sentences_are_found_in_prose_only(text, lines):
     assert [line for line, _ in long_sentences(text)] == lines
+
+
+SAME_NAMES = {
+    "Command": "the class that Django looks for in each command",
+    "Recording": "one for each agent framework, by the same calls",
+    "_Needles": "one file in two packages, equal byte for byte (decision 18)",
+    **dict.fromkeys(("Advice", "Briefing"), "a row, and its shape on the wire"),
+    **dict.fromkeys(
+        ("EpisodeEnded", "ExpertOff", "Invalid", "KeyConflict", "NotFound", "SeqGap", "StepConflict", "TooLarge"),
+        "a refusal, and the client's error for its code",
+    ),
+}
+"""Names that two classes have, each with its reason."""
+
+
+def classes_by_name() -> dict[str, list[str]]:
+    """Return the modules of each class at the top of a product module, by its name."""
+    found: dict[str, list[str]] = {}
+    for package in (*OF_PAGES, "awmclient", "awmenv", "tools"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if not {"migrations", "node_modules"} & set(path.parts):
+                for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                    if isinstance(node, ast.ClassDef):
+                        found.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    return found
+
+
+def test_name_of_a_class_is_unique_in_the_product():
+    assert {name for name, modules in classes_by_name().items() if len(modules) > 1} == set(SAME_NAMES)

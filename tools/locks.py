@@ -87,7 +87,7 @@ class Mismatch(Exception):
 
 
 @dataclass(frozen=True)
-class Entry:
+class LockEntry:
     """One package of a lock; a package that differs by Python version or platform has several."""
 
     requirement: Requirement
@@ -120,9 +120,9 @@ def digest(lock: Lock, root: Path = ROOT) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def entries(text: str) -> list[Entry]:
+def entries(text: str) -> list[LockEntry]:
     """Return the packages of a lock; a line that is neither a pin with hashes nor a comment is a mismatch."""
-    found: list[Entry] = []
+    found: list[LockEntry] = []
     for line in text.replace("\\\n", " ").splitlines():
         if not line.strip() or line.lstrip().startswith("#") or line == "--only-binary :all:":
             continue
@@ -131,11 +131,11 @@ def entries(text: str) -> list[Entry]:
             raise Mismatch(f"not a pin with hashes: {line[:80]}")
         if not all(re.fullmatch(r"[0-9a-f]{64}", one) for one in hashes):
             raise Mismatch(f"not a SHA-256: {line[:80]}")
-        found.append(Entry(Requirement(pin), hashes))
+        found.append(LockEntry(Requirement(pin), hashes))
     return found
 
 
-def versions(found: list[Entry]) -> dict[str, set[str]]:
+def versions(found: list[LockEntry]) -> dict[str, set[str]]:
     """Return the versions of each package, of which there may be several for different platforms."""
     by_name: dict[str, set[str]] = {}
     for one in found:
@@ -143,7 +143,7 @@ def versions(found: list[Entry]) -> dict[str, set[str]]:
     return by_name
 
 
-def compare(lock: Lock, root: Path = ROOT) -> list[Entry]:
+def compare(lock: Lock, root: Path = ROOT) -> list[LockEntry]:
     """Return the packages of a lock, or say where it departs from its requirements and from the lock it agrees with."""
     text = (root / lock.name).read_text(encoding="utf-8")
     found = entries(text)
@@ -167,7 +167,7 @@ def compare(lock: Lock, root: Path = ROOT) -> list[Entry]:
     return found
 
 
-def missing(lock: Lock, found: list[Entry]) -> Iterator[str]:
+def missing(lock: Lock, found: list[LockEntry]) -> Iterator[str]:
     """Yield what installed packages of a lock ask for on this platform, and the lock neither holds nor leaves out."""
     locked = versions(found)
     todo = [one for line in wanted(ROOT / lock.source) if _applies(one := Requirement(line), "")]

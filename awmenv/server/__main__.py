@@ -13,7 +13,7 @@ from pathlib import Path
 
 import uvicorn
 
-from awmenv.errors import EnvironmentFault
+from awmenv.errors import AwmenvError
 from awmenv.server import logs
 from awmenv.server.app import build
 from awmenv.server.channels import pacing
@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         settings = _settings(options)
         app, world = build(settings)
-    except (BadSetting, EnvironmentFault) as error:
+    except (BadSetting, AwmenvError) as error:
         print(f"awmenv: {logs.shown(str(error))}", file=sys.stderr)
         return 2
     # uvicorn sends itself the signal again once it has shut down; it must find this, and not end us before `finally`.
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         world.start()
         logging.getLogger("awmenv").info("sandbox level %s, %d scenarios", world.tier, len(world.library.listed))
         uvicorn.Server(_config(app, settings)).run()
-    except EnvironmentFault as error:
+    except AwmenvError as error:
         print(f"awmenv: {logs.shown(str(error))}", file=sys.stderr)
         return 1
     finally:
@@ -76,7 +76,7 @@ def _config(app: object, settings: Settings) -> uvicorn.Config:
         host=settings.host,
         port=settings.port,
         http=pacing.Http,
-        ws=pacing.Socket,
+        ws=pacing.PacedSocket,
         ws_max_size=pacing.MAX_RECEIVED,
         ws_per_message_deflate=False,  # frames are small and mostly near by: compressing each costs more than it saves
         ws_ping_interval=PING_S,

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from awmenv.errors import EnvironmentFault
+from awmenv.errors import AwmenvError
 from awmenv.health import Health
 from awmenv.packs import Pack
 from awmenv.server import logs
@@ -37,14 +37,14 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         packs = tuple(Path(folder) for folder in options.packs)
         world = World(dataclasses.replace(Settings.from_environment(), packs=packs))
-    except (BadSetting, EnvironmentFault) as error:
+    except (BadSetting, AwmenvError) as error:
         print(f"checkpack: {logs.shown(str(error))}", file=sys.stderr)
         return 2
     try:
         world.start()
         world.verifiers.require_tier()
         asyncio.run(_build(world) if options.databases else _check(world, options.judge))
-    except EnvironmentFault as error:
+    except AwmenvError as error:
         print(f"checkpack: {logs.shown(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -75,7 +75,7 @@ async def _database(checkup: Checkup, pack: Pack, name: str, partial: bool) -> N
     try:
         built = await checkup.database(pack, name)
         found: dict[str, Any] = {"database": built.wire(), "playable": built.is_playable(partial)}
-    except (EnvironmentFault, OSError) as error:
+    except (AwmenvError, OSError) as error:
         found = {"unchecked": str(error)}
     _say({"pack": pack.name, "scenario": name, **found})
 
@@ -103,7 +103,7 @@ async def _scenario(checkup: Checkup, pack: Pack, name: str) -> None:
     tasks = range(pack.scenario(name).task_count)
     try:
         found = await checkup.of(pack, name, tasks)
-    except (EnvironmentFault, OSError) as error:
+    except (AwmenvError, OSError) as error:
         found = dict.fromkeys(tasks, Health(unchecked=str(error)))
     for task_idx in tasks:
         _say({"pack": pack.name, "scenario": name, "task_idx": task_idx, "health": found[task_idx].wire()})

@@ -54,7 +54,7 @@ def fingerprint(path: Path) -> Fingerprint:
 
 
 @dataclass(frozen=True)
-class Mark:
+class FileVersion:
     """The state of a database file that shows writes, and whether they were committed."""
 
     counter: bytes = b""
@@ -73,7 +73,7 @@ class Mark:
             os.close(fd)
         return cls(header[_COUNTER], (found.st_size, found.st_mtime_ns), header[_WAL : _WAL + 1] == b"\2")
 
-    def was_left_for(self, later: "Mark") -> bool:
+    def was_left_for(self, later: "FileVersion") -> bool:
         """Return whether the file was written to since, without a commit. A log counts its commits elsewhere."""
         return self.written != later.written and self.counter == later.counter and not later.logged
 

@@ -14,7 +14,7 @@ _UNSEEN = re.compile(
 )
 
 
-class Record(logging.Formatter):
+class RecordFormatter(logging.Formatter):
     """One record: further lines are indented, so that none can pass for a record of its own."""
 
     def __init__(self) -> None:
@@ -35,5 +35,5 @@ def shown(text: str) -> str:
 def install(level: int) -> None:
     """Use this format for all log records, unless another one is configured."""
     handler = logging.StreamHandler()
-    handler.setFormatter(Record())
+    handler.setFormatter(RecordFormatter())
     logging.basicConfig(level=level, handlers=[handler])

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from awmenv.errors import EnvironmentFault, HostFailed, SandboxMissing
+from awmenv.errors import AwmenvError, HostFailed, SandboxMissing
 from awmenv.server import strict
 from awmenv.server.sandbox import confine, framing, plain
-from awmenv.server.sandbox.launching import Zygote
+from awmenv.server.sandbox.launching import ZygoteClient
 from awmenv.server.settings import BadSetting, Settings
 from awmenv.server.workplace import Workplace
 
@@ -31,14 +31,14 @@ GRACE_S = 0.5  # of the whole timeout, kept back for copying and reading
 VERDICTS = ("complete", "others")
 
 
-class RunFailed(EnvironmentFault):
+class RunFailed(AwmenvError):
     """The child crashed, hung, was killed or sent an invalid response."""
 
     code = "run_failed"
 
 
 @dataclass(frozen=True)
-class Run:
+class VerifierRun:
     """The result of one child, and its cost."""
 
     value: Any
@@ -48,7 +48,7 @@ class Run:
     rss_kb: int
 
 
-class VerifierHouse:
+class VerifierPool:
     """One zygote and its folder. Any number of threads can run work concurrently."""
 
     def __init__(
@@ -58,7 +58,7 @@ class VerifierHouse:
         self._own = workplace is None
         self.workplace = workplace or Workplace(settings.run_dir, settings.uid)
         folder = self.workplace.fresh("verifier-")
-        self.zygote = Zygote(
+        self.zygote = ZygoteClient(
             "verifier", str(folder), self.workplace.uid, settings.declared_tier, die_with_thread=die_with_thread
         )
 
@@ -91,7 +91,7 @@ class VerifierHouse:
         answer: str | None = None,
         *,
         private: bool = False,
-    ) -> Run:
+    ) -> VerifierRun:
         """Run one child on private copies of the databases.
 
         `private`: they are private already, and no one writes them. Raises an EnvironmentFault for everything that is
@@ -113,7 +113,7 @@ class VerifierHouse:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _in_child(self, work: str, paths: list[str], code: str, answer: str | None, started: float) -> Run:
+    def _in_child(self, work: str, paths: list[str], code: str, answer: str | None, started: float) -> VerifierRun:
         ends_at = started + self.settings.verifier_timeout_s
         limit_s = max(0.1, ends_at - time.monotonic() - GRACE_S)
         nonce = secrets.token_hex(16)
@@ -125,7 +125,9 @@ class VerifierHouse:
                 self.zygote.request({"wall": limit_s}, [far_leash.fileno(), far_data.fileno()])
             stream, report = _talk(data, leash, framing.encode(request), ends_at)
         value = _accept(stream, report, nonce)
-        return Run(value, self.tier, round((time.monotonic() - started) * 1000, 1), report["cpu_ms"], report["rss_kb"])
+        return VerifierRun(
+            value, self.tier, round((time.monotonic() - started) * 1000, 1), report["cpu_ms"], report["rss_kb"]
+        )
 
 
 def copy_database(source: str, target: Path) -> str:
@@ -191,7 +193,7 @@ def _accept(stream: bytes, report: dict[str, Any], nonce: str) -> Any:
 
 
 def verdict(
-    verifiers: VerifierHouse,
+    verifiers: VerifierPool,
     code: str,
     mode: str,
     initial_db: str,
@@ -208,7 +210,7 @@ def verdict(
     try:
         paths = [str(initial_db), str(final_db)]
         run = verifiers.run("sql" if mode == "sql" else "code", paths, code, final_answer, private=private)
-    except (EnvironmentFault, OSError, ValueError) as error:
+    except (AwmenvError, OSError, ValueError) as error:
         return _failed(str(error), verifiers.tier, started, getattr(error, "code", "unavailable"))
     value = run.value
     if type(value) is not dict:
@@ -247,22 +249,22 @@ def _failed(message: str, tier: str, started: float, code: str = RunFailed.code)
 
 
 _lock = threading.Lock()
-_verifiers: VerifierHouse | None = None
+_verifiers: VerifierPool | None = None
 _verifiers_pid = 0
 
 
-def shared_verifiers() -> VerifierHouse:
+def shared_verifiers() -> VerifierPool:
     """Return this process's verifiers, made at the first call. A forked child makes its own."""
     global _verifiers, _verifiers_pid
     with _lock:
         if _verifiers is None or _verifiers_pid != os.getpid():
-            _verifiers = VerifierHouse(Settings.from_environment())
+            _verifiers = VerifierPool(Settings.from_environment())
             _verifiers_pid = os.getpid()
             atexit.register(_leave, _verifiers, _verifiers_pid)
         return _verifiers
 
 
-def _leave(verifiers: VerifierHouse, pid: int) -> None:
+def _leave(verifiers: VerifierPool, pid: int) -> None:
     if os.getpid() == pid:
         verifiers.stop()
 

@@ -10,7 +10,7 @@ import sys
 VARIABLE = "AWMWEB_GATE"  # the file descriptor to wait for; only a supervisor sets it
 
 
-class Gate:
+class StartGate:
     """The parent's end. A gate that closes before it opened ends the child, also when the parent is killed."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from awmweb.embedded.paths import (
     own_folder,
     postgres_programs,
 )
-from awmweb.embedded.processes import Child, Spec, birth, identity, last_lines, wait_until_ended
+from awmweb.embedded.processes import ChildProcess, Spec, birth, identity, last_lines, wait_until_ended
 
 NAME = "postgres"
 MAJOR = 18
@@ -73,7 +73,7 @@ SELECT format('CREATE DATABASE %I OWNER %I', :'database', :'role')
 """
 
 
-def start(here: Paths, passwords: Secrets) -> Child:
+def start(here: Paths, passwords: Secrets) -> ChildProcess:
     """Start the server from any state of its folder, and return when it accepts durable queries.
 
     1. refuse a folder of another major version without changes; 2. create the data folder on a first start; 3. stop
@@ -173,18 +173,18 @@ def _check_owner(here: Paths) -> None:
         )
 
 
-def _launch(here: Paths, programs: Path) -> Child:
+def _launch(here: Paths, programs: Path) -> ChildProcess:
     command = [str(programs / "postgres"), "-D", str(here.database)]
     settings = SETTINGS | {"unix_socket_directories": str(here.sockets), "cluster_name": _cluster(here)}
     for name, value in settings.items():
         command += ["-c", f"{name}={value}"]
     log = here.logs / "postgres.log"
-    return Child(
+    return ChildProcess(
         Spec(NAME, command, log, here.home, ENVIRONMENT, account(here), signal.SIGINT, orphan_signal=signal.SIGINT)
     )
 
 
-def _wait_ready(child: Child, here: Paths) -> None:
+def _wait_ready(child: ChildProcess, here: Paths) -> None:
     """Wait for the status that the server writes into the last line of its pid file."""
     end = time.monotonic() + START_SECONDS
     while child.running and time.monotonic() < end:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
-from awmweb.embedded.gate import Gate
+from awmweb.embedded.gate import StartGate
 from awmweb.embedded.paths import Account
 
 LOG_LIMIT = 10_000_000  # bytes; one older file of the same size is kept
@@ -37,10 +37,10 @@ class Spec:
     orphan_signal: int = signal.SIGKILL  # sent by the kernel if the parent ends first
 
 
-class Child:
+class ChildProcess:
     """A running child process with its own process group."""
 
-    def __init__(self, spec: Spec, gate: Gate | None = None) -> None:
+    def __init__(self, spec: Spec, gate: StartGate | None = None) -> None:
         self.spec = spec
         self.started = time.monotonic()
         spec.log.parent.mkdir(mode=0o700, exist_ok=True)
@@ -119,7 +119,7 @@ def birth(pid: int) -> str:
     return answer.stdout.strip()
 
 
-def remember(file: Path, children: Sequence[Child]) -> None:
+def remember(file: Path, children: Sequence[ChildProcess]) -> None:
     """Store the running pids, so that a start after an unclean stop finds what is left."""
     unfinished = file.with_suffix(".new")
     unfinished.write_text(json.dumps({child.spec.name: [child.process.pid, child.birth] for child in children}))

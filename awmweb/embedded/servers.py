@@ -11,7 +11,7 @@ from pathlib import Path
 
 from awmweb.embedded import postgres, valkey
 from awmweb.embedded.paths import EmbeddedError, Paths, Urls, data_paths, ensure_folders, make_var, urls
-from awmweb.embedded.processes import Child, end_leftovers
+from awmweb.embedded.processes import ChildProcess, end_leftovers
 
 
 class AlreadyRunning(EmbeddedError):
@@ -46,7 +46,7 @@ def running(var: Path, queue: bool = True) -> Iterator[Urls]:
         postgres.check_version(here)
         passwords = ensure_folders(here)
         end_leftovers(here.children, keep=lambda name: name == postgres.NAME)
-        started: list[Child] = []
+        started: list[ChildProcess] = []
         try:
             started.append(postgres.start(here, passwords))
             if queue:

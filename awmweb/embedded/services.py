@@ -71,7 +71,7 @@ def commands(options: Options) -> dict[str, list[str]]:
         "web": [
             *web,
             "--ws",
-            "episodes.live.wire:Socket",
+            "episodes.live.wire:FrameSocket",
             "--ws-per-message-deflate",
             "false",
             "--no-access-log",

@@ -20,9 +20,9 @@ from pathlib import Path
 from types import FrameType
 
 from awmweb.embedded import known_settings, postgres, services, valkey
-from awmweb.embedded.gate import Gate
+from awmweb.embedded.gate import StartGate
 from awmweb.embedded.paths import EmbeddedError, Secrets, data_paths, ensure_folders, postgres_programs
-from awmweb.embedded.processes import Child, end_leftovers, kill_group, last_lines, remember, rotate
+from awmweb.embedded.processes import ChildProcess, end_leftovers, kill_group, last_lines, remember, rotate
 from awmweb.embedded.servers import locked
 
 BACK_OFF = (0.5, 30.0)  # first and longest pause before a restart
@@ -51,8 +51,8 @@ class Kept:
 
     name: str
     log: Path
-    launch: Callable[[], Child]
-    child: Child | None = None
+    launch: Callable[[], ChildProcess]
+    child: ChildProcess | None = None
     deaths: int = 0
     due: float = 0.0
 
@@ -69,7 +69,7 @@ class Supervisor:
         self.here = data_paths(Path(options.var))
         self.began = time.monotonic()
         self.kept: list[Kept] = []
-        self.gates = {"prepare": Gate(), "web": Gate()}
+        self.gates = {"prepare": StartGate(), "web": StartGate()}
         self.stopping = False
         self.ready = False
         self.wake, self.waker = os.pipe()
@@ -120,10 +120,10 @@ class Supervisor:
             self._keep(valkey.NAME, lambda: valkey.start(self.here, passwords))
             self._say("queue: Valkey, append-only")
 
-    def _services(self, *names: str, gate: Gate | None = None) -> None:
+    def _services(self, *names: str, gate: StartGate | None = None) -> None:
         for name, spec in services.specs(self.options).items():
             if name in names:
-                self._keep(name, partial(Child, spec), gate)
+                self._keep(name, partial(ChildProcess, spec), gate)
 
     @contextmanager
     def _preparing(self) -> Iterator[subprocess.Popen[str]]:
@@ -173,7 +173,7 @@ class Supervisor:
                 raise EmbeddedError(f"No answer from {name} within {READY_SECONDS:.0f} s. See {self.here.logs}.")
         self._say(f"{name}: ready on {url}")
 
-    def _keep(self, name: str, launch: Callable[..., Child], gate: Gate | None = None) -> None:
+    def _keep(self, name: str, launch: Callable[..., ChildProcess], gate: StartGate | None = None) -> None:
         kept = Kept(name, self.here.logs / f"{name}.log", launch)
         self.kept.append(kept)
         kept.child = launch(gate) if gate else launch()
@@ -236,7 +236,7 @@ class Supervisor:
                 child.stop(0)
         self.here.children.unlink(missing_ok=True)
 
-    def _wait_ended(self, children: list[Child], patience: float) -> None:
+    def _wait_ended(self, children: list[ChildProcess], patience: float) -> None:
         end = time.monotonic() + patience
         while any(child.running for child in children) and time.monotonic() < end:
             select.select([self.wake], [], [], 0.1)

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from awmweb.embedded.paths import QUEUE_SOCKET, EmbeddedError, Paths, Secrets, account, own_folder, valkey_program
-from awmweb.embedded.processes import Child, Spec, last_lines
+from awmweb.embedded.processes import ChildProcess, Spec, last_lines
 
 NAME = "valkey"
 START_SECONDS = 120  # a long append-only file takes its time to load
@@ -40,7 +40,7 @@ def configuration(here: Paths, password: str) -> str:
     )
 
 
-def start(here: Paths, passwords: Secrets) -> Child:
+def start(here: Paths, passwords: Secrets) -> ChildProcess:
     """Start the server and return once it answers; set unreadable data aside and try once more."""
     child = _launch(here, passwords)
     if _answers(child, here, passwords.queue):
@@ -78,7 +78,7 @@ def ping(here: Paths, password: str) -> bool:
         return False
 
 
-def _launch(here: Paths, passwords: Secrets) -> Child:
+def _launch(here: Paths, passwords: Secrets) -> ChildProcess:
     who = account(here)
     program = valkey_program(here)
     own_folder(here.queue, who, 0o700)
@@ -86,7 +86,7 @@ def _launch(here: Paths, passwords: Secrets) -> Child:
     _own_file(here.queue / "valkey.conf", configuration(here, passwords.queue), here)
     command = [str(program), str(here.queue / "valkey.conf")]
     environment = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
-    return Child(Spec(NAME, command, here.logs / "valkey.log", here.queue, environment, who, orphan_signal=15))
+    return ChildProcess(Spec(NAME, command, here.logs / "valkey.log", here.queue, environment, who, orphan_signal=15))
 
 
 def _own_file(file: Path, text: str, here: Paths) -> None:
@@ -99,7 +99,7 @@ def _own_file(file: Path, text: str, here: Paths) -> None:
             os.fchown(out.fileno(), who.uid, who.gid)
 
 
-def _answers(child: Child, here: Paths, password: str) -> bool:
+def _answers(child: ChildProcess, here: Paths, password: str) -> bool:
     end = time.monotonic() + START_SECONDS
     while child.running and time.monotonic() < end:
         if ping(here, password):

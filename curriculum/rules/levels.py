@@ -40,7 +40,7 @@ class Counted(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Gate:
+class LevelGate:
     """The result of the last counted episodes of a level."""
 
     episodes: int
@@ -62,11 +62,11 @@ def level_of(solved: int, episodes: int, levels: Sequence[Level] = LEVELS) -> st
     return next((one.name for one in levels if rate > one.above), levels[-1].name)
 
 
-def gate(newest_first: Sequence[Counted]) -> Gate:
+def gate(newest_first: Sequence[Counted]) -> LevelGate:
     """Return the result of the last episodes of a level."""
     last = newest_first[:WINDOW]
     mean = sum(one.complete for one in last) / len(last) if last else None
-    return Gate(len(last), len({one.task for one in last}), mean)
+    return LevelGate(len(last), len({one.task for one in last}), mean)
 
 
 def is_recommended(step: int, newest_first: Sequence[Counted]) -> bool:

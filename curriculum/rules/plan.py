@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from curriculum.errors import BadPlan
+from curriculum.errors import BadCurriculumPlan
 from curriculum.rules.levels import LEVELS, Level
 from curriculum.rules.ratio import Strategy
 from people.errors import words_of
@@ -28,7 +28,7 @@ class PlannedLevel(BaseModel):
     hint: Annotated[str, Field(max_length=2000)] = ""
 
 
-class Plan(BaseModel):
+class CurriculumPlan(BaseModel):
     """Strategy and group size of the ratio, method of the weights, levels, and the reference run.
 
     `reference` is the ID of a run of the project whose solo episodes decide the levels; the default is the run itself.
@@ -57,13 +57,13 @@ class Plan(BaseModel):
 
     @classmethod
     def of(cls, metadata: object) -> Self:
-        """Return the plan in a run's metadata. Raises `BadPlan`, which names the field."""
+        """Return the plan in a run's metadata. Raises `BadCurriculumPlan`, which names the field."""
         given: Any = metadata.get("curriculum", {}) if isinstance(metadata, Mapping) else {}
         try:
             return cls.model_validate(given)
         except ValidationError as error:
             wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {words_of(one)}" for one in error.errors()[:5])
-            raise BadPlan(f"The run's metadata.curriculum cannot be read: {wrong}"[:1000]) from error
+            raise BadCurriculumPlan(f"The run's metadata.curriculum cannot be read: {wrong}"[:1000]) from error
 
     def as_levels(self) -> tuple[Level, ...]:
         return tuple(Level(one.name, one.above, one.max_steps, one.tools, one.hint) for one in self.levels)

@@ -9,10 +9,10 @@ from typing import Any
 from curriculum import next_tasks
 from curriculum.models import Decision, TrainingStep
 from curriculum.rules import ratio
-from curriculum.rules.plan import Plan
+from curriculum.rules.plan import CurriculumPlan
 from curriculum.rules.ratio import Help, Measured, Phase, Strategy
 from curriculum.show import charts, series
-from curriculum.show.generations import Turn, of_step
+from curriculum.show.generations import SampledTurn, of_step
 from episodes.models import Run
 from people.access import scoped
 from people.figures import Chart
@@ -44,7 +44,7 @@ def percent(measured: Measured | None) -> int | None:
     return None if measured is None or measured.rate is None else round(measured.rate * 100)
 
 
-def headline(plan: Plan, coming: Help) -> str:
+def headline(plan: CurriculumPlan, coming: Help) -> str:
     """Return the finding of the page in one sentence."""
     expert, _ = ratio.group(plan.strategy, coming.phase, plan.group_size)
     share = f"{expert} of {plan.group_size} rollouts get an expert"
@@ -57,7 +57,7 @@ def headline(plan: Plan, coming: Help) -> str:
     return f"{coming.phase.value.capitalize()}: {share}, {f'because {why}' if why else 'no step is measured yet'}."
 
 
-def phases(plan: Plan, coming: Help) -> list[dict[str, Any]]:
+def phases(plan: CurriculumPlan, coming: Help) -> list[dict[str, Any]]:
     """Return the three phases with their help, and which one applies."""
     found = []
     for phase in Phase:
@@ -84,7 +84,7 @@ class Generations:
     before: int | None
     after: int | None
     reported: list[tuple[str, float]]
-    turns: list[Turn]
+    turns: list[SampledTurn]
 
 
 def generations_of(run: Run, wanted: str) -> Generations | None:
@@ -116,7 +116,7 @@ class Charts:
     """The number of series that only the file has."""
 
 
-def charts_of(run: Run, plan: Plan, helps: Sequence[Help], file: str) -> Charts:
+def charts_of(run: Run, plan: CurriculumPlan, helps: Sequence[Help], file: str) -> Charts:
     """Return the charts of the page; `file` is the address of all series as CSV."""
     counts = series.rates_of(run)
     found = series.of_run(run, counts)

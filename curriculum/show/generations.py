@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from awmclient.conversation import Said, as_text, conversation
+from awmclient.conversation import PromptMessage, as_text, conversation
 from curriculum.counting import finished_of
 from curriculum.models import TrainingStep
 from episodes.models import Episode, ExpertMode, Run
@@ -28,7 +28,7 @@ LONGEST = 4000
 
 
 @dataclass(frozen=True)
-class Turn:
+class SampledTurn:
     """One turn of an agent: its text, and its calls as JSON. `of` counts the turns of its episode; if it is 0 there is
     no text. `outcome` is empty if unknown, and `rewards` are then empty too."""
 
@@ -52,7 +52,7 @@ class Turn:
         return len("\n".join([self.text, *self.calls]).strip()) > LONGEST
 
 
-def of_step(run: Run, training_step: int) -> list[Turn]:
+def of_step(run: Run, training_step: int) -> list[SampledTurn]:
     """Return `TURNS` turns of a step, each of another episode, drawn from its finished rollouts by a hash."""
     rollouts = finished_of(run).filter(training_step=training_step).values_list("pk", flat=True)
     chosen = sorted(rollouts, key=lambda pk: _draw(training_step, pk))[:TURNS]
@@ -75,12 +75,12 @@ def _tasks(run: Run, chosen: Sequence[str]) -> dict[str, str]:
     return {pk: splits.task_key(scenario, number, text) for pk, scenario, number, text in rows}
 
 
-def _turn(one: Paid, task: str, types: dict[str, str], training_step: int) -> Turn:
+def _turn(one: Paid, task: str, types: dict[str, str], training_step: int) -> SampledTurn:
     episode = one.episode
     turns = [said for said in conversation(one.steps) if said.part == "assistant"]
     place = _draw(training_step, f"{episode.pk}/turn") % len(turns) if turns else 0
-    said = turns[place] if turns else Said({}, "assistant")
-    return Turn(
+    said = turns[place] if turns else PromptMessage({}, "assistant")
+    return SampledTurn(
         episode=episode.pk,
         task=task,
         with_expert=episode.expert != ExpertMode.OFF,
@@ -94,7 +94,7 @@ def _turn(one: Paid, task: str, types: dict[str, str], training_step: int) -> Tu
     )
 
 
-def _calls(said: Said) -> list[dict[str, Any]]:
+def _calls(said: PromptMessage) -> list[dict[str, Any]]:
     return said.message.get("tool_calls", [])  # type: ignore[no-any-return]
 
 

@@ -1,26 +1,22 @@
 """The training of a run as files: curves, five turns of each step with their rewards, the charts of its page as PNG,
 and its section of a report. Called by the commands `curves` and `report`.
-
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from curriculum import next_tasks
-from curriculum.rules.plan import Plan
+from curriculum.rules.plan import CurriculumPlan
 from curriculum.show import (
-    before_after,
     cockpit,
-    drawing,
     generations,
     series,
 )
 from curriculum.show.cockpit import Generations
-from curriculum.show.generations import Turn
+from curriculum.show.generations import SampledTurn
 from curriculum.show.series import Series
 from episodes.models import Run
 from people.plain_text import printable
@@ -29,25 +25,19 @@ from runs.show.report import plain, table
 
 
 def write_curves(run: Run, found: Sequence[Series], folder: Path) -> list[str]:
-    """Write every series as CSV and as a TensorBoard event file, the turns, and the comparison of the run's ends.
-    Return the names of the files."""
+    """Write every series as CSV and as a TensorBoard event file, and the turns. Return the names of the files."""
     (folder / "training.csv").write_text(series.in_csv(found), encoding="utf-8")
     (folder / series.events_name(run)).write_bytes(series.in_events(run, found))
     with (folder / "turns.jsonl").open("w", encoding="utf-8") as file:
         file.writelines(generations.in_lines(run))
-    names = ["training.csv", series.events_name(run), "turns.jsonl"]
-    if (ends := before_after.of_run(run)) is None:
-        return names
-    (folder / "summary.json").write_text(json.dumps(ends.summary(run), indent=2) + "\n", encoding="utf-8")
-    drawing.before_after(ends, folder / "before_after.png")
-    return [*names, "summary.json", "before_after.png"]
+    return ["training.csv", series.events_name(run), "turns.jsonl"]
 
 
 def write(run: Run, found: Sequence[Series], folder: Path) -> tuple[list[str], list[str]]:
     """Write the results of a run that trained; `found` are all its series. Return the report's section, and the names
     of the files."""
     names = write_curves(run, found, folder)
-    plan, helps = Plan.of(run.metadata), next_tasks.help_of(run)
+    plan, helps = CurriculumPlan.of(run.metadata), next_tasks.help_of(run)
     charts = cockpit.charts_of(run, plan, helps, "")
     parts = ["## Training", cockpit.headline(plan, helps[-1]), _phases(cockpit.phases(plan, helps[-1]))]
     for chart in (*charts.history, *charts.completions):
@@ -58,8 +48,6 @@ def write(run: Run, found: Sequence[Series], folder: Path) -> tuple[list[str], l
         names.append("training-series.png")
         draw_small(charts.small, folder / names[-1])
         parts.append(f"![What the trainer reported, and rates, by training step]({names[-1]})")
-    if "before_after.png" in names:
-        parts.append("![Complete without an expert, at the beginning and at the end](before_after.png)")
     if (shown := cockpit.generations_of(run, "")) is not None:
         parts += _turns(shown)
     return parts, names
@@ -77,7 +65,7 @@ def _turns(shown: Generations) -> list[str]:
     return [f"### Turns of step {shown.step}", f"{words} `turns.jsonl`.", *(_turn(one) for one in shown.turns)]
 
 
-def _turn(one: Turn) -> str:
+def _turn(one: SampledTurn) -> str:
     rewards = "; ".join(
         f"{name} {reward.total if reward.total is not None else 'none'}"
         f" ({', '.join(f'{part} {value:.3g}' for part, value in reward.components.items())})"

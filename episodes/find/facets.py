@@ -132,18 +132,18 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Wish:
+class ListQuery:
     """The parsed query string of a list."""
 
     said: dict[str, list[str]]
 
     @classmethod
-    def read(cls, query: QueryDict) -> Wish:
+    def read(cls, query: QueryDict) -> ListQuery:
         found = {name: [value[:200] for value in query.getlist(name) if value][:50] for name in (*TITLES, *BESIDE)}
         return cls({name: values for name, values in found.items() if values})
 
     @classmethod
-    def of(cls, address: str) -> Wish:
+    def of(cls, address: str) -> ListQuery:
         """Read a query string, with or without the `?` before it."""
         return cls.read(QueryDict(address.removeprefix("?")))
 
@@ -166,7 +166,7 @@ class Wish:
         return {one: values for one, values in self.said.items() if one != name}
 
 
-def counted(actor: Actor, wish: Wish) -> tuple[list[str], list[Facet]]:
+def counted(actor: Actor, wish: ListQuery) -> tuple[list[str], list[Facet]]:
     """Return the episodes that match, newest first and up to one more than `COUNTED`, and the filters with counts.
 
     An episode whose outcome the actor cannot see is counted under no outcome. Raises `Invalid` for an unknown filter.
@@ -196,7 +196,7 @@ def _words(project: Project, name: str) -> Mapping[str, str]:
     return narrowing.sayings().words(project, name) if name in SAID else WORDS.get(name, {})
 
 
-def _is_left_out(actor: Actor, wish: Wish, name: str) -> bool:
+def _is_left_out(actor: Actor, wish: ListQuery, name: str) -> bool:
     """Return whether this filter is useless here: task numbers need one scenario, values need one label."""
     if name in ("outcome", *SAID) and not sees_outcomes(actor):
         return True
@@ -205,7 +205,7 @@ def _is_left_out(actor: Actor, wish: Wish, name: str) -> bool:
     return name == "label_value" and not {"label", "label_value"} & set(wish.said)
 
 
-def _window(project: Project, wish: Wish) -> Window | None:
+def _window(project: Project, wish: ListQuery) -> Window | None:
     """Return the newest episodes that likely hold a frequent word often enough; None to search them all."""
     words = wish.said.get("q", [])
     share = search.share_of(words[0]) if len(words) == 1 else 0
@@ -297,7 +297,7 @@ def _beside(names: Collection[str]) -> dict[str, Subquery | F | Q]:
     return found
 
 
-def _facet(name: str, counts: Counter[str], wish: Wish, words: Mapping[str, str]) -> Facet:
+def _facet(name: str, counts: Counter[str], wish: ListQuery, words: Mapping[str, str]) -> Facet:
     used = wish.said.get(name, [])
     ordered = [*used, *(value for value, _ in counts.most_common(VALUES + len(used)) if value not in used)]
     choices = [
@@ -307,7 +307,7 @@ def _facet(name: str, counts: Counter[str], wish: Wish, words: Mapping[str, str]
     return Facet(name, TITLES[name], choices, max(0, len(counts | Counter(used)) - len(choices)))
 
 
-def chips(project: Project, wish: Wish) -> list[Chip]:
+def chips(project: Project, wish: ListQuery) -> list[Chip]:
     """Return the filters in use, each with the address without it."""
     runs = dict(scoped(Run.objects.filter(pk__in=wish.said.get("run", [])), project).values_list("pk", "name"))
     said = {name: narrowing.sayings().words(project, name) for name in SAID if name in wish.said}

@@ -27,7 +27,7 @@ SAID = ("verdict", "label", "label_value")
 FILTERS = (*selection.FILTERS, *SAID)
 
 
-class Sayings(Protocol):
+class AnnotationFilters(Protocol):
     """A source of the filters by reviews: only those that the actor can read now."""
 
     def condition(self, actor: Actor, name: str, values: Collection[str]) -> Q:
@@ -46,15 +46,15 @@ class Sayings(Protocol):
         """Return the newest label or comment of each of these episodes with the words of a search."""
 
 
-_sources: list[Sayings] = []
+_sources: list[AnnotationFilters] = []
 
 
-def register(source: Sayings) -> None:
+def register(source: AnnotationFilters) -> None:
     """Register the source of all filters of `SAID`; the last one counts."""
     _sources[:] = [source]
 
 
-def sayings() -> Sayings:
+def sayings() -> AnnotationFilters:
     return _sources[0]
 
 

@@ -100,7 +100,7 @@ def _leaves(values: Iterable[Any]) -> Iterator[str]:
 
 
 @dataclass
-class Facts:
+class StepFacts:
     """The facts about an episode from the steps that were read so far."""
 
     errors: int = 0

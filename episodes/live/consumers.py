@@ -24,7 +24,7 @@ from django.db import close_old_connections
 from episodes import events
 from episodes.live.hub import Hub, SocketListener, hub
 from episodes.live.live_html import Showings, pictures_frame, showings
-from episodes.live.wire import Line, Payload
+from episodes.live.wire import Payload, SocketWriter
 from episodes.models import Episode
 from episodes.show import windows
 from episodes.visible import trajectory
@@ -103,7 +103,7 @@ def _visit(visit: Callable[[], R]) -> R:
 class LensListener(SocketListener):
     """The listener of a socket that may not hear all that is told; sockets of equal lenses share their frames."""
 
-    def __init__(self, lens: Lens, line: Line, on_stall: Callable[[], None]) -> None:
+    def __init__(self, lens: Lens, line: SocketWriter, on_stall: Callable[[], None]) -> None:
         super().__init__(line, on_stall)
         self._lens = lens
 
@@ -124,7 +124,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     actor: Actor
     topics: tuple[str, ...] = ()
-    listens: Callable[[Line, Callable[[], None]], SocketListener] = SocketListener
+    listens: Callable[[SocketWriter, Callable[[], None]], SocketListener] = SocketListener
     listener: SocketListener | None = None
     pump: asyncio.Task[None] | None = None
 
@@ -133,7 +133,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         its visit to the database thread around every message: ours close their own connections.
         """
         self.scope, self.base_send = scope, send
-        self.line = Line(scope[WIRE])
+        self.line = SocketWriter(scope[WIRE])
         try:
             while (message := await receive())["type"] != "websocket.disconnect":
                 if message["type"] == "websocket.connect":

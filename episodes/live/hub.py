@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 
 from episodes import events
 from episodes.events import CHANNEL
-from episodes.live.wire import Line, Payload
+from episodes.live.wire import Payload, SocketWriter
 
 log = logging.getLogger(__name__)
 COALESCE_S = 0.02
@@ -85,7 +85,7 @@ class SocketListener(Listener):
 
     __slots__ = ("_flows", "_line", "_on_stall")
 
-    def __init__(self, line: Line, on_stall: Callable[[], None]) -> None:
+    def __init__(self, line: SocketWriter, on_stall: Callable[[], None]) -> None:
         super().__init__()
         self._line = line
         self._on_stall = on_stall

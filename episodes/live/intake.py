@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from awmclient.schema import MAX_STEP_BYTES, StepBatch
 from episodes.record.committer import committer
-from episodes.stored.entries import Entry, entries_of_batch
+from episodes.stored.entries import StepEntry, entries_of_batch
 from people.access import Actor
 from people.bodies import Body, HungUp, Receive, Send, bearer_secret
 from people.http import misshapen, refuse, respond
@@ -50,7 +50,7 @@ async def _append(actor: Actor, path: str, raw: bytes) -> int:
     return await committer.submit(actor, found[1] if found else "", entries)
 
 
-def _entries(raw: bytes) -> list[Entry]:
+def _entries(raw: bytes) -> list[StepEntry]:
     body = read_object(raw, MAX_STEP_BYTES)
     try:
         batch = StepBatch.model_validate(body)

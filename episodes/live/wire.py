@@ -2,9 +2,9 @@
 
 Owns the one place that knows the server below ASGI. From a server a text frame is the same bytes for everybody, and
 making it again for each of a thousand sockets is most of what a fan-out would cost. Compressed it is the same bytes
-still, if no frame refers to one before it; `Socket` agrees on that with whoever offers compression. The web process
-runs as `uvicorn --ws episodes.live.wire:Socket`. Under another server frames go through ASGI. Called by `hub.py` and
-`consumers.py`.
+still, if no frame refers to one before it; `FrameSocket` agrees on that with whoever offers compression. The web
+process runs as `uvicorn --ws episodes.live.wire:FrameSocket`. Under another server frames go through ASGI. Called by
+`hub.py` and `consumers.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHARED = ServerPerMessageDeflateFactory(
 )
 
 
-class Socket(WebSocketsSansIOProtocol):
+class FrameSocket(WebSocketsSansIOProtocol):
     """uvicorn's websocket, which takes compression where every frame stands for itself."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -82,7 +82,7 @@ def _frame(head: int, data: bytes) -> bytes:
     return bytes((head, 127)) + size.to_bytes(8, "big") + data
 
 
-class Line:
+class SocketWriter:
     """The way to one socket."""
 
     __slots__ = ("_asgi", "_packs", "_socket")

@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from episodes.find import facets, narrowing, search
-from episodes.find.facets import COUNTED, Facet, Wish
+from episodes.find.facets import COUNTED, Facet, ListQuery
 from episodes.find.narrowing import SAID, matching
 from episodes.find.selection import NOT_VERIFIED, newest
 from episodes.models import Episode
@@ -53,7 +53,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 def episodes(request: MemberRequest) -> HttpResponse:
     """Show the list; search, filters and the place in it come from the query string."""
     actor = request.actor
-    wish, refused = Wish.read(request.GET), ""
+    wish, refused = ListQuery.read(request.GET), ""
     found: list[Episode] = []
     counted, sieve, older = list[str](), list[Facet](), None
     try:
@@ -97,7 +97,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
     return render(request, "episodes/list.html", context)
 
 
-def _day(wish: Wish, name: str) -> str:
+def _day(wish: ListQuery, name: str) -> str:
     """Return the first plain date of a filter, for its field; times from the API are shown as chips only."""
     return next((value for value in wish.said.get(name, []) if _DAY.fullmatch(value)), "")
 
@@ -129,7 +129,7 @@ def _lag() -> str:
     return f"Steps recorded in the last {behind:,.0f} s cannot be found yet."
 
 
-def _export_query(wish: Wish) -> str:
+def _export_query(wish: ListQuery) -> str:
     """Return the filters that exports have, too."""
     kept = {name: values for name, values in wish.said.items() if name not in NOT_EXPORTED}
     return urlencode(
@@ -137,7 +137,7 @@ def _export_query(wish: Wish) -> str:
     )
 
 
-def _not_exported(wish: Wish) -> list[str]:
+def _not_exported(wish: ListQuery) -> list[str]:
     """Return the titles of the filters in use that exports do not have."""
     titles = [{**facets.TITLES, **facets.BESIDE}[name] for name in wish.said if name in NOT_EXPORTED]
     no_outcome = NOT_VERIFIED in wish.said.get("outcome", [])
@@ -148,7 +148,7 @@ def _not_exported(wish: Wish) -> list[str]:
 @member_required()
 def save_view(request: MemberRequest) -> HttpResponse:
     """Save the filters of a query string under a name."""
-    wish = Wish.of(request.POST.get("query", ""))
+    wish = ListQuery.of(request.POST.get("query", ""))
     shared = request.POST.get("shared") == "1"
     view = EPISODE_VIEWS.save(request.actor, request.POST.get("name", ""), wish.query(), shared=shared)
     messages.success(request, f"View {view.name} saved.")
@@ -183,7 +183,7 @@ def _cancel(request: MemberRequest, ids: list[str]) -> HttpResponse:
     for pk in live:
         recording.cancel(request.actor, pk, request.POST.get("reason", "")[:500])
     messages.success(request, "1 live episode stopped." if len(live) == 1 else f"{len(live)} live episodes stopped.")
-    return redirect(f"{reverse('episodes')}{Wish.of(request.POST.get('query', '')).query()}")
+    return redirect(f"{reverse('episodes')}{ListQuery.of(request.POST.get('query', '')).query()}")
 
 
 def _export(request: MemberRequest, ids: list[str]) -> HttpResponse:

@@ -21,7 +21,7 @@ from awmclient.schema import LIVE_STATES, NO_BRIEFING_AFTER
 from episodes import events
 from episodes.errors import BriefingLate, EpisodeEnded, StepConflict
 from episodes.models import Episode, EpisodeState, Step, StepKind
-from episodes.stored.entries import Entry, is_same, refuse_gaps
+from episodes.stored.entries import StepEntry, is_same, refuse_gaps
 from episodes.visible import trajectory
 from people.access import Actor, holds, is_id, may_record
 from people.errors import AppError, NotFound, Unauthenticated
@@ -106,12 +106,12 @@ class Append:
 
     actor: Actor
     episode_id: str
-    entries: Sequence[Entry]
+    entries: Sequence[StepEntry]
     attempt: int | None = field(default=None, kw_only=True)
 
 
 @dataclass(slots=True)
-class Standing:
+class LockedEpisode:
     """The state of an episode inside one transaction: as it was locked, and the steps added to it since."""
 
     project_id: str
@@ -121,17 +121,17 @@ class Standing:
     token: str = ""
     attempt: int | None = None
     stored: dict[int, str] = field(default_factory=dict)
-    fresh: list[Entry] = field(default_factory=list)
+    fresh: list[StepEntry] = field(default_factory=list)
 
     def text_at(self, seq: int) -> str | None:
         return self.stored.get(seq) if seq <= self.stood else self.fresh[seq - self.stood - 1].text
 
 
 @dataclass(slots=True)
-class Room:
+class AppendContext:
     """The data of one transaction: the episodes it has locked, those that others have locked, the ended tokens."""
 
-    standings: dict[str, Standing]
+    standings: dict[str, LockedEpisode]
     held: set[str]
     ended: set[str]
 
@@ -162,14 +162,14 @@ def append_together(group: Sequence[Append], *, wait: bool = False) -> list[Appe
     return [next(results) if append.episode_id not in written else append.entries[-1].seq for append in group]
 
 
-def _hoped(group: Sequence[Append]) -> dict[str, Standing]:
+def _hoped(group: Sequence[Append]) -> dict[str, LockedEpisode]:
     """Return the expected state of episodes whose batches each continue the previous one; others are left out."""
-    hoped: dict[str, Standing] = {}
+    hoped: dict[str, LockedEpisode] = {}
     odd = set()
     for append in group:
         entries, token = append.entries, append.actor.token.pk if append.actor.token is not None else ""
         stood = entries[0].seq - 1
-        begun = Standing(append.actor.project.pk, "", stood, stood, token, append.attempt)
+        begun = LockedEpisode(append.actor.project.pk, "", stood, stood, token, append.attempt)
         standing = hoped.setdefault(append.episode_id, begun)
         goes_on = [entry.seq for entry in entries] == list(range(standing.last_seq + 1, stood + len(entries) + 1))
         is_plain = append.episode_id.isalnum() and not any(entry.kind == StepKind.BRIEFING for entry in entries)
@@ -196,16 +196,16 @@ def _sort_out(group: Sequence[Append], wait: bool) -> list[AppendResult]:
     return results
 
 
-def _room(cursor: Any, group: Sequence[Append], wait: bool) -> Room:
+def _room(cursor: Any, group: Sequence[Append], wait: bool) -> AppendContext:
     # sorted, so that two groups lock in one order and cannot deadlock
     wanted = sorted({append.episode_id for append in group if is_id(append.episode_id)})
     cursor.execute(LOCK if wait else LOCK + "SKIP LOCKED", [wanted])
     standings = {
-        pk: Standing(project, state, last, last, attempt=attempt)
+        pk: LockedEpisode(project, state, last, last, attempt=attempt)
         for pk, project, state, last, attempt in cursor.fetchall()
     }
     missing = [pk for pk in wanted if pk not in standings]
-    return Room(standings, _ids(cursor, EXISTS, missing), _ended(cursor, group))
+    return AppendContext(standings, _ids(cursor, EXISTS, missing), _ended(cursor, group))
 
 
 def _ended(cursor: Any, group: Sequence[Append]) -> set[str]:
@@ -221,7 +221,7 @@ def _ids(cursor: Any, query: str, ids: list[str]) -> set[str]:
     return {pk for (pk,) in cursor.fetchall()}
 
 
-def _read_repeats(cursor: Any, group: Sequence[Append], standings: dict[str, Standing]) -> None:
+def _read_repeats(cursor: Any, group: Sequence[Append], standings: dict[str, LockedEpisode]) -> None:
     known = [
         (append.episode_id, entry.seq)
         for append in group
@@ -235,14 +235,14 @@ def _read_repeats(cursor: Any, group: Sequence[Append], standings: dict[str, Sta
             standings[pk].stored[seq] = body
 
 
-def _result(append: Append, room: Room) -> AppendResult:
+def _result(append: Append, room: AppendContext) -> AppendResult:
     try:
         return _place(append, room)
     except (AppError, Held) as refusal:
         return refusal
 
 
-def _place(append: Append, room: Room) -> int:
+def _place(append: Append, room: AppendContext) -> int:
     """Place a batch after the stored steps, completely or not at all."""
     standing = _open_to(append.actor, append.episode_id, room)
     if append.attempt not in (None, standing.attempt):
@@ -262,7 +262,7 @@ def _place(append: Append, room: Room) -> int:
     return append.entries[-1].seq
 
 
-def _refuse_late_briefing(episode_id: str, standing: Standing, fresh: Sequence[Entry]) -> None:
+def _refuse_late_briefing(episode_id: str, standing: LockedEpisode, fresh: Sequence[StepEntry]) -> None:
     """Raise for a briefing after the agent's first action, or after another briefing."""
     places = [place for place, entry in enumerate(fresh) if entry.kind == StepKind.BRIEFING]
     if not places:
@@ -273,7 +273,7 @@ def _refuse_late_briefing(episode_id: str, standing: Standing, fresh: Sequence[E
         raise BriefingLate
 
 
-def _open_to(actor: Actor, episode_id: str, room: Room) -> Standing:
+def _open_to(actor: Actor, episode_id: str, room: AppendContext) -> LockedEpisode:
     """Return the episode if this actor can record in it."""
     if actor.token is not None and actor.token.pk in room.ended:
         raise Unauthenticated
@@ -316,7 +316,7 @@ def name_of(actor: Actor | None) -> str:
     return actor.name if actor else "awmweb"
 
 
-def _write(wanted: dict[str, Standing]) -> set[str]:
+def _write(wanted: dict[str, LockedEpisode]) -> set[str]:
     """Insert the steps and update the episodes whose state is as expected. Return their IDs."""
     if not wanted:
         return set()
@@ -338,7 +338,7 @@ def _sent(values: list[Any], of_one: bool) -> list[tuple[Any, ...]]:
         return cursor.execute(OF_MANY + WRITE, values, prepare=False).fetchall()
 
 
-def _episodes(wanted: dict[str, Standing]) -> Iterable[str]:
+def _episodes(wanted: dict[str, LockedEpisode]) -> Iterable[str]:
     standings = wanted.values()
     yield "\n".join(wanted)
     yield "\n".join([one.project_id for one in standings])
@@ -349,7 +349,7 @@ def _episodes(wanted: dict[str, Standing]) -> Iterable[str]:
     yield "\n".join(["" if one.attempt is None else str(one.attempt) for one in standings])
 
 
-def _steps(wanted: dict[str, Standing]) -> Iterable[str]:
+def _steps(wanted: dict[str, LockedEpisode]) -> Iterable[str]:
     fresh = [entry for one in wanted.values() for entry in one.fresh]
     yield "\n".join([pk for pk, one in wanted.items() for _ in one.fresh])
     yield "\n".join([str(entry.seq) for entry in fresh])
@@ -363,7 +363,7 @@ def _recently(now: datetime) -> datetime:
     return now - timedelta(seconds=min(1.0, settings.AWMWEB_HEARTBEAT_S / 10))
 
 
-def _hints(row: tuple[Any, ...], fresh: Sequence[Entry], stamp: str) -> Iterable[str]:
+def _hints(row: tuple[Any, ...], fresh: Sequence[StepEntry], stamp: str) -> Iterable[str]:
     """Return the hints for new steps and for the episode's progress. A batch of repeats announces the progress again,
     because the first attempt may have ended between commit and hint."""
     pk, project_id, *stands = row

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from django.db import close_old_connections
 
 from episodes.record.appending import Append, AppendResult, Held, append_together
-from episodes.stored.entries import Entry
+from episodes.stored.entries import StepEntry
 from people.access import Actor
 from people.errors import AWAY, Busy
 
@@ -34,7 +34,7 @@ HELD_S = 5.0
 
 
 @dataclass(eq=False, slots=True)
-class Request(Append):
+class AppendRequest(Append):
     """An append, and the future of its response."""
 
     loop: asyncio.AbstractEventLoop
@@ -47,16 +47,16 @@ class Committer:
     """The queue and its writer."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Request] = deque()
+        self._waiting: deque[AppendRequest] = deque()
         self._bytes = 0
         self._news = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def submit(self, actor: Actor, episode_id: str, entries: Sequence[Entry]) -> asyncio.Future[int]:
+    def submit(self, actor: Actor, episode_id: str, entries: Sequence[StepEntry]) -> asyncio.Future[int]:
         """Queue a batch; the future holds the last stored number once it is durable. Raises `Busy`."""
         loop = asyncio.get_running_loop()
         size = sum(len(entry.text) for entry in entries)
-        append = Request(actor, episode_id, entries, loop, loop.create_future(), size)
+        append = AppendRequest(actor, episode_id, entries, loop, loop.create_future(), size)
         with self._news:
             if len(self._waiting) >= WAITING_APPENDS or self._bytes + size > WAITING_BYTES:
                 raise Busy
@@ -83,10 +83,10 @@ class Committer:
             held = [one for one, result in zip(group, results, strict=True) if isinstance(result, Held)]
             self._again(held, alone=len(held) == len(group))
 
-    def _next(self) -> list[Request]:
+    def _next(self) -> list[AppendRequest]:
         with self._news:
             self._news.wait_for(lambda: self._waiting)
-            group: list[Request] = []
+            group: list[AppendRequest] = []
             size = 0
             while self._waiting and len(group) < GROUP_APPENDS and size < GROUP_BYTES:
                 group.append(self._waiting.popleft())
@@ -94,7 +94,7 @@ class Committer:
             self._bytes -= size
             return group
 
-    def _again(self, held: Sequence[Request], alone: bool) -> None:
+    def _again(self, held: Sequence[AppendRequest], alone: bool) -> None:
         """Put requests back to the front, in their order."""
         with self._news:
             self._waiting.extendleft(reversed(held))
@@ -112,9 +112,9 @@ def _release_connection() -> None:
         log.exception("a connection could not be released")
 
 
-def _answer(answered: Iterable[tuple[Request, AppendResult]]) -> None:
+def _answer(answered: Iterable[tuple[AppendRequest, AppendResult]]) -> None:
     """Wake each event loop once for all its requests of the group."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Request, AppendResult]]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[AppendRequest, AppendResult]]] = {}
     for append, result in answered:
         if not isinstance(result, Held):
             by_loop.setdefault(append.loop, []).append((append, result))
@@ -123,7 +123,7 @@ def _answer(answered: Iterable[tuple[Request, AppendResult]]) -> None:
             loop.call_soon_threadsafe(_resolve, answers)
 
 
-def _resolve(answers: Iterable[tuple[Request, AppendResult]]) -> None:
+def _resolve(answers: Iterable[tuple[AppendRequest, AppendResult]]) -> None:
     for append, result in answers:
         if append.done.done():
             continue  # its caller disconnected; the steps are stored anyway
@@ -133,7 +133,7 @@ def _resolve(answers: Iterable[tuple[Request, AppendResult]]) -> None:
             append.done.set_result(result)
 
 
-def commit(group: Sequence[Request]) -> list[AppendResult]:
+def commit(group: Sequence[AppendRequest]) -> list[AppendResult]:
     """Write a group; never raises. After a database error that one batch can have caused, each is written alone, so
     that only that one fails."""
     try:
@@ -147,7 +147,7 @@ def commit(group: Sequence[Request]) -> list[AppendResult]:
         return [error for _ in group]
 
 
-def _patient(append: Request, result: AppendResult) -> AppendResult:
+def _patient(append: AppendRequest, result: AppendResult) -> AppendResult:
     if isinstance(result, Held) and time.monotonic() - append.since > HELD_S:
         return Busy("Other requests are changing this episode. Retry shortly.")
     return result

@@ -19,7 +19,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from awmclient.schema import LIVE_STATES
-from episodes.find.search_text import Facts, answered_by, indexed, text_of
+from episodes.find.search_text import StepFacts, answered_by, indexed, text_of
 from episodes.models import EpisodeFacts, SearchMark
 from episodes.stored.entries import read_all
 
@@ -99,7 +99,7 @@ class _Reading:
 
     def __init__(self, row: EpisodeFacts, upto: int) -> None:
         self.row, self.upto = row, upto
-        self.facts = Facts(row.errors, set(row.tools), set(row.answered), list(row.waiting))
+        self.facts = StepFacts(row.errors, set(row.tools), set(row.answered), list(row.waiting))
         self.asks = row.asks
         spans = [*((seq - 1, seq) for seq in row.waiting), (row.read_seq, upto)]
         self.wanted = [(row.pk, after, last) for after, last in spans]

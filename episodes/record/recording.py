@@ -41,7 +41,7 @@ from episodes.record.appending import (
     reopen_or_refuse,
 )
 from episodes.stored.attesting import attested
-from episodes.stored.entries import Entry, entries_of, entry_of
+from episodes.stored.entries import StepEntry, entries_of, entry_of
 from episodes.stored.policies import policy_facts
 from episodes.stored.settled import NOT_ATTESTED
 from episodes.visible import trajectory
@@ -49,13 +49,13 @@ from people.access import Actor, holds, is_id, may_launch, may_record, may_start
 from people.audit import record
 from people.errors import Invalid, NotFound, WrongScope
 from people.models import Project
-from people.rows import Row
+from people.rows import ModelRows
 
 INTERRUPTED, RESUMED = "interrupted", "resumed"
 PARKED, UNPARKED = "parked", "unparked"
 IDLE_ATTEMPTS = 3
 """An episode whose worker is lost so many times in a row without a new step is failed: it may be what ends them."""
-_WHOLE, _ROW = Row(Episode), Row(Episode, without={"tools"})
+_WHOLE, _ROW = ModelRows(Episode), ModelRows(Episode, without={"tools"})
 """An episode as writes look at it is without its tools, which are most of a row."""
 LOCKED = f"SELECT {_ROW.columns()} FROM episodes_episode WHERE id = %s AND project_id = %s FOR UPDATE"
 # with the line of the history that says so
@@ -269,7 +269,7 @@ def digest_of(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def tell_steps(episode: Episode, entries: Sequence[Entry]) -> None:
+def tell_steps(episode: Episode, entries: Sequence[StepEntry]) -> None:
     events.publish_steps(events.episode_topic(episode.pk), episode.pk, [trajectory.told(entry) for entry in entries])
     announce(episode, last=entries[-1].action)
 

@@ -49,7 +49,7 @@ class Act:
 
 
 @dataclass(frozen=True)
-class Pair:
+class AlignedPair:
     """One line of the comparison; a side is None if only the other one acted."""
 
     kind: Kind
@@ -100,10 +100,10 @@ def _short(text: str) -> str:
     return clean(text[:SHOWN] + ("…" if len(text) > SHOWN else ""))
 
 
-def align(left: Sequence[Act], right: Sequence[Act]) -> list[Pair]:
+def align(left: Sequence[Act], right: Sequence[Act]) -> list[AlignedPair]:
     """Return the actions of both in order, matching ones on one line."""
     keys = [[(act.name, act.given) for act in acts] for acts in (left, right)]
-    pairs: list[Pair] = []
+    pairs: list[AlignedPair] = []
     for op, i, i_end, j, j_end in SequenceMatcher(a=keys[0], b=keys[1], autojunk=False).get_opcodes():
         if op == "equal":
             pairs += [_pair(one, other) for one, other in zip(left[i:i_end], right[j:j_end], strict=True)]
@@ -112,28 +112,28 @@ def align(left: Sequence[Act], right: Sequence[Act]) -> list[Pair]:
     return pairs
 
 
-def _pair(one: Act, other: Act) -> Pair:
+def _pair(one: Act, other: Act) -> AlignedPair:
     if one.given != other.given:
-        return Pair("arguments", one, other)
-    return Pair("same" if (one.came, one.failed) == (other.came, other.failed) else "result", one, other)
+        return AlignedPair("arguments", one, other)
+    return AlignedPair("same" if (one.came, one.failed) == (other.came, other.failed) else "result", one, other)
 
 
-def _by_tool(left: Sequence[Act], right: Sequence[Act]) -> Iterator[Pair]:
+def _by_tool(left: Sequence[Act], right: Sequence[Act]) -> Iterator[AlignedPair]:
     """Align a stretch without equal calls by the names of the tools."""
     if max(len(left), len(right)) > GAP_MAX:
-        yield from (Pair("left", one, None) for one in left)
-        yield from (Pair("right", None, other) for other in right)
+        yield from (AlignedPair("left", one, None) for one in left)
+        yield from (AlignedPair("right", None, other) for other in right)
         return
     names = [[act.name for act in acts] for acts in (left, right)]
     for op, i, i_end, j, j_end in SequenceMatcher(a=names[0], b=names[1], autojunk=False).get_opcodes():
         if op == "equal":
             yield from (_pair(one, other) for one, other in zip(left[i:i_end], right[j:j_end], strict=True))
         else:
-            yield from (Pair("left", one, None) for one in left[i:i_end])
-            yield from (Pair("right", None, other) for other in right[j:j_end])
+            yield from (AlignedPair("left", one, None) for one in left[i:i_end])
+            yield from (AlignedPair("right", None, other) for other in right[j:j_end])
 
 
-def divergence(pairs: Sequence[Pair]) -> int | None:
+def divergence(pairs: Sequence[AlignedPair]) -> int | None:
     """Return the position of the first line that differs between the sides, None if none does."""
     return next((place for place, pair in enumerate(pairs) if pair.kind != "same"), None)
 

@@ -15,7 +15,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from episodes.show.step_cards import card_of
-from episodes.show.windows import Shown
+from episodes.show.windows import ShownStep
 from episodes.stored.strip import MARKS
 
 TEMPLATE = "episodes/_step.html"
@@ -62,7 +62,7 @@ class Album:
 _album = Album()
 
 
-def picture_of(row: Shown, current: bool = False, ended: bool = False) -> str:
+def picture_of(row: ShownStep, current: bool = False, ended: bool = False) -> str:
     """Return the HTML of a stored step. A step never changes once it is written, except for the advice of an ask."""
     if current:
         return _draw(row, current, ended)
@@ -70,5 +70,5 @@ def picture_of(row: Shown, current: bool = False, ended: bool = False) -> str:
     return _album.of(key, lambda: _draw(row, current, ended))
 
 
-def _draw(row: Shown, current: bool, ended: bool) -> str:
+def _draw(row: ShownStep, current: bool, ended: bool) -> str:
     return render_to_string(TEMPLATE, context_of(row.wire(), current, ended, row.episode_id))

@@ -23,7 +23,7 @@ _NOTHING = object()
 _NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 
 
-class Unreadable(ValueError):
+class BadPath(ValueError):
     """A text that is not a path, or a path without a value. The message fits a refusal."""
 
 
@@ -37,11 +37,11 @@ def under(path: str, name: str | int) -> str:
 
 
 def value_at(value: Any, path: str) -> Any:
-    """Return the value at a path. Raises `Unreadable` if there is none."""
+    """Return the value at a path. Raises `BadPath` if there is none."""
     for part in parts_of(path):
         value = _inside(value, part)
         if value is _NOTHING:
-            raise Unreadable(f"This step has nothing at {path[:200]}.")
+            raise BadPath(f"This step has nothing at {path[:200]}.")
     return value
 
 
@@ -54,11 +54,11 @@ def _inside(value: Any, part: str | int) -> Any:
 def parts_of(path: str) -> Iterator[str | int]:
     at = len(ROOT)
     if not path.startswith(ROOT) or len(path) > LONGEST:
-        raise Unreadable("A path starts with $, such as $.arguments.status, and has at most 500 characters.")
+        raise BadPath("A path starts with $, such as $.arguments.status, and has at most 500 characters.")
     while at < len(path):
         match = _PART.match(path, at)
         if match is None:
-            raise Unreadable(f"Unreadable path at character {at + 1}.")
+            raise BadPath(f"Unreadable path at character {at + 1}.")
         name, index, quoted = match.groups()
         yield int(index) if index else name or quoted
         at = match.end()

@@ -17,7 +17,7 @@ from typing import Any
 from episodes.show.json_paths import ROOT, under
 from episodes.show.legend import why_no_answer
 from episodes.show.state_lines import LONG_VALUE, DiffLine, as_text, diff_lines
-from episodes.stored.strip import Mark, is_cancelled, mark_of, outcome_words
+from episodes.stored.strip import StepMark, is_cancelled, mark_of, outcome_words
 from people.plain_text import clean
 
 LONG_WORDS = 90
@@ -43,7 +43,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Rows of a result; a cell is None for null."""
 
     columns: list[str]
@@ -52,7 +52,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Result:
+class ShownResult:
     """The result of a call, as one line while closed and as a table or text while open. `pieces` are (css class, text)
     pairs of JSON."""
 
@@ -60,7 +60,7 @@ class Result:
     meta: str = ""
     failed: bool = False
     open: bool = False
-    table: Table | None = None
+    table: ResultTable | None = None
     pieces: list[tuple[str, str]] = field(default_factory=list)
     cut: bool = False
     size: str = ""
@@ -106,16 +106,16 @@ class VerificationCard:
 
 
 @dataclass(frozen=True)
-class Card:
+class StepCard:
     seq: int
-    mark: Mark
+    mark: StepMark
     kind: str
     at: datetime | None
     said: str = ""
     speaker: str = ""
     call: str = ""
     arguments: list[Argument] = field(default_factory=list)
-    result: Result | None = None
+    result: ShownResult | None = None
     diff: list[DiffLine] = field(default_factory=list)
     diff_more: list[DiffLine] = field(default_factory=list)
     ask: AskCard | None = None
@@ -136,12 +136,12 @@ class Card:
         return self.call or {"ask": "ask_expert", "verification": "verifier"}.get(self.kind, self.speaker or self.kind)
 
 
-def card_of(step: Mapping[str, Any]) -> Card:
+def card_of(step: Mapping[str, Any]) -> StepCard:
     """Return the card of one step."""
     kind = str(step["kind"])
     whole = _cut_before(step)
     size = bytes_in_words(whole) if whole else ""
-    card = Card(seq=int(step["seq"]), mark=mark_of(dict(step)), kind=kind, at=moment(step.get("at")), cut_from=size)
+    card = StepCard(seq=int(step["seq"]), mark=mark_of(dict(step)), kind=kind, at=moment(step.get("at")), cut_from=size)
     if kind in ("tool_call", "action"):
         return replace(card, **_action_parts(step))
     if kind == "ask":
@@ -212,14 +212,14 @@ def bytes_in_words(size: int) -> str:
     return f"{size} B"
 
 
-def result_of(step: Mapping[str, Any]) -> Result | None:
+def result_of(step: Mapping[str, Any]) -> ShownResult | None:
     """Return result or error as text, with size, time and reward. Absent while the call is running."""
     if step.get("error") is not None:
         return _failure(step)
     name = "result" if step["kind"] == "tool_call" else "observation"
     raw = step.get(name)
     if raw is None:
-        return Result("no result", _meta(step, ""))
+        return ShownResult("no result", _meta(step, ""))
     value = _parsed(raw)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
     table = table_of(value)
@@ -229,10 +229,10 @@ def result_of(step: Mapping[str, Any]) -> Result | None:
     if whole := _cut_before(step):
         size = f"{size} of {bytes_in_words(whole)}"
     path = f"{ROOT}.{name}"
-    return Result(words_of(value), _meta(step, size), table=table, pieces=pieces, cut=cut, size=size, path=path)
+    return ShownResult(words_of(value), _meta(step, size), table=table, pieces=pieces, cut=cut, size=size, path=path)
 
 
-def _failure(step: Mapping[str, Any]) -> Result:
+def _failure(step: Mapping[str, Any]) -> ShownResult:
     text = clean(step["error"])
     first, _, rest = text.strip().partition("\n")
     long = len(first) > LONG_VALUE
@@ -241,7 +241,7 @@ def _failure(step: Mapping[str, Any]) -> Result:
     pieces = [("", body[:LONG_RESULT])] if body else []
     is_rest = bool(body) and not long
     path = f"{ROOT}.error"
-    return Result(words or "the call failed", _meta(step, ""), failed=True, open=is_rest, pieces=pieces, path=path)
+    return ShownResult(words or "the call failed", _meta(step, ""), failed=True, open=is_rest, pieces=pieces, path=path)
 
 
 def _parsed(raw: object) -> object:
@@ -321,7 +321,7 @@ def count_of(name: str, rows: list[Any]) -> str:
     return f"1 in {clean(name)}"
 
 
-def table_of(value: object) -> Table | None:
+def table_of(value: object) -> ResultTable | None:
     """Return a table for a list of flat objects, also if the list is the only field of an object."""
     if isinstance(value, Mapping):
         lists = [rows for rows in value.values() if isinstance(rows, list)]
@@ -333,7 +333,7 @@ def table_of(value: object) -> Table | None:
         return None
     columns = list(dict.fromkeys(name for row in value for name in row))[:TABLE_COLUMNS]
     rows = [[null_or_text(row.get(column, "")) for column in columns] for row in value[:TABLE_ROWS]]
-    return Table([clean(column) for column in columns], rows, max(0, len(value) - TABLE_ROWS))
+    return ResultTable([clean(column) for column in columns], rows, max(0, len(value) - TABLE_ROWS))
 
 
 def null_or_text(value: object) -> str | None:

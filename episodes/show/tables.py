@@ -20,7 +20,7 @@ SIGNS = {"unchanged": "", "added": "+", "changed": "~", "removed": "−", "added
 
 
 @dataclass(frozen=True)
-class Cell:
+class ChangedCell:
     """A value before and after; `reported` if a step contained it. None is null."""
 
     before: str | None = ""
@@ -50,24 +50,24 @@ class Touched:
     def sign(self) -> str:
         return SIGNS[self.word]
 
-    def cell(self, column: str) -> Cell:
+    def cell(self, column: str) -> ChangedCell:
         before, after = ({} if side is None else side for side in (self.before, self.after))
         old, new = null_or_text(before.get(column, "")), null_or_text(after.get(column, ""))
         changed = self.word == "changed" and before.get(column) != after.get(column)
-        return Cell(old, new, changed, column in before or column in after)
+        return ChangedCell(old, new, changed, column in before or column in after)
 
 
 @dataclass(frozen=True)
-class Table:
+class TouchedTable:
     """One table with its touched rows; `hidden` counts rows that a step left out or that are beyond the limit."""
 
     name: str
     columns: list[str]
-    rows: list[tuple[Touched, list[Cell]]]
+    rows: list[tuple[Touched, list[ChangedCell]]]
     hidden: int
 
 
-def touched(steps: Iterable[Mapping[str, Any]]) -> list[Table]:
+def touched(steps: Iterable[Mapping[str, Any]]) -> list[TouchedTable]:
     """Return all tables that these steps changed, in the order in which they were first touched."""
     hidden: dict[str, int] = {}
     rows = touched_rows(steps, hidden)
@@ -90,7 +90,7 @@ def touched_rows(
     return rows
 
 
-def at_step(steps: Iterable[Mapping[str, Any]], seq: int) -> list[Table]:
+def at_step(steps: Iterable[Mapping[str, Any]], seq: int) -> list[TouchedTable]:
     """Return every row that any of these steps changed, as of step `seq`: the earlier value in a later step is the
     value before it."""
     steps, hidden = list(steps), dict[str, int]()
@@ -112,7 +112,7 @@ def with_start(
     key: list[str],
     *,
     is_first: bool = True,
-) -> Table:
+) -> TouchedTable:
     """Return one table as of step `seq`: its initial rows, with the changes of steps.
 
     Changed rows come first. Those that are not among the rows of `start` are shown on its page 1.
@@ -188,8 +188,8 @@ def _sides(kind: str, row: Mapping[str, Any]) -> tuple[dict[str, Any] | None, di
     return (None, values) if kind == "added" else (values, None)
 
 
-def _table(name: str, rows: list[Touched], hidden: int, most: int = ROWS) -> Table:
+def _table(name: str, rows: list[Touched], hidden: int, most: int = ROWS) -> TouchedTable:
     columns = dict.fromkeys(str(column) for row in rows for column in {**(row.before or {}), **(row.after or {})})
     shown = sorted(columns, key=lambda column: column != "id")[:COLUMNS]
     cells = [(row, [row.cell(column) for column in shown]) for row in rows[:most]]
-    return Table(clean(name), [clean(column) for column in shown], cells, hidden + max(0, len(rows) - most))
+    return TouchedTable(clean(name), [clean(column) for column in shown], cells, hidden + max(0, len(rows) - most))

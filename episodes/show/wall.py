@@ -18,7 +18,7 @@ from awmenv.health import Health
 from episodes.models import Episode, EpisodeState, Run, Step, VerifierOutcome
 from episodes.show.state_lines import DiffLine, diff_lines
 from episodes.show.step_cards import DIFF_LINES
-from episodes.show.windows import Shown, shown
+from episodes.show.windows import ShownStep, shown
 from episodes.stored.strip import actions_in, changes_of
 from episodes.visible import visibility
 from episodes.visible.lens import EVERYTHING
@@ -50,7 +50,7 @@ STOPS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class EpisodeRow:
     """One episode in a list."""
 
     episode: Episode
@@ -83,12 +83,12 @@ class Row:
 class Wall:
     """Live episodes: those that need a person first, then stalled, running and queued ones."""
 
-    rows: list[Row]
+    rows: list[EpisodeRow]
     total: int
     runs: list[Run]
 
     @property
-    def groups(self) -> list[tuple[str, str, list[Row]]]:
+    def groups(self) -> list[tuple[str, str, list[EpisodeRow]]]:
         return [(need, words, [row for row in self.rows if row.need == need]) for need, words in GROUPS.items()]
 
     @property
@@ -102,11 +102,13 @@ class Wall:
         return ", ".join(parts + ([f"{stalled} stalled"] if stalled else []))
 
 
-def row_of(episode: Episode, now: datetime, outcome: VerifierOutcome | None = None, last: Shown | None = None) -> Row:
+def row_of(
+    episode: Episode, now: datetime, outcome: VerifierOutcome | None = None, last: ShownStep | None = None
+) -> EpisodeRow:
     start, end = episode.started_at or now, episode.ended_at or now
     acting = episode.state == "running"
     last_at = min(last.at, now) if last else start
-    return Row(
+    return EpisodeRow(
         episode=episode,
         acted=actions_in(episode.strip),
         acting=acting,
@@ -143,14 +145,14 @@ def _runs(ids: set[str]) -> list[Run]:
     return list(counts.order_by("-created_at")[:RUNS])
 
 
-def last_steps(episodes: Iterable[Episode]) -> dict[str, Shown]:
+def last_steps(episodes: Iterable[Episode]) -> dict[str, ShownStep]:
     """Return the newest step of each episode, of which a list shows the name alone."""
     ids = [episode.pk for episode in episodes if episode.last_seq]
     rows = Step.objects.filter(episode__in=ids, seq=F("episode__last_seq"))
     return {row.episode_id: row for row in shown(EVERYTHING, rows, LIVE_MAX)}
 
 
-def _name(step: Shown) -> str:
+def _name(step: ShownStep) -> str:
     if step.kind == "tool_call":
         return clean(str(step.wire().get("name", ""))[:60])
     return {"ask": "ask_expert", "message": "message"}.get(step.kind, step.kind)
@@ -161,7 +163,7 @@ def recent_outcomes(actor: Actor, count: int = 8) -> list[VerifierOutcome]:
     return list(rows.order_by("-at")[:count])
 
 
-def rows_with_outcomes(actor: Actor, episodes: Iterable[Episode]) -> list[Row]:
+def rows_with_outcomes(actor: Actor, episodes: Iterable[Episode]) -> list[EpisodeRow]:
     now, rows = timezone.now(), list(episodes)
     found = visibility.of_episodes(actor, [episode.pk for episode in rows]).filter(source=visibility.VERIFIER)
     by_episode = {one.episode_id: one for one in found.defer(*HEAVY)}

@@ -16,7 +16,7 @@ from django.db.models.functions import Coalesce
 
 from episodes.models import Episode, Step
 from episodes.show.step_cards import card_of
-from episodes.stored.strip import Mark, code_of, marks_of
+from episodes.stored.strip import StepMark, code_of, marks_of
 from episodes.visible.lens import Lens, steps_through, through
 
 WINDOW = 60
@@ -31,7 +31,7 @@ VERIFIER = 2
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownStep:
     """One stored step as pages show it: a large one in its cut form, so that nothing of many megabytes is read."""
 
     episode_id: str
@@ -52,7 +52,7 @@ class Shown:
 class Steps:
     """Some steps of an episode in order, and what a list must know of those it does not hold."""
 
-    rows: list[Shown]
+    rows: list[ShownStep]
     first: int
     last: int
     waits: list[int]
@@ -68,7 +68,7 @@ class Tick:
     """One place of the scrubber."""
 
     seq: int
-    mark: Mark
+    mark: StepMark
     name: str = ""
 
 
@@ -141,18 +141,18 @@ def _places(codes: str, letters: str) -> list[int]:
     return [n for n, code in enumerate(codes, 1) if code in letters]
 
 
-def shown(lens: Lens, rows: QuerySet[Step], limit: int = MOST) -> list[Shown]:
+def shown(lens: Lens, rows: QuerySet[Step], limit: int = MOST) -> list[ShownStep]:
     """Return stored steps in order, as pages show them."""
     told = rows.order_by("seq").annotate(told=Coalesce("cut", "body"))
     found = told.values_list("episode_id", "seq", "kind", "told", "at")[:limit]
-    return [Shown(pk, seq, kind, through(lens, text), at, lens) for pk, seq, kind, text, at in found]
+    return [ShownStep(pk, seq, kind, through(lens, text), at, lens) for pk, seq, kind, text, at in found]
 
 
-def _above(lens: Lens, episode: Episode, since: int, limit: int) -> list[Shown]:
+def _above(lens: Lens, episode: Episode, since: int, limit: int) -> list[ShownStep]:
     return shown(lens, steps_through(lens, episode).filter(seq__gt=since), limit)
 
 
-def at(lens: Lens, episode: Episode, seqs: list[int]) -> list[Shown]:
+def at(lens: Lens, episode: Episode, seqs: list[int]) -> list[ShownStep]:
     """Return the steps with these numbers."""
     return shown(lens, steps_through(lens, episode).filter(seq__in=seqs[:MOST])) if seqs else []
 

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from django.utils import timezone
 
 from awmclient.schema import LIVE_STATES, EpisodeStart, Fault, Outcome, StopReason, Trajectory
-from episodes.stored.entries import Entry, entries_of_read
+from episodes.stored.entries import StepEntry, entries_of_read
 from episodes.stored.policies import policy_facts
 from people.errors import Invalid
 from people.models import new_id
@@ -84,7 +84,7 @@ def _fields(start: EpisodeStart, trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def _stretch(entries: Sequence[Entry]) -> dict[str, Any]:
+def _stretch(entries: Sequence[StepEntry]) -> dict[str, Any]:
     """Return an episode's number of steps, strip and times, computed from its steps."""
     times = [entry.at for entry in entries] or [timezone.now()]
     return {
@@ -95,7 +95,7 @@ def _stretch(entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
-def _line(episode_id: str, entry: Entry) -> str:
+def _line(episode_id: str, entry: StepEntry) -> str:
     """Return a step as a line for `COPY`. Its texts are ASCII without control characters, so only backslashes need
     escapes."""
     body = entry.text.replace("\\", "\\\\")

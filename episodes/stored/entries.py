@@ -31,7 +31,7 @@ WRITER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular
 
 
 @dataclass(slots=True)
-class Entry:
+class StepEntry:
     """A step ready to be stored. Never changed; a frozen class would cost twice as much to create."""
 
     seq: int
@@ -44,14 +44,14 @@ class Entry:
     cut: str | None
 
 
-def entry_of(body: Mapping[str, Any], now: datetime) -> Entry:
+def entry_of(body: Mapping[str, Any], now: datetime) -> StepEntry:
     """Return the entry of a step's body as it is to be stored."""
     return _entry(body, text_of(body), now, events.stamp(now))
 
 
-def _entry(body: Mapping[str, Any], text: str, now: datetime, stamp: str) -> Entry:
+def _entry(body: Mapping[str, Any], text: str, now: datetime, stamp: str) -> StepEntry:
     said = body.get("at")
-    return Entry(
+    return StepEntry(
         body["seq"],
         body["kind"],
         text,
@@ -63,14 +63,14 @@ def _entry(body: Mapping[str, Any], text: str, now: datetime, stamp: str) -> Ent
     )
 
 
-def entries_of(steps: Sequence[StepCommon]) -> list[Entry]:
+def entries_of(steps: Sequence[StepCommon]) -> list[StepEntry]:
     """Return entries of validated steps."""
     bodies = [step.model_dump(exclude_unset=True) for step in steps]
     now = timezone.now()
     return [entry_of(body_of(body, step.at), now) for body, step in zip(bodies, steps, strict=True)]
 
 
-def entries_of_read(steps: Sequence[StepCommon]) -> list[Entry]:
+def entries_of_read(steps: Sequence[StepCommon]) -> list[StepEntry]:
     """Return the same of steps whose values were all read from JSON, which need not be looked through for what JSON
     does not have.
     """
@@ -80,7 +80,7 @@ def entries_of_read(steps: Sequence[StepCommon]) -> list[Entry]:
     return [_entry(body, text_of(body, _written), now, stamp) for body in bodies]
 
 
-def entries_of_batch(raw: Sequence[Mapping[str, Any]], steps: Sequence[StepCommon]) -> list[Entry]:
+def entries_of_batch(raw: Sequence[Mapping[str, Any]], steps: Sequence[StepCommon]) -> list[StepEntry]:
     """Return the same from the JSON objects that the steps were validated from: validation changes nothing but the
     time and whole numbers with a decimal point, so the objects need not be written out of the models again.
     """
@@ -177,7 +177,7 @@ def read_all(texts: Sequence[str]) -> list[dict[str, Any]]:
     return [read(text) for text in texts]
 
 
-def refuse_gaps(last_seq: int, entries: Sequence[Entry]) -> None:
+def refuse_gaps(last_seq: int, entries: Sequence[StepEntry]) -> None:
     """Refuse numbers that do not go on, one by one, from what is stored or from within it."""
     expected = min(entries[0].seq, last_seq + 1)
     for entry in entries:

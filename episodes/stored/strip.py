@@ -14,7 +14,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Mark:
+class StepMark:
     """The look of a step: `code` is the stored letter, `symbol` the glyph, `css` the color, `word` the label."""
 
     code: str
@@ -28,23 +28,23 @@ class Mark:
 MARKS = {
     mark.code: mark
     for mark in (
-        Mark("t", "k-think", "idle", "thought", "thoughts", quiet=True),
-        Mark("b", "k-brief", "fillask", "briefing", "briefings"),
-        Mark("r", "k-read", "", "read", "reads"),
-        Mark("u", "k-unknown", "", "call of unknown effect", "calls of unknown effect"),
-        Mark("w", "k-write", "", "write", "writes"),
-        Mark("e", "k-error", "bad", "error", "errors"),
-        Mark("o", "a-open", "fillask", "open ask", "open asks"),
-        Mark("l", "a-leased", "fillask", "claimed ask", "claimed asks"),
-        Mark("a", "a-answered", "fillask", "answered ask", "answered asks"),
-        Mark("f", "a-fell", "idle", "ask that fell back", "asks that fell back"),
-        Mark("d", "a-declined", "idle", "declined ask", "declined asks"),
-        Mark("c", "a-cancelled", "idle", "cancelled ask", "cancelled asks"),
-        Mark("v", "v-hex", "ver", "verification", "verifications"),
-        Mark("C", "v-complete", "good", "verified complete", "verified complete"),
-        Mark("X", "v-others", "bad", "verified not complete", "verified not complete"),
-        Mark("J", "v-judge", "ver", "judge error", "judge errors"),
-        Mark("n", "k-now", "run pulse", "step in progress", "steps in progress"),
+        StepMark("t", "k-think", "idle", "thought", "thoughts", quiet=True),
+        StepMark("b", "k-brief", "fillask", "briefing", "briefings"),
+        StepMark("r", "k-read", "", "read", "reads"),
+        StepMark("u", "k-unknown", "", "call of unknown effect", "calls of unknown effect"),
+        StepMark("w", "k-write", "", "write", "writes"),
+        StepMark("e", "k-error", "bad", "error", "errors"),
+        StepMark("o", "a-open", "fillask", "open ask", "open asks"),
+        StepMark("l", "a-leased", "fillask", "claimed ask", "claimed asks"),
+        StepMark("a", "a-answered", "fillask", "answered ask", "answered asks"),
+        StepMark("f", "a-fell", "idle", "ask that fell back", "asks that fell back"),
+        StepMark("d", "a-declined", "idle", "declined ask", "declined asks"),
+        StepMark("c", "a-cancelled", "idle", "cancelled ask", "cancelled asks"),
+        StepMark("v", "v-hex", "ver", "verification", "verifications"),
+        StepMark("C", "v-complete", "good", "verified complete", "verified complete"),
+        StepMark("X", "v-others", "bad", "verified not complete", "verified not complete"),
+        StepMark("J", "v-judge", "ver", "judge error", "judge errors"),
+        StepMark("n", "k-now", "run pulse", "step in progress", "steps in progress"),
     )
 }
 _SHOWN = frozenset(code for code, mark in MARKS.items() if not mark.quiet)
@@ -116,11 +116,11 @@ def codes_of(steps: Iterable[Mapping[str, Any]]) -> str:
     return "".join(code_of(step) for step in steps)
 
 
-def mark_of(step: Mapping[str, Any]) -> Mark:
+def mark_of(step: Mapping[str, Any]) -> StepMark:
     return MARKS[code_of(step)]
 
 
-def marks_of(codes: str) -> list[Mark]:
+def marks_of(codes: str) -> list[StepMark]:
     """Return the marks of stored letters; a letter from a newer version is drawn as a thought, so that the page
     works."""
     return [MARKS.get(code, MARKS["t"]) for code in codes]
@@ -131,7 +131,7 @@ def actions_in(codes: str) -> int:
     return sum(codes.count(code) for code in _ACTS)
 
 
-def shown(codes: str, room: int) -> tuple[list[Mark], int]:
+def shown(codes: str, room: int) -> tuple[list[StepMark], int]:
     """Return the marks of a strip of `room` places, and the number of earlier ones it leaves out.
 
     Thoughts are left out unless an episode has nothing else: the strip shows actions.

@@ -18,7 +18,7 @@ from awmenv.models import BuildReport
 from episodes.models import Episode
 from episodes.show.html_cache import context_of, picture_of
 from episodes.show.step_cards import bytes_in_words, initials, number
-from episodes.show.windows import Shown
+from episodes.show.windows import ShownStep
 from episodes.stored import strip as line
 from people.in_words import ago, clock, duration, percent
 from people.plain_text import clean
@@ -277,7 +277,7 @@ def moment(when: datetime | None, style: str = "seconds") -> SafeString | str:
 
 
 @register.simple_tag
-def step_picture(row: Shown, current: bool = False, ended: bool = False) -> str:
+def step_picture(row: ShownStep, current: bool = False, ended: bool = False) -> str:
     """Return the one fragment of a stored step."""
     return picture_of(row, current, ended)
 

@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce
 from awmclient.schema import EpisodeView, Outcome, Trajectory
 from episodes.models import Episode, Step, VerifierOutcome
 from episodes.stored import outcomes
-from episodes.stored.entries import Entry, with_time
+from episodes.stored.entries import StepEntry, with_time
 from episodes.stored.truncation import cut_text
 from episodes.visible.lens import EVERYTHING, STREAM, Lens, steps_through, through
 from people.access import Actor, may_read, visible_or_404
@@ -81,7 +81,7 @@ def step_text(lens: Lens, episode: Episode, seq: int) -> str:
     return with_time(through(lens, found[0]), found[1])
 
 
-def told(entry: Entry) -> str:
+def told(entry: StepEntry) -> str:
     """Return a step as the stream carries it: JSON text, cut where it is large, always with its time, for any ears."""
     return with_time(through(STREAM, entry.cut or entry.text), entry.stamp)
 

@@ -75,7 +75,7 @@ run play the same held-out tasks without an expert, greedily, and the environmen
 """
 
 
-class House:
+class DemoProduct:
     """The product as the demo uses it."""
 
     def __init__(self, running: Product, report: Report) -> None:
@@ -144,7 +144,7 @@ async def _group(dash: HttpDashboard, url: str, sampler: Sampler, world: World, 
     return list(await asyncio.gather(*(one() for _ in range(GROUP))))
 
 
-async def grpo(house: House, model: Tiny, tokenizer: Tokenizer, worlds: list[World], report: Report) -> float:
+async def grpo(house: DemoProduct, model: Tiny, tokenizer: Tokenizer, worlds: list[World], report: Report) -> float:
     """Train on rollouts of training tasks for GRPO_S seconds; returns the seconds it took."""
     places = [(world, at) for world in worlds for at, task in enumerate(world.tasks) if not task.note]
     order = torch.randperm(len(places), generator=torch.Generator().manual_seed(SEED)).tolist()
@@ -194,7 +194,7 @@ def main() -> None:
         report.say("the pack is written")
         with product(AWMWEB_AGENTS=",".join(MODELS), **agents) as running:
             report.say("the product is ready")
-            run_demo(House(running, report), endpoint, worlds, held, pack, report)
+            run_demo(DemoProduct(running, report), endpoint, worlds, held, pack, report)
     load = os.getloadavg()[1]
     report.add(
         f"- {time.monotonic() - began:.0f} s in all, on {os.cpu_count()} cores with a load of {load:.0f} (the mean of "
@@ -204,7 +204,7 @@ def main() -> None:
 
 
 def run_demo(
-    house: House, endpoint: Endpoint, worlds: list[World], held: list[World], pack: Path, report: Report
+    house: DemoProduct, endpoint: Endpoint, worlds: list[World], held: list[World], pack: Path, report: Report
 ) -> None:
     report.say(house.product.manage("loadpack", str(pack), "--unchecked").strip().replace("\n", " | "))
     pin(house, worlds, held, pack.parent, report)
@@ -240,7 +240,7 @@ def run_demo(
     report.add("")
 
 
-def pin(house: House, worlds: list[World], held: list[World], folder: Path, report: Report) -> None:
+def pin(house: DemoProduct, worlds: list[World], held: list[World], folder: Path, report: Report) -> None:
     """Pin the held-out tasks, so that no export has them."""
     sides = {
         side: [[world.name, at] for world in some for at in range(TASKS)]

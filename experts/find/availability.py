@@ -35,8 +35,8 @@ from experts.models import (
 from experts.rules.routing import (
     PRESENT_FOR,
     USUAL_S,
-    Load,
-    Policy,
+    DeskLoad,
+    RoutingRules,
     alike,
     expected_wait,
     may_take,
@@ -74,7 +74,7 @@ def desk_of(project: Project) -> Desk:
     return Desk.objects.filter(project=project).first() or Desk(project=project)
 
 
-def policy_of(desk: Desk, episode: Episode) -> Policy:
+def policy_of(desk: Desk, episode: Episode) -> RoutingRules:
     """Return the desk's settings as a value.
 
     An arm can narrow which experts its episodes ask: `policy.experts` of the episode.
@@ -85,7 +85,7 @@ def policy_of(desk: Desk, episode: Episode) -> Policy:
     # Loops record any JSON as their policy.
     only = episode.policy.get("experts") if isinstance(episode.policy, dict) else ""
     given["only"] = only if only in ("people", "models") else ""
-    return Policy(**given, has_senior=desk.senior_id is not None, has_models=bool(settings.EXPERT_ENDPOINTS))
+    return RoutingRules(**given, has_senior=desk.senior_id is not None, has_models=bool(settings.EXPERT_ENDPOINTS))
 
 
 def models_may_help(ask: Ask) -> bool:
@@ -170,7 +170,7 @@ def outlook(project: Project, now: datetime) -> Outlook:
     by_tier = {str(tier): count for tier, count in rows.annotate(count=Count("pk")).order_by()}
     present = sum(one.is_waited_for for one in seats)
     ahead = sum(by_tier.get(tier, 0) for tier in BEFORE_PEOPLE)
-    wait = expected_wait(Load(present=present, ahead=ahead, ahead_of_run=ahead, usual_s=usual_s))
+    wait = expected_wait(DeskLoad(present=present, ahead=ahead, ahead_of_run=ahead, usual_s=usual_s))
     rules, has_models = desk_of(project), bool(settings.EXPERT_ENDPOINTS)
     models_first = has_models and rules.model_first and not (rules.people_while_free and present)
     return Outlook(seats, present, by_tier, wait, usual_s, has_models, models_first)
@@ -222,13 +222,13 @@ def fits(actor: Actor, ask: Ask, desk: Desk) -> bool:
     return mine is not None and mine.may_take(ask.skills, ask.tier)
 
 
-def load_for(ask: Ask, policy: Policy, now: datetime) -> Load:
+def load_for(ask: Ask, policy: RoutingRules, now: datetime) -> DeskLoad:
     """Return the load on people at the time of this ask."""
     ahead = _before_people(ask.project).exclude(pk=ask.pk).annotate(by=RUN_KEY)
     counts = ahead.aggregate(
         all=Count("pk"), mine=Count("pk", filter=Q(by=ask.run_key)), runs=Count("by", distinct=True)
     )
-    return Load(
+    return DeskLoad(
         present=len(pool(ask, now)[1]),
         ahead=counts["all"],
         ahead_of_run=counts["mine"],
@@ -245,7 +245,7 @@ def _before_people(project: Project) -> QuerySet[Ask]:
     return Ask.objects.open().filter(project=project, tier__in=BEFORE_PEOPLE)
 
 
-def _spent(ask: Ask, policy: Policy, now: datetime) -> dict[str, int]:
+def _spent(ask: Ask, policy: RoutingRules, now: datetime) -> dict[str, int]:
     """Return the human time that this ask's run has used; counted only if there is a budget."""
     if policy.per_hour is None and policy.per_training_step is None:
         return {}

@@ -30,7 +30,7 @@ from experts.find.eligibility import (
     Spot,
 )
 from experts.find.filters import (
-    Wish,
+    QueueQuery,
     groups,
     matching,
     says,
@@ -138,7 +138,7 @@ def budget_of(ask: Ask) -> float:
     return (ask.deadline_at - ask.created_at).total_seconds()
 
 
-def board_of(actor: Actor, now: datetime, wish: Wish) -> Board:
+def board_of(actor: Actor, now: datetime, wish: QueueQuery) -> Board:
     """1. every open ask, 2. those that match, in the order that is wished, 3. one row for each group,
     4. the rows of one page."""
     found = eligibility.spots(actor, now, turns=wish.sort == "turn")
@@ -151,7 +151,7 @@ def board_of(actor: Actor, now: datetime, wish: Wish) -> Board:
 def front_rows(actor: Actor, now: datetime, room: int) -> tuple[list[Spot], list[AskRow]]:
     """Return the open asks for people, and rows of the first of them."""
     found = [one for one in eligibility.spots(actor, now) if one.for_people]
-    return found, _rows(actor, groups(sorted_by(found, Wish.sort), found)[:room], now)
+    return found, _rows(actor, groups(sorted_by(found, QueueQuery.sort), found)[:room], now)
 
 
 def next_for(actor: Actor, now: datetime, after: str = "") -> Ask | None:

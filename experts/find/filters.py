@@ -56,7 +56,7 @@ VALUES: dict[str, Callable[[Spot], Sequence[str | None]]] = {
 
 
 @dataclass(frozen=True)
-class Wish:
+class QueueQuery:
     """The queue's filters, search and sort order, as in the query string."""
 
     show: str = "all"
@@ -71,7 +71,7 @@ class Wish:
     page: int = 1
 
     @classmethod
-    def read(cls, query: Mapping[str, str]) -> Wish:
+    def read(cls, query: Mapping[str, str]) -> QueueQuery:
         """Parse the query string; ignore unknown values."""
         given = {name: query.get(name, "")[:200] for name in ("q", "tier", "skill", "run", "arm", "sight", "group")}
         show, sort, page = query.get("show", ""), query.get("sort", ""), query.get("page", "")
@@ -85,7 +85,7 @@ class Wish:
     def query(self, **other: Any) -> str:
         """Return the query string with these changes. Another view starts at its first page."""
         said = {**asdict(self), "page": 1, **other}
-        plain = asdict(Wish())
+        plain = asdict(QueueQuery())
         return "?" + urlencode({name: value for name, value in said.items() if value != plain[name]})
 
     @property
@@ -95,10 +95,10 @@ class Wish:
 
     @property
     def narrows(self) -> bool:
-        return self.query(sort=Wish.sort) != "?"
+        return self.query(sort=QueueQuery.sort) != "?"
 
 
-def matching(actor: Actor, found: list[Spot], wish: Wish, now: datetime) -> list[Spot]:
+def matching(actor: Actor, found: list[Spot], wish: QueueQuery, now: datetime) -> list[Spot]:
     """Return the open asks that match, in the requested order."""
     sizes = Counter(one.group for one in found)
     some = [one for one in found if _belongs(one, wish.show, sizes) and _passes(one, wish)]
@@ -123,7 +123,7 @@ def _belongs(one: Spot, show: str, sizes: Counter[str]) -> bool:
     return True
 
 
-def _passes(one: Spot, wish: Wish) -> bool:
+def _passes(one: Spot, wish: QueueQuery) -> bool:
     wanted = (
         *((wish.tier, one.tier), (wish.run, one.run_id), (wish.arm, one.arm)),
         *((wish.sight, one.privilege), (wish.group, one.group)),
@@ -169,7 +169,7 @@ def _rank(one: Spot) -> int:
     return [MINE, FREE, LOOKS, HELD, PASSED, SKILL, SENIOR, MODEL].index(one.place)
 
 
-def facets(found: list[Spot], wish: Wish) -> list[tuple[str, str, int, str]]:
+def facets(found: list[Spot], wish: QueueQuery) -> list[tuple[str, str, int, str]]:
     """Return name, label, count and address of each facet. Counts and addresses keep the other filters."""
     sizes = Counter(one.group for one in found)
     left = [one for one in found if _passes(one, wish)] if wish.filters else found
@@ -177,14 +177,14 @@ def facets(found: list[Spot], wish: Wish) -> list[tuple[str, str, int, str]]:
     return [(show, words, counts[show], wish.query(show=show)) for show, words in SHOWS.items()]
 
 
-def choices(found: list[Spot], wish: Wish) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
+def choices(found: list[Spot], wish: QueueQuery) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
     """Return the filters of the open asks.
 
     Each has name, label, selected value and values with their counts under the other filters. A filter that would
     narrow nothing is left out, unless it is set.
     """
     sizes = Counter(one.group for one in found)
-    shown = [one for one in found if _belongs(one, wish.show, sizes)] if wish.show != Wish.show else found
+    shown = [one for one in found if _belongs(one, wish.show, sizes)] if wish.show != QueueQuery.show else found
     runs = {one.run_id: clean(one.run) for one in found if one.run_id}
     called: dict[str, dict[str, str]] = {
         "tier": {str(value): word for value, word in Tier.choices},

@@ -248,7 +248,7 @@ def replies_of(actor: Actor) -> QuerySet[QuickReply]:
     return scoped(QuickReply.objects.filter(author_key=actor.key), actor.project).order_by("created_at", "pk")
 
 
-def tables_of(actor: Actor, episode: Episode) -> tuple[list[tables.Table], int]:
+def tables_of(actor: Actor, episode: Episode) -> tuple[list[tables.TouchedTable], int]:
     """Return tables that the newest writes touched, and how many older writes are not in them."""
     steps, count = windows.writes(lens_of(actor, episode), episode)
     return tables.touched(steps), count - len(steps)

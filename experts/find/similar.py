@@ -103,7 +103,7 @@ def _word_pairs(text: str) -> Counter[tuple[str, str]]:
     return Counter(pairwise(["", *WORD.findall(text)]))
 
 
-class Found(NamedTuple):
+class SimilarAsk(NamedTuple):
     """A candidate for a similar ask, in the order of `COLUMNS`."""
 
     pk: str
@@ -168,20 +168,20 @@ def earlier(actor: Actor, ask: Ask) -> list[Earlier]:
     ]
 
 
-def _candidates(actor: Actor, ask: Ask) -> Iterable[Found]:
+def _candidates(actor: Actor, ask: Ask) -> Iterable[SimilarAsk]:
     episode = ask.episode
     places = _places(episode.scenario, episode.task_idx, episode.task)
     kinds = [*([place] for place in places), _sketch(ask.question)]
     return {one.pk: one for marks in kinds for one in _marked(actor, ask, marks)}.values()
 
 
-def _marked(actor: Actor, ask: Ask, marks: list[int]) -> list[Found]:
+def _marked(actor: Actor, ask: Ask, marks: list[int]) -> list[SimilarAsk]:
     """Return the newest answered asks with one of these marks."""
     asks = scoped(Ask.objects.filter(status=AskStatus.ANSWERED, marks__overlap=marks), actor.project)
     if ask.privilege == Privilege.BLIND:
         asks = asks.filter(privilege=Privilege.BLIND)
     newest = asks.exclude(pk=ask.pk).order_by("-created_at")[:NEWEST]
-    return [Found._make(row) for row in newest.values_list(*COLUMNS)]
+    return [SimilarAsk._make(row) for row in newest.values_list(*COLUMNS)]
 
 
 def _may_see(ask: Ask, other: Ask) -> bool:
@@ -191,7 +191,7 @@ def _may_see(ask: Ask, other: Ask) -> bool:
     )
 
 
-def _near(ask: Ask, found: Iterable[Found]) -> Iterator[tuple[float, str, str, int]]:
+def _near(ask: Ask, found: Iterable[SimilarAsk]) -> Iterator[tuple[float, str, str, int]]:
     """Return rank, ID, shared words and similarity in percent of the candidates that are similar enough."""
     episode = ask.episode
     task, *_ = _places(episode.scenario, episode.task_idx, episode.task)

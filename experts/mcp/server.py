@@ -137,7 +137,7 @@ async def _post(actor: Actor, scope: Scope, receive: Receive, send: Send) -> Non
         await in_database(sessions.withdraw, actor, session, params)
     exchange = Exchange(actor, session, scope, receive, send)
     if message.get("method") == "tools/call":
-        exchange.call = sessions.Call.of(message)
+        exchange.call = sessions.PendingCall.of(message)
     await exchange.run(raw)
 
 
@@ -146,7 +146,7 @@ async def _get(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None
     session = await in_database(sessions.enter, actor, _session(scope))
     exchange = Exchange(actor, session, scope, receive, send)
     if last := header(scope, b"last-event-id"):
-        exchange.call = sessions.Call.after(last)
+        exchange.call = sessions.PendingCall.after(last)
     await exchange.run(b"")
 
 
@@ -193,7 +193,7 @@ class Exchange(EventStore):
     """
 
     def __init__(self, actor: Actor, session: str, scope: Scope, receive: Receive, send: Send) -> None:
-        self.call: sessions.Call | None = None
+        self.call: sessions.PendingCall | None = None
         self._actor, self._session = actor, session
         self._scope = {**scope, EXCHANGE: self}
         self._receive, self._send = receive, send
@@ -308,7 +308,7 @@ class Exchange(EventStore):
 
     async def replay_events_after(self, last_event_id: str, send_callback: Any) -> str | None:
         """Return the rest of a call after a lost connection, by waiting for it again."""
-        call = sessions.Call.after(last_event_id)
+        call = sessions.PendingCall.after(last_event_id)
 
         async def tell(params: types.ProgressNotificationParams) -> None:
             said = params.model_dump(by_alias=True, mode="json", exclude_none=True)

@@ -39,7 +39,7 @@ TIMED_OUT = "-32001"
 """The code in a client's cancellation that means its own timeout."""
 
 
-class Call(NamedTuple):
+class PendingCall(NamedTuple):
     """A tool call: its number in the session, the key of its ask, and the token for progress messages."""
 
     number: Any
@@ -47,7 +47,7 @@ class Call(NamedTuple):
     progress: str | int | None = None
 
     @classmethod
-    def of(cls, message: dict[str, Any]) -> Call:
+    def of(cls, message: dict[str, Any]) -> PendingCall:
         """Return the call of a message. Its ask is named after its number and its text."""
         arguments = as_object(as_object(message.get("params")).get("arguments"))
         words = [arguments.get("question"), arguments.get("context")]
@@ -56,7 +56,7 @@ class Call(NamedTuple):
         return cls(message.get("id"), key, token if isinstance(token, str | int) else None)
 
     @classmethod
-    def after(cls, event_id: str) -> Call:
+    def after(cls, event_id: str) -> PendingCall:
         """Return the call of the event that the caller received last."""
         try:
             call = cls(*json.loads(base64.urlsafe_b64decode(event_id)))

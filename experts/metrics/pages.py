@@ -19,7 +19,7 @@ from django.views.decorators.http import require_GET
 from experts.find.board import percent
 from experts.metrics import records
 from experts.metrics.records import TIMES, Look, Numbers
-from experts.metrics.statistics import RATE_FROM_H, Calls, Line, Middle, Rate, Share
+from experts.metrics.statistics import RATE_FROM_H, Calls, HourlyRate, MetricsLine, Middle, Proportion
 from people.access import MemberRequest, may_see_metrics, member_required
 from people.in_words import duration
 from people.plain_text import clean
@@ -103,7 +103,7 @@ def _headline(found: Numbers) -> str:
 
 
 @dataclass(frozen=True)
-class Cell:
+class MetricCell:
     """One value, the count and interval below it, and, for a share, the interval as a bar from 0 to 100."""
 
     words: str
@@ -115,51 +115,51 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Shown:
+class MetricRow:
     """One row of a table: the name, a detail line, a link and the cells."""
 
-    line: Line
+    line: MetricsLine
     name: str
     small: str
     address: str
-    cells: list[Cell]
+    cells: list[MetricCell]
 
 
-def _row(line: Line, look: Look) -> Shown:
+def _row(line: MetricsLine, look: Look) -> MetricRow:
     arm = line.kind == "arm"
     more = [(line.late, "late"), (line.prepared, "prepared"), (line.cancelled, "cancelled"), (line.open, "open")]
     small = [*([line.arm or "no arm"] if arm else [line.kind] if line.kind in ("model", "script") else [])]
     small += [f"{_whole(count)} {words}" for count, words in more if count]
     address = look.query(run=line.run, arm=line.arm) if arm and (line.run or line.arm) else ""
-    return Shown(line, clean(line.name), clean(", ".join(small)), address, [_cell(line, name) for name in COLUMNS])
+    return MetricRow(line, clean(line.name), clean(", ".join(small)), address, [_cell(line, name) for name in COLUMNS])
 
 
-def _cell(line: Line, name: str) -> Cell:
+def _cell(line: MetricsLine, name: str) -> MetricCell:
     value, words = getattr(line, name), "Asks" if (name, line.kind) == ("asks", "arm") else (COLUMNS | BESIDE)[name][0]
-    if isinstance(value, Share):
+    if isinstance(value, Proportion):
         return _share(words, value, _more(line, name))
-    figure = _middle(value) if isinstance(value, Middle) else _rate(value) if isinstance(value, Rate) else None
-    return Cell(words, *(figure or (_whole(value),)))
+    figure = _middle(value) if isinstance(value, Middle) else _rate(value) if isinstance(value, HourlyRate) else None
+    return MetricCell(words, *(figure or (_whole(value),)))
 
 
-def _more(line: Line, name: str) -> str:
+def _more(line: MetricsLine, name: str) -> str:
     if name == "followed" and line.cannot_tell:
         return f"{_whole(line.cannot_tell)} can't tell"
     return f"kept {percent(line.kept.median)}" if name == "drafted" and line.kept.median is not None else ""
 
 
-def _share(words: str, share: Share, more: str = "") -> Cell:
+def _share(words: str, share: Proportion, more: str = "") -> MetricCell:
     if share.value is None:
-        return Cell(words, "–", (more,) if more else ())
+        return MetricCell(words, "–", (more,) if more else ())
     if share.low is None or share.high is None:
-        return Cell(words, percent(share.value), (f"{share.part} of {share.of}", *([more] if more else [])))
+        return MetricCell(words, percent(share.value), (f"{share.part} of {share.of}", *([more] if more else [])))
     low, high = 100 * share.low, 100 * share.high
     small = (
         f"{_whole(share.part)} of {_whole(share.of)}",
         f"{low:.0f} to {high:.0f}%",
         *([more] if more else []),
     )
-    return Cell(
+    return MetricCell(
         words, percent(share.value), small, round(low, 1), round(max(high - low, 1), 1), round(98.4 * share.value, 1)
     )
 
@@ -173,7 +173,7 @@ def _middle(middle: Middle) -> tuple[str, tuple[str, ...]]:
     return duration(middle.median), (f"n = {_whole(middle.n)}", *between, *p90)
 
 
-def _rate(rate: Rate) -> tuple[str, tuple[str, ...]]:
+def _rate(rate: HourlyRate) -> tuple[str, tuple[str, ...]]:
     if rate.value is None:
         return "–", (("under 15\u00a0min of work",) if rate.n else ())
     hours = f"in {rate.hours:.1f}\u00a0h" if rate.hours >= 1 else f"in {max(1, round(60 * rate.hours))}\u00a0min"
@@ -194,15 +194,15 @@ def _whole(count: int) -> str:
 
 def _calls(one: Calls) -> dict[str, Any]:
     cells = [
-        Cell("Calls", _whole(one.calls)),
-        Cell("Tokens", _whole(one.tokens)),
-        Cell("Duration", *_middle(one.took)),
+        MetricCell("Calls", _whole(one.calls)),
+        MetricCell("Tokens", _whole(one.tokens)),
+        MetricCell("Duration", *_middle(one.took)),
         _share("Faults", one.faults),
     ]
     return {"name": clean(one.name), "cells": cells, "words": one.words}
 
 
-def _facts(desk: Line) -> list[tuple[str, list[Cell]]]:
+def _facts(desk: MetricsLine) -> list[tuple[str, list[MetricCell]]]:
     """Return the metrics of the whole project in three columns."""
     return [
         ("Answers", [_cell(desk, name) for name in ("in_time", "passed")]),
@@ -246,7 +246,7 @@ def metrics_file(request: MemberRequest) -> HttpResponse:
     return answer
 
 
-def _cells(line: Line) -> Iterator[tuple[str, Any]]:
+def _cells(line: MetricsLine) -> Iterator[tuple[str, Any]]:
     """Yield the cells of a row without nesting: `waited_median`, `in_time_low`, and so on."""
     for name, value in asdict(line).items():
         if name == "fell_back":

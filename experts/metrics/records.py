@@ -23,7 +23,7 @@ from episodes.models import Episode, Run, Step
 from episodes.visible import visibility
 from experts.metrics import statistics
 from experts.metrics.adherence import followed, next_call
-from experts.metrics.statistics import Asked, Called, Calls, Line
+from experts.metrics.statistics import Asked, Called, Calls, MetricsLine
 from experts.models import Advice, Ask, Decline, ModelCall
 from people.access import Actor, is_id, may_see_metrics, scoped
 from people.plain_text import clean
@@ -44,7 +44,7 @@ TIMES = {"day": ("24 hours", 1), "week": ("7 days", 7), "month": ("30 days", 30)
 ADVISED = ("human", "llm", "cache")
 
 
-class Row(NamedTuple):
+class AskRecord(NamedTuple):
     """One ask, in the order of `COLUMNS`."""
 
     pk: str
@@ -140,15 +140,15 @@ class Numbers:
 
     since: datetime | None
     until: datetime | None
-    desk: Line
-    experts: list[Line]
-    arms: list[Line]
+    desk: MetricsLine
+    experts: list[MetricsLine]
+    arms: list[MetricsLine]
     models: list[Calls]
     more: bool
     compared: int
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[MetricsLine]:
         return [self.desk, *self.experts, *self.arms]
 
 
@@ -176,7 +176,7 @@ def metrics_of(actor: Actor, look: Look, now: datetime) -> Numbers:
     )
 
 
-def _rows(actor: Actor, look: Look, now: datetime) -> list[Row]:
+def _rows(actor: Actor, look: Look, now: datetime) -> list[AskRecord]:
     """Return the newest asks, one more than are counted."""
     by_verifier = Q(episode__outcomes__source="verifier")
     asks = scoped(Ask.objects.filter(look.within(now)), actor.project)
@@ -187,10 +187,10 @@ def _rows(actor: Actor, look: Look, now: datetime) -> list[Row]:
         late=_authors(Advice.objects.filter(late=True)),
         passed=_authors(Decline.objects.all()),
     )
-    return [Row._make(row) for row in asks.order_by("-created_at").values_list(*COLUMNS)[: MOST + 1]]
+    return [AskRecord._make(row) for row in asks.order_by("-created_at").values_list(*COLUMNS)[: MOST + 1]]
 
 
-def _oldest(rows: list[Row]) -> datetime:
+def _oldest(rows: list[AskRecord]) -> datetime:
     return Ask.objects.values_list("created_at", flat=True).get(pk=rows[-1].pk)
 
 
@@ -200,7 +200,7 @@ def _authors(rows: QuerySet[Any]) -> ArraySubquery:
     return ArraySubquery(rows.filter(ask=OuterRef("pk")).annotate(named=named).values("named"))
 
 
-def _names(rows: list[Row]) -> dict[str, str]:
+def _names(rows: list[AskRecord]) -> dict[str, str]:
     """Return the names of experts who were late or declined."""
     both = [one.partition("\n") for row in rows for one in (*row.late, *row.passed)]
     return {key: name for key, _, name in both}
@@ -210,7 +210,7 @@ def _keys(named: list[str]) -> tuple[str, ...]:
     return tuple(one.partition("\n")[0] for one in named)
 
 
-def _asked(row: Row, did: str, is_hidden: bool) -> Asked:
+def _asked(row: AskRecord, did: str, is_hidden: bool) -> Asked:
     return Asked(
         episode=row.episode,
         run=row.run or "",
@@ -234,7 +234,7 @@ def _asked(row: Row, did: str, is_hidden: bool) -> Asked:
     )
 
 
-def _compared(rows: list[Row]) -> dict[str, str]:
+def _compared(rows: list[AskRecord]) -> dict[str, str]:
     """Return, by ask, whether the agent's next call followed the advice."""
     tools = _tools(rows)
     scenario = {row.pk: row.scenario for row in rows}
@@ -271,7 +271,7 @@ def _calls_among(asks: Collection[str], steps: int) -> tuple[dict[str, Any], lis
     return found, unclear
 
 
-def _tools(rows: list[Row]) -> dict[str, set[str]]:
+def _tools(rows: list[AskRecord]) -> dict[str, set[str]]:
     """Return names of tools by scenario, from one episode of each."""
     one = {row.scenario: row.episode for row in rows}
     some = dict(list(one.items())[:TOOLSETS])

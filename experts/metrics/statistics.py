@@ -70,7 +70,7 @@ class Called:
 
 
 @dataclass(frozen=True)
-class Share:
+class Proportion:
     """A count out of a total, with Wilson's interval from two cases on; None without cases."""
 
     part: int = 0
@@ -80,12 +80,12 @@ class Share:
     high: float | None = None
 
     @classmethod
-    def count(cls, found: Iterable[bool]) -> Share:
+    def count(cls, found: Iterable[bool]) -> Proportion:
         seen = list(found)
         return cls.of_counts(sum(seen), len(seen))
 
     @classmethod
-    def of_counts(cls, part: int, of: int) -> Share:
+    def of_counts(cls, part: int, of: int) -> Proportion:
         return cls(part, of, part / of, *(wilson(part, of) if of > 1 else ())) if of else cls()
 
 
@@ -110,7 +110,7 @@ class Middle:
 
 
 @dataclass(frozen=True)
-class Rate:
+class HourlyRate:
     """Useful answers per hour of claimed time. `n` counts the answers with a known time."""
 
     n: int = 0
@@ -121,7 +121,7 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Line:
+class MetricsLine:
     """The metrics of the whole desk, of one expert, or of one arm of a run.
 
     `desk_line` and `expert_line` define what each share counts.
@@ -132,17 +132,17 @@ class Line:
     name: str
     asks: int
     answered: int
-    in_time: Share
+    in_time: Proportion
     waited: Middle
     took: Middle
-    per_hour: Rate
-    followed: Share
+    per_hour: HourlyRate
+    followed: Proportion
     cannot_tell: int
-    passed: Share
-    drafted: Share
+    passed: Proportion
+    drafted: Proportion
     kept: Middle
-    completed: Share
-    taken: Share
+    completed: Proportion
+    taken: Proportion
     run: str = ""
     arm: str = ""
     late: int = 0
@@ -162,7 +162,7 @@ class Calls:
     calls: int
     tokens: int
     took: Middle
-    faults: Share
+    faults: Proportion
     words: list[tuple[str, int]]
 
 
@@ -179,7 +179,7 @@ def ranks_below(n: int) -> int:
     return rank
 
 
-def per_hour(asks: Sequence[Asked]) -> Rate:
+def per_hour(asks: Sequence[Asked]) -> HourlyRate:
     """Return useful answers (in time and read by the agent) per hour from claim to answer, with an interval.
 
     The interval is that of a ratio, on a log scale. No rate on less than `RATE_FROM_H`. Claimed time without an answer
@@ -188,12 +188,12 @@ def per_hour(asks: Sequence[Asked]) -> Rate:
     timed = [(is_useful(one), one.took_s / 3600) for one in asks if one.took_s is not None]
     n, hours, useful = len(timed), sum(hours for _, hours in timed), sum(use for use, _ in timed)
     if hours < RATE_FROM_H:
-        return Rate(n, hours)
+        return HourlyRate(n, hours)
     rate = useful / hours
     if n < 2 or not useful:
-        return Rate(n, hours, rate)
+        return HourlyRate(n, hours, rate)
     spread = math.sqrt(n / (n - 1) * sum((use - rate * took) ** 2 for use, took in timed)) / useful
-    return Rate(n, hours, rate, rate * math.exp(-Z * spread), rate * math.exp(Z * spread))
+    return HourlyRate(n, hours, rate, rate * math.exp(-Z * spread), rate * math.exp(Z * spread))
 
 
 def is_useful(one: Asked) -> bool:
@@ -202,23 +202,23 @@ def is_useful(one: Asked) -> bool:
 
 def desk_line(
     asks: Sequence[Asked], kind: str = "desk", key: str = "", name: str = "", run: str = "", arm: str = ""
-) -> Line:
+) -> MetricsLine:
     """Return the metrics of all asks.
 
-    In time: answered ones, of those answered or fallen back. Passed: asks that anyone declined. Drafted: people's
+    In time: answered ones, of those answered or fallen back. Declined: asks that anyone declined. Drafted: people's
     answers that started from a model's draft.
     """
     answered = [one for one in asks if one.status == "answered"]
     state = Counter(one.status for one in asks)
-    return Line(
+    return MetricsLine(
         kind,
         key,
         name,
         asks=len(asks),
         answered=len(answered),
-        in_time=Share.of_counts(len(answered), len(answered) + state["fell_back"]),
-        passed=Share.count(bool(one.passed_by) for one in asks),
-        drafted=Share.count(bool(one.drafted_by) for one in answered if one.is_by_person),
+        in_time=Proportion.of_counts(len(answered), len(answered) + state["fell_back"]),
+        passed=Proportion.count(bool(one.passed_by) for one in asks),
+        drafted=Proportion.count(bool(one.drafted_by) for one in answered if one.is_by_person),
         kept=Middle.among(one.kept for one in answered),
         open=state["open"],
         cancelled=state["cancelled"],
@@ -239,14 +239,14 @@ def _shared(answered: Sequence[Asked], advised: Sequence[Asked]) -> dict[str, An
         "waited": Middle.among(one.waited_s for one in answered),
         "took": Middle.among(one.took_s for one in answered),
         "per_hour": per_hour(answered),
-        "followed": Share.count(word == FOLLOWED for word in compared_only),
+        "followed": Proportion.count(word == FOLLOWED for word in compared_only),
         "cannot_tell": len(compared) - len(compared_only),
-        "completed": Share.count(verdicts.values()),
-        "taken": Share.count(one.taken for one in answered if one.is_by_person),
+        "completed": Proportion.count(verdicts.values()),
+        "taken": Proportion.count(one.taken for one in answered if one.is_by_person),
     }
 
 
-def expert_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[Line]:
+def expert_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[MetricsLine]:
     """Return one row for each expert who answered, declined or was late, and one for the cache.
 
     `names` by key: of experts without an accepted answer.
@@ -266,12 +266,12 @@ def _expert_of(one: Asked) -> str:
     return "cache" if one.source == "cache" else one.author_key if one.source in ("human", "llm") else ""
 
 
-def _expert_line(key: str, name: str, asks: Sequence[Asked], humans: Sequence[Asked]) -> Line:
+def _expert_line(key: str, name: str, asks: Sequence[Asked], humans: Sequence[Asked]) -> MetricsLine:
     """Return the metrics of one expert.
 
-    In time: of all their texts, those that were not late. Passed: of all asks that they answered or declined. Drafted:
-    for a person, their answers that started from a model's draft; for a model, people's answers that started from its
-    draft.
+    In time: of all their texts, those that were not late. Declined: of all asks that they answered or declined.
+    Drafted: for a person, their answers that started from a model's draft; for a model, people's answers that started
+    from its draft.
     """
     mine = [one for one in asks if _expert_of(one) == key]
     answered = [one for one in mine if one.status == "answered"]
@@ -280,15 +280,15 @@ def _expert_line(key: str, name: str, asks: Sequence[Asked], humans: Sequence[As
     passed = sum(key in one.passed_by for one in asks)
     model = kind == "model"
     begun = [one for one in humans if one.drafted_by == name] if model else [one for one in answered if one.drafted_by]
-    return Line(
+    return MetricsLine(
         kind,
         key,
         "Cache" if kind == "cache" else name,
         asks=len(mine),
         answered=len(answered),
-        in_time=Share.of_counts(len(answered), len(answered) + late),
-        passed=Share.of_counts(passed, passed + len(answered) + late),
-        drafted=Share.of_counts(len(begun), len(humans) if model else len(answered)),
+        in_time=Proportion.of_counts(len(answered), len(answered) + late),
+        passed=Proportion.of_counts(passed, passed + len(answered) + late),
+        drafted=Proportion.of_counts(len(begun), len(humans) if model else len(answered)),
         kept=Middle.among(one.kept for one in begun),
         drawn=sum(one.drawn for one in mine),
         late=late,
@@ -297,7 +297,7 @@ def _expert_line(key: str, name: str, asks: Sequence[Asked], humans: Sequence[As
     )
 
 
-def arm_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[Line]:
+def arm_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[MetricsLine]:
     """Return one row for each arm of each run.
 
     `names` of runs by ID. Episodes without a run share a row.
@@ -320,7 +320,7 @@ def call_lines(called: Sequence[Called]) -> list[Calls]:
                 len(some),
                 sum(one.tokens for one in some),
                 Middle.among(one.duration_s for one in some),
-                Share.count(bool(one.fault) for one in some),
+                Proportion.count(bool(one.fault) for one in some),
                 words,
             )
         )
@@ -334,7 +334,7 @@ def _by(rows: Iterable[T], key: Callable[[T], Any]) -> dict[Any, list[T]]:
     return groups
 
 
-SORTS: dict[str, Callable[[Line], Any]] = {
+SORTS: dict[str, Callable[[MetricsLine], Any]] = {
     "name": lambda line: line.name.casefold(),
     "asks": lambda line: line.asks,
     "waited": lambda line: line.waited.median,
@@ -348,7 +348,7 @@ SORTS: dict[str, Callable[[Line], Any]] = {
 }
 
 
-def sorted_lines(lines: Iterable[Line], sort: str) -> list[Line]:
+def sorted_lines(lines: Iterable[MetricsLine], sort: str) -> list[MetricsLine]:
     """Sort by one column, descending with a leading minus. Rows without a value are last either way."""
     column, down = sort.removeprefix("-"), sort.startswith("-")
     by_name = sorted(lines, key=lambda line: (line.name.casefold(), line.key))

@@ -297,7 +297,7 @@ def _tell_family(request: MemberRequest, said: dict[str, str]) -> None:
             messages.warning(request, f"Not sent to {names[pk]}: {why}")
 
 
-def _claim_next(request: MemberRequest) -> tuple[str | None, queue.Claim | None]:
+def _claim_next(request: MemberRequest) -> tuple[str | None, queue.AskClaim | None]:
     """Claim this person's next ask. Return its ID, if there is one, and the lease unless someone else claimed it."""
     actor = request.actor
     fetched = request.headers.get("X-Swap", "")

@@ -50,7 +50,7 @@ def queue_page(request: MemberRequest) -> HttpResponse:
     the rest.
     """
     actor, now, parts = request.actor, timezone.now(), request.GET.get("parts")
-    wish = filters.Wish.read(request.GET)
+    wish = filters.QueueQuery.read(request.GET)
     if parts == "day":
         return render(request, "experts/_day.html", {"wish": wish, **_day(actor, wish, now)})
     seen = board.board_of(actor, now, wish)
@@ -76,13 +76,13 @@ def queue_page(request: MemberRequest) -> HttpResponse:
     return render(request, "experts/queue.html", context)
 
 
-def _headline(seen: board.Board, wish: filters.Wish, now: datetime) -> tuple[str, datetime | None]:
+def _headline(seen: board.Board, wish: filters.QueueQuery, now: datetime) -> tuple[str, datetime | None]:
     if seen.rows or not wish.q:
         return board.headline(seen.found, now)
     return f"No open asks match “{wish.q}”.", None
 
 
-def _day(actor: Actor, wish: filters.Wish, now: datetime) -> dict[str, Any]:
+def _day(actor: Actor, wish: filters.QueueQuery, now: datetime) -> dict[str, Any]:
     """Return who is online, today's results, and the asks that closed last."""
     outlook = availability.outlook(actor.project, now)
     today = board.closed_today(actor, timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0))

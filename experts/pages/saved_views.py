@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from experts.desk import QUEUE_VIEWS
 from experts.find import eligibility
-from experts.find.filters import Wish, matching
+from experts.find.filters import QueueQuery, matching
 from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required
 
 
@@ -35,9 +35,9 @@ def drop(request: MemberRequest, pk: str) -> HttpResponse:
     return _list(request)
 
 
-def _here(request: MemberRequest) -> Wish:
+def _here(request: MemberRequest) -> QueueQuery:
     """Return the current query string without the page."""
-    return replace(Wish.read(request.GET), page=1)
+    return replace(QueueQuery.read(request.GET), page=1)
 
 
 def _list(request: MemberRequest) -> HttpResponse:
@@ -45,7 +45,7 @@ def _list(request: MemberRequest) -> HttpResponse:
     found, directs = eligibility.spots(actor, now), holds(actor, may_set_desk)
     rows = []
     for view in QUEUE_VIEWS.of(actor):
-        wish = Wish.read(QueryDict(view.query.removeprefix("?")))
+        wish = QueueQuery.read(QueryDict(view.query.removeprefix("?")))
         count, mine = len(matching(actor, found, wish, now)), view.author_key == actor.key
         rows.append({"view": view, "count": count, "mine": mine, "may_drop": mine or directs, "here": wish == here})
     return HttpResponse(render_to_string("experts/_views.html", {"rows": rows, "here": here.query()}))

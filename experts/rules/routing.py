@@ -38,7 +38,7 @@ ALIKE = 0.75
 
 
 @dataclass(frozen=True)
-class Policy:
+class RoutingRules:
     """How a project wants its asks routed; the columns of `models.Desk` as a value."""
 
     model_first: bool = False
@@ -60,7 +60,7 @@ class Policy:
 
 
 @dataclass(frozen=True)
-class Load:
+class DeskLoad:
     """The load on the desk when an ask arrives. Times are in seconds.
 
     `present`: people who can answer this ask, are online and not set to Away. `ahead`: asks in front of it at people's
@@ -109,7 +109,7 @@ def draw(seed: int, ask_id: str) -> float:
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
-def expected_wait(load: Load) -> float:
+def expected_wait(load: DeskLoad) -> float:
     """Return the expected seconds until a new ask of this run is answered, by its place in the queue.
 
     Runs take turns, so a run with few asks waits only for its own and as many of each other run.
@@ -119,7 +119,7 @@ def expected_wait(load: Load) -> float:
     return load.usual_s * (1 + ahead // max(load.present, 1))
 
 
-def in_time(load: Load) -> bool:
+def in_time(load: DeskLoad) -> bool:
     """Return whether people would reach this ask before most of its time is used.
 
     If not, a model's answer now is worth more than a person's too late, and the person's time is better spent on other
@@ -128,13 +128,13 @@ def in_time(load: Load) -> bool:
     return expected_wait(load) <= load.left_s * DRAFT_SHARE
 
 
-def spare(load: Load) -> float:
+def spare(load: DeskLoad) -> float:
     """Return how free people are for this run, from 0 to 1: their capacity, shared between the runs that need it."""
     share = load.present * ROOM_PER_PERSON / load.runs
     return max(0.0, 1 - load.ahead_of_run / share) if share else 0.0
 
 
-def route(policy: Policy, load: Load, drawn: float) -> Route:
+def route(policy: RoutingRules, load: DeskLoad, drawn: float) -> Route:
     """Return the plan of an ask.
 
     1. Apply the budgets and the wait limit. 2. Decide whether people come before the model. 3. Order the tiers.
@@ -154,7 +154,7 @@ def route(policy: Policy, load: Load, drawn: float) -> Route:
     return Route((*models, *people), "model_first", chance, 0.0)
 
 
-def _refused(policy: Policy, load: Load, wait: float) -> str:
+def _refused(policy: RoutingRules, load: DeskLoad, wait: float) -> str:
     """Return why people cannot be asked, or an empty text."""
     over_hour = policy.per_hour is not None and load.hour >= policy.per_hour
     over_step = policy.per_training_step is not None and load.step >= policy.per_training_step
@@ -163,7 +163,7 @@ def _refused(policy: Policy, load: Load, wait: float) -> str:
     return "backpressure" if policy.wait_limit_s is not None and wait > policy.wait_limit_s else ""
 
 
-def _chance(policy: Policy, load: Load) -> tuple[float, str]:
+def _chance(policy: RoutingRules, load: DeskLoad) -> tuple[float, str]:
     """Return the probability that people see an ask before the model does, and the rule that sets it."""
     if not in_time(load):
         return 0.0, "people_busy"
@@ -175,7 +175,7 @@ def _chance(policy: Policy, load: Load) -> tuple[float, str]:
     return policy.audit_share, "audit_sample"
 
 
-class Waiting(Protocol):
+class WaitingAsk(Protocol):
     """The fields that the order of the queue depends on, of an `Ask` and of a simulated one."""
 
     pk: str
@@ -187,7 +187,7 @@ class Waiting(Protocol):
     def run_key(self) -> str: ...
 
 
-W = TypeVar("W", bound=Waiting)
+W = TypeVar("W", bound=WaitingAsk)
 
 
 def in_turn(asks: Iterable[W], now: datetime, served: Counter[str], usual_s: float = USUAL_S) -> list[W]:
@@ -200,7 +200,7 @@ def in_turn(asks: Iterable[W], now: datetime, served: Counter[str], usual_s: flo
     return sorted(asks, key=lambda ask: _turn(ask, now, served, usual_s))
 
 
-def _turn(ask: Waiting, now: datetime, served: Counter[str], usual_s: float) -> tuple[int, float, float, str]:
+def _turn(ask: WaitingAsk, now: datetime, served: Counter[str], usual_s: float) -> tuple[int, float, float, str]:
     left = (ask.deadline_at - now).total_seconds()
     if left < usual_s:
         # Any answer would be late: last, those with the most time left first.

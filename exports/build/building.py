@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from exports.formats import Format
+from exports.formats import ExportFormat
 from exports.record import Record
 from exports.rules.leakage import (
     Ground,
@@ -23,7 +23,7 @@ from exports.rules.leakage import (
     rules_of,
     verifier_text,
 )
-from exports.rules.pairs import Episode
+from exports.rules.pairs import ShapedEpisode
 from exports.rules.shaping import Shaped, shape
 from exports.writers import jsonl
 
@@ -32,7 +32,7 @@ LARGEST_TASK = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DatasetRow:
     """One row: its line, the record it comes from, and a key that stays when its content changes."""
 
     value: dict[str, Any]
@@ -43,7 +43,7 @@ class Row:
 
 
 @dataclass
-class Counts:
+class BuildCounts:
     """Counts of one walk: episodes, rows, and what was left out, by reason.
 
     `excluded` holds the reason of each episode that gave no row.
@@ -65,13 +65,13 @@ class Counts:
 class Walk:
     """The rows of one recipe. `seen` holds the digests of rows in earlier parts."""
 
-    def __init__(self, format_: Format, ground: Ground) -> None:
+    def __init__(self, format_: ExportFormat, ground: Ground) -> None:
         self.format, self.ground = format_, ground
-        self.counts = Counts()
+        self.counts = BuildCounts()
         self.seen: set[int] = set()
         self._rules = _rules(format_, ground)
 
-    def rows(self, records: Iterable[Record]) -> Iterator[Row]:
+    def rows(self, records: Iterable[Record]) -> Iterator[DatasetRow]:
         """Yield the rows of these records. Records of one task must come together."""
         if self.format.of_task is None:
             for record in records:
@@ -80,7 +80,7 @@ class Walk:
         for _, group in groupby(records, key=lambda record: record.task_key):
             yield from self._of_task(list(group))
 
-    def _of_episode(self, record: Record) -> Iterator[Row]:
+    def _of_episode(self, record: Record) -> Iterator[DatasetRow]:
         shaped = self._shaped(record)
         if shaped is None:
             return
@@ -90,8 +90,8 @@ class Walk:
         self._note(record, bool(made), "duplicate" if self.counts.rows_left_out["duplicate"] > repeats else "no_row")
         yield from made
 
-    def _of_task(self, records: Sequence[Record]) -> Iterator[Row]:
-        episodes: list[Episode] = []
+    def _of_task(self, records: Sequence[Record]) -> Iterator[DatasetRow]:
+        episodes: list[ShapedEpisode] = []
         for record in records:
             shaped = self._shaped(record)
             if shaped is not None and len(episodes) >= LARGEST_TASK:
@@ -100,7 +100,7 @@ class Walk:
                 result = result_of(record, self.ground)
                 is_complete = result is not None and result.is_complete
                 is_rejected = is_complete and record.verdict == "reject"
-                episodes.append(Episode(record, shaped, is_complete and not is_rejected, is_rejected))
+                episodes.append(ShapedEpisode(record, shaped, is_complete and not is_rejected, is_rejected))
         assert self.format.of_task is not None
         made = list(self._kept(self.format.of_task(episodes, self.ground), lambda row: str(row["episode_id"])))
         used = {row.episode for row in made} | {str(row.value.get("rejected_episode_id", "")) for row in made}
@@ -128,7 +128,9 @@ class Walk:
         else:
             self.counts.leave_out(record, otherwise)
 
-    def _kept(self, values: Iterable[dict[str, Any]], episode_of: Callable[[dict[str, Any]], str]) -> Iterator[Row]:
+    def _kept(
+        self, values: Iterable[dict[str, Any]], episode_of: Callable[[dict[str, Any]], str]
+    ) -> Iterator[DatasetRow]:
         """Yield the rows with their lines, without rows whose content repeats an earlier row unless the recipe keeps
         those."""
         keep_repeats = "duplicates" in self.ground.recipe.include
@@ -142,7 +144,7 @@ class Walk:
             self.seen.add(mark)
             self.counts.rows += 1
             episode = episode_of(value)
-            yield Row(value, line, episode, f"{episode}/{value.get('seq', number)}", digest)
+            yield DatasetRow(value, line, episode, f"{episode}/{value.get('seq', number)}", digest)
 
 
 def _digest(value: dict[str, Any]) -> str:
@@ -153,7 +155,7 @@ def _digest(value: dict[str, Any]) -> str:
     )
 
 
-def _rules(format_: Format, ground: Ground) -> tuple[Rule, ...]:
+def _rules(format_: ExportFormat, ground: Ground) -> tuple[Rule, ...]:
     rules = rules_of(ground.recipe, needs_complete=format_.kind.needs == "complete")
     if format_.kind.needs not in ("tasks", "curriculum"):
         return rules

@@ -6,15 +6,15 @@ from typing import Any
 
 import yaml
 
-from exports.formats import Format
+from exports.formats import ExportFormat
 
 
-def text(manifest: dict[str, Any], format_: Format) -> str:
+def text(manifest: dict[str, Any], format_: ExportFormat) -> str:
     """Return the card of a dataset with this manifest: counts, how it was made, and what was left out."""
     return f"---\n{_head(manifest, format_)}---\n\n{_body(manifest, format_)}"
 
 
-def _head(manifest: dict[str, Any], format_: Format) -> str:
+def _head(manifest: dict[str, Any], format_: ExportFormat) -> str:
     data = manifest["files"][0]["path"]
     split = "train" if manifest["for_training"] else "test"
     configs = [{"config_name": "default", "data_files": [{"split": split, "path": data}]}]
@@ -27,7 +27,7 @@ def _head(manifest: dict[str, Any], format_: Format) -> str:
     return str(yaml.safe_dump({name: value for name, value in head.items() if value}, sort_keys=False))
 
 
-def _body(manifest: dict[str, Any], format_: Format) -> str:
+def _body(manifest: dict[str, Any], format_: ExportFormat) -> str:
     lines = [
         f"# {format_.kind.title}",
         "",

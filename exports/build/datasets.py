@@ -28,15 +28,15 @@ from exports.build.parts import (
     Stopped,
     whole,
 )
-from exports.formats import FORMATS, Format
+from exports.formats import FORMATS, ExportFormat
 from exports.recipe import Recipe
 from exports.select import curricula
 from exports.select.ground import pack_digests, tokenizer_of
-from exports.select.selecting import Entry, entries_of, matching
+from exports.select.selecting import SnapshotEntry, entries_of, matching
 from exports.writers import inspect_log
 from people.models import Project
 
-__all__ = ["Plan", "Progress", "Stopped", "build", "entries", "read_manifest", "take_snapshot"]
+__all__ = ["DatasetPlan", "Progress", "Stopped", "build", "entries", "read_manifest", "take_snapshot"]
 VERSION = "awmweb.dataset/2"
 SNAPSHOT, MANIFEST, INDEX, LEFT_OUT, RECIPE, CARD = (
     *("snapshot.jsonl", "manifest.json", "rows.jsonl", "left_out.jsonl", "recipe.yaml", "README.md"),
@@ -44,11 +44,11 @@ SNAPSHOT, MANIFEST, INDEX, LEFT_OUT, RECIPE, CARD = (
 
 
 @dataclass(frozen=True)
-class Plan:
+class DatasetPlan:
     """A snapshot and the recipe that it is built with."""
 
     recipe: Recipe
-    format: Format
+    format: ExportFormat
     packs: dict[str, str]
     snapshot_digest: str
     episodes: int
@@ -62,7 +62,7 @@ class Plan:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def take_snapshot(project: Project, recipe: Recipe, folder: Path) -> Plan:
+def take_snapshot(project: Project, recipe: Recipe, folder: Path) -> DatasetPlan:
     """Write the snapshot of the episodes that the recipe selects, unless there is one, and return the plan."""
     file = folder / SNAPSHOT
     if not file.exists():
@@ -73,28 +73,30 @@ def take_snapshot(project: Project, recipe: Recipe, folder: Path) -> Plan:
     with file.open("rb") as lines:
         for line in lines:
             digest.update(line)
-            entry = Entry.read(line)
+            entry = SnapshotEntry.read(line)
             scenarios.add(entry.task.rpartition("/")[0])
             count += 1
             steps += entry.last_seq
     tokenizer = tokenizer_of(recipe)
     tokens = tokenizer.digest if tokenizer is not None else ""
-    return Plan(recipe, FORMATS[recipe.format], pack_digests(scenarios), digest.hexdigest(), count, steps, tokens)
+    return DatasetPlan(
+        recipe, FORMATS[recipe.format], pack_digests(scenarios), digest.hexdigest(), count, steps, tokens
+    )
 
 
-def _selected(project: Project, recipe: Recipe) -> Iterator[Entry]:
+def _selected(project: Project, recipe: Recipe) -> Iterator[SnapshotEntry]:
     if recipe.kind.is_curriculum:
         return curricula.entries(project, recipe)
     return entries_of(project, recipe, matching(project, recipe))
 
 
-def entries(folder: Path) -> Iterator[Entry]:
+def entries(folder: Path) -> Iterator[SnapshotEntry]:
     with (folder / SNAPSHOT).open("rb") as lines:
         for line in lines:
-            yield Entry.read(line)
+            yield SnapshotEntry.read(line)
 
 
-def build(project: Project, plan: Plan, folder: Path, progress: Progress, processes: int = 1) -> dict[str, Any]:
+def build(project: Project, plan: DatasetPlan, folder: Path, progress: Progress, processes: int = 1) -> dict[str, Any]:
     """Write all files of the dataset into `folder` and return its manifest. Raises `Stopped`.
 
     1. write the missing parts, by up to `processes` processes, 2. join the parts, 3. write manifest and card last. A
@@ -121,7 +123,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _join(plan: Plan, folder: Path, count: int) -> list[dict[str, Any]]:
+def _join(plan: DatasetPlan, folder: Path, count: int) -> list[dict[str, Any]]:
     """Build the data file, the index of rows and the list of skipped episodes from all parts."""
     parts = [folder / "parts" / f"{number:05}" for number in range(count)]
     section = "evaluation" if "evaluation" in plan.recipe.include else "train"
@@ -147,7 +149,7 @@ def _join(plan: Plan, folder: Path, count: int) -> list[dict[str, Any]]:
     return [_about(data, folder), _about(folder / INDEX, folder), _about(folder / LEFT_OUT, folder)]
 
 
-def _inspect_logs(plan: Plan, parts: list[Path], folder: Path, section: str) -> list[dict[str, Any]]:
+def _inspect_logs(plan: DatasetPlan, parts: list[Path], folder: Path, section: str) -> list[dict[str, Any]]:
     """Write the log as `.eval`, which viewers open fastest, and as `.json`."""
     lines = [part.with_suffix(".jsonl") for part in parts]
     head = inspect_log.header(plan.id, inspect_log.facts(lines))
@@ -189,7 +191,7 @@ def _about(file: Path, folder: Path) -> dict[str, Any]:
     return {"path": str(file.relative_to(folder)), "bytes": file.stat().st_size, "sha256": digest.hexdigest()}
 
 
-def _manifest(plan: Plan, reports: list[dict[str, Any]], files: list[dict[str, Any]]) -> dict[str, Any]:
+def _manifest(plan: DatasetPlan, reports: list[dict[str, Any]], files: list[dict[str, Any]]) -> dict[str, Any]:
     def total(name: str) -> int:
         return sum(report[name] for report in reports)
 

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import orjson
 from django.db import connections
 
-from exports.build.building import Counts, Walk
-from exports.formats import Format
+from exports.build.building import BuildCounts, Walk
+from exports.formats import ExportFormat
 from exports.formats.columns import provenance
 from exports.recipe import Recipe
 from exports.rules.redaction import Redactor
 from exports.select import curricula
 from exports.select.ground import ground_for
 from exports.select.reading import batches
-from exports.select.selecting import Entry
+from exports.select.selecting import SnapshotEntry
 from people.models import Project
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class Parts:
         self,
         project: Project,
         recipe: Recipe,
-        format_: Format,
-        entries: Callable[[], Iterator[Entry]],
+        format_: ExportFormat,
+        entries: Callable[[], Iterator[SnapshotEntry]],
         folder: Path,
     ) -> None:
         self.recipe, self.format, self.entries, self.folder = recipe, format_, entries, folder
@@ -117,9 +117,9 @@ class Parts:
             if not self._file(number, "json").exists() and self._is_mine(number):
                 self._write(number, part, progress)
 
-    def _parts(self) -> Iterator[list[Entry]]:
+    def _parts(self) -> Iterator[list[SnapshotEntry]]:
         """Yield the snapshot in parts of whole tasks and enough steps."""
-        part: list[Entry] = []
+        part: list[SnapshotEntry] = []
         steps = 0
         for entry in self.entries():
             if steps >= PART_STEPS and entry.task != part[-1].task:
@@ -156,8 +156,8 @@ class Parts:
         with self._file(number, "index").open("rb") as lines:
             return {int(orjson.loads(line)["sha256"][:16], 16) for line in lines}
 
-    def _write(self, number: int, part: list[Entry], progress: Progress) -> None:
-        counts = self.walk.counts = Counts()
+    def _write(self, number: int, part: list[SnapshotEntry], progress: Progress) -> None:
+        counts = self.walk.counts = BuildCounts()
         self.redactor.counts = Counter()
         table = self._table(number)
         with self._file(number, "jsonl").open("wb") as lines, self._file(number, "index").open("wb") as keys:
@@ -175,7 +175,7 @@ class Parts:
         with whole(self._file(number, "json")) as out:
             out.write(json.dumps(_report(counts, self.redactor.counts)).encode())
 
-    def _records(self, part: list[Entry], progress: Progress) -> Iterator[Any]:
+    def _records(self, part: list[SnapshotEntry], progress: Progress) -> Iterator[Any]:
         counted = 0
         for batch in batches(part):
             yield from self.reader.read(batch)
@@ -204,7 +204,7 @@ class Parts:
         return self.folder / f"{number:05}.{suffix}"
 
 
-def _report(counts: Counts, redacted: Counter[str]) -> dict[str, Any]:
+def _report(counts: BuildCounts, redacted: Counter[str]) -> dict[str, Any]:
     return {
         "episodes": counts.episodes,
         "used": counts.used,

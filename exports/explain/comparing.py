@@ -64,7 +64,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class DatasetComparison:
     """The differences from the old dataset to the new. `recipe` holds field, old and new value where they differ."""
 
     old: str
@@ -76,7 +76,7 @@ class Comparison:
     changed: Change
 
 
-def compare(old: Dataset, new: Dataset) -> Comparison:
+def compare(old: Dataset, new: Dataset) -> DatasetComparison:
     """Compare two datasets by the keys of their rows."""
     # "" is a temporary file that SQLite deletes with the connection
     with contextlib.closing(sqlite3.connect("")) as db:
@@ -90,7 +90,7 @@ def compare(old: Dataset, new: Dataset) -> Comparison:
             changed.take(RowChange(key, number, episode, _why_changed(before, after, is_other=bool(is_other))))
         (total,) = db.execute("SELECT count(*) FROM new_row").fetchone()
     same = total - added.count - changed.count
-    return Comparison(old.name, new.name, _recipes(old, new), same, added, removed, changed)
+    return DatasetComparison(old.name, new.name, _recipes(old, new), same, added, removed, changed)
 
 
 def _fill(db: sqlite3.Connection, side: str, dataset: Dataset) -> None:

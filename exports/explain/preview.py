@@ -13,14 +13,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from episodes.visible import visibility
-from exports.build.building import Row, Walk
+from exports.build.building import DatasetRow, Walk
 from exports.formats import FORMATS
 from exports.recipe import Recipe
 from exports.rules.redaction import Redactor
 from exports.select import curricula
 from exports.select.ground import ground_for, load
 from exports.select.reading import batches
-from exports.select.selecting import Entry, entries_of, selected
+from exports.select.selecting import SnapshotEntry, entries_of, selected
 from people.access import Actor
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ TEXT, PIECES = 1_200, 200
 
 
 @dataclass(frozen=True)
-class Turn:
+class ShownMessage:
     """One message of a shown row: its role, its text, and whether a trainer learns it."""
 
     role: str
@@ -42,12 +42,12 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownRow:
     """One row as the page draws it: turns if the format holds messages, else its JSON. With a chat template it is text
     in pieces, each with whether a trainer learns it; `problem` says why there is none."""
 
     episode: str
-    turns: list[Turn]
+    turns: list[ShownMessage]
     text: str = ""
     pieces: Sequence[tuple[str, bool]] = ()
     problem: str = ""
@@ -65,7 +65,7 @@ class Preview:
     left_out: list[tuple[str, int]]
     rows_left_out: list[tuple[str, int]]
     redacted: list[tuple[str, int]]
-    shown: list[Shown]
+    shown: list[ShownRow]
 
     @property
     def is_whole(self) -> bool:
@@ -100,7 +100,7 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
     )
 
 
-def _newest(actor: Actor, recipe: Recipe) -> tuple[list[Entry], int, int]:
+def _newest(actor: Actor, recipe: Recipe) -> tuple[list[SnapshotEntry], int, int]:
     """Return what is looked at, how many episodes that is, and how many match; of a curriculum, all its tasks."""
     if recipe.kind.is_curriculum:
         visibility.refuse_while_blind(actor)
@@ -119,13 +119,13 @@ def _newest(actor: Actor, recipe: Recipe) -> tuple[list[Entry], int, int]:
     return entries, len(chosen), matching.values("pk").distinct()[:COUNTED].count()
 
 
-def _drawn(row: Row, tokenizer: LocalTokenizer | None) -> Shown:
+def _drawn(row: DatasetRow, tokenizer: LocalTokenizer | None) -> ShownRow:
     if tokenizer is None:
         return _shown(row)
     value = row.value
     if "input_ids" in value:
         pieces = tokenizer.pieces_of_tokens(value["input_ids"], value["labels"])
-        return Shown(row.episode, [], pieces=_cut_pieces(pieces))
+        return ShownRow(row.episode, [], pieces=_cut_pieces(pieces))
     said = _conversation(value)
     if said is None:
         return replace(_shown(row), problem="Rows of this format are not rendered with chat templates.")
@@ -134,7 +134,7 @@ def _drawn(row: Row, tokenizer: LocalTokenizer | None) -> Shown:
     rendered = tokenizer.pieces([_with_objects(one) for one in messages], tools, losses)
     if rendered is None:
         return replace(_shown(row), problem="The chat template does not mark each turn of the assistant once.")
-    return Shown(row.episode, [], pieces=_cut_pieces(rendered))
+    return ShownRow(row.episode, [], pieces=_cut_pieces(rendered))
 
 
 def _conversation(value: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[int]] | None:
@@ -163,20 +163,20 @@ def _cut_pieces(pieces: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
     return [(_cut(text), learned) for text, learned in pieces[:PIECES]]
 
 
-def _shown(row: Row) -> Shown:
+def _shown(row: DatasetRow) -> ShownRow:
     value = row.value
     if "messages" in value:
-        return Shown(row.episode, _turns(value["messages"], _losses(value)))
+        return ShownRow(row.episode, _turns(value["messages"], _losses(value)))
     if "agent" in value:
-        return Shown(row.episode, [turn for step in value["steps"] for turn in _of_step(step)])
+        return ShownRow(row.episode, [turn for step in value["steps"] for turn in _of_step(step)])
     if "prompt" in value:
         prompt = value["prompt"]
         turns = _turns(prompt, [0] * len(prompt))
         for name in ("completion", "chosen", "rejected"):
             label = {"chosen": "chosen", "rejected": "rejected"}.get(name, "")
             turns += _turns(value.get(name, []), [int(name != "rejected")] * len(value.get(name, [])), label)
-        return Shown(row.episode, turns)
-    return Shown(row.episode, [], _cut(json.dumps(value, indent=2, ensure_ascii=False)))
+        return ShownRow(row.episode, turns)
+    return ShownRow(row.episode, [], _cut(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 def _losses(value: Mapping[str, Any]) -> list[int]:
@@ -187,17 +187,20 @@ def _losses(value: Mapping[str, Any]) -> list[int]:
     return [int(one.get("weight", one.get("metadata", {}).get("loss", 0))) for one in value["messages"]]
 
 
-def _of_step(step: Mapping[str, Any]) -> Iterator[Turn]:
+def _of_step(step: Mapping[str, Any]) -> Iterator[ShownMessage]:
     """Yield the turns of a step of an ATIF trajectory: its text, its calls and their results."""
     calls = [f"{call['function_name']} {_json(call['arguments'])}" for call in step.get("tool_calls", ())]
     said = "\n".join(part for part in (step["message"], *calls) if part)
-    yield Turn(step["source"], _cut(said), bool(step["extra"]["awm"]["loss"]))
+    yield ShownMessage(step["source"], _cut(said), bool(step["extra"]["awm"]["loss"]))
     for result in step.get("observation", {"results": ()})["results"]:
-        yield Turn("tool", _cut(result["content"]), False)
+        yield ShownMessage("tool", _cut(result["content"]), False)
 
 
-def _turns(messages: Sequence[Mapping[str, Any]], losses: Sequence[int], label: str = "") -> list[Turn]:
-    return [Turn(label or str(one["role"]), _text(one), bool(loss)) for one, loss in zip(messages, losses, strict=True)]
+def _turns(messages: Sequence[Mapping[str, Any]], losses: Sequence[int], label: str = "") -> list[ShownMessage]:
+    return [
+        ShownMessage(label or str(one["role"]), _text(one), bool(loss))
+        for one, loss in zip(messages, losses, strict=True)
+    ]
 
 
 def _text(message: Mapping[str, Any]) -> str:

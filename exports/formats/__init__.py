@@ -34,15 +34,15 @@ from exports.formats import (
     tasks,
     tokens,
 )
-from exports.recipe import KINDS, Kind
+from exports.recipe import KINDS, FormatKind
 from exports.record import Record
 from exports.rules.leakage import Ground
-from exports.rules.pairs import Episode
+from exports.rules.pairs import ShapedEpisode
 from exports.rules.shaping import Shaped
 
 
 @dataclass(frozen=True)
-class Format:
+class ExportFormat:
     """One format. Exactly one of `of_episode` and `of_task` makes its rows.
 
     `of_episode` gets one shaped episode, `of_task` all shaped episodes of one task. `features` are the column types of
@@ -50,30 +50,34 @@ class Format:
     name of the data file where readers look for one, and `container` of the writer where rows do not stand as lines.
     """
 
-    kind: Kind
+    kind: FormatKind
     version: str
     features: dict[str, Any] | None = None
     of_episode: Callable[[Record, Shaped, Ground], Iterator[dict[str, Any]]] | None = None
-    of_task: Callable[[Sequence[Episode], Ground], Iterator[dict[str, Any]]] | None = None
+    of_task: Callable[[Sequence[ShapedEpisode], Ground], Iterator[dict[str, Any]]] | None = None
     tells: bool = True
     file: str = ""
     container: Literal["", "inspect"] = ""
 
 
-FORMATS: dict[str, Format] = {
-    "sft": Format(KINDS["sft"], conversational.SFT, conversational.SFT_FEATURES, of_episode=conversational.sft),
-    "steps": Format(
+FORMATS: dict[str, ExportFormat] = {
+    "sft": ExportFormat(KINDS["sft"], conversational.SFT, conversational.SFT_FEATURES, of_episode=conversational.sft),
+    "steps": ExportFormat(
         KINDS["steps"], conversational.STEPS, conversational.STEPS_FEATURES, of_episode=conversational.steps
     ),
-    "tokens": Format(KINDS["tokens"], tokens.VERSION, tokens.FEATURES, of_episode=tokens.rows),
-    "dpo": Format(KINDS["dpo"], preference.DPO, preference.DPO_FEATURES, of_task=preference.dpo),
-    "kto": Format(KINDS["kto"], preference.KTO, preference.KTO_FEATURES, of_task=preference.kto),
-    "openai": Format(KINDS["openai"], openai.VERSION, of_episode=openai.rows),
-    "prompts": Format(KINDS["prompts"], tasks.PROMPTS, tasks.PROMPTS_FEATURES, of_episode=tasks.prompts),
-    "curriculum": Format(KINDS["curriculum"], CURRICULUM, curriculum.FEATURES, of_episode=curriculum.rows, tells=False),
-    "ask_decision": Format(KINDS["ask_decision"], tasks.ASKING, tasks.ASKING_FEATURES, of_episode=tasks.ask_decision),
-    "atif": Format(KINDS["atif"], atif.VERSION, of_episode=atif.rows),
-    "inspect": Format(KINDS["inspect"], inspect_log.VERSION, of_episode=inspect_log.rows, container="inspect"),
-    "openenv": Format(KINDS["openenv"], openenv.VERSION, of_episode=openenv.rows, file="results.jsonl"),
-    "raw": Format(KINDS["raw"], raw.VERSION, of_episode=raw.rows, tells=False),
+    "tokens": ExportFormat(KINDS["tokens"], tokens.VERSION, tokens.FEATURES, of_episode=tokens.rows),
+    "dpo": ExportFormat(KINDS["dpo"], preference.DPO, preference.DPO_FEATURES, of_task=preference.dpo),
+    "kto": ExportFormat(KINDS["kto"], preference.KTO, preference.KTO_FEATURES, of_task=preference.kto),
+    "openai": ExportFormat(KINDS["openai"], openai.VERSION, of_episode=openai.rows),
+    "prompts": ExportFormat(KINDS["prompts"], tasks.PROMPTS, tasks.PROMPTS_FEATURES, of_episode=tasks.prompts),
+    "curriculum": ExportFormat(
+        KINDS["curriculum"], CURRICULUM, curriculum.FEATURES, of_episode=curriculum.rows, tells=False
+    ),
+    "ask_decision": ExportFormat(
+        KINDS["ask_decision"], tasks.ASKING, tasks.ASKING_FEATURES, of_episode=tasks.ask_decision
+    ),
+    "atif": ExportFormat(KINDS["atif"], atif.VERSION, of_episode=atif.rows),
+    "inspect": ExportFormat(KINDS["inspect"], inspect_log.VERSION, of_episode=inspect_log.rows, container="inspect"),
+    "openenv": ExportFormat(KINDS["openenv"], openenv.VERSION, of_episode=openenv.rows, file="results.jsonl"),
+    "raw": ExportFormat(KINDS["raw"], raw.VERSION, of_episode=raw.rows, tells=False),
 }

@@ -13,7 +13,7 @@ from typing import Any
 from exports.formats.columns import sha256, source
 from exports.record import Record
 from exports.rules.leakage import Ground
-from exports.rules.shaping import Line, Shaped
+from exports.rules.shaping import Shaped, TrainingLine
 
 VERSION = "ATIF-v1.7"
 
@@ -43,11 +43,11 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
     }
 
 
-def _is_observation(line: Line) -> bool:
+def _is_observation(line: TrainingLine) -> bool:
     return line.said.part in ("result", "advice") or line.message["role"] == "tool"
 
 
-def _observe(turn: dict[str, Any], line: Line) -> None:
+def _observe(turn: dict[str, Any], line: TrainingLine) -> None:
     result: dict[str, Any] = {"content": line.message["content"]}
     if "tool_call_id" in line.message:
         result = {"source_call_id": line.message["tool_call_id"], **result}
@@ -56,7 +56,7 @@ def _observe(turn: dict[str, Any], line: Line) -> None:
     turn.setdefault("observation", {"results": []})["results"].append(result)
 
 
-def _step(number: int, line: Line, recorded: Mapping[int, Mapping[str, Any]], ground: Ground) -> dict[str, Any]:
+def _step(number: int, line: TrainingLine, recorded: Mapping[int, Mapping[str, Any]], ground: Ground) -> dict[str, Any]:
     recorded_steps = [recorded[seq] for seq in line.said.seqs if seq in recorded]
     message, said = line.message, line.said
     speaker = {"assistant": "agent", "system": "system"}.get(message["role"], "user")

@@ -11,9 +11,9 @@ from typing import Any
 
 from awmclient.conversation import readable
 from exports.formats.columns import sha256, source
-from exports.record import Record, Result
+from exports.record import EpisodeResult, Record
 from exports.rules.leakage import Ground, result_of
-from exports.rules.shaping import Line, Shaped
+from exports.rules.shaping import Shaped, TrainingLine
 
 VERSION = "inspect-log/2"
 SCORER = "awm_verifier"
@@ -41,7 +41,7 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
     }
 
 
-def _score(result: Result) -> dict[str, Any]:
+def _score(result: EpisodeResult) -> dict[str, Any]:
     about = {"reward": result.reward, "reward_type": result.reward_type, "word": result.word}
     said = f"{result.reward_type} ({result.word})"
     return {"value": float(result.is_complete), "explanation": said, "metadata": about}
@@ -77,7 +77,7 @@ def _answer(message: Mapping[str, Any], names: Mapping[str, str], step: Mapping[
     return fields
 
 
-def _about(line: Line) -> dict[str, Any]:
+def _about(line: TrainingLine) -> dict[str, Any]:
     return {"part": line.said.part, "loss": line.loss}
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, WHOLE, YES_NO, sha256, source
 from exports.rules.leakage import Ground
 from exports.rules.pairs import (
-    Episode,
-    Pair,
+    PreferencePair,
+    ShapedEpisode,
     from_advice,
     from_corrections,
     siblings,
@@ -36,7 +36,7 @@ KTO_FEATURES: dict[str, Any] = {
 }
 
 
-def dpo(episodes: Sequence[Episode], ground: Ground) -> Iterator[dict[str, Any]]:
+def dpo(episodes: Sequence[ShapedEpisode], ground: Ground) -> Iterator[dict[str, Any]]:
     """Yield at most `pairs_per_task` pairs of one task: from corrections first, then from advice, then siblings."""
     seen: set[str] = set()
     for pair in _all_pairs(episodes):
@@ -47,21 +47,21 @@ def dpo(episodes: Sequence[Episode], ground: Ground) -> Iterator[dict[str, Any]]
             yield _pair_row(pair, ground)
 
 
-def _all_pairs(episodes: Sequence[Episode]) -> Iterator[Pair]:
+def _all_pairs(episodes: Sequence[ShapedEpisode]) -> Iterator[PreferencePair]:
     for pairs_of in (from_corrections, from_advice):
         for episode in episodes:
             yield from pairs_of(episode)
     yield from siblings(episodes)
 
 
-def _pair_row(pair: Pair, ground: Ground) -> dict[str, Any]:
+def _pair_row(pair: PreferencePair, ground: Ground) -> dict[str, Any]:
     prompt = [line.message for line in pair.prompt]
     row = {"prompt": prompt, "chosen": [pair.chosen], "rejected": [pair.rejected], "tools": list(pair.tools)}
     about = {"source": pair.source, "rejected_episode_id": pair.rejected_from.id, "seq": pair.seq}
     return {**row, **about, **source(DPO, pair.chosen_from, ground, prompt), "content_sha256": sha256(row)}
 
 
-def kto(episodes: Sequence[Episode], ground: Ground) -> Iterator[dict[str, Any]]:
+def kto(episodes: Sequence[ShapedEpisode], ground: Ground) -> Iterator[dict[str, Any]]:
     """Yield one row per turn with loss; its label is true if the episode was complete."""
     for episode in episodes:
         messages, tools = episode.shaped.messages, list(episode.shaped.tools)

@@ -10,7 +10,7 @@ from awmclient.schema import ASK_TOOL
 from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, TEXT_LIST, WHOLE, YES_NO, sha256, source
 from exports.record import Record
 from exports.rules.leakage import Ground
-from exports.rules.shaping import Line, Shaped
+from exports.rules.shaping import Shaped, TrainingLine
 
 PROMPTS, ASKING = "awmweb.prompts/1", "awmweb.ask_decision/1"
 PROMPTS_FEATURES: dict[str, Any] = {
@@ -88,7 +88,7 @@ def _about_ask(record: Record, ask: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def _fails_after(lines: tuple[Line, ...], place: int) -> bool:
+def _fails_after(lines: tuple[TrainingLine, ...], place: int) -> bool:
     """Return whether a call of the next turn, asks excluded, returned an error."""
     for line in lines[place + 1 :]:
         calls = [call for call in line.said.calls if call.get("name") != ASK_TOOL and call.get("kind") != "ask"]

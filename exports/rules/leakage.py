@@ -14,7 +14,7 @@ from awmclient.schema import CONTROL_TOOLS, NOT_COUNTED
 from episodes.find.near_tasks import NearTasks
 from episodes.quoting import Secret
 from exports.recipe import Recipe
-from exports.record import Record, Result
+from exports.record import EpisodeResult, Record
 
 if TYPE_CHECKING:
     from exports.rules.tokenizing import LocalTokenizer
@@ -40,7 +40,7 @@ class Ground:
 Rule = Callable[[Record, Ground], str | None]
 
 
-def result_of(record: Record, ground: Ground) -> Result | None:
+def result_of(record: Record, ground: Ground) -> EpisodeResult | None:
     """Return the outcome that counts: the one from the most trusted source that the recipe allows."""
     return next((record.results[word] for word in ground.trusted if word in record.results), None)
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from exports.record import Record
-from exports.rules.shaping import Line, Shaped
+from exports.rules.shaping import Shaped, TrainingLine
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
+class ShapedEpisode:
     """One shaped episode of a task, and whether it was complete. `is_rejected`: complete by the verifier, rejected by
     reviewers."""
 
@@ -28,12 +28,12 @@ class Episode:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PreferencePair:
     """A chosen and a rejected action. `source` is `correction`, `advice`, `sibling` or `verdict`; `chosen_from` and
     `rejected_from` name episodes."""
 
     source: str
-    prompt: tuple[Line, ...]
+    prompt: tuple[TrainingLine, ...]
     chosen: dict[str, Any]
     rejected: dict[str, Any]
     tools: tuple[dict[str, Any], ...]
@@ -69,11 +69,11 @@ def _act_key(message: dict[str, Any]) -> str:
 class _Node:
     """A state: all episodes that reached it by the same messages."""
 
-    passed: list[tuple[Episode, int]] = field(default_factory=list)
+    passed: list[tuple[ShapedEpisode, int]] = field(default_factory=list)
     children: dict[str, _Node] = field(default_factory=dict)
 
 
-def siblings(episodes: Sequence[Episode]) -> Iterator[Pair]:
+def siblings(episodes: Sequence[ShapedEpisode]) -> Iterator[PreferencePair]:
     """Yield pairs from episodes of one task that are identical until their actions differ.
 
     The chosen action led to a complete episode at least once, the rejected one never did. Episodes with other tools or
@@ -93,7 +93,7 @@ def siblings(episodes: Sequence[Episode]) -> Iterator[Pair]:
         yield from _pairs_below(state)
 
 
-def _pairs_below(root: _Node) -> Iterator[Pair]:
+def _pairs_below(root: _Node) -> Iterator[PreferencePair]:
     waiting = [root]
     while waiting:
         node = waiting.pop(0)
@@ -107,7 +107,7 @@ def _pairs_below(root: _Node) -> Iterator[Pair]:
         waiting += node.children.values()
 
 
-def _sibling_pair(good: _Node, bad: _Node) -> Pair | None:
+def _sibling_pair(good: _Node, bad: _Node) -> PreferencePair | None:
     """Return the pair of two actions at one state; None if the agent should learn neither (an unreadable call)."""
     chosen_by, after = next((episode, place) for episode, place in good.passed if episode.is_complete)
     # Where both sources have a pair, the outcome is used before the verdicts of people.
@@ -118,10 +118,12 @@ def _sibling_pair(good: _Node, bad: _Node) -> Pair | None:
     prompt = chosen_by.shaped.lines[: after - 1]
     records = (chosen_by.record, rejected_by.record)
     source = "verdict" if rejected_by.is_rejected else "sibling"
-    return Pair(source, prompt, chosen.message, rejected.message, chosen_by.shaped.tools, *records, _seq(chosen))
+    return PreferencePair(
+        source, prompt, chosen.message, rejected.message, chosen_by.shaped.tools, *records, _seq(chosen)
+    )
 
 
-def from_corrections(episode: Episode) -> Iterator[Pair]:
+def from_corrections(episode: ShapedEpisode) -> Iterator[PreferencePair]:
     """Yield pairs of a reviewer's correction and the action that the agent took.
 
     Only for turns of one action. No environment has executed the correction.
@@ -142,10 +144,12 @@ def from_corrections(episode: Episode) -> Iterator[Pair]:
         if _act_key(chosen) != _act_key(did.message):
             record = episode.record
             shaped = episode.shaped
-            yield Pair("correction", shaped.lines[:place], chosen, did.message, shaped.tools, record, record, _seq(did))
+            yield PreferencePair(
+                "correction", shaped.lines[:place], chosen, did.message, shaped.tools, record, record, _seq(did)
+            )
 
 
-def from_advice(episode: Episode) -> Iterator[Pair]:
+def from_advice(episode: ShapedEpisode) -> Iterator[PreferencePair]:
     """Yield pairs of the call that advice suggests and the call that the agent had made before it asked.
 
     Only if the advice was blind and the episode became complete.
@@ -168,13 +172,15 @@ def from_advice(episode: Episode) -> Iterator[Pair]:
         if _act_key(chosen) == _act_key(tried.message) or tried.said.calls[0].get("kind") == "ask":
             continue
         record = episode.record
-        yield Pair("advice", lines[:before], chosen, tried.message, episode.shaped.tools, record, record, _seq(tried))
+        yield PreferencePair(
+            "advice", lines[:before], chosen, tried.message, episode.shaped.tools, record, record, _seq(tried)
+        )
 
 
-def _first_call(line: Line) -> dict[str, Any]:
+def _first_call(line: TrainingLine) -> dict[str, Any]:
     call: dict[str, Any] = line.message["tool_calls"][0]
     return call
 
 
-def _seq(line: Line) -> int:
+def _seq(line: TrainingLine) -> int:
     return line.said.seqs[-1] if line.said.seqs else 0

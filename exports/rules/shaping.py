@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from awmclient.conversation import Said, as_text, offered
+from awmclient.conversation import PromptMessage, as_text, offered
 from awmclient.prompts import ASK
 from awmclient.schema import ASK_TOOL
 from exports.recipe import AdviceMode
@@ -24,20 +24,20 @@ _PROSE_WORDS = 5
 
 
 @dataclass(slots=True)
-class Line:
+class TrainingLine:
     """One message of a row, whether the agent is trained on it, and its origin. Treat it as immutable; a frozen class
     would double the cost of making one."""
 
     message: dict[str, Any]
     loss: int
-    said: Said
+    said: PromptMessage
 
 
 @dataclass(frozen=True, slots=True)
 class Shaped:
     """The lines of one episode with the tools that it was offered, or the reason why there are none."""
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[TrainingLine, ...] = ()
     tools: tuple[dict[str, Any], ...] = ()
     reason: str = ""
 
@@ -59,7 +59,7 @@ def shape(record: Record, mode: AdviceMode, *, keep_ungrounded: bool = False) ->
         return Shaped(reason="no_conversation")
     if mode in ("keep", "keep_masked"):
         masked = mode == "keep_masked"
-        lines = [Line(one.message, _loss(one, masked=masked), one) for one in said]
+        lines = [TrainingLine(one.message, _loss(one, masked=masked), one) for one in said]
         return Shaped(tuple(lines), tuple(offered(record.specs, expert=record.expert != "off")))
     asked, briefed = any(_asks(one) for one in said), any(one.part == "briefing" for one in said)
     if mode == "drop" and (asked or briefed):
@@ -77,11 +77,11 @@ def shape(record: Record, mode: AdviceMode, *, keep_ungrounded: bool = False) ->
     )
 
 
-def _loss(said: Said, *, masked: bool = False) -> int:
+def _loss(said: PromptMessage, *, masked: bool = False) -> int:
     return int(said.part == "assistant" and not said.refused and not (masked and _asks(said)))
 
 
-def _asks(said: Said) -> bool:
+def _asks(said: PromptMessage) -> bool:
     return any(_is_ask(call) for call in said.calls)
 
 
@@ -89,7 +89,7 @@ def _is_ask(step: Mapping[str, Any]) -> bool:
     return step.get("kind") == "ask" or step.get("name") == ASK_TOOL
 
 
-def _without_expert(said: Sequence[Said]) -> list[Line]:
+def _without_expert(said: Sequence[PromptMessage]) -> list[TrainingLine]:
     """Return the lines without briefings, questions, answers, nudges to ask and the prompt's text about the expert.
 
     Failed calls before an answer carry no loss, because the advice corrected them.
@@ -110,11 +110,11 @@ def _without_expert(said: Sequence[Said]) -> list[Line]:
                 continue
             message = kept
         failed = place < last and _fails(one)
-        lines.append(Line(message, 0 if failed else _loss(one), one))
+        lines.append(TrainingLine(message, 0 if failed else _loss(one), one))
     return lines
 
 
-def _head(said: Said) -> str:
+def _head(said: PromptMessage) -> str:
     return str(said.message["content"])[:200]
 
 
@@ -124,12 +124,12 @@ def _other_calls(message: Mapping[str, Any]) -> dict[str, Any] | None:
     return {**message, "tool_calls": calls} if calls else None
 
 
-def _fails(one: Said) -> bool:
+def _fails(one: PromptMessage) -> bool:
     """Return whether a call of this turn returned an error."""
     return any(call.get("error") is not None for call in one.calls)
 
 
-def _is_grounded(record: Record, lines: Sequence[Line]) -> bool:
+def _is_grounded(record: Record, lines: Sequence[TrainingLine]) -> bool:
     """Return whether the agent could know every argument of the trained calls without the advice: from the task, the
     tool's schema, or earlier results.
 

@@ -20,12 +20,12 @@ from exports.recipe import Recipe
 from exports.record import Record
 from exports.rules.redaction import Redactor
 from exports.select.reading import Reader
-from exports.select.selecting import Entry
+from exports.select.selecting import SnapshotEntry
 from people.access import system
 from people.models import Project
 
 
-def entries(project: Project, recipe: Recipe) -> Iterator[Entry]:
+def entries(project: Project, recipe: Recipe) -> Iterator[SnapshotEntry]:
     """Yield one entry per task of the newest snapshot. Raises `BadRecipe` if no run has one."""
     if set(recipe.filter) - {"run"}:
         raise BadRecipe("format curriculum accepts no filter but run")
@@ -40,7 +40,7 @@ def entries(project: Project, recipe: Recipe) -> Iterator[Entry]:
     if not pk:
         raise BadRecipe(f"format curriculum requires a snapshot. {NoSnapshot().message}")
     for task in sorted(row["task"] for row in snapshots.content_of(pk)["tasks"]):
-        yield Entry(pk, task, 0, ())
+        yield SnapshotEntry(pk, task, 0, ())
 
 
 def reader_for(project: Project, recipe: Recipe, redactor: Redactor) -> Reader | TaskReader:
@@ -57,11 +57,11 @@ class TaskReader:
         self._project = project
         self._rows: dict[str, Mapping[str, Any]] = {}
 
-    def read(self, batch: Sequence[Entry]) -> list[Record]:
+    def read(self, batch: Sequence[SnapshotEntry]) -> list[Record]:
         """Return a record of each task, in their order."""
         return [self._record(entry) for entry in batch]
 
-    def _record(self, entry: Entry) -> Record:
+    def _record(self, entry: SnapshotEntry) -> Record:
         content = snapshots.content_of(entry.episode)
         if not self._rows:
             self._rows = {row["task"]: row for row in content["tasks"]}

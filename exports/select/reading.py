@@ -18,9 +18,9 @@ from episodes.models import Episode, Run
 from episodes.stored import outcomes as kept
 from episodes.stored.entries import read_all
 from episodes.stored.splits import task_key
-from exports.record import Record, Result
+from exports.record import EpisodeResult, Record
 from exports.rules.redaction import Redactor
-from exports.select.selecting import Entry
+from exports.select.selecting import SnapshotEntry
 from people.models import Project
 from reviews.models import Annotation, Correction
 
@@ -41,9 +41,9 @@ _STEPS = """
 """
 
 
-def batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+def batches(entries: Iterable[SnapshotEntry]) -> Iterator[list[SnapshotEntry]]:
     """Cut a snapshot into batches of bounded size."""
-    batch: list[Entry] = []
+    batch: list[SnapshotEntry] = []
     steps = 0
     for entry in entries:
         if batch and (steps + entry.last_seq > STEPS_PER_BATCH or len(batch) >= EPISODES_PER_BATCH):
@@ -61,7 +61,7 @@ class Reader:
     def __init__(self, project: Project, redactor: Redactor, *, authors: bool) -> None:
         self._project, self._redactor, self._authors = project, redactor, authors
 
-    def read(self, batch: Sequence[Entry]) -> list[Record]:
+    def read(self, batch: Sequence[SnapshotEntry]) -> list[Record]:
         """Return the records of these entries, in their order; episodes that were deleted since are missing."""
         ids = [entry.episode for entry in batch]
         # named tuples: creating model instances would take a sixth of an export's time
@@ -78,7 +78,7 @@ class Reader:
             if entry.episode in rows
         ]
 
-    def _steps(self, batch: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
+    def _steps(self, batch: Sequence[SnapshotEntry]) -> dict[str, list[dict[str, Any]]]:
         found: dict[str, list[dict[str, Any]]] = {}
         with connection.cursor() as cursor:
             cursor.execute(_STEPS, [[entry.episode for entry in batch], [entry.last_seq for entry in batch]])
@@ -92,13 +92,13 @@ class Reader:
                     found.setdefault(episode, []).append(step)
         return found
 
-    def _results(self, outcomes: Sequence[int]) -> dict[str, dict[str, Result]]:
-        found: dict[str, dict[str, Result]] = {}
+    def _results(self, outcomes: Sequence[int]) -> dict[str, dict[str, EpisodeResult]]:
+        found: dict[str, dict[str, EpisodeResult]] = {}
         columns = ("episode_id", "source", "reward_type", "reward", "details", "health")
         for episode, source, reward_type, reward, details, health in kept.named(outcomes).values_list(*columns):
             word = "verified" if source == "verifier" else source
             passes = _passes_untouched(Health.from_wire(health))
-            found.setdefault(episode, {})[word] = Result(reward_type, reward, word, details, passes)
+            found.setdefault(episode, {})[word] = EpisodeResult(reward_type, reward, word, details, passes)
         return found
 
     def _tags(self, tags: Sequence[str]) -> dict[str, dict[int, dict[str, str]]]:
@@ -108,7 +108,7 @@ class Reader:
             found.setdefault(row.episode_id, {}).setdefault(row.seq or 0, {})[row.label] = row.text
         return found
 
-    def _corrected(self, entry: Entry, known: Mapping[str, Correction]) -> list[dict[str, Any]]:
+    def _corrected(self, entry: SnapshotEntry, known: Mapping[str, Correction]) -> list[dict[str, Any]]:
         """Return the corrections of an entry as values, redacted as the recipe says."""
         names = ("seq", "kind", "name", "arguments", "text")
         said = [{name: getattr(known[pk], name) for name in names} for pk in entry.corrections if pk in known]
@@ -118,9 +118,9 @@ class Reader:
         self,
         row: Any,
         runs: dict[str, Run],
-        entry: Entry,
+        entry: SnapshotEntry,
         steps: dict[str, list[dict[str, Any]]],
-        results: dict[str, dict[str, Result]],
+        results: dict[str, dict[str, EpisodeResult]],
         tags: dict[str, dict[int, dict[str, str]]],
         corrections: list[dict[str, Any]],
     ) -> Record:

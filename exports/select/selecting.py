@@ -33,7 +33,7 @@ _LINE = json.JSONEncoder(separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SnapshotEntry:
     """One episode of a snapshot: its ID, its task, the number of its last step, and what counted when it was taken: the
     IDs of its outcomes, the fault that the court found with its task, the IDs of corrections, the verdict of blind
     reviewers, and the IDs of labels of its questions."""
@@ -55,7 +55,7 @@ class Entry:
         return _LINE.encode(known) + "\n"
 
     @classmethod
-    def read(cls, line: bytes) -> Entry:
+    def read(cls, line: bytes) -> SnapshotEntry:
         episode, task, last_seq, outcomes, *said = orjson.loads(line)
         nothing: list[Any] = ["", (), "", ()]
         ruling, corrections, verdict, tags = said + nothing[len(said) :]
@@ -63,7 +63,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Sayings:
+class PinnedReviews:
     """Reviews that a snapshot pins: rulings by task key, the rest by episode."""
 
     ruled: Mapping[str, str] = field(default_factory=dict)
@@ -89,7 +89,7 @@ def matching(project: Project, recipe: Recipe) -> QuerySet[Episode]:
     return filtered(project, recipe.filter).exclude(state__in=LIVE_STATES)
 
 
-def snapshot(rows: QuerySet[Episode], said: Sayings) -> Iterator[Entry]:
+def snapshot(rows: QuerySet[Episode], said: PinnedReviews) -> Iterator[SnapshotEntry]:
     """Yield the entries of these episodes, grouped by task; the order depends on the rows only."""
     # few episodes match this; only for them is the task's text read
     of_texts = any(key.startswith("text/") for key in said.ruled)
@@ -98,7 +98,7 @@ def snapshot(rows: QuerySet[Episode], said: Sayings) -> Iterator[Entry]:
     ordered = ordered.order_by(Collate("scenario", "C"), F("task_idx").asc(nulls_first=True), "text", "pk")
     columns = ("pk", "scenario", "task_idx", "text", "last_seq", "verdicts", *(["task"] if of_texts else []))
     for pk, scenario, task_idx, text, last_seq, outcomes, *words in ordered.values_list(*columns).iterator(5000):
-        yield Entry(
+        yield SnapshotEntry(
             episode=pk,
             task=f"{scenario}/{task_idx}" if scenario and task_idx is not None else text,
             last_seq=last_seq,
@@ -110,9 +110,9 @@ def snapshot(rows: QuerySet[Episode], said: Sayings) -> Iterator[Entry]:
         )
 
 
-def entries_of(project: Project, recipe: Recipe, rows: QuerySet[Episode]) -> Iterator[Entry]:
+def entries_of(project: Project, recipe: Recipe, rows: QuerySet[Episode]) -> Iterator[SnapshotEntry]:
     """Return the snapshot of these episodes with the reviews that this recipe counts."""
-    said = Sayings(
+    said = PinnedReviews(
         ruled=rulings.at_fault(project),
         corrected=annotated.blind_corrections(rows) if "corrections" in recipe.include else {},
         judged=reports.blind_verdicts(rows) if "rejected" not in recipe.include else {},

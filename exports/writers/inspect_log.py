@@ -24,7 +24,7 @@ UNKNOWN = "1970-01-01T00:00:00Z"
 
 
 @dataclass
-class Facts:
+class LogHeader:
     """The values in the header of a log that depend on its samples."""
 
     samples: int = 0
@@ -45,8 +45,8 @@ class Facts:
             self.first, self.last = min(self.first or at, at), max(self.last, at)
 
 
-def facts(parts: Sequence[Path]) -> Facts:
-    found = Facts()
+def facts(parts: Sequence[Path]) -> LogHeader:
+    found = LogHeader()
     for line in _lines(parts):
         found.add(orjson.loads(line))
     return found
@@ -58,7 +58,7 @@ def _lines(parts: Sequence[Path]) -> Iterator[bytes]:
             yield from lines
 
 
-def header(dataset: str, found: Facts) -> dict[str, Any]:
+def header(dataset: str, found: LogHeader) -> dict[str, Any]:
     """Return the log without its samples. Everything in it depends only on the samples and the dataset's ID."""
     model = next(iter(found.models)) if len(found.models) == 1 else "several"
     spec = {

@@ -25,34 +25,34 @@ from awmclient.schema import EpisodeStart, Trajectory
 from imports.readers import calls, chats, own
 from imports.readers.containers import BadFile as BadFile
 from imports.readers.containers import rows
-from imports.readers.found import Draft, Unreadable
+from imports.readers.found import TrajectoryDraft, UnreadableRow
 from people.errors import words_of
 
 
 @dataclass(frozen=True)
-class Format:
+class ImportFormat:
     """One format: its name for people, whether a row has it, and its reader."""
 
     title: str
     knows: Callable[[Mapping[str, Any]], bool]
-    read: Callable[[Mapping[str, Any], Draft], Trajectory]
+    read: Callable[[Mapping[str, Any], TrajectoryDraft], Trajectory]
 
 
-FORMATS: dict[str, Format] = {
-    "raw": Format("awmweb record", own.knows_record, own.read_record),
-    "sft": Format("awmweb SFT rows", own.knows_sft, own.read_sft),
-    "atif": Format("ATIF v1.0 to v1.8", calls.knows_atif, calls.read_atif),
-    "inspect": Format("Inspect log", chats.knows_inspect, chats.read_inspect),
-    "openenv": Format("OpenEnv results.jsonl", chats.knows_openenv, chats.read_openenv),
-    "tau_bench": Format("tau-bench results", chats.knows_tau, chats.read_tau),
-    "swe_agent": Format("SWE-agent .traj", calls.knows_swe, calls.read_swe),
-    "awm": Format("AWM trajectory.json", calls.knows_awm, calls.read_awm),
-    "openai": Format("OpenAI-style messages", chats.knows_openai, chats.read_openai),
+FORMATS: dict[str, ImportFormat] = {
+    "raw": ImportFormat("awmweb record", own.knows_record, own.read_record),
+    "sft": ImportFormat("awmweb SFT rows", own.knows_sft, own.read_sft),
+    "atif": ImportFormat("ATIF v1.0 to v1.8", calls.knows_atif, calls.read_atif),
+    "inspect": ImportFormat("Inspect log", chats.knows_inspect, chats.read_inspect),
+    "openenv": ImportFormat("OpenEnv results.jsonl", chats.knows_openenv, chats.read_openenv),
+    "tau_bench": ImportFormat("tau-bench results", chats.knows_tau, chats.read_tau),
+    "swe_agent": ImportFormat("SWE-agent .traj", calls.knows_swe, calls.read_swe),
+    "awm": ImportFormat("AWM trajectory.json", calls.knows_awm, calls.read_awm),
+    "openai": ImportFormat("OpenAI-style messages", chats.knows_openai, chats.read_openai),
 }
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundTrajectory:
     """One row of a file: its trajectory with the start of its episode and the losses, or the reason for its refusal.
 
     `digest` is that of the original row, so that it stays the same when a reader supports more fields; the episode's
@@ -70,7 +70,7 @@ class Found:
     refusal: str = ""
 
 
-def read(path: Path, wanted: str = "") -> Iterator[Found]:
+def read(path: Path, wanted: str = "") -> Iterator[FoundTrajectory]:
     """Yield every row of a file. Without `wanted` the first row that a format recognizes decides for all.
 
     Raises:
@@ -79,12 +79,12 @@ def read(path: Path, wanted: str = "") -> Iterator[Found]:
     """
     name = wanted
     for place, value, behind in rows(path):
-        if isinstance(value, Unreadable):
-            yield Found(place, behind, refusal=str(value))
+        if isinstance(value, UnreadableRow):
+            yield FoundTrajectory(place, behind, refusal=str(value))
         elif not isinstance(value, dict):
-            yield Found(place, behind, refusal="It is not a JSON object.")
+            yield FoundTrajectory(place, behind, refusal="It is not a JSON object.")
         elif not (name := name or recognize(value)):
-            yield Found(place, behind, refusal=f"Unknown format. Use one of {', '.join(FORMATS)}.")
+            yield FoundTrajectory(place, behind, refusal=f"Unknown format. Use one of {', '.join(FORMATS)}.")
         else:
             yield _read_row(name, place, value, behind)
 
@@ -94,19 +94,19 @@ def recognize(row: Mapping[str, Any]) -> str:
     return next((name for name, one in FORMATS.items() if one.knows(row)), "")
 
 
-def _read_row(name: str, place: str, row: dict[str, Any], behind: int) -> Found:
+def _read_row(name: str, place: str, row: dict[str, Any], behind: int) -> FoundTrajectory:
     if not FORMATS[name].knows(row):
-        return Found(place, behind, name, refusal=f"It is not {FORMATS[name].title}.")
-    draft = Draft()
+        return FoundTrajectory(place, behind, name, refusal=f"It is not {FORMATS[name].title}.")
+    draft = TrajectoryDraft()
     try:
         trajectory = FORMATS[name].read(row, draft)
         digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
         start = _start_of(trajectory, f"import/{digest}")
-    except Unreadable as error:
-        return Found(place, behind, name, refusal=str(error))
+    except UnreadableRow as error:
+        return FoundTrajectory(place, behind, name, refusal=str(error))
     except ValidationError as error:
-        return Found(place, behind, name, refusal=_first_words(error))
-    return Found(place, behind, name, trajectory, start, digest, dict(draft.lost))
+        return FoundTrajectory(place, behind, name, refusal=_first_words(error))
+    return FoundTrajectory(place, behind, name, trajectory, start, digest, dict(draft.lost))
 
 
 def _start_of(trajectory: Trajectory, key: str) -> EpisodeStart:

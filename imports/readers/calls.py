@@ -8,7 +8,7 @@ from typing import Any
 
 from awmclient.schema import Trajectory
 from imports.readers.chats import outcome_of
-from imports.readers.found import EMPTY, Draft, Unreadable, tools_of, wants
+from imports.readers.found import EMPTY, TrajectoryDraft, UnreadableRow, tools_of, wants
 from imports.readers.messages import add_call, add_result, arguments_of, settle, text_of
 
 ATIF = re.compile(r"ATIF-v1\.([0-8])")
@@ -36,14 +36,14 @@ def knows_awm(row: Mapping[str, Any]) -> bool:
     return isinstance(first, Mapping) and "action" in first and "observation" in first
 
 
-def read_awm(row: Mapping[str, Any], draft: Draft) -> Trajectory:
+def read_awm(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     """Return calls of the environment with their results. `verify` is not a call of the agent: it becomes the outcome,
     without its details, which can contain the solution."""
     for number, step in enumerate(wants(row, "steps", list, "a list of steps"), 1):
         action = step.get("action") if isinstance(step, Mapping) else None
         seen = step.get("observation") if isinstance(step, Mapping) else None
         if not isinstance(action, Mapping) or not isinstance(seen, Mapping):
-            raise Unreadable(f"Step {number} has no action with an observation.")
+            raise UnreadableRow(f"Step {number} has no action with an observation.")
         draft.lose_fields(step, {"action", "observation"}, "steps")
         if not isinstance(name := action.get("tool_name"), str):
             draft.lose(f"actions of type {str(action.get('type'))[:40]}")
@@ -70,7 +70,7 @@ def read_awm(row: Mapping[str, Any], draft: Draft) -> Trajectory:
     )
 
 
-def _called(draft: Draft, name: str, action: Mapping[str, Any], seen: Mapping[str, Any]) -> None:
+def _called(draft: TrajectoryDraft, name: str, action: Mapping[str, Any], seen: Mapping[str, Any]) -> None:
     draft.turn += 1
     step = draft.add("tool_call", name=name, turn=draft.turn)
     step["arguments"] = arguments_of(action.get("arguments"), draft)
@@ -99,13 +99,13 @@ def knows_atif(row: Mapping[str, Any]) -> bool:
     return str(row.get("schema_version")).startswith("ATIF-v")
 
 
-def read_atif(row: Mapping[str, Any], draft: Draft) -> Trajectory:
+def read_atif(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     if not ATIF.fullmatch(str(row.get("schema_version"))):
-        raise Unreadable(f"{str(row.get('schema_version'))[:40]!r} is not ATIF-v1.0 to ATIF-v1.8.")
+        raise UnreadableRow(f"{str(row.get('schema_version'))[:40]!r} is not ATIF-v1.0 to ATIF-v1.8.")
     agent = draft.inner(row, "agent")
     for number, step in enumerate(wants(row, "steps", list, "a list of steps"), 1):
         if not isinstance(step, Mapping) or step.get("source") not in ("system", "user", "agent"):
-            raise Unreadable(f"Step {number} is not of source system, user or agent.")
+            raise UnreadableRow(f"Step {number} is not of source system, user or agent.")
         _add_step(draft, step, agent.get("model_name"))
     draft.lose("final metrics", int(bool(row.get("final_metrics"))))
     draft.lose("trajectories of subagents", _length(row.get("subagent_trajectories")))
@@ -134,7 +134,7 @@ def _length(given: Any) -> int:
     return len(given) if isinstance(given, list) else int(given not in EMPTY)
 
 
-def _add_step(draft: Draft, step: Mapping[str, Any], model: Any) -> None:
+def _add_step(draft: TrajectoryDraft, step: Mapping[str, Any], model: Any) -> None:
     """Add one step: its text, its calls and their results, all at its time. If the model is not the agent's, or the
     step names a reasoning effort, the first entry of the step records them."""
     first = len(draft.steps)
@@ -142,7 +142,7 @@ def _add_step(draft: Draft, step: Mapping[str, Any], model: Any) -> None:
     text = text_of(step.get("message"), draft)
     calls = step.get("tool_calls") or []
     if not isinstance(calls, list):
-        raise Unreadable("The tool calls of a step are not a list.")
+        raise UnreadableRow("The tool calls of a step are not a list.")
     if step["source"] != "agent":
         draft.add("message", role=step["source"], content=text)
         draft.lose_fields(step, ATIF_STEP, "steps")
@@ -163,7 +163,7 @@ def _add_step(draft: Draft, step: Mapping[str, Any], model: Any) -> None:
     draft.lose_fields(observed, {"results"} if isinstance(results, list) else set(), "observations")
     for result in results if isinstance(results, list) else []:
         if not isinstance(result, Mapping):
-            raise Unreadable("A result is not an object.")
+            raise UnreadableRow("A result is not an object.")
         draft.lose("links to subagents", _length(result.get("subagent_trajectory_ref")))
         _add_result(draft, result)
     settle(draft)
@@ -172,7 +172,7 @@ def _add_step(draft: Draft, step: Mapping[str, Any], model: Any) -> None:
         added["at"] = at
 
 
-def _add_result(draft: Draft, result: Mapping[str, Any]) -> None:
+def _add_result(draft: TrajectoryDraft, result: Mapping[str, Any]) -> None:
     text = text_of(result.get("content"), draft)
     known = {"source_call_id", "content", "subagent_trajectory_ref"} - (
         set() if draft.unanswered else {"source_call_id"}
@@ -189,7 +189,7 @@ def knows_swe(row: Mapping[str, Any]) -> bool:
     return isinstance(steps, list) and ("history" in row or "info" in row)
 
 
-def read_swe(row: Mapping[str, Any], draft: Draft) -> Trajectory:
+def read_swe(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     """Return the prompts of the history up to the first answer, then each command with its output."""
     history = row.get("history")
     for message in history if isinstance(history, list) else []:
@@ -202,7 +202,7 @@ def read_swe(row: Mapping[str, Any], draft: Draft) -> Trajectory:
             draft.lose_fields(message, {"role", "content", "is_demo"}, "messages")
     for number, step in enumerate(wants(row, "trajectory", list, "a list of steps"), 1):
         if not isinstance(step, Mapping) or not isinstance(step.get("action"), str):
-            raise Unreadable(f"Step {number} has no action.")
+            raise UnreadableRow(f"Step {number} has no action.")
         draft.turn += 1
         said = {name: str(step[name]) for name in ("thought", "response") if isinstance(step.get(name), str)}
         texts = [text for text in said.values() if text.strip()]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from awmclient.schema import Trajectory
-from imports.readers.found import EMPTY, Draft, Unreadable, tools_of, wants, whole
+from imports.readers.found import EMPTY, TrajectoryDraft, UnreadableRow, tools_of, wants, whole
 from imports.readers.messages import add_messages, text_of
 
 LOGGED = ("events", "transcript", "store", "attachments")
@@ -24,7 +24,7 @@ def knows_openai(row: Mapping[str, Any]) -> bool:
     return isinstance(row.get("messages"), list) and not knows_openenv(row)
 
 
-def read_openai(row: Mapping[str, Any], draft: Draft) -> Trajectory:
+def read_openai(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     add_messages(draft, wants(row, "messages", list, "a list of messages"))
     tools = "tools" if row.get("tools") else "functions"
     draft.lose_fields(row, {"messages", tools, "parallel_tool_calls", "model", "task", "id"})
@@ -43,7 +43,7 @@ def knows_openenv(row: Mapping[str, Any]) -> bool:
     return "episode_id" in row and "messages" in row and "tool_trace" in row
 
 
-def read_openenv(row: Mapping[str, Any], draft: Draft) -> Trajectory:
+def read_openenv(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     add_messages(draft, wants(row, "messages", list, "a list of messages"))
     task = row.get("task")
     about: Mapping[str, Any] = {} if isinstance(task, str) else draft.inner(row, "task")
@@ -75,7 +75,7 @@ def knows_tau(row: Mapping[str, Any]) -> bool:
     return isinstance(row.get("traj"), list) and "task_id" in row
 
 
-def read_tau(row: Mapping[str, Any], draft: Draft) -> Trajectory:
+def read_tau(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     """Read a trajectory. The task is the instruction of the simulated user. The grader's own actions are left out,
     because they are the solution."""
     add_messages(draft, wants(row, "traj", list, "a list of messages"))
@@ -99,12 +99,12 @@ def knows_inspect(row: Mapping[str, Any]) -> bool:
     return set(row) == {"eval", "sample"}
 
 
-def read_inspect(row: Mapping[str, Any], draft: Draft) -> Trajectory:
+def read_inspect(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     """Read one sample of a log. Its first score is the outcome. The target, which is the solution, is left out, and so
     is the scorer's explanation, which can quote the target."""
     about, sample = row["eval"], row["sample"]
     if not isinstance(about, Mapping) or not isinstance(sample, Mapping):
-        raise Unreadable("The sample or the head of the log is not an object.")
+        raise UnreadableRow("The sample or the head of the log is not an object.")
     add_messages(draft, wants(sample, "messages", list, "a list of messages"))
     for name in LOGGED:
         draft.lose(name, int(bool(sample.get(name))))
@@ -134,7 +134,7 @@ def read_inspect(row: Mapping[str, Any], draft: Draft) -> Trajectory:
     )
 
 
-def _asked(messages: Any, draft: Draft) -> str:
+def _asked(messages: Any, draft: TrajectoryDraft) -> str:
     """Return the user's text of an input that is a list of messages."""
     for message in messages if isinstance(messages, list) else []:
         if isinstance(message, Mapping) and message.get("role") == "user":
@@ -145,7 +145,7 @@ def _asked(messages: Any, draft: Draft) -> str:
 GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 
 
-def _scored(draft: Draft, name: str, given: Any) -> dict[str, Any] | None:
+def _scored(draft: TrajectoryDraft, name: str, given: Any) -> dict[str, Any] | None:
     score: Mapping[str, Any] = given if isinstance(given, Mapping) else {"value": given}
     value, about = score.get("value"), draft.inner(score, "metadata")
     draft.lose_fields(score, {"value", "metadata"}, "scores")
@@ -155,7 +155,7 @@ def _scored(draft: Draft, name: str, given: Any) -> dict[str, Any] | None:
     return {**found, "details": {"scorer": str(name)[:200], "value": value}} if found else None
 
 
-def outcome_of(draft: Draft, reward: Any, kind: Any = None, what: str = "reward") -> dict[str, Any] | None:
+def outcome_of(draft: TrajectoryDraft, reward: Any, kind: Any = None, what: str = "reward") -> dict[str, Any] | None:
     """Return a reported outcome: *complete* for a reward of 1, unless the source names its type. A reward that is not a
     number gives no outcome and counts as lost."""
     if isinstance(reward, bool):

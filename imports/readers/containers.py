@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from imports.readers.found import Unreadable
+from imports.readers.found import UnreadableRow
 from people.errors import BadJson
 from people.json_text import parse_json
 
@@ -69,16 +69,16 @@ def rows(path: Path) -> Iterator[tuple[str, Any, int]]:
 def _of_text(file: IO[bytes], size: int) -> Iterator[tuple[str, Any, int]]:
     """Yield one document if the whole file is one JSON value, else one value per line."""
     first = _value(file.readline(LINE_MAX + 1))
-    if not isinstance(first, Unreadable) and not _is_blank_after(file):
+    if not isinstance(first, UnreadableRow) and not _is_blank_after(file):
         file.seek(0)
         yield from _lines(file)
         return
     file.seek(0)
-    if isinstance(first, Unreadable) and size > LINE_MAX:
+    if isinstance(first, UnreadableRow) and size > LINE_MAX:
         yield from _lines(file)
         return
     whole = _value(file.read(LINE_MAX + 1))
-    if isinstance(whole, Unreadable) and _looks_like_lines(file):
+    if isinstance(whole, UnreadableRow) and _looks_like_lines(file):
         yield from _lines(file)
     elif isinstance(whole, list):
         yield from ((f"item {number}", one, size) for number, one in enumerate(whole, 1))
@@ -109,7 +109,7 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[str, Any, int]]:
         number += 1
         behind += len(line)
         if len(line) > LINE_MAX:
-            yield f"line {number}", Unreadable(f"The line has more than {LINE_MAX // 1024**2} MB."), behind
+            yield f"line {number}", UnreadableRow(f"The line has more than {LINE_MAX // 1024**2} MB."), behind
             return
         if line.removeprefix(MARK).strip():
             yield f"line {number}", _value(line), behind
@@ -117,11 +117,11 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[str, Any, int]]:
 
 def _value(raw: bytes) -> Any:
     if len(raw) > LINE_MAX:
-        return Unreadable(f"It has more than {LINE_MAX // 1024**2} MB.")
+        return UnreadableRow(f"It has more than {LINE_MAX // 1024**2} MB.")
     try:
         return parse_json(raw.removeprefix(MARK))
     except BadJson as error:
-        return Unreadable(error.message.replace("The body", "It"))
+        return UnreadableRow(error.message.replace("The body", "It"))
 
 
 def _samples(log: Mapping[str, Any], size: int) -> Iterator[tuple[str, Any, int]]:
@@ -136,24 +136,24 @@ def _of_log(file: IO[bytes]) -> Iterator[tuple[str, Any, int]]:
             members = log.infolist()
             if len(members) > MEMBERS_MAX:
                 raise BadFile(f"The archive has more than {MEMBERS_MAX:,} members.")
-            room = Room(os.fstat(file.fileno()).st_size)
+            room = UnpackBudget(os.fstat(file.fileno()).st_size)
             names = {member.filename for member in members}
             about = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
             if about is None:
                 raise BadFile("The archive is not an Inspect log: it has no header.json.")
             head = _value(room.read(log, log.getinfo(about)))
-            if isinstance(head, Unreadable) or not isinstance(head, dict) or not isinstance(head.get("eval"), dict):
-                raise BadFile(f"{about}: {head if isinstance(head, Unreadable) else 'it has no object eval.'}")
+            if isinstance(head, UnreadableRow) or not isinstance(head, dict) or not isinstance(head.get("eval"), dict):
+                raise BadFile(f"{about}: {head if isinstance(head, UnreadableRow) else 'it has no object eval.'}")
             samples = [one for one in members if one.filename.startswith("samples/") and not one.is_dir()]
             for member in samples:
                 value = _value(room.read(log, member))
-                sample = value if isinstance(value, Unreadable) else {"eval": head["eval"], "sample": value}
+                sample = value if isinstance(value, UnreadableRow) else {"eval": head["eval"], "sample": value}
                 yield member.filename, sample, room.behind
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
         raise BadFile(f"The archive cannot be unpacked: {error}") from error
 
 
-class Room:
+class UnpackBudget:
     """The bytes that can still be unpacked from an archive."""
 
     def __init__(self, packed: int) -> None:

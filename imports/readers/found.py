@@ -33,12 +33,12 @@ NESTED_TOOL = frozenset({"type", "function"})
 FLAT_TOOL = frozenset({"type", "name", "description", "input_schema", "inputSchema", "parameters"})
 
 
-class Unreadable(Exception):
+class UnreadableRow(Exception):
     """A row that is not a trajectory of its format; the text says why."""
 
 
 @dataclass
-class Draft:
+class TrajectoryDraft:
     """A trajectory under construction: its fields, its steps without numbers, and the losses, counted by kind."""
 
     lost: Counter[str] = field(default_factory=Counter)
@@ -49,7 +49,7 @@ class Draft:
 
     def add(self, kind: str, **fields: Any) -> dict[str, Any]:
         if len(self.steps) >= STEPS_MAX:
-            raise Unreadable(f"It has more than {STEPS_MAX:,} steps.")
+            raise UnreadableRow(f"It has more than {STEPS_MAX:,} steps.")
         step = {"kind": kind, **{name: value for name, value in fields.items() if value is not None}}
         self.steps.append(step)
         return step
@@ -104,7 +104,7 @@ class Draft:
     def task(self, value: Any) -> str:
         text = readable(value) if isinstance(value, str) else ""
         if not text.strip():
-            raise Unreadable("It has no task: there is neither a task text nor a user message.")
+            raise UnreadableRow("It has no task: there is neither a task text nor a user message.")
         if len(text) > TASK_MAX:
             self.lose(f"task text after {TASK_MAX:,} characters")
         return str(text[:TASK_MAX])
@@ -130,10 +130,10 @@ class Draft:
 
 
 def wants(row: Mapping[str, Any], name: str, of: type | tuple[type, ...], words: str) -> Any:
-    """Return the value of a required field. Raises `Unreadable`."""
+    """Return the value of a required field. Raises `UnreadableRow`."""
     value = row.get(name)
     if not isinstance(value, of):
-        raise Unreadable(f"Its field {name} is not {words}.")
+        raise UnreadableRow(f"Its field {name} is not {words}.")
     return value
 
 
@@ -143,7 +143,7 @@ def whole(value: Any, least: int = 0) -> int | None:
     return value if is_number and least <= value <= 2**31 - 1 else None
 
 
-def tools_of(given: Any, draft: Draft) -> list[dict[str, Any]]:
+def tools_of(given: Any, draft: TrajectoryDraft) -> list[dict[str, Any]]:
     """Return tools in any of the three forms of `ToolSpec`; a bare name is a tool without a schema."""
     kept = []
     draft.lose("tools that are not a list", int(not isinstance(given, list) and given not in EMPTY))
@@ -174,7 +174,7 @@ def _checked(text: str) -> list[ToolSpec]:
     return EpisodeStart.model_validate({"key": "key", "task": "task", "tools": json.loads(text)}).tools or []
 
 
-def _tool(tool: dict[str, Any], draft: Draft) -> dict[str, Any]:
+def _tool(tool: dict[str, Any], draft: TrajectoryDraft) -> dict[str, Any]:
     inner = tool.get("function")
     if tool.get("type") == "function" and isinstance(inner, dict):
         draft.lose_fields(tool, NESTED_TOOL, "tools")

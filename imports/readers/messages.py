@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from imports.readers.found import Draft, Unreadable
+from imports.readers.found import TrajectoryDraft, UnreadableRow
 from people.errors import BadJson
 from people.json_text import parse_json
 
@@ -26,11 +26,11 @@ INNER_CALL = frozenset({"name", "arguments"})
 FLAT_CALL = OUTER_CALL | {"function_name", "arguments"}
 
 
-def add_messages(draft: Draft, messages: Sequence[Any], *, own_errors: bool = False) -> None:
+def add_messages(draft: TrajectoryDraft, messages: Sequence[Any], *, own_errors: bool = False) -> None:
     """Add every message. With `own_errors`, `Error: …` in a result is an error, as awmweb writes it."""
     for number, message in enumerate(messages, 1):
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-            raise Unreadable(f"Message {number} is not an object with a role.")
+            raise UnreadableRow(f"Message {number} is not an object with a role.")
         role = str(ROLES.get(message["role"], message["role"]))
         text = text_of(message.get("content"), draft)
         if role == "assistant":
@@ -41,18 +41,18 @@ def add_messages(draft: Draft, messages: Sequence[Any], *, own_errors: bool = Fa
             draft.add("message", role=role, content=text)
             draft.lose_fields(message, SAID, "messages")
         else:
-            raise Unreadable(f"Message {number} has the unknown role {role[:40]!r}.")
+            raise UnreadableRow(f"Message {number} has the unknown role {role[:40]!r}.")
     settle(draft)
 
 
-def text_of(content: Any, draft: Draft) -> str:
+def text_of(content: Any, draft: TrajectoryDraft) -> str:
     """Return the text of a content, which can have parts; parts without text count as lost."""
     if content is None:
         return ""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise Unreadable("The content of a message is neither text nor a list of parts.")
+        raise UnreadableRow("The content of a message is neither text nor a list of parts.")
     texts = []
     for part in content:
         if isinstance(part, str):
@@ -67,11 +67,11 @@ def text_of(content: Any, draft: Draft) -> str:
     return "\n".join(texts)
 
 
-def _add_turn(draft: Draft, message: Mapping[str, Any], text: str, number: int) -> None:
+def _add_turn(draft: TrajectoryDraft, message: Mapping[str, Any], text: str, number: int) -> None:
     draft.turn += 1
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list):
-        raise Unreadable(f"Message {number} has tool calls that are not a list.")
+        raise UnreadableRow(f"Message {number} has tool calls that are not a list.")
     known = set(TURN)
     if isinstance(message.get("function_call"), Mapping):
         calls = [*calls, {"function": message["function_call"]}]
@@ -86,10 +86,10 @@ def _add_turn(draft: Draft, message: Mapping[str, Any], text: str, number: int) 
         add_call(draft, call)
 
 
-def add_call(draft: Draft, call: Any) -> None:
+def add_call(draft: TrajectoryDraft, call: Any) -> None:
     """Add a call in OpenAI's form, or in the flat form of Inspect and ATIF."""
     if not isinstance(call, Mapping):
-        raise Unreadable("A tool call is not an object.")
+        raise UnreadableRow("A tool call is not an object.")
     inner = call.get("function")
     said = inner if isinstance(inner, Mapping) else {**call, "name": inner or call.get("function_name")}
     if said is inner:
@@ -98,7 +98,7 @@ def add_call(draft: Draft, call: Any) -> None:
     else:
         draft.lose_fields(call, FLAT_CALL, "calls")
     if not isinstance(said.get("name"), str) or not said["name"]:
-        raise Unreadable("A tool call has no name.")
+        raise UnreadableRow("A tool call has no name.")
     call_id = draft.line(call.get("id") or call.get("tool_call_id"), "ids of calls")
     step = draft.add("tool_call", name=said["name"], turn=draft.turn, call_id=call_id)
     step["arguments"] = arguments_of(said.get("arguments"), draft)
@@ -107,7 +107,7 @@ def add_call(draft: Draft, call: Any) -> None:
     draft.unanswered.append(step)
 
 
-def arguments_of(given: Any, draft: Draft) -> dict[str, Any]:
+def arguments_of(given: Any, draft: TrajectoryDraft) -> dict[str, Any]:
     """Return arguments as an object; a text that is not one is stored under a fixed name."""
     if isinstance(given, str):
         try:
@@ -123,7 +123,7 @@ def arguments_of(given: Any, draft: Draft) -> dict[str, Any]:
     return given
 
 
-def add_result(draft: Draft, message: Mapping[str, Any], text: str, *, own_errors: bool = False) -> None:
+def add_result(draft: TrajectoryDraft, message: Mapping[str, Any], text: str, *, own_errors: bool = False) -> None:
     """Add a result to its call: by ID, else to the oldest call without a result; without such a call it becomes a
     message."""
     named = draft.calls.get(str(message.get("tool_call_id") or ""))
@@ -150,7 +150,7 @@ def add_result(draft: Draft, message: Mapping[str, Any], text: str, *, own_error
     draft.lose_fields(message, known, "messages")
 
 
-def settle(draft: Draft) -> None:
+def settle(draft: TrajectoryDraft) -> None:
     """Count the calls without a result; they stay as steps without one."""
     draft.lose("calls without a result (kept)", len(draft.unanswered))
     draft.unanswered = []

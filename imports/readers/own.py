@@ -8,7 +8,7 @@ from typing import Any
 
 from awmclient.conversation import BRIEFED
 from awmclient.schema import ASK_TOOL, Trajectory
-from imports.readers.found import STEPS_MAX, Draft, Unreadable, checked_tools, tools_of, wants
+from imports.readers.found import STEPS_MAX, TrajectoryDraft, UnreadableRow, checked_tools, tools_of, wants
 from imports.readers.messages import add_messages
 
 RECORD, SFT = re.compile(r"awmweb\.trajectory/(\d+)"), re.compile(r"awmweb\.sft/(\d+)")
@@ -28,16 +28,16 @@ def knows_record(row: Mapping[str, Any]) -> bool:
     return RECORD.fullmatch(str(row.get("schema_version"))) is not None
 
 
-def read_record(row: Mapping[str, Any], draft: Draft) -> Trajectory:
+def read_record(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     """Return the original record without the steps of the verifier, and without the IDs of asks and of a briefing's
     sources, which name rows of the instance that exported it."""
     _newest(RECORD, row, 1)
     given = wants(row, "steps", list, "a list of steps")
     if len(given) > STEPS_MAX:
-        raise Unreadable(f"It has more than {STEPS_MAX:,} steps.")
+        raise UnreadableRow(f"It has more than {STEPS_MAX:,} steps.")
     steps = [_step(step, draft) for step in given if not _is_verification(step, draft)]
     if [step.get("seq") for step in steps] != list(range(1, len(steps) + 1)):
-        raise Unreadable("Its steps are not numbered 1, 2, 3 without gaps.")
+        raise UnreadableRow("Its steps are not numbered 1, 2, 3 without gaps.")
     about = {name: value for name, value in row.items() if value is not None and name not in ("steps", "run")}
     if "tools" in about:
         about["tools"] = checked_tools(about["tools"])
@@ -48,15 +48,15 @@ def read_record(row: Mapping[str, Any], draft: Draft) -> Trajectory:
     return Trajectory.model_validate({**about, "steps": steps})
 
 
-def _is_verification(step: Any, draft: Draft) -> bool:
+def _is_verification(step: Any, draft: TrajectoryDraft) -> bool:
     is_one = isinstance(step, Mapping) and step.get("kind") == "verification"
     draft.lose(DROPPED, int(is_one))
     return is_one
 
 
-def _step(step: Any, draft: Draft) -> dict[str, Any]:
+def _step(step: Any, draft: TrajectoryDraft) -> dict[str, Any]:
     if not isinstance(step, Mapping):
-        raise Unreadable("A step is not an object.")
+        raise UnreadableRow("A step is not an object.")
     local = {"ask": "ask", "briefing": "sources"}.get(str(step.get("kind")))
     if local is None or local not in step:
         return dict(step)
@@ -68,7 +68,7 @@ def knows_sft(row: Mapping[str, Any]) -> bool:
     return SFT.fullmatch(str(row.get("schema_version"))) is not None and "messages" in row
 
 
-def read_sft(row: Mapping[str, Any], draft: Draft) -> Trajectory:
+def read_sft(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     _newest(SFT, row, 2)
     add_messages(draft, wants(row, "messages", list, "a list of messages"), own_errors=True)
     asked = sum(step.get("name") == ASK_TOOL for step in draft.steps)
@@ -113,4 +113,4 @@ def _name(tool: Mapping[str, Any]) -> Any:
 def _newest(known: re.Pattern[str], row: Mapping[str, Any], newest: int) -> None:
     found = known.fullmatch(str(row.get("schema_version")))
     if found is None or int(found[1][:9]) > newest:
-        raise Unreadable(f"Its version {str(row.get('schema_version'))[:40]!r} is newer than this awmweb can read.")
+        raise UnreadableRow(f"Its version {str(row.get('schema_version'))[:40]!r} is newer than this awmweb can read.")

@@ -15,7 +15,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from episodes.find.facets import Wish
+from episodes.find.facets import ListQuery
 from episodes.find.narrowing import matching
 from episodes.models import Episode, SavedView
 from episodes.record.saved_views import EPISODE_VIEWS
@@ -200,7 +200,7 @@ def _fill(request: MemberRequest, pk: str, view: SavedView | None) -> None:
     filters = {name: [given[name]] for name in names if given.get(name)}
     episodes = matching(actor, filters)
     if view is not None:
-        said = Wish.of(view.query).said
+        said = ListQuery.of(view.query).said
         episodes = episodes.filter(pk__in=matching(actor, said).values("pk"))
     sample, seed = whole(given.get("sample") or "0"), whole(given.get("seed") or "1")
     added = assigning.fill(actor, pk, episodes, sample=sample, seed=seed)

@@ -15,11 +15,11 @@ from typing import Any
 from django.db import transaction
 
 from episodes.models import Episode, ExpertMode, Privilege, Step
-from episodes.show.json_paths import Unreadable
+from episodes.show.json_paths import BadPath
 from episodes.visible.lens import lens_of
 from people.access import Actor, may_annotate, visible_or_404
 from people.errors import Invalid, NotFound
-from reviews.errors import Changed, Moved, NotYours, SchemaEnded
+from reviews.errors import Changed, Moved, NotYourAnnotation, SchemaEnded
 from reviews.models import COMMENT, Annotation, LabelSchema, ReviewQueue
 from reviews.record import mentions, schemas
 from reviews.visible.annotated import own_labels
@@ -143,7 +143,7 @@ def _own(actor: Actor, annotation_id: str) -> Annotation:
     row = visible_or_404(Annotation.objects.select_related("episode"), actor, annotation_id, "episode__project")
     Episode.objects.select_for_update(no_key=True).get(pk=row.episode_id)
     if row.author_key != actor.key:
-        raise NotYours
+        raise NotYourAnnotation
     return row
 
 
@@ -196,7 +196,7 @@ def _refuse_nowhere(actor: Actor, episode: Episode, where: Place, quote: str | N
         return
     try:
         found = written_at(labelable(lens_of(actor, episode), step), where)
-    except Unreadable as error:
+    except BadPath as error:
         raise Invalid(str(error)) from error
     if quote is not None and where.start is not None and found != quote:
         raise Moved

@@ -24,8 +24,16 @@ from people import leasing
 from people.access import Actor, may_review, may_set_reviews, scoped, visible_or_404
 from people.errors import AppError, Invalid
 from people.slots import FREED, OPEN, SlotState, is_free
-from reviews.errors import AlreadyClaimed, AlreadyReviewed, Declined, LeaseLost, NothingToReview, NotSettled, TooLate
-from reviews.models import LEASE_S, Decision, Review, ReviewDecline, ReviewQueue, ReviewSlot, Verdict
+from reviews.errors import (
+    AlreadyReviewed,
+    Declined,
+    NothingToReview,
+    NotSettled,
+    ReviewClaimed,
+    ReviewClosed,
+    ReviewLeaseLost,
+)
+from reviews.models import LEASE_S, Review, ReviewDecline, ReviewQueue, ReviewSlot, Verdict, VerdictDecision
 from reviews.record import schemas, withholding
 from reviews.statistics import worth
 from reviews.statistics.reports import known_to
@@ -35,7 +43,7 @@ FAILURE_TYPES = ["wrong_goal", "wrong_argument", "missed_step", "extra_change", 
 
 
 @dataclass(frozen=True)
-class Claim:
+class ReviewClaim:
     """An active lease: send its `lease_token` with every command on the review."""
 
     review_id: str
@@ -125,7 +133,7 @@ def _refuse_closed(queue: ReviewQueue) -> None:
     """Raise if the queue was closed meanwhile, and lock it against closing in this transaction: outcomes that are
     withheld for it afterward would stay withheld."""
     if not ReviewQueue.objects.select_for_update(no_key=True).filter(pk=queue.pk, closed_at=None).exists():
-        raise TooLate("This queue is closed.")
+        raise ReviewClosed("This queue is closed.")
 
 
 def _row(queue: ReviewQueue, episode: Episode, value: float, reason: str, *, in_sample: bool) -> Review:
@@ -149,7 +157,7 @@ def _add_slots(reviews: Iterable[Review], queue: ReviewQueue) -> None:
 def add_gold(actor: Actor, queue_id: str, episode_id: str, answer: str) -> Review:
     """Add an episode with a known answer to a queue. Each reviewer gets it once, in a slot of their own."""
     may_set_reviews(actor)
-    if answer not in Decision.values:
+    if answer not in VerdictDecision.values:
         raise Invalid("A gold answer is accept or reject.")
     queue = visible_or_404(ReviewQueue.objects.filter(closed_at__isnull=True), actor, queue_id)
     episode = visible_or_404(Episode.objects.all(), actor, episode_id)
@@ -164,7 +172,7 @@ def add_gold(actor: Actor, queue_id: str, episode_id: str, answer: str) -> Revie
     return review
 
 
-def pull(actor: Actor, queue_id: str, first: str = "") -> Claim:
+def pull(actor: Actor, queue_id: str, first: str = "") -> ReviewClaim:
     """Claim the review that the actor already holds, or else the one of this queue that they were shown (`first`), or
     else the next one that is open to them."""
     may_review(actor)
@@ -174,7 +182,7 @@ def pull(actor: Actor, queue_id: str, first: str = "") -> Claim:
             return claim(actor, first, queue)
     for review_id in _in_turn(actor, queue):
         # someone else claimed it between the query and the update, or its episode continues
-        with suppress(AlreadyClaimed, NotSettled):
+        with suppress(ReviewClaimed, NotSettled):
             return claim(actor, review_id)
     raise NothingToReview
 
@@ -238,7 +246,7 @@ def open_to(actor: Actor, queue: ReviewQueue, limit: int) -> list[tuple[Review, 
 
 
 @transaction.atomic
-def claim(actor: Actor, review_id: str, queue: ReviewQueue | None = None) -> Claim:
+def claim(actor: Actor, review_id: str, queue: ReviewQueue | None = None) -> ReviewClaim:
     """Claim a review: 1. raise if the actor declined or reviewed it, or it is not in `queue`, 2. claim a free slot by
     one conditional update, 3. in a blind queue, withhold the outcome from the reviewer."""
     may_review(actor)
@@ -250,10 +258,10 @@ def claim(actor: Actor, review_id: str, queue: ReviewQueue | None = None) -> Cla
     slot = _slot_for(actor, review, now)
     taken = leasing.claim(ReviewSlot.objects.filter(pk=slot.pk), actor, now, until) if slot is not None else None
     if slot is None or taken is None:
-        raise AlreadyClaimed
+        raise ReviewClaimed
     if review.queue.is_blind:
         withholding.from_one(actor, review)
-    return Claim(review.pk, slot.pk, str(taken["lease_token"]), until)
+    return ReviewClaim(review.pk, slot.pk, str(taken["lease_token"]), until)
 
 
 def why_not(actor: Actor, review: Review) -> str:
@@ -266,12 +274,12 @@ def why_not(actor: Actor, review: Review) -> str:
     if review.gold or slots.filter(is_free(timezone.now())).exists():
         return ""
     claimed = slots.filter(state=SlotState.CLAIMED).exists()
-    return AlreadyClaimed().message if claimed else "Others have given all reviews of this episode."
+    return ReviewClaimed().message if claimed else "Others have given all reviews of this episode."
 
 
 def _refuse_unfit(actor: Actor, review: Review) -> None:
     if review.queue.closed_at is not None:
-        raise TooLate("This queue is closed.")
+        raise ReviewClosed("This queue is closed.")
     if ReviewDecline.objects.filter(review=review, author_key=actor.key).exists():
         raise Declined
     if Verdict.objects.filter(review=review, author_key=actor.key, is_late=False).exists():
@@ -298,14 +306,14 @@ def slot_of(actor: Actor, review: Review) -> ReviewSlot | None:
 
 
 @transaction.atomic
-def renew(actor: Actor, review_id: str, lease_token: str) -> Claim:
+def renew(actor: Actor, review_id: str, lease_token: str) -> ReviewClaim:
     """Extend the lease. An expired lease that no one else took can be renewed."""
     review = _mine(actor, review_id)
     until = timezone.now() + timedelta(seconds=review.queue.lease_s)
     slots = ReviewSlot.objects.filter(review=review, holder=actor.key)
     if not leasing.renew(slots, lease_token, until):
         raise _why_lost(actor, review)
-    return Claim(review.pk, slots.values_list("pk", flat=True)[0], lease_token, until)
+    return ReviewClaim(review.pk, slots.values_list("pk", flat=True)[0], lease_token, until)
 
 
 @transaction.atomic
@@ -337,13 +345,13 @@ def _mine(actor: Actor, review_id: str) -> Review:
     return visible_or_404(Review.objects.select_related("queue"), actor, review_id, "queue__project")
 
 
-def _why_lost(actor: Actor, review: Review) -> LeaseLost | TooLate:
+def _why_lost(actor: Actor, review: Review) -> ReviewLeaseLost | ReviewClosed:
     if review.queue.closed_at is not None:
-        return TooLate("This queue is closed.")
+        return ReviewClosed("This queue is closed.")
     slot = slot_of(actor, review)
     if slot is not None and slot.state == SlotState.SUBMITTED:
-        return TooLate("You already gave this review.")
-    return LeaseLost("Your claim expired and someone else took over.")
+        return ReviewClosed("You already gave this review.")
+    return ReviewLeaseLost("Your claim expired and someone else took over.")
 
 
 def release_all_of(leaving: Actor) -> None:

@@ -17,7 +17,7 @@ from episodes.tool_schemas import Checker
 from people.access import Actor, may_annotate, visible_or_404
 from people.errors import Invalid
 from people.plain_text import clean
-from reviews.errors import NotYours
+from reviews.errors import NotYourAnnotation
 from reviews.models import Correction, CorrectionKind
 from reviews.record import annotating
 
@@ -67,7 +67,7 @@ def withdraw(actor: Actor, correction_id: str) -> Correction:
         row = visible_or_404(Correction.objects.select_related("episode"), actor, correction_id, "episode__project")
         Episode.objects.select_for_update(no_key=True).get(pk=row.episode_id)
         if row.author_key != actor.key:
-            raise NotYours
+            raise NotYourAnnotation
         later = Correction.objects.filter(supersedes=row).first()
         if later is not None or row.withdrawn:
             return later or row

@@ -19,15 +19,15 @@ from people import leasing, slots
 from people.access import Actor, may_review, may_see_reviews, visible_or_404
 from people.errors import Invalid
 from people.slots import SlotState
-from reviews.errors import AlreadyReviewed, LeaseLost, NotBeforeVerdict, NotYours, TooLate
+from reviews.errors import AlreadyReviewed, NotBeforeVerdict, NotYourAnnotation, ReviewClosed, ReviewLeaseLost
 from reviews.models import (
     Confidence,
-    Decision,
     Disagreement,
     Explanation,
     Review,
     ReviewSlot,
     Verdict,
+    VerdictDecision,
 )
 from reviews.record import annotating, court, withholding
 from reviews.statistics import worth
@@ -52,7 +52,7 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
     """Store a verdict: 1. return the first verdict for a repeated nonce, 2. without the lease store it once as late and
     raise, 3. accept verdict and slot in one transaction and open the outcome, 4. call a third person if two differ."""
     may_review(actor)
-    refusal: LeaseLost | TooLate | None = None
+    refusal: ReviewLeaseLost | ReviewClosed | None = None
     with transaction.atomic():
         review = visible_or_404(
             Review.objects.select_related("queue", "episode").select_for_update(of=("self",), no_key=True),
@@ -69,7 +69,7 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
             raise AlreadyReviewed
         slot = leasing.held_with(ReviewSlot.objects.filter(review=review, holder=actor.key), lease_token).first()
         if slot is None:
-            refusal = TooLate() if review.queue.closed_at is not None else LeaseLost()
+            refusal = ReviewClosed() if review.queue.closed_at is not None else ReviewLeaseLost()
         if refusal is not None and repeated is not None:
             raise refusal  # it is already stored; if the lease is claimed again, the same verdict counts
         verdict = _stored(actor, review, slot, wanted)
@@ -88,13 +88,13 @@ def late_of(actor: Actor, review: Review) -> Verdict | None:
 
 def _refuse_misfit(review: Review, wanted: Wanted) -> None:
     """Raise unless the verdict has the fields that its queue requires."""
-    if wanted.decision not in Decision.values:
+    if wanted.decision not in VerdictDecision.values:
         raise Invalid("A verdict is accept or reject.")
     if wanted.confidence not in Confidence.values:
         raise Invalid("Confidence is high, medium or low.")
     if wanted.failure_type and wanted.failure_type not in review.queue.failure_types:
         raise Invalid(f"Unknown failure type. Use one of {', '.join(review.queue.failure_types)}.")
-    if wanted.failure_type and wanted.decision == Decision.ACCEPT:
+    if wanted.failure_type and wanted.decision == VerdictDecision.ACCEPT:
         raise Invalid("An accepted episode has no failure type.")
     unfit = [name for name, met in wanted.rubric.items() if name not in review.queue.rubric or met not in (True, False)]
     if unfit:
@@ -205,7 +205,7 @@ def explain(actor: Actor, verdict_id: str, explanation: str) -> Disagreement:
         raise Invalid(f"Use one of {', '.join(Explanation.values)}.")
     verdict = visible_or_404(Verdict.objects.select_related("review", "episode"), actor, verdict_id, "episode__project")
     if verdict.author_key != actor.key:
-        raise NotYours
+        raise NotYourAnnotation
     if not reveal(actor, verdict.review_id).differs:
         raise Invalid("This verdict agrees with the verifier.")
     said, made = Disagreement.objects.get_or_create(verdict=verdict, defaults={"explanation": explanation})

@@ -20,7 +20,6 @@ from people.access import Actor
 from people.slots import SlotState, is_free
 from reviews.models import (
     Annotation,
-    Decision,
     LabelSchema,
     Review,
     ReviewDecline,
@@ -28,6 +27,7 @@ from reviews.models import (
     ReviewSlot,
     SchemaKind,
     Verdict,
+    VerdictDecision,
 )
 from reviews.statistics import reports, worth
 from reviews.statistics.agreement import (
@@ -158,7 +158,7 @@ def judged(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> di
 
 
 @dataclass(frozen=True)
-class Line:
+class ReportLine:
     """One comparison with its figures."""
 
     title: str
@@ -173,7 +173,7 @@ class Line:
         return f"{who} agree on the {what} in {pairs}." if what else f"{who}: judges agree in {pairs}."
 
 
-def lines(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> list[Line]:
+def lines(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> list[ReportLine]:
     """Return agreement on verdicts: among people, people against models, people against the verifier; then by label."""
     table = judged(actor, queue, only_sample=only_sample)
     kinds = _kinds(queue)
@@ -181,10 +181,10 @@ def lines(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> lis
     models = [_of(one, kinds, "model", "code") for one in table.values()]
     verifier = [{VERIFIER: one[VERIFIER]} if VERIFIER in one else {} for one in table.values()]
     found = [
-        Line("People, verdict", agreement(people)),
-        Line("People and models, verdict", agreement(_against(people, models))),
-        Line("People and verifier, verdict", agreement(_against(people, verifier))),
-        Line("Models and verifier, verdict", agreement(_against(models, verifier))),
+        ReportLine("People, verdict", agreement(people)),
+        ReportLine("People and models, verdict", agreement(_against(people, models))),
+        ReportLine("People and verifier, verdict", agreement(_against(people, verifier))),
+        ReportLine("Models and verifier, verdict", agreement(_against(models, verifier))),
     ]
     return [line for line in [*found, *_label_lines(actor, queue, only_sample)] if line.figures.items]
 
@@ -212,7 +212,7 @@ def _majority(judges: Item) -> str:
     return ranked[0][0]
 
 
-def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[Line]:
+def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[ReportLine]:
     """Return, by label schema of the queue with one value each, agreement on steps and episodes."""
     found = []
     told = _open_to(actor, queue)
@@ -223,7 +223,7 @@ def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[Li
         for one in current(rows.filter(schema=schema)):
             place = (one.episode_id, one.seq, one.path, one.start, one.end)
             items.setdefault(place, {})[one.author_key] = str(one.text)
-        found.append(Line(f"Label {schema.title}", agreement(list(items.values()))))
+        found.append(ReportLine(f"Label {schema.title}", agreement(list(items.values()))))
     return found
 
 
@@ -242,7 +242,7 @@ def accepted_in_sample(actor: Actor, queue: ReviewQueue) -> Share:
     for one in rows:
         by_review.setdefault(one.review_id, []).append(one)
     said = [consensus(verdicts) for verdicts in by_review.values()]
-    return share(said.count(Decision.ACCEPT), len(said) - said.count(""))
+    return share(said.count(VerdictDecision.ACCEPT), len(said) - said.count(""))
 
 
 def consensus(verdicts: list[Verdict]) -> str:
@@ -255,8 +255,8 @@ def consensus(verdicts: list[Verdict]) -> str:
     if settled:
         return settled[-1]
     said = [one.decision for one in verdicts if not one.is_late]
-    ahead = 2 * said.count(Decision.ACCEPT) - len(said)
-    return "" if not ahead else str(Decision.ACCEPT if ahead > 0 else Decision.REJECT)
+    ahead = 2 * said.count(VerdictDecision.ACCEPT) - len(said)
+    return "" if not ahead else str(VerdictDecision.ACCEPT if ahead > 0 else VerdictDecision.REJECT)
 
 
 def blind_verdicts(episodes: QuerySet[Episode]) -> dict[str, str]:

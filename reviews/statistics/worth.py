@@ -10,11 +10,11 @@ from collections.abc import Iterable
 
 from episodes.models import Episode
 from episodes.stored import outcomes, settled
-from reviews.models import Decision, Verdict
+from reviews.models import Verdict, VerdictDecision
 
 AGAINST_VERIFIER, AGAINST_EACH_OTHER, NEAR_THE_LINE = 3.0, 2.0, 1.0
 NEAR = (0.25, 0.75)
-SAYS = {"complete": Decision.ACCEPT, "others": Decision.REJECT}
+SAYS = {"complete": VerdictDecision.ACCEPT, "others": VerdictDecision.REJECT}
 """The verdict that corresponds to a verifier's outcome; other types have none."""
 
 

@@ -26,16 +26,16 @@ from people.access import Actor, scoped, sees_outcomes
 from people.errors import Invalid
 from people.models import Project
 from people.plain_text import clean
-from reviews.models import COMMENT, Annotation, Decision, LabelSchema, SchemaKind, Verdict
+from reviews.models import COMMENT, Annotation, LabelSchema, SchemaKind, Verdict, VerdictDecision
 
 NO_VERDICT = "none"
-VERDICTS = {**dict(Decision.choices), NO_VERDICT: "No verdict"}
+VERDICTS = {**dict(VerdictDecision.choices), NO_VERDICT: "No verdict"}
 READ = 5_000
 """The most labels and comments that a search reads as possible matches, newest first."""
 _PLAIN = re.compile(r"[a-z0-9]+")
 
 
-class Sayings:
+class ReviewFilters:
     """The filters `verdict`, `label` (its name) and `label_value` (`name:value`)."""
 
     def condition(self, actor: Actor, name: str, values: Collection[str]) -> Q:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from episodes.models import Episode, Step
-from episodes.show.json_paths import Unreadable, value_at
+from episodes.show.json_paths import BadPath, value_at
 from episodes.visible.lens import LABELS, Lens, through
 from people.plain_text import clean
 from reviews.models import Annotation
@@ -44,14 +44,14 @@ def place_of(row: Annotation) -> Place:
 
 
 def written_at(step: Any, where: Place) -> Any:
-    """Return the value, or the letters, at a place of a step. Raises `Unreadable` if it is not there."""
+    """Return the value, or the letters, at a place of a step. Raises `BadPath` if it is not there."""
     found = value_at(step, where.path)
     if where.start is None and where.end is None:
         return found
     if not isinstance(found, str) or where.start is None or where.end is None:
-        raise Unreadable("A text range needs a start, an end and a path to a text.")
+        raise BadPath("A text range needs a start, an end and a path to a text.")
     if not 0 <= where.start < where.end <= len(found):
-        raise Unreadable(f"The text at {where.path} has {len(found)} characters.")
+        raise BadPath(f"The text at {where.path} has {len(found)} characters.")
     return found[where.start : where.end]
 
 
@@ -79,7 +79,7 @@ def _quote(step: Any, where: Place) -> str:
     """Return the start of what is written at a place; empty where later advice took its stead or it is withheld."""
     try:
         found = written_at(step, where)
-    except Unreadable:
+    except BadPath:
         return ""
     text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
     return clean(text[:QUOTED] + "…" if len(text) > QUOTED else text)

@@ -178,7 +178,7 @@ def step_of(briefing: Briefing) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ReadableBriefing:
     """A briefing as one reader sees it: without its text if that is `withheld`."""
 
     briefing: Briefing
@@ -189,7 +189,7 @@ class Seen:
         return "" if self.withheld else clean(self.briefing.text)
 
 
-def of_task(actor: Actor, scenario: str, task_idx: int) -> list[Seen]:
+def of_task(actor: Actor, scenario: str, task_idx: int) -> list[ReadableBriefing]:
     """Return the briefings of a task, the newest first. Not for agents. Raises `UnknownTask`."""
     may_read(actor)
     if not sees_outcomes(actor):
@@ -197,7 +197,7 @@ def of_task(actor: Actor, scenario: str, task_idx: int) -> list[Seen]:
     launching.task_text(scenario, task_idx)
     rows = scoped(Briefing.objects.select_related("run"), actor.project).filter(scenario=scenario, task_idx=task_idx)
     blind = visibility.judges_blind(actor, scenario, task_idx)
-    return [Seen(row, blind and row.sees_verifier) for row in rows.order_by("-at", "-pk")[:EARLIER]]
+    return [ReadableBriefing(row, blind and row.sees_verifier) for row in rows.order_by("-at", "-pk")[:EARLIER]]
 
 
 def lacking(actor: Actor, document: PlanDocument, tasks: Collection[tuple[str, int, str]]) -> dict[str, list[str]]:

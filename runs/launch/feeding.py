@@ -15,7 +15,7 @@ from django.utils import timezone
 from awmclient.schema import LIVE_STATES
 from episodes.models import Episode, EpisodeState
 from people.models import Project
-from people.rows import Row
+from people.rows import ModelRows
 from runs.launch import launching, relay
 from runs.models import Plan, PlannedTry, PlanState
 from runs.plan import limits
@@ -45,8 +45,10 @@ WITH next AS MATERIALIZED (
 )
 SELECT episode_id FROM next ORDER BY wave, position, seed, place
 """
-_EPISODE = Row(Episode, only={"id", "key", "created_at", "scenario", "task_idx", "environment", "arm", "policy", "run"})
-_PROJECT, _PLAN = Row(Project), Row(Plan, only={"run", "state", "document"})
+_EPISODE = ModelRows(
+    Episode, only={"id", "key", "created_at", "scenario", "task_idx", "environment", "arm", "policy", "run"}
+)
+_PROJECT, _PLAN = ModelRows(Project), ModelRows(Plan, only={"run", "state", "document"})
 QUEUED = f"""
 SELECT {_EPISODE.columns("episode")}, {_PROJECT.columns("project")}, {_PLAN.columns("plan")}
   FROM episodes_episode AS episode JOIN people_project AS project ON project.id = episode.project_id
@@ -54,7 +56,7 @@ SELECT {_EPISODE.columns("episode")}, {_PROJECT.columns("project")}, {_PLAN.colu
   LEFT JOIN runs_plan AS plan ON plan.run_id = try.plan_id
  WHERE episode.id = %s AND episode.state = 'queued'
 """
-_FED = Row(Plan, only={"run", "document", "parallel", "state", "ended_at"})
+_FED = ModelRows(Plan, only={"run", "document", "parallel", "state", "ended_at"})
 FED = f"SELECT {_FED.columns()} FROM runs_plan WHERE run_id = %s AND state = 'running' FOR UPDATE"
 # another that ends at the same time takes another one
 NEXT = """
@@ -101,7 +103,9 @@ def _wake(episode_id: str, relays: bool) -> None:
 
 def _call(plan: Plan, mine: limits.RunLoad, asked: dict[str, str], room: int) -> list[str]:
     """Note calls for the next tries within the limits of arms and endpoints, and return their episodes."""
-    of_arms = {name: most - mine.arms.get(name, limits.Load()).live for name, most in limits.arm_limits(plan).items()}
+    of_arms = {
+        name: most - mine.arms.get(name, limits.LiveTries()).live for name, most in limits.arm_limits(plan).items()
+    }
     if not of_arms and not asked:
         return _call_first(plan, room)
     of_endpoints = {one.name: one.room for one in limits.endpoints(plan, asked.values())}

@@ -53,7 +53,7 @@ AGAIN_S = 5
 
 
 @dataclass(frozen=True)
-class Start:
+class LaunchRequest:
     """One episode to run: a task, a policy, and the help that is offered."""
 
     scenario: str
@@ -147,7 +147,7 @@ def playable(scenario: str, task_idx: int, policy: dict[str, Any]) -> dict[str, 
 
 
 @transaction.atomic
-def launch(actor: Actor, name: str, starts: Sequence[Start], arm: str = "") -> Run:
+def launch(actor: Actor, name: str, starts: Sequence[LaunchRequest], arm: str = "") -> Run:
     """Launch a run: 1. check the right, 2. the run, 3. a queued episode for each start, 4. wake a worker after the
     commit."""
     may_launch(actor)
@@ -185,7 +185,7 @@ def rerun(actor: Actor, episode_id: str) -> Episode:
     return again
 
 
-def _plan(run: Run, number: int, start: Start) -> EpisodeStart:
+def _plan(run: Run, number: int, start: LaunchRequest) -> EpisodeStart:
     return EpisodeStart(
         key=f"{run.pk}/{number}",
         task=start.task,
@@ -238,14 +238,14 @@ def wake_forgotten(after: timedelta = WAKE_AFTER) -> int:
     return len(forgotten)
 
 
-def demo_starts() -> list[Start]:
+def demo_starts() -> list[LaunchRequest]:
     """Return the starts of the demo: the first tasks with a demo script of each complete scenario, without an expert.
 
     In addition the first one that asks, with people as experts, and again with a model if one is configured.
 
     """
-    helped: list[Start] = []
-    alone: list[Start] = []
+    helped: list[LaunchRequest] = []
+    alone: list[LaunchRequest] = []
     for pack in packs():
         for scenario in (name for name, known in pack.scenarios.items() if not known.partial):
             for task_idx, turns in _demos(pack, scenario)[:DEMO_EACH]:
@@ -260,21 +260,27 @@ def _demos(pack: Pack, scenario: str) -> list[tuple[int, list[dict[str, Any]]]]:
 
 
 def _add_demo(
-    helped: list[Start], alone: list[Start], task: tuple[str, int, str], turns: list[dict[str, Any]], note: str
+    helped: list[LaunchRequest],
+    alone: list[LaunchRequest],
+    task: tuple[str, int, str],
+    turns: list[dict[str, Any]],
+    note: str,
 ) -> None:
     asks = any("ask" in turn for turn in turns)
     policy = policy_named("script:demo", DEMO_PACE_S) | {"ask_deadline_s": DEMO_DEADLINE_S}
     if asks and not helped:
         asking = policy | {"pace_s": DEMO_ASKING_PACE_S, "house_note": note}
-        helped.append(Start(*task, policy=asking, expert="plain", arm="expert"))
+        helped.append(LaunchRequest(*task, policy=asking, expert="plain", arm="expert"))
         if settings.EXPERT_ENDPOINTS:
-            helped.append(Start(*task, policy=policy | {"experts": "models"}, expert="plain", arm="model expert"))
-    alone.append(Start(*task, policy=policy, arm="baseline"))
+            helped.append(
+                LaunchRequest(*task, policy=policy | {"experts": "models"}, expert="plain", arm="model expert")
+            )
+    alone.append(LaunchRequest(*task, policy=policy, arm="baseline"))
 
 
-def _delayed(start: Start, place: int) -> Start:
+def _delayed(start: LaunchRequest, place: int) -> LaunchRequest:
     """Delay all but the first three, one after another, so that some are always running while a user watches."""
-    return Start(**{**vars(start), "delay_s": max(0, place - 3) * DEMO_STAGGER_S})
+    return LaunchRequest(**{**vars(start), "delay_s": max(0, place - 3) * DEMO_STAGGER_S})
 
 
 def start_demo(actor: Actor) -> Run:

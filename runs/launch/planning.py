@@ -46,7 +46,7 @@ IDX = re.compile("0|[1-9][0-9]{0,9}")
 
 
 @dataclass(frozen=True)
-class Cell:
+class NewTry:
     """One task under one arm with one seed, to be inserted. `experts` says who alone answers, where that was drawn."""
 
     arm: Arm
@@ -61,7 +61,7 @@ class Cell:
         return ExpertMode.OFF if self.offered is False else self.arm.expert
 
 
-def check(document: PlanDocument) -> servers.Profile:
+def check(document: PlanDocument) -> servers.ServerProfile:
     """Return the environment server of a plan. Raises `UnknownEnvironment`, or `NoExpertModel` for a briefing or
     answers by a model that is not configured."""
     briefings.check(document)
@@ -184,7 +184,7 @@ def shuffled(tasks: Sequence[Task], seed: int) -> list[Task]:
     return order
 
 
-def _cells(plan: Plan, arms: Sequence[Arm], tasks: Sequence[Task], seeds: range) -> list[Cell]:
+def _cells(plan: Plan, arms: Sequence[Arm], tasks: Sequence[Task], seeds: range) -> list[NewTry]:
     chances, shares = chances_of(plan), people_of(plan)
 
     def offered(arm: Arm, task: str, seed: int) -> bool | None:
@@ -198,7 +198,7 @@ def _cells(plan: Plan, arms: Sequence[Arm], tasks: Sequence[Task], seeds: range)
         return "people" if is_for_people(plan.pk, arm.name, task, seed, share) else "models"
 
     return [
-        Cell(arm, task, seed, place, offered(arm, key, seed), experts(arm, key, seed))
+        NewTry(arm, task, seed, place, offered(arm, key, seed), experts(arm, key, seed))
         for place, task, key in ((place, task, f"{task[0]}/{task[1]}") for place, task in enumerate(tasks))
         for seed in seeds
         for arm in arms
@@ -215,7 +215,7 @@ def people_of(plan: Plan) -> dict[str, float]:
     return {arm["name"]: arm["people"] for arm in plan.document["arms"] if arm.get("people") is not None}
 
 
-def _insert(actor: Actor, plan: Plan, cells: Sequence[Cell], wave: int) -> None:
+def _insert(actor: Actor, plan: Plan, cells: Sequence[NewTry], wave: int) -> None:
     limits = {name: plan.document[name] for name in OF_LOOP if name in plan.document}
     policies = {name: launching.policy_named(name) | limits for name in {cell.arm.policy for cell in cells}}
     for scenario, idx, policy in {(*cell.task[:2], cell.arm.policy) for cell in cells}:
@@ -241,7 +241,7 @@ def _insert(actor: Actor, plan: Plan, cells: Sequence[Cell], wave: int) -> None:
     PlannedTry.objects.bulk_create(rows, batch_size=queueing.BATCH)
 
 
-def _start(plan: Plan, cell: Cell, policy: dict[str, Any], again: int = 0) -> EpisodeStart:
+def _start(plan: Plan, cell: NewTry, policy: dict[str, Any], again: int = 0) -> EpisodeStart:
     scenario, idx, text = cell.task
     suffix = f"/try{again}" if again else ""
     return EpisodeStart(
@@ -337,7 +337,7 @@ def retry(actor: Actor, run_id: str) -> int:
     rows = list(broken.order_by("wave", "position", "seed", "arm__place"))
     starts = []
     for row in rows:
-        cell = Cell(row.arm, (row.scenario, row.task_idx, row.episode.task), row.seed, row.position, row.offered)
+        cell = NewTry(row.arm, (row.scenario, row.task_idx, row.episode.task), row.seed, row.position, row.offered)
         starts.append(_start(plan, cell, row.episode.policy, again=row.tries + 1))
     for row, episode in zip(
         rows, queueing.queue_many(actor, plan.run, starts, plan.document["max_steps"]), strict=True

@@ -197,7 +197,7 @@ def _power(tasks: int, seeds: int, contrasts: int) -> str:
 
 
 @dataclass(frozen=True)
-class Finding:
+class PreflightResult:
     """The result of the rollouts: how many earned a reward above zero, and the results of the others, by wire name."""
 
     rollouts: int
@@ -213,7 +213,7 @@ class Finding:
         return f"{said}; {', '.join(left)}."
 
 
-def finding(plan: Plan) -> Finding:
+def finding(plan: Plan) -> PreflightResult:
     """Return the result of an ended trial."""
     states = dict(plan.tries.values_list("episode_id", "episode__state"))
     rows = outcomes.of_episodes(states).filter(source=outcomes.VERIFIER)
@@ -222,7 +222,7 @@ def finding(plan: Plan) -> Finding:
     )}  # fmt: skip
     earned = {episode for episode, (_, reward) in judged.items() if (reward or 0) > 0}
     left = [judged[one][0] if one in judged else states[one] for one in states if one not in earned]
-    return Finding(len(states), len(earned), dict(Counter(left).most_common()))
+    return PreflightResult(len(states), len(earned), dict(Counter(left).most_common()))
 
 
 def earned(actor: Actor, trial: Plan | None) -> str:

@@ -250,7 +250,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "scenarios": overview.by_scenario(rows),
         "more_tasks": more_tasks,
         "waits": limits.waits(found.plan),
-        "server": servers.Said(**found.plan.server) if found.plan.server else None,
+        "server": servers.ServerReport(**found.plan.server) if found.plan.server else None,
         "ruled_later": found.ruled_later,
         "left_out": [(arm.name, sorted(arm.excluded.items())) for arm in found.arms if arm.excluded],
         "repeats": repeats(found.ends, names),

@@ -14,11 +14,11 @@ from django.views.decorators.http import require_GET
 
 from episodes.models import Episode
 from episodes.show import tables, windows
-from episodes.show.tables import Table
+from episodes.show.tables import TouchedTable
 from episodes.visible.lens import lens_of
 from people.access import MemberRequest, member_required, visible_or_404
 from people.plain_text import clean
-from runs.play.start_tables import MAX_ROWS, StartTables, start_of
+from runs.play.start_tables import MAX_ROWS, StartTablesPage, start_of
 
 
 @require_GET
@@ -40,7 +40,7 @@ def tables_at(request: MemberRequest, pk: str) -> HttpResponse:
     return render(request, "runs/_tables_at.html", {"tables": changed, **context})
 
 
-def _choices(start: StartTables, changed: list[Table]) -> list[dict[str, str]]:
+def _choices(start: StartTablesPage, changed: list[TouchedTable]) -> list[dict[str, str]]:
     """Return the tables that can be chosen, with their counts."""
     touched = {table.name: sum(bool(row.steps) for row, _ in table.rows) for table in changed}
     choices = []
@@ -51,7 +51,7 @@ def _choices(start: StartTables, changed: list[Table]) -> list[dict[str, str]]:
     return choices
 
 
-def _chosen(page: StartTables, name: str, writes: list[dict[str, Any]], step: int) -> dict[str, Any]:
+def _chosen(page: StartTablesPage, name: str, writes: list[dict[str, Any]], step: int) -> dict[str, Any]:
     """Return one table with a page of its initial rows, and the offsets of the next and the previous page."""
     count, shown = page.tables.get(name, 0), len(page.rows)
     table = tables.with_start(writes, step, name, page.rows, page.key, is_first=page.offset == 0)

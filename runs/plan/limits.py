@@ -69,7 +69,7 @@ Each of the three kinds of live tries has an index of its own; `called` is read 
 
 
 @dataclass(frozen=True)
-class Load:
+class LiveTries:
     """The live tries of a run or an arm: begun ones `at_work`, those that wait for an answer `parked`, those with a
     worker call `called`, and whether there are any to call for."""
 
@@ -78,8 +78,8 @@ class Load:
     called: int = 0
     has_uncalled: bool = False
 
-    def __add__(self, other: Load) -> Load:
-        return Load(
+    def __add__(self, other: LiveTries) -> LiveTries:
+        return LiveTries(
             self.at_work + other.at_work,
             self.parked + other.parked,
             self.called + other.called,
@@ -101,11 +101,11 @@ class RunLoad:
     """The load of one run by arm, and what limits it."""
 
     parallel: int
-    arms: dict[str, Load] = field(default_factory=dict)
+    arms: dict[str, LiveTries] = field(default_factory=dict)
 
     @property
-    def all(self) -> Load:
-        return sum(self.arms.values(), Load())
+    def all(self) -> LiveTries:
+        return sum(self.arms.values(), LiveTries())
 
     @property
     def wants_more(self) -> bool:
@@ -153,7 +153,7 @@ def loads() -> dict[str, RunLoad]:
         cursor.execute(LOADS, [begun, list(AT_WORK_STATES)])
         for plan, parallel, arm, *counts in cursor.fetchall():
             if any(counts):
-                found.setdefault(plan, RunLoad(parallel)).arms[arm] = Load(*counts)
+                found.setdefault(plan, RunLoad(parallel)).arms[arm] = LiveTries(*counts)
     return found
 
 
@@ -248,11 +248,11 @@ def waits(plan: Plan) -> list[str]:
     if load.has_uncalled and load.live >= plan.parallel:
         said.append(f"{_are(load.live, plan.parallel)} live, the limit of this run.")
     for name, limit in arm_limits(plan).items():
-        arm = mine.arms.get(name, Load())
+        arm = mine.arms.get(name, LiveTries())
         if arm.has_uncalled and arm.live >= limit:
             said.append(f"Arm {name}: {_are(arm.live, limit)} live, the limit of this arm.")
     asked = limited(plan)
-    wanting = {name for arm, name in asked.items() if mine.arms.get(arm, Load()).has_uncalled}
+    wanting = {name for arm, name in asked.items() if mine.arms.get(arm, LiveTries()).has_uncalled}
     for one in endpoints(plan, wanting):
         if not one.room:
             others = f", {one.used - one.mine} of them of other runs" if one.used > one.mine else ""

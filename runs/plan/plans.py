@@ -207,7 +207,7 @@ def _without_none(value: Any) -> Any:
     return [_without_none(one) for one in value] if isinstance(value, list) else value
 
 
-class _Loader(yaml.SafeLoader):
+class _PlanLoader(yaml.SafeLoader):
     """A YAML loader that reads `off` in `expert: off` as text, and `yes`, `no` and `on`, too, as YAML 1.2 does."""
 
     yaml_implicit_resolvers = {
@@ -216,13 +216,13 @@ class _Loader(yaml.SafeLoader):
     }
 
 
-_Loader.add_implicit_resolver(BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+_PlanLoader.add_implicit_resolver(BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 
 
 def plan_from_yaml(text: str) -> PlanDocument:
     """Return the plan in a YAML text. Raises `BadPlan`."""
     try:
-        return plan_of(yaml.load(text, Loader=_Loader))  # noqa: S506
+        return plan_of(yaml.load(text, Loader=_PlanLoader))  # noqa: S506
     except yaml.YAMLError as error:
         raise BadPlan(f"The plan is not YAML: {error}") from error
 

@@ -23,7 +23,7 @@ PATIENCE_S = 3.0
 
 
 @dataclass(frozen=True)
-class Profile:
+class ServerProfile:
     """One environment server. `timeout_s` applies to each call; headers are secrets and appear in no text."""
 
     name: str
@@ -47,7 +47,7 @@ class Profile:
 
 
 @dataclass(frozen=True)
-class Said:
+class ServerReport:
     """A server's description of itself; `problem` if it did not respond. `extended` servers record environments, report
     state differences and keep control tools from agents."""
 
@@ -70,18 +70,18 @@ class Said:
         return asdict(self)
 
 
-def profile(name: str) -> Profile:
+def profile(name: str) -> ServerProfile:
     """Return the server by this name. Raises `UnknownEnvironment`."""
     if name == BUILTIN:
-        return Profile(BUILTIN, settings.AWMENV_URL)
+        return ServerProfile(BUILTIN, settings.AWMENV_URL)
     if name not in settings.ENVIRONMENTS:
         known = ", ".join([BUILTIN, *settings.ENVIRONMENTS])
         raise UnknownEnvironment(f"AWMWEB_ENVIRONMENTS names no server {name!r}. Known: {known}.")
     given: dict[str, Any] = settings.ENVIRONMENTS[name]
-    return Profile(name, **given)
+    return ServerProfile(name, **given)
 
 
-def known(name: str) -> Profile:
+def known(name: str) -> ServerProfile:
     """Return the server by this name, or the built-in one: recorded and imported episodes can name any environment."""
     return profile(name if name in settings.ENVIRONMENTS else BUILTIN)
 
@@ -91,14 +91,14 @@ def reason_of(error: Exception) -> str:
     return re.sub(r"^\[Errno -?\d+\] ", "", str(error))[:300] or type(error).__name__
 
 
-def probe(at: Profile) -> Said:
+def probe(at: ServerProfile) -> ServerReport:
     """Ask a server for its health and metadata. A server of others may have neither; it answers all the same."""
     try:
         with httpx.Client(base_url=at.address, headers=dict(at.headers), timeout=PATIENCE_S, trust_env=False) as client:
             health, about = object_of(client.get("/health")), object_of(client.get("/metadata"))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        return Said(at.address, problem=reason_of(error))
-    return Said(
+        return ServerReport(at.address, problem=reason_of(error))
+    return ServerReport(
         at.address,
         title=_line(about.get("name")),
         version=_line(health.get("version") or about.get("version")),

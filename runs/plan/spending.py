@@ -24,7 +24,7 @@ from runs.models import Plan
 from runs.statistics.costs import (
     Bill,
     Cost,
-    Rate,
+    TokenPrice,
     Tokens,
     summed,
     tokens_of,
@@ -65,7 +65,7 @@ class Spent:
         for role, counted in ((AGENT, self.agents), (EXPERT, self.experts)):
             for endpoint, tokens in sorted(counted.items()):
                 known = prices.get(role, {}).get(endpoint, {})
-                rate = Rate.model_validate(known["rate"]) if "rate" in known else None
+                rate = TokenPrice.model_validate(known["rate"]) if "rate" in known else None
                 bill.add(str(known.get("model", endpoint)), tokens, rate)
         bill.uncounted(self.uncounted)
         return bill

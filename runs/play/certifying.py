@@ -15,7 +15,7 @@ from channels.db import database_sync_to_async
 from awmclient.observations import WORLD
 from awmclient.toolcalls import is_reserved
 from awmenv.client import EnvironmentClient, Made
-from awmenv.errors import Diverged, EnvironmentFault, ServerUnreachable
+from awmenv.errors import AwmenvError, Diverged, ServerUnreachable
 from awmenv.packs import Pack
 from episodes.models import Certificate, Episode
 from episodes.stored.packs import packs
@@ -40,7 +40,7 @@ class Certified:
 
 
 @dataclass(frozen=True)
-class Task:
+class OracleTask:
     """A task of a pack with the calls of its oracle."""
 
     scenario: str
@@ -62,24 +62,26 @@ def request(actor: Actor, episode_id: str) -> Certificate | None:
     return episode.certificates.order_by("-pk").first()
 
 
-def tasks(scenario: str = "") -> list[Task]:
+def tasks(scenario: str = "") -> list[OracleTask]:
     """Return the tasks of loaded packs that have an oracle script, or those of one scenario."""
     chosen = [launching.pack_with(scenario)] if scenario else packs()
     return [task for pack in chosen for task in _of_pack(pack, [scenario] if scenario else sorted(pack.scenarios))]
 
 
-def _of_pack(pack: Pack, scenarios: Sequence[str]) -> list[Task]:
+def _of_pack(pack: Pack, scenarios: Sequence[str]) -> list[OracleTask]:
     found = []
     for scenario in scenarios:
         for task_idx in range(pack.scenario(scenario).task_count):
             script = pack.scripts(scenario, task_idx).get(ORACLE, [])
             calls = [turn["call"] for turn in script if "call" in turn]
             if calls:
-                found.append(Task(scenario, task_idx, [(one["name"], one.get("arguments") or {}) for one in calls]))
+                found.append(
+                    OracleTask(scenario, task_idx, [(one["name"], one.get("arguments") or {}) for one in calls])
+                )
     return found
 
 
-async def certified(chosen: Sequence[Task]) -> AsyncIterator[tuple[Task, Certified]]:
+async def certified(chosen: Sequence[OracleTask]) -> AsyncIterator[tuple[OracleTask, Certified]]:
     """Run each task's oracle, then replay it in another environment; store and yield the certificates."""
     for task in chosen:
         found = await _certify_task(task)
@@ -88,7 +90,7 @@ async def certified(chosen: Sequence[Task]) -> AsyncIterator[tuple[Task, Certifi
         yield task, found
 
 
-async def _certify_task(task: Task) -> Certified:
+async def _certify_task(task: OracleTask) -> Certified:
     at = servers.profile(servers.BUILTIN)
     try:
         async with at.client() as first:
@@ -99,7 +101,7 @@ async def _certify_task(task: Task) -> Certified:
         return await _replayed(at, task.scenario, task.task_idx, world, made, final)
     except ServerUnreachable as away:
         raise NoServer(str(away)) from away
-    except EnvironmentFault as fault:
+    except AwmenvError as fault:
         return Certified(Certificate.Grade.REFUSED, len(task.calls), 0, str(fault))
 
 
@@ -136,7 +138,7 @@ async def certify_episode(episode: Episode) -> Certified:
 
 
 async def _replayed(
-    at: servers.Profile,
+    at: servers.ServerProfile,
     scenario: str,
     task_idx: int | None,
     world: dict[str, Any] | None,
@@ -159,7 +161,7 @@ async def _replayed(
 
 
 async def _once(
-    at: servers.Profile,
+    at: servers.ServerProfile,
     scenario: str,
     task_idx: int | None,
     world: dict[str, Any],
@@ -178,7 +180,7 @@ async def _once(
             return Certified(refused, len(made), client.restored.calls, str(differs))
         except ServerUnreachable:
             raise
-        except EnvironmentFault as fault:
+        except AwmenvError as fault:
             return Certified(refused, len(made), client.restored.calls, str(fault))
         restored = client.restored
     if not is_same and restored.grade != "content":

@@ -27,7 +27,7 @@ class Partial:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ServerStatus:
     """The server's description of itself; `problem` if it did not answer."""
 
     address: str
@@ -56,21 +56,21 @@ def address() -> str:
     return servers.http_address(settings.AWMENV_URL)
 
 
-def further() -> list[tuple[str, servers.Said]]:
+def further() -> list[tuple[str, servers.ServerReport]]:
     """Fetch the descriptions of the servers in `AWMWEB_ENVIRONMENTS`, by name."""
     return [(name, servers.probe(servers.profile(name))) for name in settings.ENVIRONMENTS]
 
 
-def standing() -> Standing:
+def standing() -> ServerStatus:
     """Fetch the environment server's current health and stats."""
     where = address()
     try:
         with httpx.Client(base_url=where, timeout=PATIENCE_S, trust_env=False) as client:
             health, stats = object_of(client.get("/health")), object_of(client.get("/stats"))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        return Standing(where, problem=servers.reason_of(error))
+        return ServerStatus(where, problem=servers.reason_of(error))
     probes = stats.get("probes")
-    return Standing(
+    return ServerStatus(
         where,
         tier=str(stats.get("tier", health.get("tier", ""))),
         minimum=str(stats.get("min_tier", "")),

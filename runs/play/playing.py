@@ -23,7 +23,7 @@ from awmclient.rollout import rollout
 from awmclient.schema import Fault, Outcome
 from awmclient.scripted import ScriptedPolicy
 from awmenv.client import EnvironmentClient
-from awmenv.errors import CapacityReached, EnvironmentFault, ServerTimeout, ServerUnreachable, SessionLost
+from awmenv.errors import AwmenvError, CapacityReached, ServerTimeout, ServerUnreachable, SessionLost
 from awmenv.health import Health
 from awmenv.models import BuildReport, Observation
 from episodes.models import Episode
@@ -80,7 +80,7 @@ async def _play(episode_id: str, worker: str) -> None:
         log.warning("episode %s stays queued: %s", episode.pk, away)
         await in_database(noting.note_no_server)(episode.pk, str(away))
         await in_database(launching.wake_again)(episode)
-    except EnvironmentFault as gone:
+    except AwmenvError as gone:
         await in_database(feeding.begun)(episode)  # it ends before it began: its call is taken all the same
         await _fail(actor, episode, "environment", str(gone))
 
@@ -129,7 +129,7 @@ async def _judge(episode_id: str) -> None:
     except BoundaryFault as lost:
         reason = f"The world was lost before its verdict. {lost.message}"
         await patiently(noting.note_unverified, actor, episode.pk, reason)
-    except EnvironmentFault as gone:
+    except AwmenvError as gone:
         await patiently(noting.note_unverified, actor, episode.pk, f"The world was lost before its verdict: {gone}")
 
 
@@ -139,7 +139,7 @@ async def _world(actor: Actor, episode: Episode) -> _World:
     try:
         at = servers.profile(episode.environment)
     except UnknownEnvironment as missing:
-        raise EnvironmentFault(missing.message) from missing
+        raise AwmenvError(missing.message) from missing
     if at.name == servers.BUILTIN:
         return _World(actor, episode, at, extended=True)
     said = await asyncio.to_thread(servers.probe, at)
@@ -153,7 +153,7 @@ class _World(EnvironmentClient):
     full or unavailable, and restores the recorded environment if there is a record. It stores the reset's data on a
     partial scenario with the episode."""
 
-    def __init__(self, actor: Actor, episode: Episode, at: servers.Profile, extended: bool) -> None:
+    def __init__(self, actor: Actor, episode: Episode, at: servers.ServerProfile, extended: bool) -> None:
         super().__init__(at.url, **at.options(), restore=extended)
         self._actor, self.episode = actor, episode
         self._is_at_record, self._extended = False, extended
@@ -264,7 +264,7 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
             noting.note_unverified, actor, episode.pk, f"The environment was lost before the verifier ran: {gone}"
         )
         return
-    except EnvironmentFault as refused:
+    except AwmenvError as refused:
         await patiently(noting.note_unverified, actor, episode.pk, str(refused))
         return
     if said.reward_type == NO_VERIFIER:
@@ -288,7 +288,7 @@ async def _verdict(world: Any, final_answer: str | None) -> tuple[str, Any]:
             return mode, said
         except SessionLost:
             raise
-        except EnvironmentFault as refused:
+        except AwmenvError as refused:
             if pause is None:
                 raise
             log.warning("no outcome yet: %s", refused)

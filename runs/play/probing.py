@@ -16,7 +16,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 
 from awmenv.client import EnvironmentClient
-from awmenv.errors import EnvironmentFault, ServerUnreachable
+from awmenv.errors import AwmenvError, ServerUnreachable
 from awmenv.health import Health
 from awmenv.models import Observation, Tool
 from awmenv.packs import Pack
@@ -38,7 +38,7 @@ SAMPLES = {"integer": 1, "number": 1, "boolean": False}
 
 
 @dataclass(frozen=True)
-class Task:
+class ProbedTask:
     """A task of a pack, and its verifier's digest."""
 
     scenario: str
@@ -55,7 +55,7 @@ class _Changed(Exception):
         self.tool = tool
 
 
-def tasks(scenario: str = "") -> list[Task]:
+def tasks(scenario: str = "") -> list[ProbedTask]:
     """Return the tasks of loaded packs, or those of one scenario. Raises `UnknownTask`."""
     chosen = [launching.pack_with(scenario)] if scenario else packs()
     return [
@@ -66,12 +66,12 @@ def tasks(scenario: str = "") -> list[Task]:
     ]
 
 
-def _of(pack: Pack, scenario: str) -> list[Task]:
+def _of(pack: Pack, scenario: str) -> list[ProbedTask]:
     texts = pack.tasks(scenario)
-    return [Task(scenario, idx, text, probes.digest(pack, scenario, idx)) for idx, text in enumerate(texts)]
+    return [ProbedTask(scenario, idx, text, probes.digest(pack, scenario, idx)) for idx, text in enumerate(texts)]
 
 
-async def probed(chosen: Sequence[Task]) -> AsyncIterator[Probe]:
+async def probed(chosen: Sequence[ProbedTask]) -> AsyncIterator[Probe]:
     """Probe each task, store and yield the result. Raises `NoServer`."""
     server = (await database_sync_to_async(environment.standing)()).version[:60]
     for task in chosen:
@@ -80,7 +80,7 @@ async def probed(chosen: Sequence[Task]) -> AsyncIterator[Probe]:
         yield row
 
 
-async def _probe(task: Task, server: str) -> Probe:
+async def _probe(task: ProbedTask, server: str) -> Probe:
     row = Probe(scenario=task.scenario, task_idx=task.task_idx, verifier=task.verifier, server=server)
     if not task.verifier:
         return _with_state(row, State.UNVERIFIABLE, "The pack holds no code verifier for it.")
@@ -99,7 +99,7 @@ async def _probe(task: Task, server: str) -> Probe:
                 row.attempts[name] = {"outcome": found.reward_type, "calls": calls}
         except ServerUnreachable as away:
             raise NoServer(str(away)) from away
-        except EnvironmentFault as failed:
+        except AwmenvError as failed:
             fault = str(failed)
         else:
             passed = {name for name, one in row.attempts.items() if one["outcome"] == "complete"}
@@ -114,21 +114,21 @@ def _with_state(row: Probe, state: State, reason: str) -> Probe:
     return row
 
 
-async def _empty(task: Task) -> tuple[Observation, int]:
+async def _empty(task: ProbedTask) -> tuple[Observation, int]:
     return await _answered(task, ""), 0
 
 
-async def _echo(task: Task) -> tuple[Observation, int]:
+async def _echo(task: ProbedTask) -> tuple[Observation, int]:
     return await _answered(task, task.text), 0
 
 
-async def _answered(task: Task, answer: str) -> Observation:
+async def _answered(task: ProbedTask, answer: str) -> Observation:
     async with EnvironmentClient(settings.AWMENV_URL) as client:
         await client.reset(scenario=task.scenario, task_idx=task.task_idx, state_diff=True)
         return await client.verify(answer)
 
 
-async def _read_only(task: Task) -> tuple[Observation, int]:
+async def _read_only(task: ProbedTask) -> tuple[Observation, int]:
     """Make the read-only attempt; start over without a tool that turns out to write, so that the database is
     unmodified."""
     writes: set[str] = set()
@@ -141,7 +141,7 @@ async def _read_only(task: Task) -> tuple[Observation, int]:
                 writes.add(changed.tool)
                 continue
             return await client.verify("\n".join(read)[:ANSWER]), len(read)
-    raise EnvironmentFault(f"{CALLS} tools with the names of reads change rows.")
+    raise AwmenvError(f"{CALLS} tools with the names of reads change rows.")
 
 
 async def _all_read(client: EnvironmentClient, without: set[str]) -> list[str]:
@@ -174,7 +174,7 @@ def _arguments(tool: Tool) -> dict[str, Any] | None:
     return {name: SAMPLES[str(kind)] for name, kind in kinds.items()}
 
 
-ATTEMPTS: dict[str, Callable[[Task], Awaitable[tuple[Observation, int]]]] = {
+ATTEMPTS: dict[str, Callable[[ProbedTask], Awaitable[tuple[Observation, int]]]] = {
     "empty": _empty,
     "echo_task": _echo,
     "read_only": _read_only,

@@ -29,7 +29,7 @@ NO_RECORD = "No environment server recorded how this episode began, so other row
 
 
 @dataclass(frozen=True)
-class StartTables:
+class StartTablesPage:
     """The initial tables of an environment with their row counts, and some rows of one; `problem` says why they are
     unknown."""
 
@@ -42,11 +42,11 @@ class StartTables:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
 
-def start_of(episode: Episode, table: str = "", offset: int = 0) -> StartTables:
+def start_of(episode: Episode, table: str = "", offset: int = 0) -> StartTablesPage:
     """Return the initial tables of an episode, with rows of the named table."""
     base = episode.world.get("base") if isinstance(episode.world, dict) else None
     if not isinstance(base, dict) or not settings.ATTEST_KEY:
-        return StartTables(NO_RECORD)
+        return StartTablesPage(NO_RECORD)
     about = {"scenario": episode.scenario, "clock": base.get("clock"), "digest": base.get("digest")}
     asked = json.dumps([about, table, offset], sort_keys=True)
     return _answers.of(asked, {**about, "table": table, "offset": offset})
@@ -57,12 +57,12 @@ class _Answers:
     step."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[float, StartTables]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[float, StartTablesPage]] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, key: str, about: dict[str, Any]) -> StartTables:
+    def of(self, key: str, about: dict[str, Any]) -> StartTablesPage:
         with self._lock:
-            ends, found = self._kept.get(key, (0.0, StartTables()))
+            ends, found = self._kept.get(key, (0.0, StartTablesPage()))
         if time.monotonic() < ends:
             return found
         found = _fetched(about)
@@ -77,17 +77,17 @@ class _Answers:
 _answers = _Answers()
 
 
-def _fetched(about: dict[str, Any]) -> StartTables:
+def _fetched(about: dict[str, Any]) -> StartTablesPage:
     try:
         with httpx.Client(base_url=address(), timeout=PATIENCE_S, trust_env=False) as client:
             with client.stream("POST", "/start_tables", json=question(settings.ATTEST_KEY, about)) as answer:
                 body = b"".join(_bounded(answer))
         said = json.loads(body)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):
-        return StartTables(AWAY)
+        return StartTablesPage(AWAY)
     if not isinstance(said, dict) or not answer.is_success:
         reason = said.get("detail") if isinstance(said, dict) else None
-        return StartTables(f"Other rows are not known. {reason[:300]}" if isinstance(reason, str) else AWAY)
+        return StartTablesPage(f"Other rows are not known. {reason[:300]}" if isinstance(reason, str) else AWAY)
     return _read(said)
 
 
@@ -100,12 +100,12 @@ def _bounded(answer: httpx.Response) -> Any:
         yield part
 
 
-def _read(said: dict[str, Any]) -> StartTables:
+def _read(said: dict[str, Any]) -> StartTablesPage:
     """Return what a server said, as far as it has the form of an answer."""
     tables = [one for one in _list(said.get("tables")) if isinstance(one, dict)][:MAX_TABLES]
     columns = [str(name) for name in _list(said.get("columns"))][:MAX_COLUMNS]
     rows = [row for row in _list(said.get("rows")) if isinstance(row, list)][:MAX_ROWS]
-    return StartTables(
+    return StartTablesPage(
         tables={str(one.get("name")): _count(one.get("rows")) for one in tables},
         more=_count(said.get("more")),
         columns=columns,

@@ -12,8 +12,8 @@ comparison: they differ by condition, so arms are compared by the verifier's out
 from __future__ import annotations
 
 from runs.rewards import bundle_v1, pr428
-from runs.rewards.played import Played, Profile, Reward
+from runs.rewards.played import Played, Reward, RewardProfile
 
-PROFILES: dict[str, Profile] = {module.NAME: module.PROFILE for module in (pr428, bundle_v1)}
+PROFILES: dict[str, RewardProfile] = {module.NAME: module.PROFILE for module in (pr428, bundle_v1)}
 
 __all__ = ["PROFILES", "Played", "Profile", "Reward"]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from episodes.tool_schemas import Checker
-from runs.rewards.played import Played, Profile, Reward, identity, is_error, is_executed
+from runs.rewards.played import Played, Reward, RewardProfile, identity, is_error, is_executed
 
 NAME = "bundle.v1"
 WEIGHTS = {"primary": 0.40, "process": 0.25, "format": 0.20, "efficiency": 0.15}
@@ -111,4 +111,4 @@ def efficiency(ended: Played) -> float:
     return min(1.0, max(0.0, 1 - (taken - reference) / (ended.max_turns - reference)))
 
 
-PROFILE = Profile(reward, tuple(WEIGHTS))
+PROFILE = RewardProfile(reward, tuple(WEIGHTS))

@@ -73,7 +73,7 @@ class Reward:
 
 
 @dataclass(frozen=True)
-class Profile:
+class RewardProfile:
     """What a module of this package offers: `pay`, and the names of all components that its rewards can have."""
 
     pay: Callable[[Played], Reward]

@@ -6,7 +6,7 @@ undefined there and adjusts nothing. An adjustment needs a complete episode.
 
 from __future__ import annotations
 
-from runs.rewards.played import Played, Profile, Reward, is_error, is_executed
+from runs.rewards.played import Played, Reward, RewardProfile, is_error, is_executed
 
 NAME = "pr428"
 ENVIRONMENT = {"complete": 1.0, "incomplete": 0.1}
@@ -49,4 +49,4 @@ def _flags(ended: Played) -> tuple[str, ...]:
     return tuple(found)
 
 
-PROFILE = Profile(reward, ("environment", "adjustment", "format"))
+PROFILE = RewardProfile(reward, ("environment", "adjustment", "format"))

@@ -25,7 +25,7 @@ from people.in_words import count
 from runs.show.comparison import ArmCount
 from runs.show.tables import Row
 from runs.statistics.contrast import Contrast
-from runs.statistics.contrast import Row as Difference
+from runs.statistics.contrast import ScenarioRow as Difference
 from runs.statistics.paired import Interval
 from runs.statistics.sentences import points, span_text
 

@@ -66,7 +66,7 @@ class ArmCount:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """All results of a run. `tries` are those it was computed from; tasks in `ruled_later` count, though the court
     found them at fault after the launch."""
 
@@ -103,7 +103,7 @@ def plan_of_run(actor: Actor, run_id: str) -> Plan:
     return plan
 
 
-def compare_run(actor: Actor, run_id: str) -> Comparison:
+def compare_run(actor: Actor, run_id: str) -> RunComparison:
     """Read the tries of a run and compare its arms.
 
     Raises `WrongScope` for a token that sees no outcomes, `BlindReview` while one of its
@@ -125,7 +125,7 @@ def compare_run(actor: Actor, run_id: str) -> Comparison:
     later = sorted({one.task for one in tries} & set(rulings.at_fault(plan.run.project)) - set(known))
     earlier = _earlier(plan) if found else {}
     levels = [by_difficulty(one, tries, earlier) for one in found]
-    return Comparison(plan, counts, found, tries, later, effects(tries, stopped=stopped), levels)
+    return RunComparison(plan, counts, found, tries, later, effects(tries, stopped=stopped), levels)
 
 
 def _earlier(plan: Plan) -> dict[str, tuple[int, int]]:

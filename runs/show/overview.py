@@ -26,7 +26,7 @@ from people.in_words import duration
 from runs.models import INFRASTRUCTURE, Plan, PlanState
 from runs.plan import replaceable
 from runs.plan.plans import briefing_words
-from runs.show.comparison import Comparison, counted_as
+from runs.show.comparison import RunComparison, counted_as
 from runs.statistics.compare import Try
 from runs.taskset import probes
 
@@ -90,7 +90,7 @@ class ArmBar:
 
 
 @dataclass
-class Card:
+class RunCard:
     """One run of the list. A run without a plan has no arms: its episodes are those of an external loop."""
 
     run: Run
@@ -122,7 +122,7 @@ class Card:
         return self.plan is not None and self.plan.state in (PlanState.RUNNING, PlanState.PAUSED)
 
 
-def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
+def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
     """Return these runs with their counts, in seven statements for any number of runs, and some more for each run that
     has a task unfit by probe or ruling, or a finished episode without an outcome for this person."""
     plans = {
@@ -158,7 +158,7 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
     counted = {pk: (count, step) for pk, count, step in rows}
     left = _left(plans.values())
     return [
-        Card(
+        RunCard(
             run,
             plan := plans.get(run.pk),
             [bars[arm.pk] for arm in plan.arms.all()] if plan else [],
@@ -210,7 +210,7 @@ def _left(plans: Iterable[Plan]) -> dict[str, float]:
     }
 
 
-def card_of(found: Comparison) -> Card:
+def card_of(found: RunComparison) -> RunCard:
     """Return a compared run with the counts of its comparison, so that bars and finding agree and are read together."""
     bars = [
         ArmBar(
@@ -229,7 +229,7 @@ def card_of(found: Comparison) -> Card:
     reasons = (*(f"fault {fault}" for fault in INFRASTRUCTURE), replaceable.LOST)
     broken = sum(arm.excluded.get(reason, 0) for arm in found.arms for reason in reasons)
     left = _left([found.plan]).get(found.plan.pk)
-    return Card(found.plan.run, found.plan, bars, left, broken, len(found.tries))
+    return RunCard(found.plan.run, found.plan, bars, left, broken, len(found.tries))
 
 
 def active(project_runs: QuerySet[Run]) -> QuerySet[Run]:
@@ -237,7 +237,7 @@ def active(project_runs: QuerySet[Run]) -> QuerySet[Run]:
 
 
 @dataclass(frozen=True)
-class Mark:
+class TryMark:
     """One try in the table of tasks: its episode, and complete, others, left out or open."""
 
     episode: str
@@ -247,13 +247,13 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TaskCell:
     """A task under an arm: a mark for each try, or only the counts if a page would have too many marks."""
 
     arm: str
     complete: int
     counted: int
-    marks: list[Mark]
+    marks: list[TryMark]
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ class TaskRow:
 
     scenario: str
     idx: str
-    arms: list[Cell]
+    arms: list[TaskCell]
 
 
 def task_rows(tries: Iterable[Try], arms: Sequence[str]) -> tuple[list[TaskRow], int]:
@@ -283,12 +283,12 @@ def by_scenario(rows: Sequence[TaskRow]) -> list[tuple[str, list[TaskRow]]]:
     return [(name, list(same)) for name, same in groupby(rows, key=lambda row: row.scenario)]
 
 
-def _cell(arm: str, tries: Sequence[Try], marked: bool) -> Cell:
+def _cell(arm: str, tries: Sequence[Try], marked: bool) -> TaskCell:
     counted = [one.complete for one in tries if one.complete is not None]
-    return Cell(arm, sum(counted), len(counted), [_mark(one) for one in tries] if marked else [])
+    return TaskCell(arm, sum(counted), len(counted), [_mark(one) for one in tries] if marked else [])
 
 
-def _mark(one: Try) -> Mark:
+def _mark(one: Try) -> TryMark:
     if one.complete is not None:
         css = "complete" if one.complete else "others"
         words = outcome_words(css).lower()
@@ -296,4 +296,4 @@ def _mark(one: Try) -> Mark:
         css, words = ("excluded", one.excluded) if one.excluded else ("open", "not ended")
     if one.offered is not None:
         words += ", help offered" if one.offered else ", help withheld"
-    return Mark(one.episode, one.seed, css, words)
+    return TryMark(one.episode, one.seed, css, words)

@@ -13,7 +13,7 @@ from people.in_words import count
 from people.plain_text import printable
 from runs.plan import spending
 from runs.show import charts, drawing, rewarding
-from runs.show.comparison import Comparison
+from runs.show.comparison import RunComparison
 from runs.show.tables import (
     TABLES,
     Row,
@@ -31,7 +31,7 @@ from runs.statistics.sentences import points
 MARKS = str.maketrans({mark: f"\\{mark}" for mark in r"\`*_{}[]<>#|!"})
 
 
-def write(found: Comparison, folder: Path, more: Sequence[str] = ()) -> list[Path]:
+def write(found: RunComparison, folder: Path, more: Sequence[str] = ()) -> list[Path]:
     """Write the report into a folder, over an earlier one with the same names, and return its files. `more` are
     Markdown sections from other modules."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def write(found: Comparison, folder: Path, more: Sequence[str] = ()) -> list[Pat
     return [folder / name for name in names]
 
 
-def _drawings(found: Comparison, paid: Sequence[Row]) -> dict[str, Chart]:
+def _drawings(found: RunComparison, paid: Sequence[Row]) -> dict[str, Chart]:
     """Return the charts of the run's page, by the name of their file."""
     modes = {arm.name: arm.expert for arm in found.arms}
     forests = [charts.forest(one, modes[one.arm], "") for one in found.contrasts]
@@ -61,7 +61,7 @@ def _drawings(found: Comparison, paid: Sequence[Row]) -> dict[str, Chart]:
     return named
 
 
-def markdown(found: Comparison, paid: Sequence[Row], drawings: Mapping[str, Chart], more: Sequence[str] = ()) -> str:
+def markdown(found: RunComparison, paid: Sequence[Row], drawings: Mapping[str, Chart], more: Sequence[str] = ()) -> str:
     """Return the report's text; `paid` are the rows of shaped rewards, `drawings` are by file, `more` are sections from
     other modules."""
     plan = found.plan

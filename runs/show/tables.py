@@ -17,7 +17,7 @@ from runs.models import Plan
 from runs.plan import spending
 from runs.plan.plans import MAX_SEEDS, PlanDocument, plan_of, repeatable
 from runs.show import rewarding
-from runs.show.comparison import Comparison
+from runs.show.comparison import RunComparison
 from runs.statistics.compare import Try
 from runs.statistics.contrast import Contrast
 from runs.statistics.paired import Interval, cluster_interval, pass_all, pass_at
@@ -100,7 +100,7 @@ def plan_file(plan: Plan) -> str:
     return more + repeatable(plan_now(plan), [one.task for one in first.only("scenario", "task_idx")])
 
 
-def of_tries(found: Comparison) -> list[Row]:
+def of_tries(found: RunComparison) -> list[Row]:
     """Return every planned try, in the planned order."""
     return [
         {
@@ -139,7 +139,7 @@ def of_scenarios(contrasts: Iterable[Contrast]) -> list[Row]:
     ]
 
 
-def of_difficulty(found: Comparison) -> list[Row]:
+def of_difficulty(found: RunComparison) -> list[Row]:
     """Return raw differences by difficulty: for description, without a test."""
     return [
         {
@@ -159,7 +159,7 @@ def of_difficulty(found: Comparison) -> list[Row]:
     ]
 
 
-def of_repeats(found: Comparison) -> list[Row]:
+def of_repeats(found: RunComparison) -> list[Row]:
     """Return pass@k and pass^k of every arm with their intervals, one row for each."""
     return [
         {"k": one.k, "arm": arm, "tasks": one.tasks}
@@ -177,7 +177,7 @@ def _with_ends(name: str) -> list[str]:
     return [name, f"{name} low", f"{name} high"]
 
 
-def of_completions(found: Comparison) -> list[Row]:
+def of_completions(found: RunComparison) -> list[Row]:
     """Return the running number of complete tries of each arm, in the planned order, without excluded and open ones."""
     counted: dict[str, list[int]] = {arm.name: [0, 0] for arm in found.arms}
     rows: list[Row] = []
@@ -190,7 +190,7 @@ def of_completions(found: Comparison) -> list[Row]:
     return rows
 
 
-TABLES: dict[str, tuple[list[str] | Callable[[], list[str]], Callable[[Comparison], list[Row]]]] = {
+TABLES: dict[str, tuple[list[str] | Callable[[], list[str]], Callable[[RunComparison], list[Row]]]] = {
     "tries": (
         [
             *("task", "scenario", "arm", "seed", "wave", "position", "complete", "excluded"),
@@ -214,7 +214,7 @@ TABLES: dict[str, tuple[list[str] | Callable[[], list[str]], Callable[[Compariso
 """Columns and rows by name, which is also that of the file."""
 
 
-def in_csv(name: str, found: Comparison) -> str:
+def in_csv(name: str, found: RunComparison) -> str:
     """Return a table as CSV. A leading apostrophe keeps spreadsheets from running texts as formulas."""
     columns, rows_of = TABLES[name]
     rows, names = rows_of(found), dict.fromkeys(columns() if callable(columns) else columns)

@@ -17,7 +17,7 @@ from functools import cached_property
 
 from runs.statistics import deciding, sentences
 from runs.statistics.anytime import Unit, Wave, first_crossing, interval, log_e
-from runs.statistics.contrast import Contrast, Exclusions, Row, Running, Scope
+from runs.statistics.contrast import Contrast, Exclusions, Running, ScenarioRow, UnitResult
 from runs.statistics.paired import (
     FEW_EFFECTIVE,
     FEW_UNITS,
@@ -139,7 +139,7 @@ def contrasts(tries: Sequence[Try], arms: Sequence[str], control: str, *, stoppe
     return [_told(*each) for each in zip(drafts, of_tasks, of_scenarios, tasks, strict=True)]
 
 
-def _after_holm(scopes: Sequence[Scope | None]) -> list[Scope | None]:
+def _after_holm(scopes: Sequence[UnitResult | None]) -> list[UnitResult | None]:
     """Give each scope its p after Holm, where there are several; one that cannot be tested counts as not shown."""
     if len(scopes) < 2:
         return list(scopes)
@@ -147,7 +147,9 @@ def _after_holm(scopes: Sequence[Scope | None]) -> list[Scope | None]:
     return [one if one is None or one.p is None else replace(one, p_holm=p) for one, p in zip(scopes, ps, strict=True)]
 
 
-def _told(one: Contrast, on_tasks: Scope | None, on_scenarios: Scope | None, tasks: dict[str, _Task]) -> Contrast:
+def _told(
+    one: Contrast, on_tasks: UnitResult | None, on_scenarios: UnitResult | None, tasks: dict[str, _Task]
+) -> Contrast:
     """Return the contrast with its verdicts and sentences."""
     told = replace(
         one,
@@ -157,7 +159,7 @@ def _told(one: Contrast, on_tasks: Scope | None, on_scenarios: Scope | None, tas
     return replace(told, sentence=sentences.headline(told), price=_price(told, tasks.values()))
 
 
-def _scope_told(one: Contrast, scope: Scope, sentence: Callable[[Contrast, Scope], str]) -> Scope:
+def _scope_told(one: Contrast, scope: UnitResult, sentence: Callable[[Contrast, UnitResult], str]) -> UnitResult:
     """Return a scope with its verdict, which is *few* until told otherwise, and its sentence."""
     if scope.interval is not None and one.delta is not None:
         scope = replace(scope, verdict=deciding.word(one.delta) if scope.is_shown else "none")
@@ -259,25 +261,25 @@ def _rate(tries: Sequence[Sequence[Try]]) -> float | None:
     return float(sum(means) / len(means)) if means else None
 
 
-def _on_tasks(ds: Sequence[Fraction], units: Sequence[Sequence[int]], single: bool) -> Scope:
+def _on_tasks(ds: Sequence[Fraction], units: Sequence[Sequence[int]], single: bool) -> UnitResult:
     n, joined = len(ds), len(units) < len(ds)
     if single and not joined:
         won, lost = sum(d > 0 for d in ds), sum(d < 0 for d in ds)
-        return Scope(n, tango(won, lost, n), mcnemar(won, lost), f"{MCNEMAR}, {TANGO}")
+        return UnitResult(n, tango(won, lost, n), mcnemar(won, lost), f"{MCNEMAR}, {TANGO}")
     sums = [sum((ds[place] for place in unit), Fraction()) for unit in units]
     what = "sums of tasks that share an answer" if joined else "task means"
     span = cluster_interval([float(one) for one in sums], [len(unit) for unit in units])[1]
-    return Scope(len(units), span, sign_flip(sums), f"{FLIPS} on {what}, {JACKKNIFE}")
+    return UnitResult(len(units), span, sign_flip(sums), f"{FLIPS} on {what}, {JACKKNIFE}")
 
 
-def _on_scenarios(paired: Sequence[tuple[_Task, Fraction]]) -> Scope:
+def _on_scenarios(paired: Sequence[tuple[_Task, Fraction]]) -> UnitResult:
     units = _units([one for one, _ in paired], by_scenario=True)
     sums = [sum((paired[place][1] for place in unit), Fraction()) for unit in units]
     sizes = [len(unit) for unit in units]
     span = cluster_interval([float(one) for one in sums], sizes)[1]
     enough = len(units) >= FEW_UNITS and effective(sizes) >= FEW_EFFECTIVE and span is not None
     p = sign_flip(sums) if enough else None
-    return Scope(len(units), span if enough else None, p, f"{FLIPS} on scenario sums, {JACKKNIFE}")
+    return UnitResult(len(units), span if enough else None, p, f"{FLIPS} on scenario sums, {JACKKNIFE}")
 
 
 def _of_wave(tries: Iterable[Try], arm: str, control: str, wave: int) -> dict[str, _Task]:
@@ -371,7 +373,7 @@ def _filled(tasks: Sequence[_Task], treated: bool, control: bool) -> float:
     return float(sum(ds) / len(ds)) if ds else 0.0
 
 
-def _rows(paired: Sequence[tuple[_Task, Fraction]]) -> list[Row]:
+def _rows(paired: Sequence[tuple[_Task, Fraction]]) -> list[ScenarioRow]:
     by_scenario: dict[str, list[Fraction]] = defaultdict(list)
     for one, d in paired:
         by_scenario[one.scenario].append(d)
@@ -383,7 +385,7 @@ def _rows(paired: Sequence[tuple[_Task, Fraction]]) -> list[Row]:
     noise = squares / max(n - groups or n - 1, 1)
     _, shrunk = shrink(means, [noise / len(ds) for ds in by_scenario.values()])
     rows = [
-        Row(name, len(ds), sum(d > 0 for d in ds), sum(d < 0 for d in ds), mean, without_luck)
+        ScenarioRow(name, len(ds), sum(d > 0 for d in ds), sum(d < 0 for d in ds), mean, without_luck)
         for (name, ds), mean, without_luck in zip(by_scenario.items(), means, shrunk, strict=True)
     ]
     return sorted(rows, key=lambda row: (-row.shrunk, -row.delta, row.scenario))

@@ -13,7 +13,7 @@ from runs.statistics.prices import Price
 
 
 @dataclass(frozen=True)
-class Scope:
+class UnitResult:
     """What is shown for one kind of unit at the planned size. A unit is a task, or all tasks that share an answer; or a
     scenario, with those that share an answer with it."""
 
@@ -65,7 +65,7 @@ class Exclusions:
 
 
 @dataclass(frozen=True)
-class Row:
+class ScenarioRow:
     """One scenario: raw counts for reading, no p, and its difference without its share of luck, by which rows stand."""
 
     scenario: str
@@ -92,11 +92,11 @@ class Contrast:
     control_rate: float | None
     state: str
     """running, final, stopped (ended before the planned size) or extended (seeds were added)."""
-    tasks_scope: Scope | None
-    scenarios_scope: Scope | None
+    tasks_scope: UnitResult | None
+    scenarios_scope: UnitResult | None
     running: Running
     exclusions: Exclusions
-    scenarios: list[Row]
+    scenarios: list[ScenarioRow]
     price: Price | None = None
     """What an extra complete episode costs, where the planned size may be read."""
     sentence: str = ""

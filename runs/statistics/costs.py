@@ -20,7 +20,7 @@ from people.in_words import duration
 MILLION = 1_000_000
 
 
-class Rate(BaseModel):
+class TokenPrice(BaseModel):
     """US dollars per million tokens of one model. Input from the endpoint's cache costs `cached`, or as other input if
     that is not given."""
 
@@ -102,7 +102,7 @@ class Bill:
     priced: float = 0.0
     unknown: list[str] = field(default_factory=list)
 
-    def add(self, model: str, tokens: Tokens, rate: Rate | None) -> None:
+    def add(self, model: str, tokens: Tokens, rate: TokenPrice | None) -> None:
         """Add a model's calls; calls without a price are named once."""
         if not tokens.all:
             return
@@ -123,7 +123,7 @@ class Bill:
             self.unknown.append(reason)
 
 
-def price_of(tokens: Tokens, rate: Rate) -> float:
+def price_of(tokens: Tokens, rate: TokenPrice) -> float:
     """Return the dollars of tokens whose kinds are known."""
     cached = rate.input if rate.cached is None else rate.cached
     fresh = tokens.prompt - tokens.cached
@@ -156,7 +156,7 @@ def dollars(amount: float) -> str:
     return "<$0.01" if 0 < amount < 0.01 else f"${amount:,.2f}"
 
 
-def rates_in(text: str) -> dict[str, Rate]:
+def rates_in(text: str) -> dict[str, TokenPrice]:
     """Return the prices in a table, YAML or JSON, by the model's name. Raises `ValueError`, which names the model."""
     try:
         table = yaml.safe_load(text)
@@ -167,9 +167,9 @@ def rates_in(text: str) -> dict[str, Rate]:
     return {str(model): _rate(str(model), given) for model, given in table.items()}
 
 
-def _rate(model: str, given: Any) -> Rate:
+def _rate(model: str, given: Any) -> TokenPrice:
     try:
-        return Rate.model_validate(given)
+        return TokenPrice.model_validate(given)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(one) for one in first["loc"])

@@ -26,7 +26,7 @@ OTHER_SEEDS = "solve rate of half of the control's seeds, left out of the differ
 
 
 @dataclass(frozen=True)
-class Level:
+class DifficultyLevel:
     """The tasks of one level: raw counts for description, no p. Rates are means over tasks."""
 
     name: str
@@ -51,7 +51,7 @@ class ByDifficulty:
     """The levels of one contrast, the easiest first, and where the levels come from."""
 
     basis: str
-    levels: list[Level]
+    levels: list[DifficultyLevel]
 
 
 def by_difficulty(
@@ -110,6 +110,8 @@ def _grouped(basis: str, pairs: Iterable[tuple[str, float | None, float | None]]
     return ByDifficulty(basis, rows) if rows else None
 
 
-def _level(name: str, both: Sequence[tuple[float, float]]) -> Level:
+def _level(name: str, both: Sequence[tuple[float, float]]) -> DifficultyLevel:
     won, lost = sum(b > a for a, b in both), sum(b < a for a, b in both)
-    return Level(name, len(both), won, lost, sum(a for a, _ in both) / len(both), sum(b for _, b in both) / len(both))
+    return DifficultyLevel(
+        name, len(both), won, lost, sum(a for a, _ in both) / len(both), sum(b for _, b in both) / len(both)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from people.in_words import count
-from runs.statistics.contrast import Contrast, Scope
+from runs.statistics.contrast import Contrast, UnitResult
 from runs.statistics.paired import Interval
 
 WITHHELD = "Withheld: the arms lost different shares of their episodes."
@@ -28,7 +28,7 @@ def headline(one: Contrast) -> str:
     return one.tasks_scope.sentence
 
 
-def of_tasks(one: Contrast, scope: Scope) -> str:
+def of_tasks(one: Contrast, scope: UnitResult) -> str:
     """Return what the tasks allow to be said at the planned size."""
     n = one.tasks
     if scope.interval is None or one.delta is None:
@@ -49,7 +49,7 @@ def of_tasks(one: Contrast, scope: Scope) -> str:
     return said
 
 
-def of_scenarios(one: Contrast, scope: Scope) -> str:
+def of_scenarios(one: Contrast, scope: UnitResult) -> str:
     """Return what the scenarios allow to be said of others like them."""
     if scope.interval is None or one.delta is None:
         return f"{count(scope.units, 'scenario')} {'is' if scope.units == 1 else 'are'} too few to speak of others."
@@ -57,7 +57,7 @@ def of_scenarios(one: Contrast, scope: Scope) -> str:
     return f"For scenarios like these {scope.units}: {word} ({points(one.delta)} {span_text(scope.interval)})."
 
 
-def _p_words(scope: Scope, how: str = "") -> str:
+def _p_words(scope: UnitResult, how: str = "") -> str:
     holm = "" if scope.p_holm is None else f", p {p_text(scope.p_holm)} after Holm"
     return f"p {p_text(1.0 if scope.p is None else scope.p)}{how}{holm}"
 

@@ -22,7 +22,7 @@ CACHED = 64
 
 
 @dataclass(frozen=True)
-class Said:
+class SplitNotes:
     """Sentences: the weaknesses of the comparison, and the arguments for it, empty if no split is pinned or one
     leaks."""
 
@@ -30,7 +30,7 @@ class Said:
     passed: str = ""
 
 
-def of_tasks(project: Project, tasks: Sequence[tuple[str, int, str]]) -> Said:
+def of_tasks(project: Project, tasks: Sequence[tuple[str, int, str]]) -> SplitNotes:
     """Return the findings of splits on these tasks: training tasks among them, held-out ones in a scenario with
     training ones or nearly equal to one, and verifiers that differ from those of the split."""
     texts = {f"{scenario}/{idx}": text for scenario, idx, text in tasks}
@@ -52,7 +52,7 @@ def of_tasks(project: Project, tasks: Sequence[tuple[str, int, str]]) -> Said:
         is_held = any(mine[VAL] for mine in sides.values())
         more = ", and no held-out one is nearly one or in a scenario with one" if is_held else ""
         passed = f"Splits: no task is a training task{more}."
-    return Said([*training, *leaks, *verifiers], passed)
+    return SplitNotes([*training, *leaks, *verifiers], passed)
 
 
 def _leaks(split: Split, held: dict[str, str]) -> list[str]:

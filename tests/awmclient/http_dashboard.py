@@ -1,4 +1,5 @@
-"""A dashboard over real HTTP for tests of the client: the contract's agent calls on a `Book`, with faults on demand.
+"""A dashboard over real HTTP for tests of the client: the contract's agent calls on a `MemoryStore`, with faults on
+demand.
 
 `Served` runs any ASGI app on a loopback port inside the test's own loop; its `kill` drops it like a killed process,
 connections included.
@@ -18,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from awmclient.errors import BadToken, Refused
-from awmclient.memory_store import Book
+from awmclient.memory_store import MemoryStore
 
 TOKEN = "agent-token-for-tests"
 
@@ -67,7 +68,7 @@ class FakeHttpDashboard(Served):
     came."""
 
     def __init__(self) -> None:
-        self.book = Book()
+        self.book = MemoryStore()
         self.faults: deque[Response] = deque()
         self.lose_answers = 0
         self.requests: list[tuple[str, str]] = []

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from awmclient.client import HttpDashboard
-from awmclient.memory_store import Book
+from awmclient.memory_store import MemoryStore
 from awmclient.schema import Advice
 from awmclient.testing import MemoryDashboard
 from tests.awmclient.contract import DashboardContract
@@ -13,9 +13,9 @@ from tests.awmclient.http_dashboard import TOKEN, FakeHttpDashboard
 
 
 class BookWorld:
-    """The people behind a `Book`."""
+    """The people behind a `MemoryStore`."""
 
-    def __init__(self, dash, book: Book) -> None:
+    def __init__(self, dash, book: MemoryStore) -> None:
         self.dash, self.book = dash, book
 
     async def steps(self, episode):

@@ -6,7 +6,7 @@ import pytest
 from awmclient.policies import Turn
 from awmclient.rollout import rollout
 from awmclient.scripted import ScriptedPolicy
-from awmclient.standing import Standing, active_s
+from awmclient.standing import LoopProgress, active_s
 from awmclient.testing import FakeEnv, MemoryDashboard, MemoryEpisode
 from awmclient.toolcalls import Call
 
@@ -144,11 +144,11 @@ async def test_what_is_known_follows_from_the_record_at_every_step():
     steps = recorded(dash)[0]
     at_turn = {}
     for place, step in enumerate(steps):
-        at_turn.setdefault(step.get("turn", 0), Standing.after(steps[:place]))
+        at_turn.setdefault(step.get("turn", 0), LoopProgress.after(steps[:place]))
     for turn, left, _ in shown:
         standing = at_turn[turn]
         assert (standing.turn, 30 - standing.spent, standing.pending) == (turn - 1, left, [])
-    whole = Standing.after(steps)
+    whole = LoopProgress.after(steps)
     assert (whole.turn, whole.spent, whole.asks, whole.end) == (12, 10, 1, ("done", "The mug costs 9."))
     kinds = [(step["kind"], step.get("turn")) for step in steps if step["kind"] == "nudge"]
     assert kinds == [("nudge", 2), ("nudge", 3), ("nudge", 11)], "unreadable, two errors in a row, nothing new"

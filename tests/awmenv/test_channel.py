@@ -18,17 +18,17 @@ from awmenv.server.session.channel import (
     MAX_ANSWER,
     MAX_TEXT,
     PATIENCE,
-    Channel,
+    ProcessChannel,
 )
 from awmenv.server.session.scenario import waited_for_a_core
 
 pytestmark = pytest.mark.attack("frames")
 
 
-async def over_a_pair() -> tuple[Channel, socket.socket]:
+async def over_a_pair() -> tuple[ProcessChannel, socket.socket]:
     near, far = socket.socketpair()
     near.setblocking(False)
-    return await Channel.over(near), far
+    return await ProcessChannel.over(near), far
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from pydantic_core import to_json
 
 from awmenv.server.settings import Settings
-from awmenv.server.verifier import VerifierHouse, verdict
+from awmenv.server.verifier import VerifierPool, verdict
 from tests.awmenv.arena import NAME, SECRET, Arena, arena_in, breaches
 from tests.awmenv.attacks import ATTACKS, ENDINGS, FORGERIES, LOOKING, VALUES, Attack
 
@@ -31,8 +31,8 @@ def arena(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Arena]:
 
 
 @pytest.fixture(scope="module")
-def verifiers() -> Iterator[VerifierHouse]:
-    house = VerifierHouse(Settings(verifier_timeout_s=TIMEOUT_S))
+def verifiers() -> Iterator[VerifierPool]:
+    house = VerifierPool(Settings(verifier_timeout_s=TIMEOUT_S))
     house.start()
     yield house
     house.stop()
@@ -61,7 +61,7 @@ def plainly(code: str, databases: tuple[str, str], timeout_s: float = 20) -> str
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_an_attack_breaches_plain_exec_and_not_the_sandbox(
-    arena: Arena, verifiers: VerifierHouse, attack: Attack
+    arena: Arena, verifiers: VerifierPool, attack: Attack
 ) -> None:
     if attack in LOOKING and not verifiers.zygote.probes["no_looking"]:
         pytest.skip("no namespace of mounts here")
@@ -88,7 +88,7 @@ def _let_contacts_arrive(arena: Arena, attack: Attack) -> None:
 
 @pytest.mark.parametrize(("name", "body"), FORGERIES, ids=[name for name, _body in FORGERIES])
 def test_forged_outcome_of_a_failed_verifier_run_is_ignored(
-    arena: Arena, verifiers: VerifierHouse, name: str, body: str
+    arena: Arena, verifiers: VerifierPool, name: str, body: str
 ) -> None:
     code = f"def verify_task_completion(a, b, c=None):\n    {body}\n    return {{'result': 'others'}}\n"
     assert "complete" in plainly(code, arena.databases()).splitlines()[0]
@@ -99,7 +99,7 @@ def test_forged_outcome_of_a_failed_verifier_run_is_ignored(
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("mode", ["code", "sql"])
 def test_no_value_is_an_error_in_the_host_or_taken_for_success(
-    arena: Arena, verifiers: VerifierHouse, name: str, mode: str
+    arena: Arena, verifiers: VerifierPool, name: str, mode: str
 ) -> None:
     function = "verify_task_completion" if mode == "code" else "verify_task"
     code = f"def {function}(a, b, c=None):\n    return {VALUES[name]}\n"
@@ -112,7 +112,7 @@ def test_no_value_is_an_error_in_the_host_or_taken_for_success(
 
 @pytest.mark.parametrize("name", ENDINGS)
 def test_whatever_does_not_end_or_ends_badly_is_an_error_in_time(
-    arena: Arena, verifiers: VerifierHouse, name: str
+    arena: Arena, verifiers: VerifierPool, name: str
 ) -> None:
     code = f"def verify_task_completion(a, b, c=None):\n    {ENDINGS[name]}\n    return {{'result': 'complete'}}\n"
     started = time.monotonic()
@@ -123,7 +123,7 @@ def test_whatever_does_not_end_or_ends_badly_is_an_error_in_time(
 
 
 @pytest.mark.parametrize("where", ["stdout", "descriptor"])
-def test_a_flood_is_cut_off_and_costs_the_host_nothing(arena: Arena, verifiers: VerifierHouse, where: str) -> None:
+def test_a_flood_is_cut_off_and_costs_the_host_nothing(arena: Arena, verifiers: VerifierPool, where: str) -> None:
     line = {"stdout": "print('x' * 1000000)", "descriptor": "__import__('os').write(3, b'x' * 1000000)"}[where]
     code = f"def verify_task_completion(a, b, c=None):\n    for _ in range(64): {line}\n    return {{'result': 'complete'}}\n"
     result = verdict(verifiers, code, "code", *arena.databases(), None)
@@ -142,7 +142,7 @@ def test_a_flood_is_cut_off_and_costs_the_host_nothing(arena: Arena, verifiers: 
     ],
 )
 def test_a_result_that_would_hold_up_the_server_is_refused(
-    arena: Arena, verifiers: VerifierHouse, value: str, reason: str | None
+    arena: Arena, verifiers: VerifierPool, value: str, reason: str | None
 ) -> None:
     code = f"def verify_task_completion(a, b, c=None):\n    return {{'result': 'others', 'x': {value}}}\n"
     result = verdict(verifiers, code, "code", *arena.databases(), None)
@@ -150,7 +150,7 @@ def test_a_result_that_would_hold_up_the_server_is_refused(
 
 
 @pytest.mark.parametrize("code", ["x" * 300_000, "(" * 50_000, "def f(:", "\0", "import nothing_of_the_kind", "\ud800"])
-def test_code_that_cannot_be_run_is_an_error(arena: Arena, verifiers: VerifierHouse, code: str) -> None:
+def test_code_that_cannot_be_run_is_an_error(arena: Arena, verifiers: VerifierPool, code: str) -> None:
     result = verdict(verifiers, code, "code", *arena.databases(), None)
     assert (result["result"], result["execution_status"]) == ("others", "error")
 
@@ -178,14 +178,14 @@ def verify_task_completion(a, b, c=None):
     ],
     ids=["surrogate", "deep", "huge_number", "many", "error"],
 )
-def test_frame_written_by_a_verifier_can_be_forwarded(arena: Arena, verifiers: VerifierHouse, rest: str) -> None:
+def test_frame_written_by_a_verifier_can_be_forwarded(arena: Arena, verifiers: VerifierPool, rest: str) -> None:
     result = verdict(verifiers, f"REST = {rest!r}\n{BY_HAND}", "code", *arena.databases(), None)
     assert "nonce" not in str(result["error_message"]), "the frame was found"
     assert to_json(result)
     assert result["result"] == "others"
 
 
-def test_an_answer_of_the_greatest_length_is_read_in_any_script(arena: Arena, verifiers: VerifierHouse) -> None:
+def test_an_answer_of_the_greatest_length_is_read_in_any_script(arena: Arena, verifiers: VerifierPool) -> None:
     code = "def verify_task_completion(a, b, c=None):\n    return {'result': 'complete', 'n': len(c)}\n"
     result = verdict(verifiers, code, "code", *arena.databases(), "\U0001f600" * (1 << 20))
     assert result["raw_result"] == {"result": "complete", "n": 1 << 20}
@@ -211,13 +211,13 @@ def verify_task_completion(a, b, c=None):
 """
 
 
-def test_one_run_leaves_no_poison_for_the_next(arena: Arena, verifiers: VerifierHouse) -> None:
+def test_one_run_leaves_no_poison_for_the_next(arena: Arena, verifiers: VerifierPool) -> None:
     for _time in range(3):
         verdict(verifiers, POISON, "code", *arena.databases(), None)
         assert verdict(verifiers, NEXT, "code", *arena.databases(), None)["result"] == "complete"
 
 
-def test_nothing_of_a_run_outlives_it(arena: Arena, verifiers: VerifierHouse) -> None:
+def test_nothing_of_a_run_outlives_it(arena: Arena, verifiers: VerifierPool) -> None:
     for attack in ATTACKS[:3]:
         verdict(verifiers, arena.code(attack), "code", *arena.databases(), None)
     children = Path(f"/proc/{verifiers.zygote.pid}/task/{verifiers.zygote.pid}/children").read_text().split()
@@ -225,7 +225,7 @@ def test_nothing_of_a_run_outlives_it(arena: Arena, verifiers: VerifierHouse) ->
     assert [path.name for path in verifiers.workplace.path.iterdir() if path.name.startswith("run-")] == []
 
 
-def test_two_runs_at_once_do_not_disturb_each_other(arena: Arena, verifiers: VerifierHouse) -> None:
+def test_two_runs_at_once_do_not_disturb_each_other(arena: Arena, verifiers: VerifierPool) -> None:
     results: list[dict[str, Any]] = []
     code = "import time\ndef verify_task_completion(a, b, answer):\n    time.sleep(0.05)\n    return {'result': 'complete', 'a': answer}\n"
     threads = [

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from awmenv.client import EnvironmentClient
-from awmenv.errors import EnvironmentFault, WorldLost
+from awmenv.errors import AwmenvError, WorldLost
 from awmenv.server.workplace import Workplace
 from tests.awmenv.conftest import EVER_S, ROOT, TINY, OpenFolders, Server, eventually, start_server
 from tests.awmenv.hostile_packs import pack
@@ -198,7 +198,7 @@ async def test_a_call_ends_with_the_connection_that_made_it(make_server: Callabl
     assert await asyncio.to_thread(eventually, lambda: bool(list(tmp_path.glob("awmenv-*/**/begun"))))
     assert env._socket is not None
     env._socket.transport.abort()
-    with pytest.raises(EnvironmentFault):
+    with pytest.raises(AwmenvError):
         await spinning
     assert await asyncio.to_thread(eventually, lambda: len(before - {process.pid for process in family(server)}) == 1)
     assert sessions(server) == 0 and json.loads(server.get("/stats"))["faults"] == {}

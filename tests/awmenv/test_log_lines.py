@@ -9,7 +9,7 @@ import pytest
 
 from awmenv.client import EnvironmentClient
 from awmenv.errors import ResetFailed
-from awmenv.server.logs import MAX_RECORD, Record, shown
+from awmenv.server.logs import MAX_RECORD, RecordFormatter, shown
 from tests.awmenv.conftest import Server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 
@@ -18,7 +18,7 @@ OBEYED = "\x1b[2J\x1b]0;owned\x07\r\x08\x00\x7f\x9b31m\x85\u2028\u2029\u202egnp.
 
 
 def line(text: str, *arguments: object) -> str:
-    return Record().format(logging.LogRecord("awmenv", logging.WARNING, "", 0, text, arguments, None))
+    return RecordFormatter().format(logging.LogRecord("awmenv", logging.WARNING, "", 0, text, arguments, None))
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
@@ -49,8 +49,8 @@ def test_logs_take_half_a_character_and_a_traceback() -> None:
         raise ValueError(f"\ud800 x\n{FORGED}")
     except ValueError as error:
         record = logging.LogRecord("awmenv", logging.ERROR, "", 0, "failed", (), (ValueError, error, None))
-    assert f"\n    | {FORGED}" in Record().format(record)
-    Record().format(record).encode()
+    assert f"\n    | {FORGED}" in RecordFormatter().format(record)
+    RecordFormatter().format(record).encode()
 
 
 async def test_scenario_and_agent_text_cannot_forge_log_lines(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from awmenv.server.settings import Settings
-from awmenv.server.verifier import VerifierHouse, run_verifier, verdict
+from awmenv.server.verifier import VerifierPool, run_verifier, verdict
 from tests.awmenv.conftest import OpenFolders
 
 NAMED = "def verify_task_completion(initial_db_path, final_db_path, final_answer=None):\n"
@@ -78,20 +78,20 @@ def databases(tmp_path_factory: OpenFolders) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def verifiers() -> Iterator[VerifierHouse]:
-    house = VerifierHouse(Settings())
+def verifiers() -> Iterator[VerifierPool]:
+    house = VerifierPool(Settings())
     yield house
     house.stop()
 
 
 @pytest.mark.parametrize("name", HONEST)
-def test_an_honest_verifier_works(verifiers: VerifierHouse, databases: tuple[str, str], name: str) -> None:
+def test_an_honest_verifier_works(verifiers: VerifierPool, databases: tuple[str, str], name: str) -> None:
     result = verdict(verifiers, HONEST[name], "code", *databases, None)
     assert (result["result"], result["error_message"]) == ("complete", None)
     assert result["tier"] == "strict"
 
 
-def test_sql_form_gives_its_evidence(verifiers: VerifierHouse, databases: tuple[str, str]) -> None:
+def test_sql_form_gives_its_evidence(verifiers: VerifierPool, databases: tuple[str, str]) -> None:
     code = "def verify_task(initial_db_path, final_db_path):\n" + COUNT + "    return {'n': n}\n"
     result = verdict(verifiers, code, "sql", *databases, "never passed on")
     assert (result["raw_result"], result["execution_status"]) == ({"n": 2}, "success")
@@ -107,7 +107,7 @@ def test_sql_form_gives_its_evidence(verifiers: VerifierHouse, databases: tuple[
     ],
 )
 def test_the_final_answer_arrives_as_the_signature_expects_it(
-    verifiers: VerifierHouse, databases: tuple[str, str], given: str | None, header: str, wanted: str
+    verifiers: VerifierPool, databases: tuple[str, str], given: str | None, header: str, wanted: str
 ) -> None:
     code = f"def verify_task_completion(initial_db_path, final_db_path, {header}):\n"
     code += "    return {'result': 'others', 'got': repr(final_answer)}\n"
@@ -139,7 +139,7 @@ def test_run_verifier_never_raises(arguments: tuple[object, ...]) -> None:
     assert result["error_message"]
 
 
-def test_a_killed_zygote_is_replaced(verifiers: VerifierHouse, databases: tuple[str, str]) -> None:
+def test_a_killed_zygote_is_replaced(verifiers: VerifierPool, databases: tuple[str, str]) -> None:
     import os
     import signal
 
@@ -153,7 +153,7 @@ def test_a_killed_zygote_is_replaced(verifiers: VerifierHouse, databases: tuple[
 
 
 def test_below_the_minimum_tier_nothing_runs(databases: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    house = VerifierHouse(Settings())
+    house = VerifierPool(Settings())
     house.start()
     try:
         house.zygote.tier = "none"

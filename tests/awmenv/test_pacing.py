@@ -20,7 +20,7 @@ from awmenv.server.channels.pacing import (
     SMALL_S,
     Admission,
     Pace,
-    Socket,
+    PacedSocket,
     Timed,
 )
 from tests.awmenv.conftest import Server
@@ -203,7 +203,7 @@ async def test_socket_keeps_no_pongs_for_who_reads_none() -> None:
         await send({"type": "websocket.accept"})
         await asyncio.sleep(60)
 
-    end, line = Socket(Config(app, lifespan="off"), ServerState(), {}), Line()
+    end, line = PacedSocket(Config(app, lifespan="off"), ServerState(), {}), Line()
     end.connection_made(line)
     end.data_received(HANDSHAKE)
     async with asyncio.timeout(30):

@@ -12,13 +12,13 @@ import psutil
 import pytest
 
 from awmenv.client import EnvironmentClient
-from awmenv.server.session.turns import Turns
+from awmenv.server.session.turns import CoreTurns
 from tests.awmenv.conftest import Server, eventually
 from tests.awmenv.hostile_packs import pack
 
 
 async def test_no_more_than_so_many_run_at_once_and_all_of_them_do() -> None:
-    turns, running, most, done = Turns(3, patience_s=5), 0, 0, 0
+    turns, running, most, done = CoreTurns(3, patience_s=5), 0, 0, 0
 
     async def call() -> None:
         nonlocal running, most, done
@@ -34,7 +34,7 @@ async def test_no_more_than_so_many_run_at_once_and_all_of_them_do() -> None:
 
 
 async def test_who_hangs_makes_room_and_gives_the_place_back_only_once() -> None:
-    turns = Turns(1, patience_s=0.05)
+    turns = CoreTurns(1, patience_s=0.05)
 
     async def hang() -> None:
         async with turns.hold():
@@ -53,13 +53,13 @@ async def test_who_hangs_makes_room_and_gives_the_place_back_only_once() -> None
             await asyncio.wait_for(enter(turns), 0.01)
 
 
-async def enter(turns: Turns, whose: str | None = None) -> None:
+async def enter(turns: CoreTurns, whose: str | None = None) -> None:
     async with turns.hold(whose):
         return
 
 
 async def test_who_leaves_while_waiting_takes_no_place_along() -> None:
-    turns = Turns(1, patience_s=5)
+    turns = CoreTurns(1, patience_s=5)
 
     async def wait() -> None:
         async with turns.hold():
@@ -75,7 +75,7 @@ async def test_who_leaves_while_waiting_takes_no_place_along() -> None:
 
 
 async def test_turns_go_to_whoever_holds_fewest_and_round_and_round() -> None:
-    turns, order = Turns(2, patience_s=5), list[str]()
+    turns, order = CoreTurns(2, patience_s=5), list[str]()
 
     async def work(whose: str) -> None:
         async with turns.hold(whose):
@@ -89,7 +89,7 @@ async def test_turns_go_to_whoever_holds_fewest_and_round_and_round() -> None:
 
 
 async def test_turns_prefer_who_holds_none_to_who_came_first() -> None:
-    turns, order = Turns(3, patience_s=60), list[str]()
+    turns, order = CoreTurns(3, patience_s=60), list[str]()
 
     async def hold(whose: str, seconds: float) -> None:
         async with turns.hold(whose):
@@ -107,7 +107,7 @@ async def test_turns_prefer_who_holds_none_to_who_came_first() -> None:
 
 
 async def test_turns_keep_a_place_for_the_next_holder() -> None:
-    turns = Turns(4, patience_s=60, each=2)
+    turns = CoreTurns(4, patience_s=60, each=2)
 
     async def hang() -> None:
         async with turns.hold("a"):
@@ -131,7 +131,7 @@ async def test_turns_keep_a_place_for_the_next_holder() -> None:
 async def test_turns_let_only_so_many_go_on_late() -> None:
     """Two of four places are late in all, one of each holder; the others keep theirs to the end."""
     patience_s, running = 0.02, Counter[str]()
-    turns = Turns(2, patience_s, each=1, late=2)
+    turns = CoreTurns(2, patience_s, each=1, late=2)
 
     async def hang(whose: str) -> None:
         async with turns.hold(whose):

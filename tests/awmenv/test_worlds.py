@@ -11,7 +11,7 @@ import pytest
 from awmenv.client import EnvironmentClient, Made
 from awmenv.errors import Diverged, ResetFailed
 from awmenv.packs import load_pack
-from awmenv.server.session.marks import Mark, Start, WorldTime
+from awmenv.server.session.marks import CallMark, WorldStart, WorldTime
 from tests.awmenv.conftest import OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 from tests.commands import ROOT
@@ -182,13 +182,13 @@ async def test_nothing_of_the_record_reaches_agents(server: Server) -> None:
 
 
 def test_what_clients_say_of_a_record_is_bounded() -> None:
-    good = Start(1, "d", "s", 2, "r")
-    assert Start.from_wire(good.wire()) == good
+    good = WorldStart(1, "d", "s", 2, "r")
+    assert WorldStart.from_wire(good.wire()) == good
     for bad in (None, [], {"base": {}}, {**good.wire(), "clock": -1}, {**good.wire(), "seed": "x" * 999}):
-        assert Start.from_wire(bad) is None
-    assert Mark.from_wire({"clock": 5}) == Mark(5)
+        assert WorldStart.from_wire(bad) is None
+    assert CallMark.from_wire({"clock": 5}) == CallMark(5)
     for bad in (None, {}, {"clock": "5"}, {"clock": True}, {"clock": 1 << 60}, {"clock": 5, "more": 1}):
-        assert Mark.from_wire(bad) is None
+        assert CallMark.from_wire(bad) is None
 
 
 def test_world_time_stands_while_nobody_lives_in_it() -> None:

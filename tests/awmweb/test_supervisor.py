@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from awmweb.embedded import processes
-from awmweb.embedded.gate import Gate
+from awmweb.embedded.gate import StartGate
 from awmweb.embedded.supervisor import Kept
 from tests.awmweb.somebody import ROOT, STAND_IN, Person, as_self, free_port, processes_of, wait_until
 
@@ -192,9 +192,9 @@ def test_child_goes_on_if_its_gate_opens_and_ends_if_it_closes(own_folder, word,
     """Though it ignores SIGTERM, as uvicorn does while it loads the application."""
     ignoring = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
     waiting = f"{ignoring}; from awmweb.embedded import gate; print('waits', flush=True); gate.wait(); print('went on')"
-    door, log = Gate(), own_folder / "child.log"
+    door, log = StartGate(), own_folder / "child.log"
     spec = processes.Spec("child", [sys.executable, "-c", waiting], log, ROOT, {"PATH": os.environ["PATH"]})
-    child = processes.Child(spec, door)
+    child = processes.ChildProcess(spec, door)
     wait_until(lambda: "waits" in log.read_text(), 60, "the child at its gate")
     child.send(signal.SIGTERM)
     assert child.running

@@ -15,7 +15,7 @@ from episodes.errors import EpisodeEnded, SeqGap, StepConflict
 from episodes.models import Episode, Step
 from episodes.record import committer, recording
 from episodes.record.appending import Held, append_together
-from episodes.record.committer import Committer, Request, commit
+from episodes.record.committer import AppendRequest, Committer, commit
 from episodes.stored.entries import entries_of, entries_of_batch
 from people.access import bearer
 from people.errors import Busy, NotFound, Unauthenticated, WrongScope
@@ -46,7 +46,7 @@ def start(ada):
 @pytest.fixture
 def append(ada, loop):
     def make(episode, *numbers, actor=ada, word="looked around"):
-        return Request(actor, episode, entries(*numbers, word=word), loop, loop.create_future(), 100)
+        return AppendRequest(actor, episode, entries(*numbers, word=word), loop, loop.create_future(), 100)
 
     return make
 
@@ -156,7 +156,7 @@ def test_every_kind_of_step_is_stored_as_recording_stores_it(ada, start, append,
     one, two = start("one"), start("two")
     recording.append_steps(ada, one, steps)
     fast = entries_of_batch(batch["steps"], steps)
-    assert commit([Request(ada, two, fast, loop, loop.create_future(), 100)]) == [6]
+    assert commit([AppendRequest(ada, two, fast, loop, loop.create_future(), 100)]) == [6]
     rows = [list(Step.objects.filter(episode=pk).values_list("seq", "kind", "body", "cut")) for pk in (one, two)]
     assert rows[0] == rows[1]
     times = [dict(Step.objects.filter(episode=pk, seq__in=(3, 4)).values_list("seq", "at")) for pk in (one, two)]

@@ -20,7 +20,7 @@ from episodes.live.hub import (
     Pending,
     SocketListener,
 )
-from episodes.live.wire import Line, Payload
+from episodes.live.wire import Payload, SocketWriter
 
 WAIT_S = 5
 
@@ -159,7 +159,7 @@ async def test_a_server_that_is_not_known_gets_its_frames_through_asgi():
     async def send(message):
         sent.append(message["text"])
 
-    line, payload = Line(send), Payload("one", "two")
+    line, payload = SocketWriter(send), Payload("one", "two")
     assert not line.write(payload)
     await line.send(payload)
     assert sent == ["one", "two"]

@@ -136,7 +136,7 @@ def test_a_session_over_mcp_keeps_to_its_run(callers):
 def ours(ada, monkeypatch):
     """An episode with informed experts that awmweb itself plays."""
     monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: None)
-    start = launching.Start(**{**vars(launching.demo_starts()[0]), "expert": "informed"})
+    start = launching.LaunchRequest(**{**vars(launching.demo_starts()[0]), "expert": "informed"})
     episode = launching.launch(ada, "ours", [start]).episodes.get()
     recording.begin(episode.pk)
     return episode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from episodes.show.json_paths import Unreadable, under, value_at
+from episodes.show.json_paths import BadPath, under, value_at
 from episodes.show.step_cards import card_of
 
 STEP = {"arguments": {"a b": [{"x": "one"}], "é": 2}, "result": "text"}
@@ -23,7 +23,7 @@ def test_field_gets_the_path_that_names_it(name, path):
 @pytest.mark.parametrize("name", ["a\x00", "a\ud800", "a\u202eb", "x " * 101, "y" * 500])
 def test_name_that_no_column_or_page_holds_has_no_path(name):
     assert under("$", name) == ""
-    with pytest.raises(Unreadable):
+    with pytest.raises(BadPath):
         value_at({name: 7}, f'$["{name}"]')
 
 
@@ -31,7 +31,7 @@ def test_name_that_no_column_or_page_holds_has_no_path(name):
     "path", ["$.result[0]", '$["result"].x', "$.arguments[0]", "$.no", '$["a b"]', "arguments", "$..a"]
 )
 def test_path_that_names_nothing_is_refused(path):
-    with pytest.raises(Unreadable):
+    with pytest.raises(BadPath):
         value_at(STEP, path)
 
 

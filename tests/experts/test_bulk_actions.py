@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from experts import advising, closing, desk, queue
-from experts.errors import AlreadyClaimed, LeaseLost, Passed, TooLate
+from experts.errors import AlreadyClaimed, AlreadyDeclined, LeaseLost, TooLate
 from experts.models import Advice, Ask, AskEvent, Decline
 from people.access import expert_model
 from people.errors import Forbidden, Invalid, NotFound
@@ -90,7 +90,7 @@ def test_declining_from_the_queue_needs_no_claim(asked, ada, edo):
     for _ in range(2):
         queue.decline_unclaimed(edo, ask.pk, "not my field")
     assert list(Decline.objects.values_list("author", "reason")) == [("edo", "not my field")]
-    with pytest.raises(Passed):
+    with pytest.raises(AlreadyDeclined):
         queue.claim(edo, ask.pk)
     assert queue.claim(ada, ask.pk)
 

@@ -49,7 +49,7 @@ class Known:
     read: bool = False
     passed: set[str] = field(default_factory=set)
     texts: set[str] = field(default_factory=set)
-    leases: dict[str, queue.Claim] = field(default_factory=dict)
+    leases: dict[str, queue.AskClaim] = field(default_factory=dict)
 
 
 def anything(known):

@@ -10,7 +10,7 @@ from experts.metrics.statistics import (
     Asked,
     Called,
     Middle,
-    Share,
+    Proportion,
     arm_lines,
     call_lines,
     desk_line,
@@ -38,7 +38,7 @@ def test_a_share_has_the_interval_of_wilson(part, of, low, high):
 
 
 def test_without_a_case_there_is_no_share():
-    assert Share.count([]) == Share() and Share.of_counts(0, 0).value is None
+    assert Proportion.count([]) == Proportion() and Proportion.of_counts(0, 0).value is None
 
 
 @pytest.mark.parametrize(("n", "rank"), [(0, 0), (5, 0), (6, 1), (9, 2), (20, 6), (100, 40), (101, 40), (1000, 469)])
@@ -69,11 +69,11 @@ def test_a_rate_is_hidden_on_less_than_15_minutes_and_says_why():
 
 
 def test_a_single_case_has_a_share_and_no_interval():
-    one = Share.count([True])
+    one = Proportion.count([True])
     assert (one.value, one.low, one.high) == (1.0, None, None)
     cell = pages._share("In time", one)
     assert (cell.value, cell.small, cell.start) == ("100%", ("1 of 1",), None)
-    assert Share.count([True, True]).low is not None
+    assert Proportion.count([True, True]).low is not None
 
 
 def test_the_desk_counts_every_ask_once_and_every_episode_once():

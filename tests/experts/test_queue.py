@@ -251,7 +251,7 @@ def test_of_many_claims_at_once_one_wins(project, ada, edo):
     ask, _ = queue.open_ask(ada, wanted(episode))
     experts = [person(project, f"expert{n}", "expert") for n in range(6)]
     results = at_once(*[lambda one=one: queue.claim(one, ask.pk) for one in experts])
-    assert sum(isinstance(result, queue.Claim) for result in results) == 1
+    assert sum(isinstance(result, queue.AskClaim) for result in results) == 1
     assert sum(isinstance(result, AlreadyClaimed) for result in results) == 5
 
 

@@ -126,5 +126,5 @@ def test_concurrent_claim_and_answer_do_not_deadlock(ada, edo, monkeypatch):
     sending.start()
     for thread in (taking, sending):
         thread.join(20)
-    assert isinstance(results["claim"], queue.Claim), results
+    assert isinstance(results["claim"], queue.AskClaim), results
     assert isinstance(results["answer"], LeaseLost), results

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from experts.rules.routing import (
-    Load,
-    Policy,
+    DeskLoad,
+    RoutingRules,
     alike,
     draw,
     expected_wait,
@@ -21,9 +21,9 @@ from experts.rules.routing import (
 )
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-MODEL_FIRST = Policy(model_first=True, has_models=True, audit_share=0.05)
+MODEL_FIRST = RoutingRules(model_first=True, has_models=True, audit_share=0.05)
 PEOPLE_WHILE_FREE = replace(MODEL_FIRST, people_while_free=True)
-FULL = Load(present=2, ahead=4, ahead_of_run=2, runs=2)
+FULL = DeskLoad(present=2, ahead=4, ahead_of_run=2, runs=2)
 
 
 @dataclass
@@ -36,12 +36,12 @@ class Waits:
 
 
 def test_without_models_and_limits_everything_goes_to_people():
-    way = route(Policy(), Load(), 0.99)
+    way = route(RoutingRules(), DeskLoad(), 0.99)
     assert (way.tiers, way.chance) == (("people",), 1.0)
 
 
 def test_tiers_go_from_people_to_senior_to_model():
-    assert route(Policy(has_senior=True, has_models=True), Load(), 0.5).tiers == ("people", "senior", "llm")
+    assert route(RoutingRules(has_senior=True, has_models=True), DeskLoad(), 0.5).tiers == ("people", "senior", "llm")
 
 
 def test_model_first_gives_people_the_audit_share():
@@ -54,59 +54,62 @@ def test_model_first_gives_people_the_audit_share():
 
 
 def test_model_first_holds_while_people_are_idle():
-    way = route(MODEL_FIRST, Load(present=2), 0.5)
+    way = route(MODEL_FIRST, DeskLoad(present=2), 0.5)
     assert (way.tiers, way.chance, way.reason) == (("llm", "people"), 0.05, "model_first")
-    assert route(MODEL_FIRST, Load(present=2), 0.01).reason == "audit_sample"
+    assert route(MODEL_FIRST, DeskLoad(present=2), 0.01).reason == "audit_sample"
 
 
 def test_idle_people_get_asks_and_the_probability_is_told():
-    way = route(PEOPLE_WHILE_FREE, Load(present=2), 0.5)
+    way = route(PEOPLE_WHILE_FREE, DeskLoad(present=2), 0.5)
     assert (way.tiers[0], way.chance, way.reason) == ("people", 1.0, "people_free")
-    half = route(PEOPLE_WHILE_FREE, Load(present=2, ahead=2, ahead_of_run=1, runs=2), 0.99)
+    half = route(PEOPLE_WHILE_FREE, DeskLoad(present=2, ahead=2, ahead_of_run=1, runs=2), 0.99)
     assert half.tiers[0] == "llm" and half.chance == pytest.approx(0.05 + 0.95 * 0.5)
 
 
 def test_run_at_its_human_share_yields_to_others():
-    mine = Load(present=4, ahead=4, ahead_of_run=4, runs=2)
-    theirs = Load(present=4, ahead=4, ahead_of_run=0, runs=2)
+    mine = DeskLoad(present=4, ahead=4, ahead_of_run=4, runs=2)
+    theirs = DeskLoad(present=4, ahead=4, ahead_of_run=0, runs=2)
     assert route(PEOPLE_WHILE_FREE, mine, 0.2).tiers[0] == "llm"
     assert route(PEOPLE_WHILE_FREE, theirs, 0.2).tiers[0] == "people"
 
 
 def test_a_group_that_is_large_enough_is_worth_a_person():
-    way = route(MODEL_FIRST, Load(present=2, ahead=9, group=4), 0.99)
+    way = route(MODEL_FIRST, DeskLoad(present=2, ahead=9, group=4), 0.99)
     assert (way.tiers[0], way.chance, way.reason) == ("people", 1.0, "large_group")
 
 
-@pytest.mark.parametrize("budget", [Policy(per_hour=3, has_models=True), Policy(per_training_step=3, has_models=True)])
+@pytest.mark.parametrize(
+    "budget", [RoutingRules(per_hour=3, has_models=True), RoutingRules(per_training_step=3, has_models=True)]
+)
 def test_a_spent_human_budget_leaves_the_model(budget):
-    assert route(budget, Load(hour=3, step=3), 0.0).tiers == ("llm",)
-    assert route(budget, Load(hour=2, step=2), 0.0).tiers[0] == "people"
+    assert route(budget, DeskLoad(hour=3, step=3), 0.0).tiers == ("llm",)
+    assert route(budget, DeskLoad(hour=2, step=2), 0.0).tiers[0] == "people"
 
 
 def test_people_are_spared_what_they_could_not_answer_in_time():
-    way = route(MODEL_FIRST, Load(present=2, ahead=6, ahead_of_run=6, usual_s=60, left_s=300), 0.0)
+    way = route(MODEL_FIRST, DeskLoad(present=2, ahead=6, ahead_of_run=6, usual_s=60, left_s=300), 0.0)
     assert (way.tiers[0], way.chance, way.reason) == ("llm", 0.0, "model_first")
     assert (
-        route(MODEL_FIRST, Load(present=2, ahead=4, ahead_of_run=4, usual_s=60, left_s=300), 0.0).tiers[0] == "people"
+        route(MODEL_FIRST, DeskLoad(present=2, ahead=4, ahead_of_run=4, usual_s=60, left_s=300), 0.0).tiers[0]
+        == "people"
     )
 
 
 def test_spent_budget_or_long_queue_falls_back_without_model():
-    assert route(Policy(per_hour=1), Load(hour=1), 0.0).tiers == ()
-    long = route(Policy(wait_limit_s=120), Load(present=1, ahead=5, ahead_of_run=5, usual_s=60), 0.0)
+    assert route(RoutingRules(per_hour=1), DeskLoad(hour=1), 0.0).tiers == ()
+    long = route(RoutingRules(wait_limit_s=120), DeskLoad(present=1, ahead=5, ahead_of_run=5, usual_s=60), 0.0)
     assert (long.tiers, long.reason, long.expected_wait_s) == ((), "backpressure", 360)
 
 
 def test_the_wait_follows_from_the_place_in_the_queue():
-    assert expected_wait(Load(present=3, ahead=5, ahead_of_run=5, usual_s=40)) == 80
-    assert expected_wait(Load(present=3, ahead=50, ahead_of_run=0, runs=2, usual_s=40)) == 40  # runs take turns
+    assert expected_wait(DeskLoad(present=3, ahead=5, ahead_of_run=5, usual_s=40)) == 80
+    assert expected_wait(DeskLoad(present=3, ahead=50, ahead_of_run=0, runs=2, usual_s=40)) == 40  # runs take turns
 
 
 def test_an_arm_may_ask_only_models_or_only_people():
-    assert route(Policy(only="models", has_models=True), Load(present=3), 0.0).tiers == ("llm",)
-    assert route(Policy(only="people", has_models=True), Load(), 0.0).tiers == ("people",)
-    none = route(Policy(only="models"), Load(present=3), 0.0)
+    assert route(RoutingRules(only="models", has_models=True), DeskLoad(present=3), 0.0).tiers == ("llm",)
+    assert route(RoutingRules(only="people", has_models=True), DeskLoad(), 0.0).tiers == ("people",)
+    none = route(RoutingRules(only="models"), DeskLoad(present=3), 0.0)
     assert (none.tiers, none.reason) == ((), "no_model")
 
 

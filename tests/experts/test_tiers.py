@@ -13,7 +13,7 @@ from episodes.models import Episode, Step
 from episodes.record import recording
 from episodes.stored.entries import entry_of
 from experts import advising, closing, desk, queue
-from experts.errors import AtCapacity, DraftConflict, NotForYou, NotYours, Passed, StillOpen, TooLate, Used
+from experts.errors import AlreadyDeclined, AtCapacity, DraftConflict, NotForYou, NotYours, StillOpen, TooLate, Used
 from experts.find import availability, board
 from experts.models import Advice, Ask, AskEvent, Draft, Presence
 from people.access import bearer, expert_model, system
@@ -76,7 +76,7 @@ def test_people_come_first_while_free_where_that_is_set(asked, ada, settings, pr
 def test_declined_ask_can_be_claimed_by_others_only(asked, ada, edo):
     ask = asked()
     passes(edo, ask, "not my field")
-    with pytest.raises(Passed):
+    with pytest.raises(AlreadyDeclined):
         queue.claim(edo, ask.pk)
     assert queue.claim(ada, ask.pk).ask_id == ask.pk
 

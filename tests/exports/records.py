@@ -6,7 +6,7 @@ from exports.build.building import Walk
 from exports.formats import FORMATS
 from exports.formats.curriculum import TaskRecord
 from exports.recipe import Recipe
-from exports.record import Record, Result
+from exports.record import EpisodeResult, Record
 from exports.rules.leakage import Ground
 
 TOOLS = [
@@ -26,8 +26,8 @@ STEPS = [
     {"seq": 9, "kind": "nudge", "content": "Finish if you are through.", "turn": 3},
     {"seq": 10, "kind": "message", "role": "assistant", "content": "Merged into 7.", "turn": 4},
 ]
-COMPLETE = {"verified": Result("complete", 1.0, "verified")}
-FAILED = {"verified": Result("others", 0.0, "verified")}
+COMPLETE = {"verified": EpisodeResult("complete", 1.0, "verified")}
+FAILED = {"verified": EpisodeResult("others", 0.0, "verified")}
 
 
 def record(**more):

@@ -120,9 +120,9 @@ def test_openenv_has_the_fields_of_the_installed_model():
 
 
 def test_openenv_has_no_word_for_an_outcome_without_a_number():
-    from exports.record import Result
+    from exports.record import EpisodeResult
 
-    rows, counts = walk("openenv", record(results={"verified": Result("complete", None, "verified")}))
+    rows, counts = walk("openenv", record(results={"verified": EpisodeResult("complete", None, "verified")}))
     assert rows == [] and counts.left_out == {"no_row": 1}
 
 

@@ -10,14 +10,14 @@ from episodes.quoting import Secret
 from exports.build.building import Walk
 from exports.formats import FORMATS
 from exports.recipe import KINDS, BadRecipe, Recipe
-from exports.record import Result
+from exports.record import EpisodeResult
 from exports.rules.leakage import Ground, NearTasks
 from exports.rules.redaction import Redactor
 from exports.writers import jsonl
 from tests.exports.records import FAILED, STEPS, record, walk, with_advice
 
-REPORTED = {"reported": Result("complete", 1.0, "reported")}
-UNTOUCHED = {"verified": Result("complete", 1.0, "verified", passes_untouched=True)}
+REPORTED = {"reported": EpisodeResult("complete", 1.0, "reported")}
+UNTOUCHED = {"verified": EpisodeResult("complete", 1.0, "verified", passes_untouched=True)}
 CODE = "def verify(initial, final):\n    rows = final.execute('select count(*) from merges where status = 7')\n"
 
 
@@ -27,7 +27,7 @@ CODE = "def verify(initial, final):\n    rows = final.execute('select count(*) f
         ({"results": {}}, "not_verified"),
         ({"results": REPORTED}, "reported_only"),
         ({"results": FAILED}, "not_complete"),
-        ({"results": {"verified": Result("judge_error", 0.0, "verified")}}, "infrastructure_failure"),
+        ({"results": {"verified": EpisodeResult("judge_error", 0.0, "verified")}}, "infrastructure_failure"),
         ({"state": "failed", "fault": "environment"}, "infrastructure_failure"),
         ({"state": "cancelled"}, "cancelled"),
         ({"split": "val"}, "held_out"),

@@ -18,7 +18,7 @@ from awmclient.rollout import rollout
 from awmclient.schema import Advice, ToolCall, ToolSpec
 from awmclient.testing import FakeResult, MemoryDashboard
 from episodes.stored.entries import entry_of, read
-from exports.record import Result
+from exports.record import EpisodeResult
 from exports.writers.jsonl import line
 from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.exports.records import record, walk
@@ -140,4 +140,4 @@ def test_a_models_messages_equal_the_exported_ones_byte_for_byte(endpoint, said,
         assert line(episode["messages"]) == line(row["messages"])
 
 
-COMPLETE = {"verified": Result("complete", 1.0, "verified")}
+COMPLETE = {"verified": EpisodeResult("complete", 1.0, "verified")}

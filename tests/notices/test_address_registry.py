@@ -21,7 +21,7 @@ INNER = ["127.0.0.1", "10.0.0.1", "169.254.169.254", "192.168.1.1", "8.8.8.8"]
 def refused(address):
     try:
         outbound.refuse_private(str(address))
-    except outbound.Refused as why:
+    except outbound.AddressRefused as why:
         return str(why)
     return ""
 

@@ -42,14 +42,14 @@ def names(monkeypatch):
 )
 def test_a_name_that_leads_to_a_private_address_is_not_gone_to(ips, names):
     names[1].append(ips)
-    with pytest.raises(outbound.Refused, match="private address") as refused:
+    with pytest.raises(outbound.AddressRefused, match="private address") as refused:
         outbound.post("https://hooks.example.org/", b"{}", {})
     assert not any(ip in str(refused.value) for ip in ips), "a member would read the names of the inner network"
 
 
 @pytest.mark.parametrize("host", ["2130706433", "0x7f.1", "localhost"])
 def test_other_spellings_of_this_machine_are_not_gone_to(host):
-    with pytest.raises((outbound.Refused, outbound.Unreached)):
+    with pytest.raises((outbound.AddressRefused, outbound.Unreached)):
         outbound.post(f"https://{host}:1/", b"{}", {})
 
 

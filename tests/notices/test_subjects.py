@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from notices import deliveries, sending, subjects, subscriptions
 from notices.models import Delivery, QuietHours
-from notices.subjects import KEEP, Standing, put_off, skip
+from notices.subjects import KEEP, Relevance, put_off, skip
 from tests.browsing import as_person, html
 from tests.notices.rows import due, state
 
@@ -24,8 +24,8 @@ class Mention:
     group: str = ""
     expires_at: datetime | None = None
     text: str = "look at this\nsecond line"
-    stands: Standing = KEEP
-    stands_for: Standing = KEEP
+    stands: Relevance = KEEP
+    stands_for: Relevance = KEEP
     kind: str = "mention"
 
     def title(self, open_count):

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from people import bodies
-from people.bodies import Body, Room
+from people.bodies import Body, SharedBuffer
 from people.errors import Busy, TooLarge, TooSlow
 
 MB = 1024 * 1024
@@ -16,8 +16,8 @@ MB = 1024 * 1024
 @pytest.fixture(autouse=True)
 def rooms(monkeypatch):
     """Small rooms, all empty, and short patience."""
-    monkeypatch.setattr(bodies, "ROOM", Room(16 * MB))
-    monkeypatch.setattr(bodies, "STRANGERS", Room(MB))
+    monkeypatch.setattr(bodies, "ROOM", SharedBuffer(16 * MB))
+    monkeypatch.setattr(bodies, "STRANGERS", SharedBuffer(MB))
     monkeypatch.setattr(bodies, "SILENCE_S", 0.2)
     monkeypatch.setattr(bodies, "FIRST_S", 0.4)
 
@@ -45,7 +45,7 @@ def free():
 
 
 def test_nobody_takes_more_than_stays_free():
-    room = Room(12)
+    room = SharedBuffer(12)
     for _ in range(6):
         room.take("greedy", 1)
     with pytest.raises(Busy):

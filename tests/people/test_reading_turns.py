@@ -8,11 +8,11 @@ from contextlib import AsyncExitStack
 import pytest
 
 from people.errors import Busy
-from people.turns import Turns
+from people.turns import SenderTurns
 
 
 async def test_turn_beyond_the_limit_is_refused_after_its_wait():
-    turns = Turns(2)
+    turns = SenderTurns(2)
     async with AsyncExitStack() as held:
         for _ in range(2):
             await held.enter_async_context(turns.turn("token:a", 0.01))
@@ -25,7 +25,7 @@ async def test_turn_beyond_the_limit_is_refused_after_its_wait():
 
 
 async def test_turn_that_frees_up_goes_to_who_waits():
-    turns, order = Turns(1), []
+    turns, order = SenderTurns(1), []
 
     async def take(name):
         async with turns.turn("token:a", 5):
@@ -37,7 +37,7 @@ async def test_turn_that_frees_up_goes_to_who_waits():
 
 
 async def test_turn_is_free_again_after_a_failure():
-    turns = Turns(1)
+    turns = SenderTurns(1)
     with pytest.raises(ValueError):
         async with turns.turn("token:a", 0.01):
             raise ValueError

@@ -5,7 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from episodes.models import Episode
-from people.rows import Row
+from people.rows import ModelRows
 
 pytestmark = pytest.mark.django_db
 
@@ -17,7 +17,7 @@ def stored(project):
 
 
 def test_a_row_is_what_the_orm_reads(stored):
-    row = Row(Episode)
+    row = ModelRows(Episode)
     found = row.one(f"SELECT {row.columns()} FROM episodes_episode WHERE id = %s", [stored.pk])
     known = Episode.objects.get(pk=stored.pk)
     for field in Episode._meta.concrete_fields:
@@ -25,7 +25,7 @@ def test_a_row_is_what_the_orm_reads(stored):
 
 
 def test_what_is_left_out_is_read_when_asked_for(stored):
-    row = Row(Episode, without={"tools"})
+    row = ModelRows(Episode, without={"tools"})
     statement = f"SELECT {row.columns('episode')}, 7 FROM episodes_episode AS episode WHERE id = %(id)s"
     found = row.one(statement, {"id": stored.pk})
     assert found.get_deferred_fields() == {"tools"} and row.width == len(Episode._meta.concrete_fields) - 1
@@ -35,5 +35,5 @@ def test_what_is_left_out_is_read_when_asked_for(stored):
 
 
 def test_no_row_is_none(stored):
-    row = Row(Episode, only={"id"})
+    row = ModelRows(Episode, only={"id"})
     assert row.one(f"SELECT {row.columns()} FROM episodes_episode WHERE id = 'another'", []) is None

@@ -6,7 +6,7 @@ import pytest
 
 from episodes.models import Episode
 from people.errors import Forbidden, Invalid, NotFound
-from reviews.errors import NotYours, SchemaEnded
+from reviews.errors import NotYourAnnotation, SchemaEnded
 from reviews.models import Annotation, Correction, LabelSchema
 from reviews.record import annotating, assigning, correcting, schemas
 from reviews.record.correcting import Better
@@ -82,7 +82,7 @@ def test_undo_is_a_superseding_row_of_its_author(rita, edo, episode):
     said = annotating.annotate(rita, episode, Place(2), "note", "first")
     changed = annotating.annotate(rita, episode, Place(2), "note", "second")
     assert changed.supersedes == said
-    with pytest.raises(NotYours):
+    with pytest.raises(NotYourAnnotation):
         annotating.undo(edo, changed.pk)
     back = annotating.undo(rita, changed.pk)
     assert back.withdrawn and annotating.undo(rita, changed.pk).pk == back.pk
@@ -135,7 +135,7 @@ def test_withdrawn_correction_counts_nowhere(rita, edo, max_, episode):
     call = Better("call", "update", {"id": 7, "status": "shut"}, why="It said so")
     first = correcting.correct(rita, episode, 2, call)
     other = correcting.correct(edo, episode, 2, Better("call", "update", {"id": 8}))
-    with pytest.raises(NotYours):
+    with pytest.raises(NotYourAnnotation):
         correcting.withdraw(edo, first.pk)
     with pytest.raises(NotFound):
         correcting.withdraw(max_, first.pk)

@@ -16,7 +16,15 @@ from episodes.record import noting, recording
 from people import members
 from people.access import system
 from people.errors import Forbidden, Invalid, NotFound, WrongScope
-from reviews.errors import AlreadyClaimed, AlreadyReviewed, Declined, LeaseLost, NothingToReview, NotSettled, TooLate
+from reviews.errors import (
+    AlreadyReviewed,
+    Declined,
+    NothingToReview,
+    NotSettled,
+    ReviewClaimed,
+    ReviewClosed,
+    ReviewLeaseLost,
+)
 from reviews.models import Review, ReviewSlot, Verdict
 from reviews.record import assigning, deciding
 from reviews.record.deciding import Wanted
@@ -37,7 +45,7 @@ def test_pull_gives_each_reviewer_a_slot_and_never_two(rita, edo, ada, queue, re
     assert assigning.pull(edo, queue.pk).slot_id != first.slot_id
     with pytest.raises(NothingToReview):
         assigning.pull(ada, queue.pk)
-    with pytest.raises(AlreadyClaimed):
+    with pytest.raises(ReviewClaimed):
         assigning.claim(ada, review.pk)
 
 
@@ -48,7 +56,7 @@ def test_claim_by_many_at_once_fills_each_slot_once(project, queue, review):
     def take(actor):
         try:
             return assigning.claim(actor, review.pk).slot_id
-        except AlreadyClaimed:
+        except ReviewClaimed:
             return None
         finally:
             connections.close_all()
@@ -88,7 +96,7 @@ def test_expired_lease_counts_until_taken_over(rita, edo, ada, review):
     lapse(review)
     assigning.claim(ada, review.pk)
     assigning.claim(person(ada.project, "ria", "reviewer"), review.pk)
-    with pytest.raises(LeaseLost):
+    with pytest.raises(ReviewLeaseLost):
         assigning.renew(rita, review.pk, lease.lease_token)
 
 
@@ -98,7 +106,7 @@ def test_verdict_after_a_takeover_is_kept_and_refused(rita, edo, ada, review):
         lapse(review)
         assigning.claim(other, review.pk)
     ReviewSlot.objects.filter(review=review, holder=rita.key).update(holder="user:0")
-    with pytest.raises(LeaseLost):
+    with pytest.raises(ReviewLeaseLost):
         deciding.decide(rita, review.pk, lease.lease_token, Wanted("reject", note="My words"))
     kept = Verdict.objects.get(author_key=rita.key)
     assert kept.is_late and kept.note == "My words" and deciding.counted(review) == []
@@ -108,7 +116,7 @@ def test_late_verdict_sent_again_is_kept_once(rita, edo, ada, review):
     lease, wanted = assigning.claim(rita, review.pk), Wanted("reject", nonce="n1")
     assigning.release(rita, review.pk, lease.lease_token)
     for again in (wanted, wanted, Wanted("reject", nonce="n2")):
-        with pytest.raises(LeaseLost):
+        with pytest.raises(ReviewLeaseLost):
             deciding.decide(rita, review.pk, lease.lease_token, again)
     assert Verdict.objects.filter(is_late=True).count() == 2
     token = assigning.claim(rita, review.pk).lease_token
@@ -120,7 +128,7 @@ def test_late_verdict_sent_again_is_kept_once(rita, edo, ada, review):
 def test_closed_queue_refuses_and_keeps_the_verdict(ada, rita, review):
     lease = assigning.claim(rita, review.pk)
     assigning.close_queue(ada, review.queue_id)
-    with pytest.raises(TooLate):
+    with pytest.raises(ReviewClosed):
         deciding.decide(rita, review.pk, lease.lease_token, Wanted("accept"))
     assert Verdict.objects.get().is_late
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 from episodes.models import Episode
 from notices import subjects
 from people.errors import Invalid
-from reviews.errors import Changed, NotYours
+from reviews.errors import Changed, NotYourAnnotation
 from reviews.models import COMMENT, Annotation, Mention
 from reviews.notifications import CommentSubject
 from reviews.record import annotating, assigning, mentions, schemas
@@ -79,7 +79,7 @@ def test_reword_keeps_read_mentions_read_and_drops_others(ada, rita, edo, episod
 
 def test_reword_of_a_changed_or_foreign_comment_is_refused(ada, rita, episode):
     first = say(ada, episode, "One.")
-    with pytest.raises(NotYours):
+    with pytest.raises(NotYourAnnotation):
         annotating.reword(rita, first.pk, "Mine.")
     annotating.reword(ada, first.pk, "Two.")
     with pytest.raises(Changed):

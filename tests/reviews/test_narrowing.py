@@ -7,7 +7,7 @@ import re
 import pytest
 
 from episodes.find import lists
-from episodes.find.facets import Wish, counted
+from episodes.find.facets import ListQuery, counted
 from people.errors import Invalid, WrongScope
 from reviews.record import annotating, assigning, deciding, schemas
 from reviews.record.deciding import Wanted
@@ -44,7 +44,7 @@ def found(ada):
 @pytest.fixture
 def counts(ada):
     def facet(name, actor=ada, **said):
-        _, facets = counted(actor, Wish({k: [v] for k, v in said.items()}))
+        _, facets = counted(actor, ListQuery({k: [v] for k, v in said.items()}))
         return {one.label: one.count for each in facets if each.name == name for one in each.choices}
 
     return facet
@@ -171,7 +171,7 @@ def searched(found):
 
     def keys(word, actor):
         listed = found(actor, q=word)
-        ids, facets = counted(actor, Wish({"q": [word]}))
+        ids, facets = counted(actor, ListQuery({"q": [word]}))
         told = {one.value: one.count for each in facets if each.name == "scenario" for one in each.choices}
         assert len(ids) == len(listed) == sum(told.values()), word
         page = html(as_person(actor).get("/episodes/", {"q": word}))

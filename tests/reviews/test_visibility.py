@@ -20,7 +20,7 @@ from people import members
 from people.access import person, system
 from people.errors import Invalid
 from people.models import Role
-from reviews.errors import TooLate
+from reviews.errors import ReviewClosed
 from reviews.models import CourtCase
 from reviews.record import (
     annotating,
@@ -208,7 +208,7 @@ def test_queue_closed_meanwhile_takes_and_withholds_nothing(ada, queue, episode,
         return ranked(episodes)
 
     monkeypatch.setattr(worth, "of_episodes", closing)
-    with pytest.raises(TooLate):
+    with pytest.raises(ReviewClosed):
         assigning.fill(ada, queue.pk, Episode.objects.filter(pk=episode.pk))
     assert not queue.reviews.exists() and not OutcomeHold.objects.exists()
 

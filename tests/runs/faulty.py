@@ -191,7 +191,7 @@ class Desk:
         """Return the episode at its end, and how many attempts it took."""
         self.monkeypatch.setattr(playing, "policy_of", lambda episode: Plan(turns))
         policy = {"awmweb": "script", "script": "oracle", "ask_deadline_s": HANG_S}
-        start = launching.Start("words_1", 0, "Write words.", policy, expert="plain")
+        start = launching.LaunchRequest("words_1", 0, "Write words.", policy, expert="plain")
         episode = launching.launch(self.ada, "faulty", [start]).episodes.get()
         for tries in range(1, MOST_ATTEMPTS):
             try:

@@ -9,7 +9,7 @@ import pytest
 from websockets.asyncio.server import serve
 
 from awmclient.schema import Finish
-from awmenv.errors import EnvironmentFault, ServerRefused, SessionLost
+from awmenv.errors import AwmenvError, ServerRefused, SessionLost
 from awmenv.models import Observation
 from episodes.models import Episode
 from episodes.record import recording
@@ -46,7 +46,7 @@ def folder(settings, tmp_path):
 @pytest.fixture
 def episode(ada, folder, calls):
     policy = launching.playable("open_1", 0, launching.policy_named("script:oracle"))
-    run = launching.launch(ada, "away", [launching.Start("open_1", 0, "Do something.", policy)])
+    run = launching.launch(ada, "away", [launching.LaunchRequest("open_1", 0, "Do something.", policy)])
     calls.clear()
     return run.episodes.get()
 
@@ -112,7 +112,7 @@ class Verifier:
     async def verify(self, **_about):
         self.asked += 1
         answer = self.answers.pop(0)
-        if isinstance(answer, EnvironmentFault):
+        if isinstance(answer, AwmenvError):
             raise answer
         return answer
 

@@ -20,7 +20,7 @@ from runs.launch import estimating, launching, planning
 from runs.plan import spending
 from runs.statistics.costs import (
     Bill,
-    Rate,
+    TokenPrice,
     Tokens,
     dollars,
     price_of,
@@ -36,10 +36,10 @@ ARMS = [{"name": "alone", "policy": "model"}, {"name": "helped", "policy": "mode
 
 
 def test_money_of_tokens_has_hand_computed_values():
-    rate = Rate(input=2.0, output=10.0, cached=0.5)
+    rate = TokenPrice(input=2.0, output=10.0, cached=0.5)
     # 600,000 fresh x 2 + 400,000 cached x 0.5 + 50,000 x 10, per million
     assert price_of(Tokens(1_000_000, 50_000, 400_000), rate) == pytest.approx(1.2 + 0.2 + 0.5)
-    assert price_of(Tokens(1_000_000, 50_000, 400_000), Rate(input=2.0, output=10.0)) == pytest.approx(2.5)
+    assert price_of(Tokens(1_000_000, 50_000, 400_000), TokenPrice(input=2.0, output=10.0)) == pytest.approx(2.5)
     assert [dollars(one) for one in (0.0, 0.004, 0.25, 1234.5)] == ["$0.00", "<$0.01", "$0.25", "$1,234.50"]
 
 
@@ -60,11 +60,11 @@ def test_usage_is_read_as_endpoints_write_it(usage, tokens):
 
 def test_bill_names_what_it_can_not_price():
     bill = Bill()
-    bill.add("big", Tokens(1000, 100), Rate(input=2.0, output=10.0))
+    bill.add("big", Tokens(1000, 100), TokenPrice(input=2.0, output=10.0))
     bill.add("none", Tokens(), None)
     assert bill.unknown == [] and bill.priced == pytest.approx(0.003)
     bill.add("other", Tokens(5), None)
-    bill.add("big", Tokens(untold=1500), Rate(input=2.0, output=10.0))
+    bill.add("big", Tokens(untold=1500), TokenPrice(input=2.0, output=10.0))
     bill.uncounted(1)
     assert bill.unknown == [
         *("other has no price", "1,500 tokens of big are not told apart", "1 episode without counted tokens")
@@ -93,7 +93,7 @@ def test_setting_reads_a_table_or_stops_the_start(tmp_path, monkeypatch):
     with pytest.raises(SystemExit, match="AWMWEB_PRICES: .*No such file"):
         price_table("AWMWEB_PRICES")
     (tmp_path / "prices.yaml").write_text(TABLE)
-    assert price_table("AWMWEB_PRICES")["small"] == Rate(input=0.1, output=0.4)
+    assert price_table("AWMWEB_PRICES")["small"] == TokenPrice(input=0.1, output=0.4)
     monkeypatch.delenv("AWMWEB_PRICES")
     assert price_table("AWMWEB_PRICES") == {}
 

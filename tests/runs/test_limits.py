@@ -20,7 +20,7 @@ from people.errors import AppError
 from runs.launch import feeding, launching, planning
 from runs.models import Plan, PlannedTry
 from runs.plan import limits
-from runs.plan.limits import Load, RunLoad
+from runs.plan.limits import LiveTries, RunLoad
 from runs.show.comparison import compare_run
 from tests.browsing import as_person, html
 from tests.people_by_name import person
@@ -74,13 +74,13 @@ class Workers:
 
 
 def test_share_is_that_of_runs_that_wait():
-    mine = RunLoad(1000, {"a": Load(at_work=16, called=900, has_uncalled=True)})
-    other = RunLoad(8, {"a": Load(has_uncalled=True)})
+    mine = RunLoad(1000, {"a": LiveTries(at_work=16, called=900, has_uncalled=True)})
+    other = RunLoad(8, {"a": LiveTries(has_uncalled=True)})
     assert limits.share(mine, [other]) == 8 + limits.SURPLUS
-    assert limits.share(mine, []) is None and limits.share(mine, [RunLoad(8, {"a": Load(at_work=3)})]) is None
-    full = RunLoad(8, {"a": Load(at_work=6, parked=2, has_uncalled=True)})
+    assert limits.share(mine, []) is None and limits.share(mine, [RunLoad(8, {"a": LiveTries(at_work=3)})]) is None
+    full = RunLoad(8, {"a": LiveTries(at_work=6, parked=2, has_uncalled=True)})
     assert limits.share(mine, [full]) is None, "a run at its own limit waits for no worker"
-    assert limits.share(RunLoad(8, {"a": Load(at_work=3)}), [other]) is None
+    assert limits.share(RunLoad(8, {"a": LiveTries(at_work=3)}), [other]) is None
 
 
 def test_full_arm_or_model_holds_up_no_other():
@@ -165,10 +165,10 @@ def counted():
     tries = PlannedTry.objects.filter(plan__state="running", episode__state__in=LIVE_STATES)
     for one in tries.select_related("plan", "arm", "episode"):
         state, has_call = one.episode.state, one.called_at is not None
-        load = Load(state in AT_WORK_STATES, state == "parked", state == "queued" and has_call)
-        load += Load(has_uncalled=state == "queued" and not has_call)
+        load = LiveTries(state in AT_WORK_STATES, state == "parked", state == "queued" and has_call)
+        load += LiveTries(has_uncalled=state == "queued" and not has_call)
         arms = found.setdefault(one.plan_id, RunLoad(one.plan.parallel)).arms
-        arms[one.arm.name] = arms.get(one.arm.name, Load()) + load
+        arms[one.arm.name] = arms.get(one.arm.name, LiveTries()) + load
     return found
 
 

@@ -196,7 +196,7 @@ def test_settings_name_servers_or_stop_the_start(monkeypatch):
     monkeypatch.setenv("AWMWEB_ENVIRONMENT_LAB_HEADERS", '{"X-Key": "secret-1"}')
     found = environments("lab")["lab"]
     assert found == {"url": "https://env.example.org", "headers": {"X-Key": "secret-1"}, "timeout_s": 120}
-    assert "secret-1" not in repr(servers.Profile("lab", **found))
+    assert "secret-1" not in repr(servers.ServerProfile("lab", **found))
     for names in ("awm", "lab,lab", "a-b"):
         with pytest.raises(SystemExit, match="AWMWEB_ENVIRONMENTS"):
             environments(names)

@@ -59,7 +59,9 @@ def called(monkeypatch):
 
 @pytest.fixture
 def queued(ada, called):
-    start = launching.Start("helpdesk_1", 0, "Price the mug", policy={"awmweb": "script"}, expert="plain", arm="a")
+    start = launching.LaunchRequest(
+        "helpdesk_1", 0, "Price the mug", policy={"awmweb": "script"}, expert="plain", arm="a"
+    )
     episode = launching.launch(ada, "nightly", [start]).episodes.get()
     called.clear()
     return episode
@@ -237,7 +239,7 @@ def test_waiting_episodes_park_early_for_queued_ones(queued, ada, settings, monk
     parking.threads.all = 1
     with parking.threads.occupy():
         assert not parking.park_if_due(ask, 1, 2)
-        start = launching.Start("helpdesk_1", 1, "Another", policy={"awmweb": "script"})
+        start = launching.LaunchRequest("helpdesk_1", 1, "Another", policy={"awmweb": "script"})
         launching.launch(ada, "more", [start])
         assert not parking.park_if_due(ask, 1, 0.1)
     assert not parking.park_if_due(ask, 1, 2)  # a thread is free

@@ -45,7 +45,7 @@ def world(settings, tmp_path, monkeypatch):
 
 def played(actor, scenario):
     policy = launching.playable(scenario, 0, launching.policy_named("script:oracle"))
-    run = launching.launch(actor, scenario, [launching.Start(scenario, 0, "Do something.", policy)])
+    run = launching.launch(actor, scenario, [launching.LaunchRequest(scenario, 0, "Do something.", policy)])
     playing.play(run.episodes.get().pk)
     return run.episodes.get()
 

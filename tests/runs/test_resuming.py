@@ -33,7 +33,9 @@ class Killed(BaseException):
 @pytest.fixture
 def queued(transactional_db, ada, monkeypatch):
     monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: None)
-    start = launching.Start("helpdesk_1", 0, "Price the mug", policy={"awmweb": "script"}, expert="plain", arm="a")
+    start = launching.LaunchRequest(
+        "helpdesk_1", 0, "Price the mug", policy={"awmweb": "script"}, expert="plain", arm="a"
+    )
     return launching.launch(ada, "nightly", [start]).episodes.get()
 
 

@@ -24,7 +24,7 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR, 
 FIELDS = {"jsonrpc", "id", "method", "params"}
 
 
-class Refused(Exception):
+class RpcError(Exception):
     """A request that ends in an error: its code, and its message for the agent."""
 
     def __init__(self, code: int, message: str, data: dict[str, Any] | None = None) -> None:
@@ -57,7 +57,7 @@ async def answered(body: bytes, connections: Connections, own: Connection | None
     try:
         request = strict.read(body, pacing.FRAME)
     except strict.Unreadable as error:
-        return _failed(None, Refused(PARSE_ERROR, f"Parse error: {error}"))
+        return _failed(None, RpcError(PARSE_ERROR, f"Parse error: {error}"))
     return await answer(request, connections, own)
 
 
@@ -66,24 +66,24 @@ async def answer(request: Any, connections: Connections, own: Connection | None)
     identity = request.get("id") if isinstance(request, dict) else None
     try:
         result = await _result(_checked(request), connections, own)
-    except Refused as refused:
+    except RpcError as refused:
         return _failed(identity if isinstance(identity, str | int) else None, refused)
     except Exception:
         # The last handler before the socket: an internal error must neither end the session nor reach an agent.
         log.exception("a request of an agent failed")
-        return _failed(identity, Refused(INTERNAL_ERROR, "The server failed on this request"))
+        return _failed(identity, RpcError(INTERNAL_ERROR, "The server failed on this request"))
     return orjson.dumps({"jsonrpc": "2.0", "id": identity, "result": result})
 
 
 def _checked(request: Any) -> dict[str, Any]:
     if not isinstance(request, dict):
-        raise Refused(INVALID_REQUEST, "Invalid request: not an object")
+        raise RpcError(INVALID_REQUEST, "Invalid request: not an object")
     if request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
-        raise Refused(INVALID_REQUEST, 'Invalid request: "jsonrpc" is "2.0", and "method" a text')
+        raise RpcError(INVALID_REQUEST, 'Invalid request: "jsonrpc" is "2.0", and "method" a text')
     if set(request) - FIELDS or type(request.get("id")) not in (str, int, type(None)):
-        raise Refused(INVALID_REQUEST, 'Invalid request: "id" is a text or a number, and other fields are not known')
+        raise RpcError(INVALID_REQUEST, 'Invalid request: "id" is a text or a number, and other fields are not known')
     if not isinstance(request.get("params", {}), dict):
-        raise Refused(INVALID_REQUEST, "Invalid request: params must be an object")
+        raise RpcError(INVALID_REQUEST, "Invalid request: params must be an object")
     return request
 
 
@@ -94,19 +94,19 @@ async def _result(request: dict[str, Any], connections: Connections, own: Connec
     if method == "openenv/session/close":
         return _closed(params, connections, own)
     if method not in ("tools/list", "tools/call"):
-        raise Refused(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
+        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
     connection = own or (_connection_of(params, connections) if params.get("session_id") else None)
     if method == "tools/list":
         return {"tools": connection.environment.tools_for_agent() if connection else []}
     name = params.get("name")
     if not name:
-        raise Refused(INVALID_PARAMS, "Missing 'name' in params")
+        raise RpcError(INVALID_PARAMS, "Missing 'name' in params")
     if connection is None:
-        raise Refused(INTERNAL_ERROR, NOT_STARTED)
+        raise RpcError(INTERNAL_ERROR, NOT_STARTED)
     try:
         return await connection.environment.agent_call(name, params.get("arguments", {}))
     except ToolRefused as refused:
-        raise Refused(INTERNAL_ERROR, str(refused)) from refused
+        raise RpcError(INTERNAL_ERROR, str(refused)) from refused
     finally:
         connection.used_at = time.monotonic()
 
@@ -118,16 +118,16 @@ def _created(connections: Connections) -> str:
         raise _full(full, connections) from full
 
 
-def _full(full: Full, connections: Connections) -> Refused:
-    return Refused(SERVER_ERROR, str(full), {"active_sessions": connections.count, "max_sessions": connections.most})
+def _full(full: Full, connections: Connections) -> RpcError:
+    return RpcError(SERVER_ERROR, str(full), {"active_sessions": connections.count, "max_sessions": connections.most})
 
 
 def _closed(params: dict[str, Any], connections: Connections, own: Connection | None) -> dict[str, Any]:
     wanted = params.get("session_id")
     if not wanted:
-        raise Refused(INVALID_PARAMS, "Invalid params - 'session_id' is required")
+        raise RpcError(INVALID_PARAMS, "Invalid params - 'session_id' is required")
     if own is not None and wanted == own.id:
-        raise Refused(INVALID_REQUEST, "Cannot close active WebSocket-managed session via MCP method")
+        raise RpcError(INVALID_REQUEST, "Cannot close active WebSocket-managed session via MCP method")
     connection = _connection_of(params, connections)
     if connections.close(connection):
         return {"session_id": wanted, "closed": True}
@@ -138,9 +138,9 @@ def _connection_of(params: dict[str, Any], connections: Connections) -> Connecti
     try:
         return connections.stored(str(params["session_id"]))
     except NotThere as nothing:
-        raise Refused(INVALID_PARAMS, str(nothing)) from nothing
+        raise RpcError(INVALID_PARAMS, str(nothing)) from nothing
 
 
-def _failed(identity: str | int | None, refused: Refused) -> bytes:
+def _failed(identity: str | int | None, refused: RpcError) -> bytes:
     error = {"code": refused.code, "message": strict.clean(str(refused)), "data": refused.data}
     return orjson.dumps({"jsonrpc": "2.0", "id": identity, "error": error})

@@ -10,20 +10,20 @@ import secrets
 import time
 from dataclasses import dataclass, field
 
-from awmenv.errors import EnvironmentFault
+from awmenv.errors import AwmenvError
 from awmenv.server.session.environment import WorldEnvironment
 from awmenv.server.session.shared import World
 
 log = logging.getLogger("awmenv.connections")
 
 
-class Full(EnvironmentFault):
+class Full(AwmenvError):
     """Every session slot of the server is taken."""
 
     code = "capacity_reached"
 
 
-class NotThere(EnvironmentFault):
+class NotThere(AwmenvError):
     """An ID that finds nothing, or something that cannot be used now."""
 
     code = "session_error"

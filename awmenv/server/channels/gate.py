@@ -32,7 +32,7 @@ PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 MAX_NOTED = 100
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A refused request; its status, and the reason."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -59,7 +59,7 @@ class Gate:
             self._check(scope)
             if scope["type"] == "http" and scope["method"] in WITH_BODY:
                 receive = await _received(scope, receive)
-        except Refused as refused:
+        except RequestRefused as refused:
             self._note(refused)
             await _refuse(scope, send, refused)
             return
@@ -72,11 +72,11 @@ class Gate:
         hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
         if len(hosts) > 1 or (hosts and not self._is_ours(hosts[0])):
             # A stranger's name may resolve to our address, so that its page has our origin (DNS rebinding).
-            raise Refused(421, f"no host {hosts[0][:100]!r} here (AWMENV_ALLOWED_HOSTS)")
+            raise RequestRefused(421, f"no host {hosts[0][:100]!r} here (AWMENV_ALLOWED_HOSTS)")
         for name, value in scope["headers"]:
             origin = value.decode("latin-1")
             if name == b"origin" and not self._is_allowed(origin, hosts[0] if hosts else ""):
-                raise Refused(403, f"a page of {origin[:100]!r} is not allowed here (AWMENV_ALLOWED_ORIGINS)")
+                raise RequestRefused(403, f"a page of {origin[:100]!r} is not allowed here (AWMENV_ALLOWED_ORIGINS)")
 
     def _is_ours(self, host: str) -> bool:
         """Return whether a host is a loopback name, a configured name, or an address, which DNS cannot redirect."""
@@ -95,7 +95,7 @@ class Gate:
         ours, theirs = _place(f"//{host}", scheme), _place(origin, scheme)
         return scheme in ("http", "https") and bool(theirs[0]) and ours == theirs
 
-    def _note(self, refused: Refused) -> None:
+    def _note(self, refused: RequestRefused) -> None:
         """Log each reason of a refusal once."""
         if refused.reason not in self._noted and len(self._noted) < MAX_NOTED:
             self._noted.add(refused.reason)
@@ -130,7 +130,7 @@ async def _received(scope: Scope, receive: Receive) -> Receive:
     most = pacing.FRAME.size if scope["path"] == "/mcp" else SMALL.size
     length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     if length.isdigit() and int(length[:20]) > most:
-        raise Refused(413, f"a body can have at most {most >> 10} KiB")
+        raise RequestRefused(413, f"a body can have at most {most >> 10} KiB")
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_S):
@@ -140,16 +140,16 @@ async def _received(scope: Scope, receive: Receive) -> Receive:
                     break
                 body += message.get("body", b"")
                 if len(body) > most:
-                    raise Refused(413, f"a body can have at most {most >> 10} KiB")
+                    raise RequestRefused(413, f"a body can have at most {most >> 10} KiB")
                 if not message.get("more_body", False):
                     break
     except TimeoutError as error:
-        raise Refused(408, f"the body did not arrive within {BODY_S:g} s") from error
+        raise RequestRefused(408, f"the body did not arrive within {BODY_S:g} s") from error
     if body and scope["path"] != "/mcp":  # what reads it there checks it
         try:
             strict.read(bytes(body), SMALL)
         except strict.Unreadable as error:
-            raise Refused(400, f"a body is JSON: {error}") from error
+            raise RequestRefused(400, f"a body is JSON: {error}") from error
     is_read = False
 
     async def replay() -> Message:
@@ -162,7 +162,7 @@ async def _received(scope: Scope, receive: Receive) -> Receive:
     return replay
 
 
-async def _refuse(scope: Scope, send: Send, refused: Refused) -> None:
+async def _refuse(scope: Scope, send: Send, refused: RequestRefused) -> None:
     body = json.dumps({"detail": refused.reason}).encode()
     headers = [
         (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), (b"connection", b"close"),

@@ -1,7 +1,7 @@
 """A limit on each client's share of the event loop: small slices, and a fifth of the loop under heavy use.
 
 Owns the places where a client decides how long the loop works: the parsing of received data, which may be thousands of
-tiny frames, and the handling of its messages, which may be large or sent without waiting. `Socket` and `Http` know
+tiny frames, and the handling of its messages, which may be large or sent without waiting. `PacedSocket` and `Http` know
 uvicorn below ASGI; under another server, or another way to start it, only the rest applies.
 """
 
@@ -150,7 +150,7 @@ async def paced(work: Coroutine[Any, Any, T]) -> T:
     return result
 
 
-class Socket(WebSocketsSansIOProtocol):
+class PacedSocket(WebSocketsSansIOProtocol):
     """uvicorn's websocket, which parses received data in slices, and stops at the first message."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

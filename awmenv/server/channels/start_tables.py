@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from awmenv.attesting import NotAttested, asked
-from awmenv.errors import EnvironmentFault, UnknownScenario
+from awmenv.errors import AwmenvError, UnknownScenario
 from awmenv.server import database
 from awmenv.server.session.marks import MAX_CLOCK
 from awmenv.server.session.shared import World
@@ -47,7 +47,7 @@ class StartTables:
                 return await self._read(**question)
         except UnknownScenario as error:
             raise Unanswered(404, "This server has no such scenario.") from error
-        except EnvironmentFault as error:
+        except AwmenvError as error:
             raise Unanswered(503, f"The start tables cannot be read now: {error.code}") from error
 
     def _question(self, body: bytes) -> dict[str, Any]:

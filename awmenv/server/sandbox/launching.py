@@ -22,7 +22,7 @@ _BOOT = "import sys; sys.path.insert(0, {root!r}); from awmenv.server.sandbox.zy
 START_TIMEOUT_S = 30.0
 
 
-class Zygote:
+class ZygoteClient:
     """The near side of one zygote process. `request` may be called from any thread."""
 
     def __init__(self, kind: str, folder: str, uid: int, declared: str, *, die_with_thread: bool = False) -> None:

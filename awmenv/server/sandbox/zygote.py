@@ -29,7 +29,7 @@ GENERATIONS = 64
 
 
 @dataclass
-class Child:
+class ForkedChild:
     """One forked child: its handle, its deadline, and the socket of its requester."""
 
     pid: int
@@ -46,8 +46,8 @@ class Zygote:
     def __init__(self, control: socket.socket, work: Callable[[dict[str, Any], list[int]], None]) -> None:
         self.control = control
         self.work = work
-        self.children: dict[int, Child] = {}
-        self.by_leash: dict[int, Child] = {}
+        self.children: dict[int, ForkedChild] = {}
+        self.by_leash: dict[int, ForkedChild] = {}
         self.own_children = _open_own_children()
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
@@ -102,13 +102,13 @@ class Zygote:
             leash.send(json.dumps({"pid": pid}).encode())
         limit_s = request.get("wall")
         deadline = time.monotonic() + limit_s if limit_s is not None else None
-        child = Child(pid, os.pidfd_open(pid), leash, deadline, request.get("uid"))
+        child = ForkedChild(pid, os.pidfd_open(pid), leash, deadline, request.get("uid"))
         self.children[child.pidfd] = child
         self.by_leash[leash.fileno()] = child
         self.poll.register(child.pidfd, select.POLLIN)
         self.poll.register(leash.fileno(), select.POLLRDHUP)
 
-    def _kill(self, child: Child) -> None:
+    def _kill(self, child: ForkedChild) -> None:
         """Kill a child whose requester closed its end or whose deadline passed.
 
         The pid is still its own: it is not reaped yet.
@@ -118,7 +118,7 @@ class Zygote:
             del self.by_leash[child.leash.fileno()]
             self.poll.unregister(child.leash.fileno())
 
-    def _bury(self, child: Child) -> None:
+    def _bury(self, child: ForkedChild) -> None:
         _pid, status, usage = os.wait4(child.pid, 0)
         self.poll.unregister(child.pidfd)
         os.close(child.pidfd)

@@ -23,7 +23,7 @@ PATIENCE = 4  # times the limit, for a process that never gets a core
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProcessAnswer:
     """A session's response: a short head, and a text, also as the JSON that arrived."""
 
     head: dict[str, Any]
@@ -31,7 +31,7 @@ class Answer:
     literal: bytes
 
 
-class Channel(asyncio.Protocol):
+class ProcessChannel(asyncio.Protocol):
     """A channel, made by `over`. After a failure every exchange fails."""
 
     def __init__(self) -> None:
@@ -43,11 +43,11 @@ class Channel(asyncio.Protocol):
         """The other end closed, without an earlier failure."""
 
     @classmethod
-    async def over(cls, sock: socket.socket) -> "Channel":
+    async def over(cls, sock: socket.socket) -> "ProcessChannel":
         _transport, channel = await asyncio.get_running_loop().create_connection(cls, sock=sock)
         return channel
 
-    async def ask(self, message: dict[str, Any], limit_s: float, held_up: Callable[[], float]) -> Answer:
+    async def ask(self, message: dict[str, Any], limit_s: float, held_up: Callable[[], float]) -> ProcessAnswer:
         """Send one request and return its response.
 
         Raises HostFailed on a timeout, an invalid response or an ended process; the caller then stops it. `held_up`
@@ -56,7 +56,7 @@ class Channel(asyncio.Protocol):
         if self._broken is not None:
             raise HostFailed(self._broken)
         self._answer = asyncio.get_running_loop().create_future()
-        clock = _Clock(self._answer, limit_s, held_up)
+        clock = _Timeout(self._answer, limit_s, held_up)
         try:
             self._transport.write(framing.encode(message))
             return _read(await self._answer)
@@ -100,17 +100,17 @@ class Channel(asyncio.Protocol):
             self._answer.set_exception(framing.BadFrame(self._broken))
 
 
-def _read(body: bytes) -> Answer:
+def _read(body: bytes) -> ProcessAnswer:
     head, _, literal = body.partition(b"\n")
     if len(literal) > MAX_TEXT:
         raise framing.BadFrame(f"a text of {len(literal)} bytes, more than {MAX_TEXT}")
     found = strict.read(head, HEAD)
     if type(found) is not dict:
         raise framing.BadFrame("invalid response from the scenario process")
-    return Answer(found, strict.read_text(literal), literal)
+    return ProcessAnswer(found, strict.read_text(literal), literal)
 
 
-class _Clock:
+class _Timeout:
     """A timer that ends the wait for a response after the process has had its time."""
 
     def __init__(self, answer: asyncio.Future[bytes], limit_s: float, held_up: Callable[[], float]) -> None:

@@ -18,15 +18,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from awmenv.errors import DatabaseBroken, EnvironmentFault
+from awmenv.errors import AwmenvError, DatabaseBroken
 from awmenv.health import MAX_ERROR, Form, Health
 from awmenv.models import BuildReport
 from awmenv.packs import Mode, Pack, Verifier
 from awmenv.server import database
-from awmenv.server.session.scenario import ScenarioHouse
-from awmenv.server.session.turns import Turns
+from awmenv.server.session.scenario import ScenarioPool
+from awmenv.server.session.turns import CoreTurns
 from awmenv.server.settings import Judge
-from awmenv.server.verifier import RunFailed, VerifierHouse, verdict
+from awmenv.server.verifier import RunFailed, VerifierPool, verdict
 from awmenv.server.verify import judge
 
 log = logging.getLogger("awmenv.checkup")
@@ -47,8 +47,8 @@ class Checkup:
 
     def __init__(
         self,
-        scenarios: ScenarioHouse,
-        verifiers: VerifierHouse,
+        scenarios: ScenarioPool,
+        verifiers: VerifierPool,
         cache: Path | None,
         *,
         workers: Executor,
@@ -60,7 +60,7 @@ class Checkup:
         self.records = Records(cache)
         self.judge = judge
         self._workers = workers
-        self._room = Turns(at_a_time, PATIENCE_S, each=1, late=at_a_time)
+        self._room = CoreTurns(at_a_time, PATIENCE_S, each=1, late=at_a_time)
         self._asked: dict[tuple[Path, str, int], asyncio.Task[Health]] = {}
 
     def ask(self, pack: Pack, scenario: str, task_idx: int) -> asyncio.Task[Health]:
@@ -74,7 +74,7 @@ class Checkup:
     async def _health_of(self, pack: Pack, scenario: str, task_idx: int) -> Health:
         try:
             return (await self.of(pack, scenario, [task_idx]))[task_idx]
-        except (EnvironmentFault, OSError) as error:
+        except (AwmenvError, OSError) as error:
             return Health(unchecked=str(error))
 
     def _forget_unchecked(self, key: tuple[Path, str, int], task: asyncio.Task[Health]) -> None:
@@ -88,7 +88,7 @@ class Checkup:
         Raises an EnvironmentFault if nothing can be tried; then nothing is recorded.
         """
         async with self._room.hold((pack.folder, scenario)):
-            subjects = await asyncio.to_thread(lambda: [Subject(pack, scenario, task_idx) for task_idx in tasks])
+            subjects = await asyncio.to_thread(lambda: [TaskUnderTest(pack, scenario, task_idx) for task_idx in tasks])
             known = await asyncio.to_thread(lambda: {one.task_idx: self._recorded(one.digest) for one in subjects})
             found = {
                 task_idx: health for task_idx, health in known.items() if health and not self._could_say_more(health)
@@ -124,7 +124,9 @@ class Checkup:
     def _could_say_more(self, health: Health) -> bool:
         return self.judge is not None and health.sql.state == "runs" and not health.sql.says
 
-    async def _tried(self, pack: Pack, scenario: str, subjects: "Sequence[Subject]") -> "list[tuple[Subject, Health]]":
+    async def _tried(
+        self, pack: Pack, scenario: str, subjects: "Sequence[TaskUnderTest]"
+    ) -> "list[tuple[TaskUnderTest, Health]]":
         if not subjects:
             return []
         try:
@@ -136,18 +138,18 @@ class Checkup:
         finally:
             database.remove(built)
 
-    async def _try(self, subject: "Subject", built: str) -> Health:
+    async def _try(self, subject: "TaskUnderTest", built: str) -> Health:
         code = await self._form(subject, "code", built)
         return Health(code, await self._form(subject, "sql", built), subject.expects_no_change)
 
-    async def _form(self, subject: "Subject", mode: Mode, built: str) -> Form:
+    async def _form(self, subject: "TaskUnderTest", mode: Mode, built: str) -> Form:
         verifier = subject.forms[mode]
         if verifier is None:
             return Form()
         run = partial(verdict, self.verifiers, verifier.code, mode, built, built, None, private=True)
         found = await asyncio.get_running_loop().run_in_executor(self._workers, run)
         if found.get("error_code") not in (None, RunFailed.code):
-            raise EnvironmentFault(str(found["error_message"]))
+            raise AwmenvError(str(found["error_message"]))
         form = form_of(found)
         if mode == "code" or self.judge is None or form.state != "runs" or form.says:
             return form
@@ -159,7 +161,7 @@ class Checkup:
         return replace(form, says="complete" if ruling == "complete" else "others", judged=True)
 
 
-class Subject:
+class TaskUnderTest:
     """One task with both forms of its verifier, and the digest of all inputs of its check."""
 
     def __init__(self, pack: Pack, scenario: str, task_idx: int) -> None:

@@ -20,13 +20,13 @@ from openenv.core.env_server.types import Action, EnvironmentMetadata, State
 
 from awmenv import __version__
 from awmenv.attesting import Trail, sha256_of, signed
-from awmenv.errors import EnvironmentFault
+from awmenv.errors import AwmenvError
 from awmenv.models import CONTROL_TOOLS, BuildReport
 from awmenv.server.session.library import SPLIT
-from awmenv.server.session.marks import REAL, RECORDED, Mark, Start
+from awmenv.server.session.marks import REAL, RECORDED, CallMark, WorldStart
 from awmenv.server.session.sessions import CallResult, Session
 from awmenv.server.session.shared import World
-from awmenv.server.session.verifying import Verification
+from awmenv.server.session.verifying import VerifierResult
 from awmenv.server.session.wire import WorldObservation, WorldState
 from awmenv.server.strict import clean
 
@@ -122,7 +122,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         session = Session(self.world)
         try:
             await session.begin(scenario, task_idx, task, diff=state_diff is True, world=record, clocks=clocks)
-        except (EnvironmentFault, OSError) as error:
+        except (AwmenvError, OSError) as error:
             session.end()
             self.world.counts.fault("reset")
             return _reset_error(str(error), getattr(error, "code", "reset_error"), scenario=clean(str(scenario))[:200])
@@ -188,7 +188,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             return self._refused("invalid_action", "", f"Unknown action type: {type(action).__name__}")
         if action.tool_name in CONTROL_TOOLS:
             return await self._control(action.tool_name, action.arguments)
-        known = Mark.from_wire(action.metadata["mark"]) if "mark" in action.metadata else None
+        known = CallMark.from_wire(action.metadata["mark"]) if "mark" in action.metadata else None
         put_back = action.metadata.get("put_back") is True
         return await self._tool_call(action.tool_name, action.arguments, known, put_back)
 
@@ -199,7 +199,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         return WorldObservation(tools=self._session.tools.listed)
 
     async def _tool_call(
-        self, name: str, arguments: dict[str, Any], known: Mark | None = None, put_back: bool = False
+        self, name: str, arguments: dict[str, Any], known: CallMark | None = None, put_back: bool = False
     ) -> WorldObservation:
         if self._session is None:
             return self._refused("server_error", name, NOT_STARTED)
@@ -350,7 +350,7 @@ def _note(session: Session, name: str, arguments: dict[str, Any], result: CallRe
         session.trail.add(name, arguments, error=agent_words(name, result))
 
 
-def _statement(session: Session, trail: Trail, mode: str, found: Verification, reward: float) -> dict[str, Any]:
+def _statement(session: Session, trail: Trail, mode: str, found: VerifierResult, reward: float) -> dict[str, Any]:
     """Return the server's statement: session, outcome, verifier and hash of the calls."""
     return {
         "session": session.id,
@@ -367,7 +367,7 @@ def _statement(session: Session, trail: Trail, mode: str, found: Verification, r
     }
 
 
-class ToolRefused(EnvironmentFault):
+class ToolRefused(AwmenvError):
     """A failed tool call on /mcp; the message is for the agent."""
 
     code = "tool_refused"
@@ -388,9 +388,9 @@ def agent_words(name: str, result: CallResult) -> str:
     return f"Error calling {name}. {result.text}"
 
 
-def _record(world: Any) -> Start | bool | None:
+def _record(world: Any) -> WorldStart | bool | None:
     """Return a reset's options for its record; None if they are invalid."""
-    return world if isinstance(world, bool) else Start.from_wire(world)
+    return world if isinstance(world, bool) else WorldStart.from_wire(world)
 
 
 def _start(session: Session) -> dict[str, Any]:

@@ -25,7 +25,7 @@ LOOK_S = 0.1
 
 
 @dataclass(frozen=True)
-class Load:
+class LoadRequest:
     """One load: its request, its folder and its limits.
 
     Without code no app is loaded. With `partial` a database with failed statements is accepted. `clock` is the time for
@@ -51,7 +51,7 @@ class Loaded:
     tools: list[dict[str, Any]] = field(default_factory=list)
 
 
-async def hear_load(channel: socket.socket, load: Load) -> Loaded:
+async def hear_load(channel: socket.socket, load: LoadRequest) -> Loaded:
     """Send the rows and receive their result.
 
     Raises DatabaseBroken if the database is not whole, otherwise HostFailed.
@@ -83,7 +83,7 @@ def _failed(built: bool, app: str, rows: str) -> HostFailed | DatabaseBroken:
     return HostFailed(f"the scenario's process {app}") if built else DatabaseBroken(f"the database {rows}")
 
 
-async def _hear_build(reader: asyncio.StreamReader, load: Load) -> BuildReport:
+async def _hear_build(reader: asyncio.StreamReader, load: LoadRequest) -> BuildReport:
     try:
         report = BuildReport.from_wire(await _hear(reader, load))
     except HostFailed as error:
@@ -95,7 +95,7 @@ async def _hear_build(reader: asyncio.StreamReader, load: Load) -> BuildReport:
     return report
 
 
-async def _hear(reader: asyncio.StreamReader, load: Load) -> dict[str, Any]:
+async def _hear(reader: asyncio.StreamReader, load: LoadRequest) -> dict[str, Any]:
     """Receive one frame of a loading process, while it stays below its disk limit."""
     frame = asyncio.ensure_future(framing.read_body(reader, LOADED.size))
     try:

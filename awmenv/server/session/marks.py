@@ -21,7 +21,7 @@ REAL, RECORDED = "real", "recorded"
 
 
 @dataclass(frozen=True)
-class Start:
+class WorldStart:
     """The start of a world.
 
     The clock and the digest of its start database, a seed, its own first clock, a digest of the rows that it was made
@@ -58,7 +58,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Mark:
+class CallMark:
     """One call: its clock, a digest of its result, and after a write digests of the database and of the changed rows.
 
     `put_back` says that a call of a replay left another database, which was then replaced by the recorded one: how, in
@@ -74,7 +74,7 @@ class Mark:
     def wire(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if value != ""}
 
-    def changes_what(self, known: Mark) -> bool:
+    def changes_what(self, known: CallMark) -> bool:
         """Return whether this call changed the same rows as a recorded one, or left the same bytes."""
         return self.database == known.database or (self.rows != "" and self.rows == known.rows)
 

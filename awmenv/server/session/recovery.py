@@ -14,7 +14,7 @@ from typing import Any
 from awmenv.errors import DatabaseBroken
 from awmenv.server import database, strict
 from awmenv.server.sandbox import framing
-from awmenv.server.sandbox.launching import Zygote
+from awmenv.server.sandbox.launching import ZygoteClient
 
 TIMEOUT_S = 10.0
 ANSWER = strict.Bounds(size=4096, values=20)
@@ -25,7 +25,7 @@ MEMORY = 512 << 20
 class Recovery:
     """One recovery: the zygote, the user, and the largest size of the file."""
 
-    zygote: Zygote
+    zygote: ZygoteClient
     uid: int | None
     file_size: int
 

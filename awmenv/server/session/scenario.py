@@ -29,12 +29,12 @@ from awmenv.models import BuildReport
 from awmenv.packs import Pack
 from awmenv.server import database, strict
 from awmenv.server.sandbox import confine, framing
-from awmenv.server.sandbox.launching import Zygote
+from awmenv.server.sandbox.launching import ZygoteClient
 from awmenv.server.session import loading
 from awmenv.server.session.census import Census
-from awmenv.server.session.channel import Answer, Channel
+from awmenv.server.session.channel import ProcessAnswer, ProcessChannel
 from awmenv.server.session.recovery import Recovery
-from awmenv.server.session.turns import Turns
+from awmenv.server.session.turns import CoreTurns
 from awmenv.server.settings import Settings
 from awmenv.server.workplace import UIDS, Workplace
 
@@ -105,7 +105,7 @@ class ToolList:
 class Host:
     """One session's process: its channel, its folder, and the means to end it."""
 
-    def __init__(self, template: Template, folder: Path, channel: Channel, pid: int, turns: Turns) -> None:
+    def __init__(self, template: Template, folder: Path, channel: ProcessChannel, pid: int, turns: CoreTurns) -> None:
         self.template = template
         self.folder = folder
         self.database = folder / database.FILE
@@ -115,10 +115,10 @@ class Host:
         self.pid = pid
         self._turns = turns
         self._ended = False
-        self._quiet = database.Mark.of(self.database)
+        self._quiet = database.FileVersion.of(self.database)
         self._left_open = False
 
-    async def ask(self, message: dict[str, Any], timeout_s: float) -> Answer:
+    async def ask(self, message: dict[str, Any], timeout_s: float) -> ProcessAnswer:
         """Send one request and return its response.
 
         Raises HostFailed for anything else, or a late response; the caller then ends this host.
@@ -127,7 +127,7 @@ class Host:
             if self._ended:
                 raise HostFailed("the scenario's process has ended")
             answer = await self.channel.ask(message, timeout_s, lambda: waited_for_a_core(self.pid))
-            self._quiet = database.Mark.of(self.database)
+            self._quiet = database.FileVersion.of(self.database)
             return answer
 
     def disk_use(self) -> int:
@@ -164,7 +164,7 @@ class Host:
     @property
     def left_uncommitted(self) -> bool:
         """True if the process ended during a write, which matters if no journal can undo it."""
-        return self._left_open or self._quiet.was_left_for(database.Mark.of(self.database))
+        return self._left_open or self._quiet.was_left_for(database.FileVersion.of(self.database))
 
     def forget(self) -> None:
         """Release the handles of an ended process. Idempotent."""
@@ -181,14 +181,14 @@ def waited_for_a_core(pid: int) -> float:
         return 0.0
 
 
-class ScenarioHouse:
+class ScenarioPool:
     """All templates of one server, and their zygote."""
 
     def __init__(self, settings: Settings, workplace: Workplace, *, die_with_thread: bool = False) -> None:
         self.settings = settings
         self.workplace = workplace
         folder = workplace.fresh("scenarios-")
-        self.zygote = Zygote(
+        self.zygote = ZygoteClient(
             "scenario", str(folder), workplace.uid, settings.declared_tier, die_with_thread=die_with_thread
         )
         self.templates: dict[tuple[str, str], Template] = {}
@@ -196,8 +196,8 @@ class ScenarioHouse:
         self._homes: dict[Path, Template] = {}
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
         self._slots: set[int] = set()
-        self._starting = Turns(CONCURRENT_STARTS, PATIENCE_S, each=int(OF_ONE_SCENARIO * CONCURRENT_STARTS))
-        self._turns = Turns(CONCURRENT_CALLS, PATIENCE_S, each=int(OF_ONE_SCENARIO * CONCURRENT_CALLS))
+        self._starting = CoreTurns(CONCURRENT_STARTS, PATIENCE_S, each=int(OF_ONE_SCENARIO * CONCURRENT_STARTS))
+        self._turns = CoreTurns(CONCURRENT_CALLS, PATIENCE_S, each=int(OF_ONE_SCENARIO * CONCURRENT_CALLS))
         self._order = itertools.cycle(range(1, UIDS))
         self._as_root = os.geteuid() == 0
 
@@ -333,11 +333,11 @@ class ScenarioHouse:
         self._homes[home] = template  # while it loaded, its disk was watched there: who ends a template also says why
         return template
 
-    async def _to_load(self, template: Template, pack: Pack, scenario: str, with_app: bool) -> loading.Load:
+    async def _to_load(self, template: Template, pack: Pack, scenario: str, with_app: bool) -> loading.LoadRequest:
         statements = await asyncio.to_thread(pack.statements, scenario)
         code = await asyncio.to_thread(pack.app_code, scenario) if with_app else None
         template.rows = hashlib.sha256(json.dumps([statements, code]).encode()).hexdigest()[:32]
-        return loading.Load(
+        return loading.LoadRequest(
             scenario,
             template.home,
             template.leash,
@@ -449,7 +449,7 @@ class ScenarioHouse:
             if "failed" in hello:
                 raise framing.BadFrame(str(hello["failed"])[-500:])
             near.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
-            host = Host(template, folder, await Channel.over(near), pid, self._turns)
+            host = Host(template, folder, await ProcessChannel.over(near), pid, self._turns)
             template.sessions.add(pid)
         except (OSError, TimeoutError, framing.BadFrame) as error:
             near.close()

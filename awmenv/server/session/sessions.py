@@ -16,22 +16,22 @@ from pathlib import Path
 from typing import Any, Literal
 
 from awmenv.attesting import Trail
-from awmenv.errors import DatabaseBroken, EnvironmentFault, HostFailed, WorldDiffers
+from awmenv.errors import AwmenvError, DatabaseBroken, HostFailed, WorldDiffers
 from awmenv.models import BuildReport
 from awmenv.packs import Mode, Pack
 from awmenv.server import database, strict
-from awmenv.server.session.channel import Answer
+from awmenv.server.session.channel import ProcessAnswer
 from awmenv.server.session.copies import Copies
 from awmenv.server.session.marks import (
     RECORDED,
-    Mark,
-    Start,
+    CallMark,
+    WorldStart,
     WorldTime,
     digest_of,
 )
 from awmenv.server.session.scenario import Host, Template, ToolList
 from awmenv.server.session.shared import World
-from awmenv.server.session.verifying import Case, Verification
+from awmenv.server.session.verifying import Case, VerifierResult
 
 log = logging.getLogger("awmenv.session")
 
@@ -60,7 +60,7 @@ class CallResult:
     diff: dict[str, Any] | None = None
     literal: bytes = b""
     database: str = ""
-    mark: Mark | None = None
+    mark: CallMark | None = None
 
 
 class Session:
@@ -82,7 +82,7 @@ class Session:
         self.id = uuid.uuid4().hex
         self.trail: Trail | None = None
         self.time: WorldTime | None = None
-        self.start: Start | None = None
+        self.start: WorldStart | None = None
         world.sessions.add(self)
 
     @property
@@ -102,7 +102,7 @@ class Session:
         task: str | None,
         *,
         diff: bool,
-        world: Start | bool = False,
+        world: WorldStart | bool = False,
         clocks: str = RECORDED,
     ) -> None:
         """Fill this session.
@@ -117,11 +117,11 @@ class Session:
         if task_idx is not None:
             texts = await library.tasks(self.case.scenario)
             if not 0 <= task_idx < len(texts):
-                raise EnvironmentFault(f"task_idx {task_idx} out of range (0..{len(texts) - 1})")
+                raise AwmenvError(f"task_idx {task_idx} out of range (0..{len(texts) - 1})")
             self.case.task = task if task is not None else strict.clean(texts[task_idx])
             self.case.has_verifier = pack.has_verifier(self.case.scenario, task_idx)
         self.trail = Trail() if diff and self.world.settings.attest_key else None
-        begun = world if isinstance(world, Start) else None
+        begun = world if isinstance(world, WorldStart) else None
         if world:
             self.time = WorldTime(begun.seed, begun.clocks) if begun else WorldTime(clocks=clocks)
         self.template, self.host = await self._fork(pack, begun=begun)
@@ -136,7 +136,9 @@ class Session:
         if not self.sealed and self.case.has_verifier:
             self.case.check_up()
 
-    async def _fork(self, pack: Pack, start: Path | None = None, begun: Start | None = None) -> tuple[Template, Host]:
+    async def _fork(
+        self, pack: Pack, start: Path | None = None, begun: WorldStart | None = None
+    ) -> tuple[Template, Host]:
         """Return a new process, over the template's database or a copy of `start`.
 
         A template that has exited since its last use is loaded again, once. With `begun`, use a template built at that
@@ -157,12 +159,12 @@ class Session:
                 log.warning("scenario %s: %s; loading it again", self.case.scenario, error)
         raise AssertionError("the second try returns or raises")
 
-    def _moment_of_start(self, template: Template, begun: Start | None) -> dict[str, Any] | None:
+    def _moment_of_start(self, template: Template, begun: WorldStart | None) -> dict[str, Any] | None:
         if self.time is None:
             return None
         clock = self.time.begin(begun.clock if begun else None)
         clock = begun.clock if begun else clock
-        self.start = Start(template.clock, template.digest, self.time.seed, clock, template.rows, self.time.clocks)
+        self.start = WorldStart(template.clock, template.digest, self.time.seed, clock, template.rows, self.time.clocks)
         return self.time.sent_moment({"clock": clock, "seed": f"{self.time.seed}/start"})
 
     def _needed(self) -> tuple[Host, Template]:
@@ -171,7 +173,7 @@ class Session:
         return self.host, self.template
 
     async def call(
-        self, name: str, arguments: dict[str, Any], known: Mark | None = None, put_back: bool = False
+        self, name: str, arguments: dict[str, Any], known: CallMark | None = None, put_back: bool = False
     ) -> CallResult:
         """Make one tool call of the agent; in a recorded session `known` makes one of the record again, at its time.
 
@@ -194,7 +196,7 @@ class Session:
                 return await self._put_back(result, known)
             return result
 
-    async def _put_back(self, result: CallResult, known: Mark) -> CallResult:
+    async def _put_back(self, result: CallResult, known: CallMark) -> CallResult:
         mark, host = result.mark, self.host
         if mark is None or host is None:
             return result
@@ -214,7 +216,7 @@ class Session:
         return replace(result, mark=replace(mark, database=known.database, put_back="database"))
 
     async def _ask(
-        self, name: str, arguments: dict[str, Any], moment: dict[str, Any] | None, known: Mark | None
+        self, name: str, arguments: dict[str, Any], moment: dict[str, Any] | None, known: CallMark | None
     ) -> CallResult:
         host, _template = self._needed()
         if host.channel.other_side_closed:
@@ -242,7 +244,7 @@ class Session:
         try:
             await host.end_and_wait()
             kills = await self._kills_again(host, request)
-        except EnvironmentFault as error:
+        except AwmenvError as error:
             return self._lose(f"it ended in a call, and cannot be tried again: {error}")
         if not kills:
             return self._lose("it ended in a call that does not end a fresh one")
@@ -286,7 +288,7 @@ class Session:
             return CallResult("lost", f"{LOST} ({self.broken})")
         return CallResult("dead", self.broken or "the scenario is not running")
 
-    async def _observed(self, result: CallResult, known: Mark | None) -> CallResult:
+    async def _observed(self, result: CallResult, known: CallMark | None) -> CallResult:
         """Return whether the call wrote; what it wrote, if the session wants to know; and whether it keeps to its disk.
 
         What a replayed call wrote is compared as bytes, and only where those differ as rows.
@@ -318,7 +320,7 @@ class Session:
             self.host.end()
         return CallResult("timeout" if reason.startswith("timed out") else "dead", reason)
 
-    async def verify(self, mode: Mode, final_answer: str | None) -> Verification:
+    async def verify(self, mode: Mode, final_answer: str | None) -> VerifierResult:
         """Seal the session and run one verifier; a second request for the same mode gets the stored result."""
         async with self.lock:
             self.used_at = time.monotonic()
@@ -385,14 +387,14 @@ def _marked(result: CallResult, moment: dict[str, Any] | None) -> CallResult:
         return result
     answer = digest_of(result.cause, result.status, result.literal or result.text)
     rows = digest_of(result.diff) if result.database and result.diff is not None else ""
-    return replace(result, mark=Mark(moment["clock"], answer, result.database, rows))
+    return replace(result, mark=CallMark(moment["clock"], answer, result.database, rows))
 
 
 def _request(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"op": "call", "tool": name, "arguments": arguments}
 
 
-def _result(answer: Answer) -> CallResult:
+def _result(answer: ProcessAnswer) -> CallResult:
     """Return the child's answer, taken as data: only known forms, only texts, bounded."""
     status = answer.head.get("status")
     if status == "ok":

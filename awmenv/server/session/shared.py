@@ -15,11 +15,11 @@ from typing import Any, Protocol
 from awmenv.models import BuildReport
 from awmenv.server.session.checkup import Checkup
 from awmenv.server.session.library import Library
-from awmenv.server.session.scenario import ScenarioHouse
+from awmenv.server.session.scenario import ScenarioPool
 from awmenv.server.session.snapshots import Snapshots
-from awmenv.server.session.turns import Turns
+from awmenv.server.session.turns import CoreTurns
 from awmenv.server.settings import Settings
-from awmenv.server.verifier import VerifierHouse
+from awmenv.server.verifier import VerifierPool
 from awmenv.server.workplace import Workplace
 
 log = logging.getLogger("awmenv.session")
@@ -30,7 +30,7 @@ CHECKUPS = 8  # threads for the checks of verifiers beside them
 
 
 @dataclass
-class Counts:
+class ServerCounts:
     """What the server has seen since it started; for /stats."""
 
     sessions: int = 0
@@ -61,14 +61,14 @@ class World:
         self.settings = settings
         self.library = Library(settings.packs, settings.cache_dir, settings.watched)
         self.workplace = Workplace(settings.run_dir, settings.uid)
-        self.scenarios = ScenarioHouse(settings, self.workplace, die_with_thread=True)
-        self.verifiers = VerifierHouse(settings, self.workplace, die_with_thread=True)
+        self.scenarios = ScenarioPool(settings, self.workplace, die_with_thread=True)
+        self.verifiers = VerifierPool(settings, self.workplace, die_with_thread=True)
         slots = settings.verifier_slots
-        self._verifying = Turns(slots, PATIENCE_S, each=max(1, slots // 2), late=LATE * slots)
+        self._verifying = CoreTurns(slots, PATIENCE_S, each=max(1, slots // 2), late=LATE * slots)
         self.workers = ThreadPoolExecutor((1 + LATE) * slots + CHECKUPS, thread_name_prefix="verifier")
         self.checkup = Checkup(self.scenarios, self.verifiers, settings.cache_dir, workers=self.workers)
         self.snapshots = Snapshots(settings.cache_dir / "worlds" if settings.cache_dir else None)
-        self.counts = Counts()
+        self.counts = ServerCounts()
         self.sessions: set[Ended] = set()
         self._stopped = False
 

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Hashable
 
 
-class Turns:
+class CoreTurns:
     """Places for the holder with the least work, and among equals for the one served longest ago.
 
     `each` bounds the places of one holder. `late` bounds how many blocks can continue without a place, half of them of

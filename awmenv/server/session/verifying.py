@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from awmenv.attesting import sha256_of
-from awmenv.errors import EnvironmentFault
+from awmenv.errors import AwmenvError
 from awmenv.health import Health
 from awmenv.packs import Mode
 from awmenv.server.session.shared import World
@@ -27,7 +27,7 @@ CHECKUP_WAIT_S = 2.0
 
 
 @dataclass(frozen=True)
-class Verification:
+class VerifierResult:
     """What one verifier said, stored and repeated on request."""
 
     reward_type: str
@@ -56,7 +56,7 @@ class Case:
     diff: dict[str, Any] | None = None
     missed_calls: bool = False
     _calls: list[dict[str, Any]] = field(default_factory=list)
-    _verified: dict[Mode, Verification] = field(default_factory=dict)
+    _verified: dict[Mode, VerifierResult] = field(default_factory=dict)
 
     def note(self, name: str, arguments: dict[str, Any], status: str | int, text: str) -> None:
         """Keep the call for the judge, large arguments as the beginning of their JSON: a session holds many calls."""
@@ -77,7 +77,7 @@ class Case:
             run = await self.world.in_worker(
                 self.scenario, partial(self.world.verifiers.run, private=True), "diff", [str(before), str(after)]
             )
-        except EnvironmentFault as error:
+        except AwmenvError as error:
             log.warning("no state diff for %s: %s", self.scenario, error)
             return None
         return run.value if isinstance(run.value, dict) else None
@@ -88,7 +88,7 @@ class Case:
             return None
         return self.world.checkup.ask(self.world.library.find(self.scenario), self.scenario, self.task_idx)
 
-    async def verify(self, mode: Mode, final_answer: str | None) -> Verification:
+    async def verify(self, mode: Mode, final_answer: str | None) -> VerifierResult:
         """Run one verifier; a second request for the same mode gets the stored result."""
         if mode not in self._verified:
             found = await self._run_verifier(mode, final_answer)
@@ -104,7 +104,7 @@ class Case:
         done, _ = await asyncio.wait({asked}, timeout=CHECKUP_WAIT_S)
         return asked.result() if done else Health(unchecked="the verifier ran before the check ended")
 
-    async def _run_verifier(self, mode: Mode, final_answer: str | None) -> Verification:
+    async def _run_verifier(self, mode: Mode, final_answer: str | None) -> VerifierResult:
         task_idx = self.task_idx if self.task_idx is not None else -1
         verifier = await asyncio.to_thread(
             self.world.library.find(self.scenario).verifier, self.scenario, task_idx, mode
@@ -113,7 +113,7 @@ class Case:
             missing = "no verifier" if verifier is None else f"no final database: {self.no_final}"
             if self.missed_calls:
                 missing = "the environment was lost before the agent finished"
-            return Verification(
+            return VerifierResult(
                 "judge_error", {"result": "others", "execution_status": "error", "error_message": missing}
             )
         paths = str(self.initial), str(self.final)
@@ -121,9 +121,9 @@ class Case:
             self.scenario, verdict, self.world.verifiers, verifier.code, mode, *paths, final_answer, True
         )
         if result["execution_status"] != "success":
-            return Verification("judge_error", result, self.diff)
+            return VerifierResult("judge_error", result, self.diff)
         if mode == "code":
-            return Verification(result["result"], result, self.diff, verifier_sha256=sha256_of(verifier.code))
+            return VerifierResult(result["result"], result, self.diff, verifier_sha256=sha256_of(verifier.code))
         evidence = {
             "task": self.task,
             "steps": self._calls,
@@ -132,7 +132,7 @@ class Case:
         }
         ruling, said = await judge.rule(self.world.settings.judge, evidence)
         ruled = {**result, **_ruled(ruling, said)}
-        return Verification(ruling, ruled, self.diff, verifier_sha256=sha256_of(verifier.code))
+        return VerifierResult(ruling, ruled, self.diff, verifier_sha256=sha256_of(verifier.code))
 
 
 def _ruled(ruling: str, said: dict[str, Any]) -> dict[str, Any]:

@@ -224,7 +224,7 @@ def _warm(app: App) -> None:
             shutil.copyfile(f"{database.FILE}{suffix}", f"{database.LOADED}{suffix}")
     _find_sources(app.asgi)
     loop = asyncio.new_event_loop()
-    loop.run_until_complete(_exchange(app.asgi, tools.Request("GET", "/__nowhere__", "", [], b"")))
+    loop.run_until_complete(_exchange(app.asgi, tools.ToolRequest("GET", "/__nowhere__", "", [], b"")))
     for name, arguments in _harmless_reads(app):
         call(loop, app, name, arguments)
     loop.close()
@@ -364,7 +364,7 @@ def _argument_problem(checker: Any, arguments: dict[str, Any]) -> str | None:
     return str(error.message)[:2000] if error is not None else None
 
 
-async def _exchange(app: Any, request: tools.Request) -> tuple[int, bytes, BaseException | None]:
+async def _exchange(app: Any, request: tools.ToolRequest) -> tuple[int, bytes, BaseException | None]:
     """Make one HTTP exchange with the app, in process; return status, body, and the exception it raised, if any."""
     status = 500
     chunks: list[bytes] = []
@@ -393,7 +393,7 @@ async def _exchange(app: Any, request: tools.Request) -> tuple[int, bytes, BaseE
     return status, b"".join(chunks), None
 
 
-def _scope(request: tools.Request) -> dict[str, Any]:
+def _scope(request: tools.ToolRequest) -> dict[str, Any]:
     return {
         "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1",
         "method": request.method, "scheme": "http", "path": unquote(request.path),

@@ -35,7 +35,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Request:
+class ToolRequest:
     method: str
     path: str
     query: str
@@ -133,7 +133,7 @@ def _named(document: dict[str, Any], reference: str) -> dict[str, Any]:
     return node if isinstance(node, dict) else {}
 
 
-def request(operation: Operation, arguments: dict[str, Any]) -> Request:
+def request(operation: Operation, arguments: dict[str, Any]) -> ToolRequest:
     """Return the HTTP request of a tool call. Undeclared arguments are dropped, as upstream does."""
     path = operation.path
     for name in operation.in_path:
@@ -150,7 +150,7 @@ def request(operation: Operation, arguments: dict[str, Any]) -> Request:
     if body:
         headers.append((b"content-type", b"application/json"))
     headers.append((b"content-length", str(len(body)).encode()))
-    return Request(operation.method, path, urlencode(pairs), headers, body)
+    return ToolRequest(operation.method, path, urlencode(pairs), headers, body)
 
 
 def samples(operation: Operation) -> list[dict[str, Any]]:

@@ -16,8 +16,7 @@ class Command(OfRun):
     help = (
         "Write what a trainer reported, and the rates counted from its episodes, by training step: training.csv, and "
         "a TensorBoard event file for TensorBoard, W&B or MLflow. turns.jsonl has five turns of each step as the model "
-        "wrote them, with their rewards. summary.json and before_after.png compare the first "
-        "and the last 20 episodes without an expert."
+        "wrote them, with their rewards."
     )
 
     def write(self, actor: Actor, run: Run, folder: Path) -> str:

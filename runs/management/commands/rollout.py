@@ -29,7 +29,7 @@ class Command(BaseCommand):
         scenario, task_idx = options["scenario"], options["task_idx"]
         try:
             policy = launching.policy_named(options["policy"])
-            start = launching.Start(
+            start = launching.LaunchRequest(
                 scenario,
                 task_idx,
                 launching.task_text(scenario, task_idx),
