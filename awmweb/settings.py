@@ -389,7 +389,11 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "line": {"class": "awmweb.logs.LineFormatter", "format": "{asctime} {levelname} {name} {message}", "style": "{"},
+        "line": {
+            "class": "awmweb.logs.LineFormatter",
+            "format": "{asctime} {levelname} {name} {message}",
+            "style": "{",
+        },
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": text("AWMWEB_LOG_LEVEL", "INFO")},

@@ -48,7 +48,7 @@ PARK = """
 from awmclient.schema import AskOpen, EpisodeStart, StepBatch
 from episodes.record import recording
 from experts import queue
-from people.members import system_actor
+from people.access import system_actor
 
 actor = system_actor("demo")
 said = {"kind": "tool_call", "name": "get_ticket", "arguments": {"ticket_id": 1025}, "result": "x" * 500}
@@ -78,12 +78,12 @@ parked = Episode.objects.filter(state="parked").count()
 print("MEASURED", json.dumps({"sweep": sorted(times)[2], "parked": parked}))
 """
 PLAY = """
-from people.members import system_actor
+from people.access import system_actor
 from runs.launch import launching
 
 policy = launching.policy_named("script:demo") | {"ask_deadline_s": 2592000}
 scenario, task_idx, name, count = "%s", %d, "%s", %d
-start = launching.Start(scenario, task_idx, launching.task_text(scenario, task_idx), policy, expert="plain")
+start = launching.LaunchRequest(scenario, task_idx, launching.task_text(scenario, task_idx), policy, expert="plain")
 launching.launch(system_actor("demo"), name, [start] * count)
 """
 COSTS = """

@@ -25,10 +25,10 @@ ROUNDS, LIVE = 30, 16
 PARK_AFTER_S = 2
 ASKING, WORKING = ("helpdesk_1", 1), ("repairshop_1", 5)
 LAUNCH = """
-from people.members import system_actor
+from people.access import system_actor
 from runs.launch import launching
 policy = launching.policy_named("%s", %s) | {"ask_deadline_s": 3600}
-start = launching.Start("%s", %d, launching.task_text("%s", %d), policy, expert="%s")
+start = launching.LaunchRequest("%s", %d, launching.task_text("%s", %d), policy, expert="%s")
 print("RUN", launching.launch(system_actor("demo"), "%s", [start] * %d).pk)
 """
 WENT_ON = """

@@ -76,9 +76,9 @@ import json
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
 from episodes.record import recording
 from episodes.models import Episode
-from people.access import system
-from people.members import ensure_project, system_actor
-from reviews import assigning, schemas
+from people.access import system, system_actor
+from people.members import ensure_project
+from reviews.record import assigning, schemas
 ensure_project("{slug}", "{slug}")
 actor = system_actor("{slug}")
 options = [{{"value": "good", "label": "Good step"}}, {{"value": "wrong", "label": "Wrong argument"}}]

@@ -46,7 +46,7 @@ SELECT state, (SELECT count(*) FROM episodes_verifieroutcome found
 LAUNCH = """
 import json, time
 from django.db import connection
-from people.members import system_actor
+from people.access import system_actor
 from runs.launch import planning
 from runs.plan.plans import plan_of
 arms = [{"name": f"arm {n}", "expert": "plain" if n else "off"} for n in range(5)]

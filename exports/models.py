@@ -32,7 +32,7 @@ EXPORT_MOVES = (
 )
 """Every change of an export's state."""
 MEASURED_S = 2.0
-"""A speed is told after this many seconds of work."""
+"""Seconds of work after which a speed is shown."""
 
 
 class Export(Job):

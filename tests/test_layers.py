@@ -326,7 +326,7 @@ JOINED = {
 }
 PAST_VISIBILITY = {
     "episodes.visible.visibility": "owns who sees an outcome",
-    "episodes.find.selection": "builds the condition of a filter; its callers narrow it by `visibility.told`",
+    "episodes.find.selection": "builds the condition of a filter; callers narrow it by `visibility.with_open_outcome`",
     "episodes.stored.attesting": "asks whether a session was attested, which says nothing about its outcome",
     "episodes.visible.trajectory": "builds whole records for formats, never for a page",
     "episodes.find.facets": "counts by outcome without the episodes that are withheld from who looks",

@@ -79,7 +79,7 @@ def matching(actor: Actor, said: Mapping[str, Sequence[str]]) -> QuerySet[Episod
     for name, values in said.items():
         if name in SAID and values:
             rows = rows.filter(sayings().condition(actor, name, values))
-    return visibility.told(actor, rows) if selection.TOLD_BY_OUTCOME & set(said) else rows
+    return visibility.with_open_outcome(actor, rows) if selection.TOLD_BY_OUTCOME & set(said) else rows
 
 
 def _refuse_unknown_outcomes(actor: Actor, values: Sequence[str]) -> None:

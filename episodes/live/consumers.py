@@ -50,7 +50,7 @@ REFUSED = {401: 4401, 403: 4403, 404: 4404}
 TRY_AGAIN, BROKEN = 1013, 1011
 FIRST_PAGE = 200
 SOCKET_WAIT_S = 10.0
-"""How long a socket waits to be told what is stored while others of its sender are, before it has to try again."""
+"""How long a socket waits for stored steps while others of its sender read, before it has to try again."""
 RIGHT_S = 2.0
 """How often the rights of open sockets are looked at again: who was removed hears nothing after this."""
 CLOSING_S = 10.0
@@ -101,7 +101,7 @@ def _visit(visit: Callable[[], R]) -> R:
 
 
 class LensListener(SocketListener):
-    """The listener of a socket that may not hear all that is told; sockets of equal lenses share their frames."""
+    """The listener of a socket that gets only what its lens shows; sockets of equal lenses share their frames."""
 
     def __init__(self, lens: Lens, line: SocketWriter, on_stall: Callable[[], None]) -> None:
         super().__init__(line, on_stall)
@@ -114,9 +114,9 @@ class LensListener(SocketListener):
         frame = json.loads(text)
         if frame["type"] != "steps":
             return text
-        told = [json.dumps(step, separators=(",", ":")) for step in frame["steps"]]
-        seen = [through(self._lens, step) for step in told]
-        return text if seen == told else events.steps_frame(frame["episode"], seen)
+        sent = [json.dumps(step, separators=(",", ":")) for step in frame["steps"]]
+        seen = [through(self._lens, step) for step in sent]
+        return text if seen == sent else events.steps_frame(frame["episode"], seen)
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
@@ -194,7 +194,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         try:
             await words(self.listener)
         except OSError:
-            return  # it has gone
+            return  # the socket has closed
         except Exception as error:
             if not isinstance(error, (*AWAY, AppError)):
                 log.exception("a live socket failed")
@@ -255,12 +255,12 @@ class Guard:
         while self._rights:
             await asyncio.sleep(RIGHT_S)
             try:
-                gone = await in_database(ended, set(self._rights.values()))
+                lost = await in_database(ended, set(self._rights.values()))
             except DatabaseError:
-                continue  # a database that is away ends no right
+                continue  # a missing database ends no right
             for consumer, right in list(self._rights.items()):
-                if right in gone:
-                    self._close(consumer, gone[right])
+                if right in lost:
+                    self._close(consumer, lost[right])
 
     def _close(self, consumer: LiveConsumer, refusal: AppError) -> None:
         """Close on its own: a socket that takes nothing must not hold up the others."""
@@ -307,12 +307,12 @@ class EpisodeConsumer(LiveConsumer):
             return
         while True:
             async with REPLAYS.turn(self.actor.key, SOCKET_WAIT_S):
-                told, more = await in_database(trajectory.told_after, self.lens, pk, since, FIRST_PAGE)
-            for part in list(events.parted([text for _, text in told])) or [[]]:
+                stored, more = await in_database(trajectory.sent_after, self.lens, pk, since, FIRST_PAGE)
+            for part in list(events.parted([text for _, text in stored])) or [[]]:
                 yield events.steps_frame(pk, part)
             if not more:
                 return
-            since = told[-1][0]
+            since = stored[-1][0]
 
     def _since(self) -> int:
         return windows.number(self._asked("since")) or 0

@@ -1,9 +1,9 @@
 """What open live pages hear: the frames of their episode with pictures in place of steps, drawn once per process.
 
-Owns the frame `pictures`: the markup of the steps that came, and the last number. A page that is told like this need
-not ask for what it was just told of, so a watcher costs the process one write and no look-up. Frames that come while
-others are drawn are drawn together; at most half of the time goes into drawing, and of more than a page takes in at
-once only the newest are drawn: a page fetches what is missing by number, as after any gap. Called by `consumers.py`.
+Owns the frame `pictures`: the markup of the steps that came, and the last number. A page that gets it need
+not ask for the steps of its frame, so a watcher costs the process one write and no look-up. Frames that come while
+others are drawn are drawn together; at most half of the time goes into drawing, and of more than a page draws in one
+frame only the newest are drawn: a page fetches what is missing by number, as after any gap. Called by `consumers.py`.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def drawn(lens: Lens, texts: Sequence[str]) -> list[str]:
     others stay as they are.
     """
     frames = [(json.loads(text), text) for text in texts]
-    told = [frame for frame, _ in frames if frame["type"] == "steps"]
+    steps = [frame for frame, _ in frames if frame["type"] == "steps"]
     others = [text for frame, text in frames if frame["type"] != "steps"]
-    seqs = sorted({step["seq"] for frame in told for step in frame["steps"]})
+    seqs = sorted({step["seq"] for frame in steps for step in frame["steps"]})
     if not seqs:
         return others
-    episode = told[0]["episode"]
-    # what is told is for any ears; a page shows what is stored
+    episode = steps[0]["episode"]
+    # a frame is the same for everyone; a page shows what is stored, through its lens
     stored = Step.objects.filter(episode=episode, seq__in=seqs[-MOST:])
     rows = windows.shown(lens, stored)
     return [*_frames_of(episode, [row.seq for row in rows], [json.dumps(picture_of(row)) for row in rows]), *others]
@@ -75,7 +75,7 @@ def _timed(lens: Lens, texts: Sequence[str]) -> tuple[list[str], float]:
 
 
 class Showing:
-    """One episode on the pages of this process, through one lens; it listens while there is somebody to show it to."""
+    """One episode on the pages of this process, through one lens; it listens while a page shows it."""
 
     def __init__(self, lens: Lens, topics: Topics) -> None:
         self._lens = lens

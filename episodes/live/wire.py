@@ -1,10 +1,10 @@
 """Websocket frames for many sockets: their bytes are made once and written to each socket's transport.
 
-Owns the one place that knows the server below ASGI. From a server a text frame is the same bytes for everybody, and
+Owns the one place that knows the server below ASGI. From a server a text frame is the same bytes for everyone, and
 making it again for each of a thousand sockets is most of what a fan-out would cost. Compressed it is the same bytes
-still, if no frame refers to one before it; `FrameSocket` agrees on that with whoever offers compression. The web
-process runs as `uvicorn --ws episodes.live.wire:FrameSocket`. Under another server frames go through ASGI. Called by
-`hub.py` and `consumers.py`.
+still, if no frame refers to one before it; `FrameSocket` agrees on that with any client that offers compression. The
+web process runs as `uvicorn --ws episodes.live.wire:FrameSocket`. Under another server frames go through ASGI. Called
+by `hub.py` and `consumers.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHARED = ServerPerMessageDeflateFactory(
 
 
 class FrameSocket(WebSocketsSansIOProtocol):
-    """uvicorn's websocket, which takes compression where every frame stands for itself."""
+    """uvicorn's websocket, which takes compression of single frames, without a shared window."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -38,7 +38,7 @@ class FrameSocket(WebSocketsSansIOProtocol):
 
 
 class Payload:
-    """What is told at one moment: the texts of its frames, and their bytes once somebody writes them."""
+    """The frames of one moment: their texts, and their bytes once a socket writes them."""
 
     def __init__(self, *texts: str) -> None:
         self.texts = texts
@@ -46,7 +46,7 @@ class Payload:
         self._seen: dict[Hashable, Payload] = {}
 
     def seen(self, lens: Hashable, through: Callable[[str], str]) -> Payload:
-        """Return what is told as it is seen through a lens: made once for all sockets of that lens, and itself where
+        """Return the payload as it is seen through a lens: made once for all sockets of that lens, and itself where
         the lens hides nothing of it."""
         if lens not in self._seen:
             texts = tuple(map(through, self.texts))
@@ -93,7 +93,7 @@ class SocketWriter:
         self._socket, self._packs = _known(getattr(send, "__self__", None))
 
     def write(self, payload: Payload) -> bool:
-        """Write at once. False while the transport is full or closing, or not known."""
+        """Write immediately. False while the transport is full or closing, or not known."""
         socket = self._socket
         if socket is None or socket.close_sent or socket.disconnected or not socket.writable.is_set():
             return False
@@ -122,7 +122,7 @@ def _known(socket: Any) -> tuple[WebSocketsSansIOProtocol | None, bool]:
         return None, False
     socket.transport.set_write_buffer_limits(high=WAITING_BYTES)
     agreed = socket.conn.extensions
-    # whoever asks for a smaller window may be sent uncompressed frames
+    # a client that asks for a smaller window can get uncompressed frames
     return socket, bool(agreed) and agreed[0].local_max_window_bits >= WINDOW_BITS  # type: ignore[attr-defined]
 
 

@@ -2,11 +2,11 @@
 
     recording    start, append, outcome, finish, cancel, lose
     noting       notes on an episode's surroundings
-    appending    rules of an append; many at once
+    appending    rules of an append; many together
     committer    one transaction for many requests' appends
     ask_steps    what an ask does to its episode
     noting       notes on an episode's surroundings
-    queueing     many episodes of a run at once
+    queueing     many episodes of a run together
     admitting    episodes recorded elsewhere
     indexing     what search finds
     pinning      pinned splits

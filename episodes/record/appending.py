@@ -296,7 +296,7 @@ def reopen_or_refuse(episode: Episode, actor: Actor | None) -> None:
     """Reopen an episode that was failed as lost if its loop is still running; raise for any other end."""
     if episode.is_live:
         return
-    # a fault that the loop named itself is its own word, and stays
+    # a fault that the loop reported itself stays
     if episode.state != EpisodeState.FAILED or not episode.is_cut_off:
         raise EpisodeEnded
     episode.state = EpisodeState.RUNNING
@@ -366,8 +366,8 @@ def _recently(now: datetime) -> datetime:
 def _hints(row: tuple[Any, ...], fresh: Sequence[StepEntry], stamp: str) -> Iterable[str]:
     """Return the hints for new steps and for the episode's progress. A batch of repeats announces the progress again,
     because the first attempt may have ended between commit and hint."""
-    pk, project_id, *stands = row
-    yield from events.step_hints(events.episode_topic(pk), pk, [trajectory.told(entry) for entry in fresh])
-    frame = events.episode_line(stamp, pk, *stands, fresh[-1].action if fresh else None)
+    pk, project_id, *counters = row
+    yield from events.step_hints(events.episode_topic(pk), pk, [trajectory.as_sent(entry) for entry in fresh])
+    frame = events.episode_line(stamp, pk, *counters, fresh[-1].action if fresh else None)
     yield events.hint(events.episode_topic(pk), events.LAST, pk, frame)
     yield events.hint(events.queue_topic(project_id), events.LAST, pk, frame)

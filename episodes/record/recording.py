@@ -54,7 +54,7 @@ from people.rows import ModelRows
 INTERRUPTED, RESUMED = "interrupted", "resumed"
 PARKED, UNPARKED = "parked", "unparked"
 IDLE_ATTEMPTS = 3
-"""An episode whose worker is lost so many times in a row without a new step is failed: it may be what ends them."""
+"""Lost workers in a row without a new step, after which an episode is failed: it may be what ends them."""
 _WHOLE, _ROW = ModelRows(Episode), ModelRows(Episode, without={"tools"})
 """An episode as writes look at it is without its tools, which are most of a row."""
 LOCKED = f"SELECT {_ROW.columns()} FROM episodes_episode WHERE id = %s AND project_id = %s FOR UPDATE"
@@ -270,7 +270,7 @@ def digest_of(value: Any) -> str:
 
 
 def tell_steps(episode: Episode, entries: Sequence[StepEntry]) -> None:
-    events.publish_steps(events.episode_topic(episode.pk), episode.pk, [trajectory.told(entry) for entry in entries])
+    events.publish_steps(events.episode_topic(episode.pk), episode.pk, [trajectory.as_sent(entry) for entry in entries])
     announce(episode, last=entries[-1].action)
 
 
@@ -342,7 +342,7 @@ def unpark(episode: Episode) -> None:
     state."""
     episode.state = EpisodeState.QUEUED
     note(episode, UNPARKED, None, "its ask is closed")
-    # an external loop hears of the answer by its own waiting request
+    # an external loop gets the answer by its own waiting request
     for callback in _on_queued if episode.is_builtin else ():
         transaction.on_commit(functools.partial(callback, episode.pk))
 
@@ -480,7 +480,7 @@ def record_outcome(
         if cursor.rowcount == 0:
             return False
     # last_seq stays: it is what agents read, and the verifier's step is not theirs
-    events.publish_steps(events.people_topic(episode.pk), episode.pk, [trajectory.told(entry)])
+    events.publish_steps(events.people_topic(episode.pk), episode.pk, [trajectory.as_sent(entry)])
     frame = {"type": "outcome", "episode": episode.pk}
     events.publish(events.people_topic(episode.pk), {**frame, **said})
     events.publish(events.queue_topic(episode.project_id), frame)

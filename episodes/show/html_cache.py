@@ -66,7 +66,7 @@ def picture_of(row: ShownStep, current: bool = False, ended: bool = False) -> st
     """Return the HTML of a stored step. A step never changes once it is written, except for the advice of an ask."""
     if current:
         return _draw(row, current, ended)
-    key = (row.episode_id, row.seq, ended, row.lens, row.told if row.kind == "ask" else "")
+    key = (row.episode_id, row.seq, ended, row.lens, row.text if row.kind == "ask" else "")
     return _album.of(key, lambda: _draw(row, current, ended))
 
 

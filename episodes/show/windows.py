@@ -37,13 +37,13 @@ class ShownStep:
     episode_id: str
     seq: int
     kind: str
-    told: str
+    text: str
     at: datetime
     lens: Lens
     """What it was read through."""
 
     def wire(self) -> dict[str, Any]:
-        step: dict[str, Any] = json.loads(self.told)
+        step: dict[str, Any] = json.loads(self.text)
         step.setdefault("at", self.at)
         return step
 
@@ -143,8 +143,8 @@ def _places(codes: str, letters: str) -> list[int]:
 
 def shown(lens: Lens, rows: QuerySet[Step], limit: int = MOST) -> list[ShownStep]:
     """Return stored steps in order, as pages show them."""
-    told = rows.order_by("seq").annotate(told=Coalesce("cut", "body"))
-    found = told.values_list("episode_id", "seq", "kind", "told", "at")[:limit]
+    texts = rows.order_by("seq").annotate(text=Coalesce("cut", "body"))
+    found = texts.values_list("episode_id", "seq", "kind", "text", "at")[:limit]
     return [ShownStep(pk, seq, kind, through(lens, text), at, lens) for pk, seq, kind, text, at in found]
 
 

@@ -28,7 +28,7 @@ class Lens(Flag):
     REWARDS = auto()
     """What an environment of others said of success at a step."""
     CHANGES = auto()
-    """The rows that a tool changed, and what broke inside it."""
+    """The rows that a tool changed, and what failed inside it."""
     MARKS = auto()
     """The marks by which a step's world can be made again."""
     NOTES = auto()
@@ -42,7 +42,7 @@ BLIND = Lens.CHANGES
 STREAM = Lens.OUTCOME | Lens.REWARDS | Lens.NOTES
 """What leaves as a hint, for any ears; the verifier's step goes to the topic of those who see outcomes alone."""
 LABELS = EVERYTHING & ~Lens.REWARDS
-"""What a label can stand on, for everybody: others read the quote."""
+"""What a label can be on, for everyone: others read the quote."""
 MODEL = Lens.BRIEFINGS
 """What a model reads of an agent that it advises or learns from: what that agent knows."""
 LENSES = {

@@ -24,7 +24,7 @@ PAGE = 500
 MAX_PAGE = 2000
 PAGE_BYTES = 4 * 1024 * 1024
 """A page ends early rather than hold more than this, unless its first step alone does."""
-TOLD_BYTES = 1024 * 1024
+SENT_BYTES = 1024 * 1024
 """The same for what a socket holds while its reader takes it: of those there may be many."""
 
 
@@ -81,16 +81,16 @@ def step_text(lens: Lens, episode: Episode, seq: int) -> str:
     return with_time(through(lens, found[0]), found[1])
 
 
-def told(entry: StepEntry) -> str:
+def as_sent(entry: StepEntry) -> str:
     """Return a step as the stream carries it: JSON text, cut where it is large, always with its time, for any ears."""
     return with_time(through(STREAM, entry.cut or entry.text), entry.stamp)
 
 
-def told_after(lens: Lens, episode_id: str, since: int, limit: int) -> tuple[list[tuple[int, str]], bool]:
+def sent_after(lens: Lens, episode_id: str, since: int, limit: int) -> tuple[list[tuple[int, str]], bool]:
     """Return number and text of the stored steps as the stream carries them through a lens, and whether more follow."""
-    rows = _rows(lens, episode_id, since).annotate(told=Coalesce("cut", "body"))
-    count, more = _fitting(rows, "told", limit, TOLD_BYTES)
-    found = rows.values_list("seq", "told", "at")[:count]
+    rows = _rows(lens, episode_id, since).annotate(sent=Coalesce("cut", "body"))
+    count, more = _fitting(rows, "sent", limit, SENT_BYTES)
+    found = rows.values_list("seq", "sent", "at")[:count]
     return [(seq, with_time(through(lens & STREAM, cut_text(text)), at)) for seq, text, at in found], more
 
 
@@ -108,7 +108,7 @@ def _fitting(rows: QuerySet[Step], field: str, limit: int, most: int) -> tuple[i
 
 
 def view_of(episode: Episode) -> EpisodeView:
-    """Return where an episode stands, without anything that an agent must not know."""
+    """Return the state of an episode, without anything that an agent must not know."""
     return EpisodeView(
         id=episode.pk,
         url=settings.AWMWEB_PUBLIC_URL + episode.get_absolute_url(),

@@ -27,7 +27,7 @@ def sees_outcome(actor: Actor, episode: Episode | str) -> bool:
 
 
 def is_withheld(actor: Actor, episode: Episode) -> bool:
-    """Return whether it is withheld for a blind review, so that a page can say so; an agent is told nothing."""
+    """Return whether it is withheld for a blind review, so that a page can say so; an agent gets no word of it."""
     return sees_outcomes(actor) and not sees_outcome(actor, episode)
 
 
@@ -43,7 +43,7 @@ def withheld(actor: Actor, episodes: Collection[str]) -> set[str]:
     return set(_holds(actor).filter(episode__in=episodes).values_list("episode_id", flat=True))
 
 
-def told(actor: Actor, rows: Rows, path: str = "pk") -> Rows:
+def with_open_outcome(actor: Actor, rows: Rows, path: str = "pk") -> Rows:
     """Filter rows to those whose episode's outcome this actor sees: for filters by outcome, orders by it, and exports
     of it.
     """
@@ -89,9 +89,9 @@ def judges_blind(actor: Actor, scenario: str, task_idx: int) -> bool:
 
 
 def was_informed(path: str = "pk", kinds: Collection[str] = (StepKind.ASK, StepKind.BRIEFING)) -> Exists:
-    """Filter to rows whose episode was told something by someone who knew the verifier or outcomes, in such steps."""
-    told = Step.objects.filter(episode=OuterRef(path), kind__in=kinds)
-    return Exists(told.filter(body__contains='"privilege":"sees_verifier"'))
+    """Filter to rows whose episode got words from someone who knew the verifier or outcomes, in such steps."""
+    asked = Step.objects.filter(episode=OuterRef(path), kind__in=kinds)
+    return Exists(asked.filter(body__contains='"privilege":"sees_verifier"'))
 
 
 def _holds(actor: Actor) -> QuerySet[OutcomeHold]:
@@ -108,20 +108,20 @@ def by_source(actor: Actor, episode: Episode) -> dict[str, VerifierOutcome]:
 
 def of_episodes(actor: Actor, episodes: Iterable[str]) -> OutcomeQuerySet:
     """Return outcomes of all sources, the oldest first."""
-    return told(actor, outcomes.of_episodes(episodes), "episode_id")
+    return with_open_outcome(actor, outcomes.of_episodes(episodes), "episode_id")
 
 
 def of_project(actor: Actor) -> OutcomeQuerySet:
     """Return the verifiers' outcomes in the actor's project."""
-    return told(actor, outcomes.of_project(actor.project), "episode_id")
+    return with_open_outcome(actor, outcomes.of_project(actor.project), "episode_id")
 
 
 def verdicts_of(actor: Actor) -> OutcomeQuerySet:
     """Return the outcomes that count in a rate."""
-    return told(actor, outcomes.verdicts_of(actor.project), "episode_id")
+    return with_open_outcome(actor, outcomes.verdicts_of(actor.project), "episode_id")
 
 
 def verdict_types(actor: Actor, episodes: Iterable[str]) -> dict[str, str]:
     """Return reward types by episode, of outcomes that count in a rate."""
-    rows = told(actor, outcomes.of_episodes(episodes).verdicts(), "episode_id")
+    rows = with_open_outcome(actor, outcomes.of_episodes(episodes).verdicts(), "episode_id")
     return dict(rows.values_list("episode_id", "reward_type"))

@@ -76,7 +76,7 @@ def selected(actor: Actor, recipe: Recipe) -> QuerySet[Episode]:
     """Return the ended episodes that match the recipe's filters, without those that the actor has to judge blind,
     because an export reveals outcomes. Raises `Invalid`, which names filter and value."""
     may_export(actor)
-    return visibility.told(actor, matching(actor.project, recipe))
+    return visibility.with_open_outcome(actor, matching(actor.project, recipe))
 
 
 def may_open(actor: Actor) -> None:

@@ -60,10 +60,10 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
             return redirect("case", pk)
         except AppError as refused:
             problem = refused.message
-    episodes = visibility.told(actor, rulings.episodes_of(case))[:50]
+    episodes = visibility.with_open_outcome(actor, rulings.episodes_of(case))[:50]
     rows = list(episodes)
     found = {one.episode_id: one for one in visibility.of_episodes(actor, [one.pk for one in rows])}
-    verdicts = visibility.told(actor, rulings.verdicts_of(case), "episode_id")[:100]
+    verdicts = visibility.with_open_outcome(actor, rulings.verdicts_of(case), "episode_id")[:100]
     doubts = rulings.doubts_of(case).count()
     context = {
         "case": case,

@@ -136,7 +136,7 @@ def gold_lines(queue: ReviewQueue) -> list[GoldLine]:
 def _open_to(actor: Actor, queue: ReviewQueue) -> QuerySet[Verdict]:
     """Return verdicts that an actor can read now: not those on episodes that they still have to judge."""
     rows = Verdict.objects.filter(review__queue=queue, is_late=False)
-    return visibility.told(actor, rows, "episode_id")
+    return visibility.with_open_outcome(actor, rows, "episode_id")
 
 
 def judged(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> dict[str, dict[str, str]]:
@@ -215,9 +215,9 @@ def _majority(judges: Item) -> str:
 def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[ReportLine]:
     """Return, by label schema of the queue with one value each, agreement on steps and episodes."""
     found = []
-    told = _open_to(actor, queue)
-    told = told.filter(review__in_sample=True) if only_sample else told
-    rows = Annotation.objects.filter(episode__in=told.values("episode"))
+    shown = _open_to(actor, queue)
+    shown = shown.filter(review__in_sample=True) if only_sample else shown
+    rows = Annotation.objects.filter(episode__in=shown.values("episode"))
     for schema in LabelSchema.objects.filter(pk__in=queue.schemas, kind__in=SchemaKind.counted()).order_by("name"):
         items: dict[Any, dict[str, str]] = {}
         for one in current(rows.filter(schema=schema)):

@@ -21,7 +21,7 @@ from runs.models import Plan, PlannedTry, PlanState
 from runs.plan import limits
 
 CHUNK = 200
-# of each episode that is played these statements are made; the ORM takes longer to write them than the database to
+# of each built-in episode these statements are made; the ORM takes longer to write them than the database to
 # answer them
 BEGUN = """
 UPDATE runs_plannedtry AS try SET begun_at = %s WHERE episode_id = %s

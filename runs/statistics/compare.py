@@ -1,7 +1,7 @@
 """What the tries of a run allow to be said: pairs by task, two scopes, and the e-process while it runs.
 
 The datum is a task's mean over valid seeds with an arm minus the same with the control, on tasks valid in both. Only
-the verifier's complete or not enters; shaped rewards never. Scope *tasks* speaks of these tasks, scope *scenarios* of
+the verifier's complete or not enters; shaped rewards never. Scope *tasks* is about these tasks, scope *scenarios* of
 scenarios like these: a result of the first must not carry a claim of the second. Pure: tries in, findings out. Called
 by `comparison.py`, which reads the tries; the methods are in `paired.py` and `anytime.py`, the words in `sentences.py`.
 """
@@ -123,7 +123,7 @@ def contrasts(tries: Sequence[Try], arms: Sequence[str], control: str, *, stoppe
     """Compare every other arm with the control; several contrasts share their error by Holm, in each scope, and while
     the run goes on by equal parts.
 
-    `stopped`: a person ended the run before its planned size, so that no test for that size may speak.
+    `stopped`: a person ended the run before its planned size, so that no test for that size is valid.
     """
     tries = uncounted(tries) if stopped else tries
     others = [arm for arm in arms if arm != control]
@@ -136,7 +136,7 @@ def contrasts(tries: Sequence[Try], arms: Sequence[str], control: str, *, stoppe
     ]
     of_tasks = _after_holm([one.tasks_scope for one in drafts])
     of_scenarios = _after_holm([one.scenarios_scope for one in drafts])
-    return [_told(*each) for each in zip(drafts, of_tasks, of_scenarios, tasks, strict=True)]
+    return [_with_sentence(*each) for each in zip(drafts, of_tasks, of_scenarios, tasks, strict=True)]
 
 
 def _after_holm(scopes: Sequence[UnitResult | None]) -> list[UnitResult | None]:
@@ -147,20 +147,20 @@ def _after_holm(scopes: Sequence[UnitResult | None]) -> list[UnitResult | None]:
     return [one if one is None or one.p is None else replace(one, p_holm=p) for one, p in zip(scopes, ps, strict=True)]
 
 
-def _told(
+def _with_sentence(
     one: Contrast, on_tasks: UnitResult | None, on_scenarios: UnitResult | None, tasks: dict[str, _Task]
 ) -> Contrast:
     """Return the contrast with its verdicts and sentences."""
-    told = replace(
+    found = replace(
         one,
-        tasks_scope=on_tasks and _scope_told(one, on_tasks, sentences.of_tasks),
-        scenarios_scope=on_scenarios and _scope_told(one, on_scenarios, sentences.of_scenarios),
+        tasks_scope=on_tasks and _decided(one, on_tasks, sentences.of_tasks),
+        scenarios_scope=on_scenarios and _decided(one, on_scenarios, sentences.of_scenarios),
     )
-    return replace(told, sentence=sentences.headline(told), price=_price(told, tasks.values()))
+    return replace(found, sentence=sentences.headline(found), price=_price(found, tasks.values()))
 
 
-def _scope_told(one: Contrast, scope: UnitResult, sentence: Callable[[Contrast, UnitResult], str]) -> UnitResult:
-    """Return a scope with its verdict, which is *few* until told otherwise, and its sentence."""
+def _decided(one: Contrast, scope: UnitResult, sentence: Callable[[Contrast, UnitResult], str]) -> UnitResult:
+    """Return a scope with its verdict, which is *few* until it says otherwise, and its sentence."""
     if scope.interval is not None and one.delta is not None:
         scope = replace(scope, verdict=deciding.word(one.delta) if scope.is_shown else "none")
     return replace(scope, sentence=sentence(one, scope))
@@ -379,7 +379,7 @@ def _rows(paired: Sequence[tuple[_Task, Fraction]]) -> list[ScenarioRow]:
         by_scenario[one.scenario].append(d)
     means = [float(sum(ds) / len(ds)) for ds in by_scenario.values()]
     n, groups = len(paired), len(means)
-    # where no scenario has two tasks, nothing tells its effect from luck: all that varies counts as luck
+    # where no scenario has two tasks, nothing separates its effect from luck: all that varies counts as luck
     around = means if n > groups else [sum(means) / max(n, 1)] * n
     squares = sum((float(d) - mean) ** 2 for ds, mean in zip(by_scenario.values(), around, strict=True) for d in ds)
     noise = squares / max(n - groups or n - 1, 1)

@@ -29,7 +29,7 @@ class UnitResult:
 
     @property
     def is_shown(self) -> bool:
-        """Whether test and interval both speak against "no difference"."""
+        """Whether test and interval both exclude "no difference"."""
         return deciding.is_shown(self.p, self.p_holm, self.interval)
 
     @property

@@ -12,7 +12,7 @@ SHOWN = ("better", "worse")
 
 
 def is_shown(p: float | None, p_holm: float | None, interval: tuple[float, float] | None) -> bool:
-    """Return whether test and interval both speak against "no difference"; `p_holm` decides where it is set."""
+    """Return whether test and interval both exclude "no difference"; `p_holm` decides where it is set."""
     p = p if p_holm is None else p_holm
     return p is not None and p < LEVEL and not holds_zero(interval)
 

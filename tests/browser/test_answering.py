@@ -56,9 +56,9 @@ def guests(house):
     code = f"""
 from datetime import timedelta
 from django.conf import settings
-from people import members
+from people import access, members
 for name in {GUESTS!r}:
-    secret = members.link_for(members.system_actor("{house.project}"), name, "expert", timedelta(hours=1))
+    secret = members.link_for(access.system_actor("{house.project}"), name, "expert", timedelta(hours=1))
     print(f"{{settings.LINK_BASE}}/login/once/{{secret}}")
 """
     return dict(zip(GUESTS, house.manage("shell", "-c", code).split()[-len(GUESTS) :], strict=True))

@@ -25,7 +25,7 @@ QUEUED = """
 from episodes.models import Episode
 from people import access
 from people.models import Membership
-from reviews import assigning, schemas
+from reviews.record import assigning, schemas
 ada = access.person(Membership.objects.get(user__username="mila", project__slug={project!r}))
 schemas.define(ada, "quality", "Quality", "single", ["Good", "Wrong argument"])
 queue = assigning.create_queue(ada, "Parts")

@@ -15,7 +15,7 @@ from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
 from episodes.record import recording
 from episodes.models import Episode
 from people.access import system
-from people.members import system_actor
+from people.access import system_actor
 from reviews.record import assigning
 ada = system_actor("{project}")
 for number in range(4):

@@ -20,7 +20,7 @@ from episodes.record import recording
 from episodes.models import Episode
 from people.access import person, system
 from people.models import Membership
-from reviews import assigning, schemas
+from reviews.record import assigning, schemas
 rows = Episode.objects.filter(project__slug={project!r})
 for one in rows:
     found = Outcome(reward_type="others", reward=0.0, details={{}}, source="verifier")

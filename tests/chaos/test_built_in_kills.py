@@ -25,11 +25,11 @@ VICTIMS = ["rollouts", "env", "scenario", "web", "valkey", "postgres"]
 TASK = ("repairshop_1", 4)
 PACE_S = 0.5
 GROUP = """
-from people.members import system_actor
+from people.access import system_actor
 from runs.launch import launching
 policy = launching.policy_named("script:demo", %(pace)s) | {"ask_deadline_s": 3600}
 text = launching.task_text("%(scenario)s", %(task)d)
-start = lambda delay: launching.Start("%(scenario)s", %(task)d, text, policy, expert="plain", delay_s=delay)
+start = lambda delay: launching.LaunchRequest("%(scenario)s", %(task)d, text, policy, expert="plain", delay_s=delay)
 run = launching.launch(system_actor("demo"), "%(name)s", [start(place) for place in range(%(count)d)])
 print("RUN", run.pk)
 """

@@ -21,18 +21,28 @@ import time
 import time_machine
 time_machine.travel(time.time() + {WAIT.total_seconds()}, tick=True).start()
 """
+# The commit that set the release's number is older than the folders of its tag, so both layouts can be met
 LAUNCH = """
-from people.members import system_actor
-from runs.launch import launching
+try:
+    from people.access import system_actor
+    from runs.launch import launching
+    from runs.launch.launching import LaunchRequest
+except ImportError:
+    from people.members import house_actor as system_actor
+    from runs import launching
+    from runs.launching import Start as LaunchRequest
 policy = launching.policy_named("script:demo") | {"ask_deadline_s": 2592000}
 task = launching.task_text("helpdesk_1", 1)
-start = launching.Start("helpdesk_1", 1, task, policy, expert="plain")
+start = LaunchRequest("helpdesk_1", 1, task, policy, expert="plain")
 launching.launch(system_actor("demo"), "waits", [start])
 """
 LOOK = """
 import json
 from episodes.models import Episode, VerifierOutcome
-from episodes.visible.trajectory import steps_of
+try:
+    from episodes.visible.trajectory import steps_of
+except ImportError:
+    from episodes.trajectory import steps_of
 one = Episode.objects.get(run__name="waits")
 reward = list(VerifierOutcome.objects.filter(episode=one).values_list("reward", flat=True))
 said = {"id": one.pk, "state": one.state, "attempt": one.attempt, "reward": reward, "steps": steps_of(one)}

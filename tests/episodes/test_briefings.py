@@ -57,9 +57,9 @@ def test_words_of_an_informed_briefing_are_not_searched():
 
 
 def test_stream_carries_no_words_of_an_informed_briefing():
-    told = json.loads(trajectory.told(entry_of(INFORMED, timezone.now())))
+    told = json.loads(trajectory.as_sent(entry_of(INFORMED, timezone.now())))
     assert told["text"] == "" and told["cut"]["fields"] == ["text"] and told["author"] == "Mina Park"
-    assert json.loads(trajectory.told(entry_of(BLIND, timezone.now())))["text"] == BLIND["text"]
+    assert json.loads(trajectory.as_sent(entry_of(BLIND, timezone.now())))["text"] == BLIND["text"]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -75,7 +75,7 @@ def episode(ada):
 
 
 def frame_of(episode):
-    return events.steps_frame(episode.pk, [text for _, text in trajectory.told_after(EVERYTHING, episode.pk, 0, 20)[0]])
+    return events.steps_frame(episode.pk, [text for _, text in trajectory.sent_after(EVERYTHING, episode.pk, 0, 20)[0]])
 
 
 def heard(lens, episode):
@@ -104,7 +104,7 @@ SEQS = range(1, len(STEPS) + 2)
 TEXTS = {
     "steps_of": lambda lens, one: json.dumps(trajectory.steps_of(one, lens=lens), separators=(",", ":")),
     "page_text": trajectory.page_text,
-    "told_after": lambda lens, one: json.dumps(trajectory.told_after(lens, one.pk, 0, 20)[0]).replace("\\", ""),
+    "told_after": lambda lens, one: json.dumps(trajectory.sent_after(lens, one.pk, 0, 20)[0]).replace("\\", ""),
     "holding": found_words,
     "around": lambda lens, one: wire(windows.around(lens, one).rows),
     "after": lambda lens, one: wire(windows.after(lens, one, 0).rows),

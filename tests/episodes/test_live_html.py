@@ -36,7 +36,7 @@ def append(ada, pk, *bodies):
 def told(pk, since=0):
     texts, more = [], True
     while more:
-        steps, more = trajectory.told_after(EVERYTHING, pk, since, MOST * 2)
+        steps, more = trajectory.sent_after(EVERYTHING, pk, since, MOST * 2)
         texts += [text for _, text in steps]
         since = steps[-1][0] if steps else since
     return events.steps_frame(pk, texts)

@@ -58,7 +58,7 @@ def test_an_agent_reads_the_rest_of_a_step_and_no_secret_of_it(ada, told):
         step = said["agent"].json()
         step = step["steps"][0] if "steps" in step else step
         assert step["meta"] == {"call": {"detail": 7}} and step["error"] == "500" and "state_diff" not in step
-    told_later, _ = trajectory.told_after(EVERYTHING, one.pk, 0, 10)
+    told_later, _ = trajectory.sent_after(EVERYTHING, one.pk, 0, 10)
     assert lines and told_later and "-secret" not in json.dumps([lines, told_later])
     (step,) = trajectory.steps_of(one, lens=MODEL)
     assert "-secret" not in json.dumps(step)
@@ -85,4 +85,4 @@ def test_world_marks_go_only_to_the_loop_that_recorded_them(ada, django_capture_
         Episode.objects.filter(pk=one.pk).update(origin=origin)
         for call in ("/steps", "/steps/1"):
             assert ("mark-secret" in html(agent.get(f"/api/v1/episodes/{one.pk}{call}"))) is kept
-    assert "mark-secret" not in json.dumps(trajectory.told_after(EVERYTHING, one.pk, 0, 10))
+    assert "mark-secret" not in json.dumps(trajectory.sent_after(EVERYTHING, one.pk, 0, 10))

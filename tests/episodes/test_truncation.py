@@ -76,7 +76,7 @@ def episode(ada):
 def test_stream_truncates_large_step_and_http_returns_it(ada, episode):
     steps = [{"seq": 1, "kind": "note", "content": "z" * 100_000}, {"seq": 2, "kind": "note", "content": "small"}]
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": steps}).steps)
-    told = [json.loads(text) for _, text in trajectory.told_after(EVERYTHING, episode.pk, 0, 10)[0]]
+    told = [json.loads(text) for _, text in trajectory.sent_after(EVERYTHING, episode.pk, 0, 10)[0]]
     assert told[0]["cut"]["fields"] == ["content"] and len(told[0]["content"]) < 10_000 and "at" in told[0]
     assert "cut" not in told[1]
     assert json.loads(trajectory.step_text(EVERYTHING, episode, 1))["content"] == "z" * 100_000
@@ -87,7 +87,7 @@ def test_row_without_truncated_form_is_truncated_when_sent(ada, episode):
     steps = StepBatch.model_validate({"steps": [{"seq": 1, "kind": "note", "content": "z" * 100_000}]}).steps
     recording.append_steps(ada, episode.pk, steps)
     Step.objects.update(cut=None)
-    ((_, text),), more = trajectory.told_after(EVERYTHING, episode.pk, 0, 10)
+    ((_, text),), more = trajectory.sent_after(EVERYTHING, episode.pk, 0, 10)
     assert json.loads(text)["cut"]["size"] > 100_000 and not more
 
 
@@ -129,7 +129,7 @@ def test_page_of_an_agent_counts_no_verification(project, ada, episode):
 def test_replay_of_a_socket_ends_early_and_says_so(ada, episode, monkeypatch):
     monkeypatch.setattr(trajectory, "TOLD_BYTES", 10)
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": NOTES[:2]}).steps)
-    ((first, _),), more = trajectory.told_after(EVERYTHING, episode.pk, 0, 10)
+    ((first, _),), more = trajectory.sent_after(EVERYTHING, episode.pk, 0, 10)
     assert (first, more) == (1, True)
-    ((second, _),), more = trajectory.told_after(EVERYTHING, episode.pk, 1, 10)
+    ((second, _),), more = trajectory.sent_after(EVERYTHING, episode.pk, 1, 10)
     assert (second, more) == (2, False)

@@ -8,10 +8,10 @@ from tests.running import product, until
 
 WAITING = 18  # the rollouts worker has 16 threads
 LAUNCH = """
-from people.members import system_actor
+from people.access import system_actor
 from runs.launch import launching
 asking = launching.policy_named("script:demo") | {"ask_deadline_s": 2592000}
-start = lambda idx, policy, expert: launching.Start(
+start = lambda idx, policy, expert: launching.LaunchRequest(
     "helpdesk_1", idx, launching.task_text("helpdesk_1", idx), policy, expert=expert)
 launching.launch(system_actor("demo"), "asking", [start(1, asking, "plain")] * %d)
 launching.launch(system_actor("demo"), "alone", [start(0, launching.policy_named("script:oracle"), "off")])

@@ -262,7 +262,7 @@ def test_step_of_the_verifier_is_withheld_from_the_api(ada, rita, review, episod
 def test_agents_see_no_outcome_through_visibility(project, episode):
     agent, _ = token(project, "agent")
     assert not visibility.sees_outcome(agent, episode) and visibility.withheld(agent, [episode.pk]) == {episode.pk}
-    assert not visibility.told(agent, Episode.objects.all()).exists()
+    assert not visibility.with_open_outcome(agent, Episode.objects.all()).exists()
 
 
 def test_the_review_drawn_ahead_holds_no_outcome_and_no_claim(ada, rita, queue, review, episode):
@@ -349,7 +349,7 @@ def test_rewards_of_steps_are_withheld_from_a_blind_reviewer(ada, rita, queue):
     for path in ("$.reward", "$.done"):
         with pytest.raises(Invalid):
             annotating.annotate(rita, episode, Place(1, path), "odd", "x")
-    told, _ = trajectory.told_after(lens_of(rita, episode), episode.pk, 0, 10)
+    told, _ = trajectory.sent_after(lens_of(rita, episode), episode.pk, 0, 10)
     assert "0.875" not in str(told)
 
 
