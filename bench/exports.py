@@ -183,8 +183,8 @@ def written(lines: Path, folder: Path) -> tuple[float, float]:
     storage = pa.schema([pa.field(field.name, as_text(field.type)) for field in plain])
     began = time.perf_counter()
     with pq.ParquetWriter(folder / "theirs.parquet", schema, compression="zstd") as theirs:
-        for start in range(0, len(ready), parquet.ROWS_AT_ONCE):
-            some = ready[start : start + parquet.ROWS_AT_ONCE]
+        for start in range(0, len(ready), parquet.ROWS_PER_GROUP):
+            some = ready[start : start + parquet.ROWS_PER_GROUP]
             theirs.write_table(pa.Table.from_pylist(some, schema=storage).cast(schema))
     return ours, len(ready) / (time.perf_counter() - began)
 

@@ -15,7 +15,7 @@ import pytest
 from awmenv.client import EnvironmentClient
 from awmenv.errors import ResetFailed
 from awmenv.packs import Pack, load_pack
-from awmenv.server.session.scenario import STARTS_AT_ONCE, ScenarioPool
+from awmenv.server.session.scenario import CONCURRENT_STARTS, ScenarioPool
 from awmenv.server.session.shared import World
 from awmenv.server.settings import Settings
 from tests.awmenv.arena import Arena, arena_in, breaches
@@ -341,7 +341,7 @@ async def test_a_scenario_whose_sessions_never_start_holds_up_no_other(tmp_path:
 
 async def _open_beside_the_mute(house: ScenarioPool, packs: Pack) -> None:
     good, mute = await house.template(packs, "open_1"), await house.template(packs, "mute")
-    waiting = [asyncio.create_task(house.open(mute)) for _ in range(STARTS_AT_ONCE + 4)]
+    waiting = [asyncio.create_task(house.open(mute)) for _ in range(CONCURRENT_STARTS + 4)]
     await asyncio.sleep(0)  # all of them have asked
     house.close(await house.open(good))
     assert not any(task.done() for task in waiting), "it waited for one that never starts"

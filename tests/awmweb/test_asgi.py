@@ -212,7 +212,7 @@ async def test_a_socket_whose_first_frames_fail_is_closed(watching, monkeypatch,
     def broken(*args, **kwargs):
         raise fault("in the middle")
 
-    monkeypatch.setattr(trajectory, "told_after", broken)
+    monkeypatch.setattr(trajectory, "sent_after", broken)
     socket = watching()
     assert (await socket.connect())["type"] == "websocket.accept"
     closed = await socket.said()

@@ -10,8 +10,8 @@ import pytest
 from awmclient.conversation import conversation, messages
 from imports import readers
 from imports.readers import containers
+from tests.exports.build.test_briefed_episodes import steps as briefed_steps
 from tests.exports.records import record, walk
-from tests.exports.test_briefed_episodes import steps as briefed_steps
 from tests.imports.files import (
     ATIF,
     AWM,

@@ -18,7 +18,7 @@ def stored(project):
 
 def test_a_row_is_what_the_orm_reads(stored):
     row = ModelRows(Episode)
-    found = row.one(f"SELECT {row.columns()} FROM episodes_episode WHERE id = %s", [stored.pk])
+    found = row.first(f"SELECT {row.columns()} FROM episodes_episode WHERE id = %s", [stored.pk])
     known = Episode.objects.get(pk=stored.pk)
     for field in Episode._meta.concrete_fields:
         assert getattr(found, field.attname) == getattr(known, field.attname), field.name
@@ -27,7 +27,7 @@ def test_a_row_is_what_the_orm_reads(stored):
 def test_what_is_left_out_is_read_when_asked_for(stored):
     row = ModelRows(Episode, without={"tools"})
     statement = f"SELECT {row.columns('episode')}, 7 FROM episodes_episode AS episode WHERE id = %(id)s"
-    found = row.one(statement, {"id": stored.pk})
+    found = row.first(statement, {"id": stored.pk})
     assert found.get_deferred_fields() == {"tools"} and row.width == len(Episode._meta.concrete_fields) - 1
     with CaptureQueriesContext(connection) as asked:
         assert found.tools == [{"name": "a"}]
@@ -36,4 +36,4 @@ def test_what_is_left_out_is_read_when_asked_for(stored):
 
 def test_no_row_is_none(stored):
     row = ModelRows(Episode, only={"id"})
-    assert row.one(f"SELECT {row.columns()} FROM episodes_episode WHERE id = 'another'", []) is None
+    assert row.first(f"SELECT {row.columns()} FROM episodes_episode WHERE id = 'another'", []) is None

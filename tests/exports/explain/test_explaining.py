@@ -13,7 +13,7 @@ from episodes.models import Episode
 from episodes.record import recording
 from exports.explain import comparing, explaining
 from tests.browsing import as_person, html
-from tests.exports.test_export_pages import built, episode, store
+from tests.exports.pages.test_export_pages import built, episode, store
 from tests.people_by_name import token
 
 __all__ = ["store"]

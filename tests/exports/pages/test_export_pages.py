@@ -28,7 +28,7 @@ from exports.recipe import Recipe
 from exports.rules import tokenizing
 from people.errors import Forbidden, Invalid
 from tests.browsing import as_person, html
-from tests.exports.test_token_ids import PLAIN, tokenizer_in
+from tests.exports.rules.test_token_ids import PLAIN, tokenizer_in
 from tests.people_by_name import token
 
 SECRET = "sk-proj-" + "a1B2c3D4" * 6

@@ -127,7 +127,7 @@ def test_page_of_an_agent_counts_no_verification(project, ada, episode):
 
 
 def test_replay_of_a_socket_ends_early_and_says_so(ada, episode, monkeypatch):
-    monkeypatch.setattr(trajectory, "TOLD_BYTES", 10)
+    monkeypatch.setattr(trajectory, "SENT_BYTES", 10)
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": NOTES[:2]}).steps)
     ((first, _),), more = trajectory.sent_after(EVERYTHING, episode.pk, 0, 10)
     assert (first, more) == (1, True)

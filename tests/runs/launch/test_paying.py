@@ -11,7 +11,7 @@ from episodes.models import VerifierOutcome
 from runs import tasks
 from runs.launch import feeding, paying, planning
 from runs.models import Plan, PlanState, ShapedReward
-from runs.rewards import PROFILES, Profile, Reward
+from runs.rewards import PROFILES, Reward, RewardProfile
 from runs.show import rewarding
 from runs.show.comparison import compare_run
 from runs.show.tables import in_csv
@@ -37,9 +37,9 @@ def test_ended_run_is_paid_once_with_every_component(ada, monkeypatch):
     assert ShapedReward.objects.count() == 8 and Plan.objects.get().paid_at > plan.ended_at
     for row in ShapedReward.objects.filter(profile="bundle.v1"):
         assert set(row.components) == {"primary", "process", "format", "efficiency"}
-    monkeypatch.setitem(PROFILES, "pr428", Profile(lambda played: Reward("pr428", 99.0), ()))
+    monkeypatch.setitem(PROFILES, "pr428", RewardProfile(lambda played: Reward("pr428", 99.0), ()))
     assert rewarding.rows(plan) == before, "what was paid stays"
-    later = Profile(lambda played: Reward("later", 7.0, {"style": 7.0}), ("style", "format"))
+    later = RewardProfile(lambda played: Reward("later", 7.0, {"style": 7.0}), ("style", "format"))
     monkeypatch.setitem(PROFILES, "later", later)
     added = [row["total"] for row in rewarding.rows(plan) if row["profile"] == "later"]
     assert added == [7.0] * 4, "a profile that is added later pays by the record"
@@ -47,7 +47,7 @@ def test_ended_run_is_paid_once_with_every_component(ada, monkeypatch):
     table = list(csv.DictReader(io.StringIO(in_csv("rewards", compare_run(ada, plan.pk)))))
     assert [row["style"] for row in table if row["profile"] == "later"] == ["7.0"] * 4
     assert list(table[0])[7:] == ["primary", "process", "format", "efficiency", "style"]
-    monkeypatch.setitem(PROFILES, "bundle.v1", Profile(lambda played: Reward("bundle.v1", 1.0), ()))
+    monkeypatch.setitem(PROFILES, "bundle.v1", RewardProfile(lambda played: Reward("bundle.v1", 1.0), ()))
     stored_only = ["style", "format", "primary", "process", "efficiency"]
     assert in_csv("rewards", compare_run(ada, plan.pk)).splitlines()[0].split(",")[7:] == stored_only
 

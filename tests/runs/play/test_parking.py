@@ -275,6 +275,6 @@ def test_withdrawn_answer_keeps_an_episode_parked_for_another(ada, edo, called):
     recording.park_now(ada, episode.pk)
     lease = queue.claim(edo, asks[0].pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "This one.", "n")
-    advising.take_back(edo, asks[0].pk)
+    advising.withdraw(edo, asks[0].pk)
     assert Episode.objects.get(pk=episode.pk).state == "parked"
     assert recording.lose_silent(timezone.now() + timedelta(days=1)) == 0

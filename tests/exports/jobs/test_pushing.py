@@ -16,7 +16,7 @@ from people import jobs
 from people.models import AuditEntry
 from tests.browsing import as_person, html
 from tests.exports.hub_server import TOKEN, hub
-from tests.exports.test_export_pages import built, data_of, episode, store
+from tests.exports.pages.test_export_pages import built, data_of, episode, store
 from tests.people_by_name import person
 
 __all__ = ["store"]

@@ -10,7 +10,7 @@ from django.db import connection
 
 from exports.build import datasets, parts
 from exports.recipe import Recipe
-from tests.exports.test_export_pages import episode
+from tests.exports.pages.test_export_pages import episode
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -11,7 +11,7 @@ import pytest
 from exports.formats import FORMATS
 from tests.exports.records import FAILED, STEPS, record, task_record, walk
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "exports.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "exports.md"
 DOCUMENTED = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)]
 
 

@@ -12,7 +12,7 @@ from exports.jobs import requesting, working
 from exports.models import ExportState
 from exports.recipe import Recipe
 from tests.browsing import as_person, html
-from tests.exports.test_export_pages import built, data_of, episode
+from tests.exports.pages.test_export_pages import built, data_of, episode
 
 
 @pytest.fixture(scope="module")
