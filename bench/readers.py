@@ -104,11 +104,11 @@ def measure() -> dict[str, Any]:
         episode = filled(web, token)
         with httpx.Client(base_url=web.url, follow_redirects=True, timeout=20) as browser:
             browser.get(web.link("max", "admin", "elsewhere")).raise_for_status()
-            web = psutil.Process(web.children()["web"])
+            process = psutil.Process(web.children()["web"])
             looked(browser, WARM_UP)
-            before, alone = web.memory_info().rss, looked(browser, SECONDS / 3)
+            before, alone = process.memory_info().rss, looked(browser, SECONDS / 3)
             readers = [Reader(web, token, episode, stop) for _ in range(READERS)]
-            peak = Peak(web)
+            peak = Peak(process)
             peak.start()
             for reader in readers:
                 reader.start()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connection
+from django.db.backends.signals import connection_created
 from psycopg.errors import Diagnostic
 
 from experts.models import Ask
@@ -54,11 +55,21 @@ def recorded() -> Iterator[Seen]:
     with connection.cursor() as cursor:
         for model in MACHINES:
             cursor.execute(_trigger(model))
-    connection.connection.add_notice_handler(hear)
+    heard = []
+
+    def listen(**_: Any) -> None:
+        heard.append(connection.connection)
+        connection.connection.add_notice_handler(hear)
+
+    # what is observed may close the connection; the next one is observed, too
+    connection_created.connect(listen)
+    listen()
     try:
         yield seen
     finally:
-        connection.connection.remove_notice_handler(hear)
+        connection_created.disconnect(listen)
+        for one in heard:
+            one.remove_notice_handler(hear)
         with connection.cursor() as cursor:
             for table in TABLES:
                 cursor.execute(f"DROP TRIGGER {MARK} ON {table}")
