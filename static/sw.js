@@ -1,4 +1,4 @@
-// The service worker: shows push notifications and opens their pages in a tab. It caches no file and answers no request.
+// The service worker: shows push notifications and opens their pages in a tab. It stores no file and answers no request.
 
 const worker = /** @type {ServiceWorkerGlobalScope} */ (/** @type {unknown} */ (self));
 const ICON = "/static/icon-192.png";

@@ -85,7 +85,7 @@ def _trigger(model: Any) -> str:
       IF before <> NEW.{name} THEN RAISE NOTICE '{MARK} {table}/%/%', before, NEW.{name}; END IF;
       RETURN NULL;
     END $$;
-    CREATE TRIGGER {MARK} AFTER INSERT OR UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION {MARK}_{table}();
+    CREATE OR REPLACE TRIGGER {MARK} AFTER INSERT OR UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION {MARK}_{table}();
     """
 
 

@@ -33,9 +33,9 @@ export function clock(seconds) {
 /**
  * Return how near a deadline is, by the share of its budget that is left; the page's body has the levels.
  * @param {number} share
+ * @param {{late?: string, soon?: string}} levels
  */
-function level(share) {
-  const { late, soon } = document.body.dataset;
+export function level(share, { late, soon } = document.body.dataset) {
   if (share < Number(late)) return "late";
   return share < Number(soon) ? "soon" : "";
 }

@@ -17,7 +17,8 @@ test("seconds read as a clock and never below zero", () => {
 });
 
 test("a countdown is calm above 45 percent, soon to 20, late below", () => {
-  assert.deepEqual([1, 0.45, 0.449, 0.2, 0.199, 0].map(level), ["", "", "soon", "soon", "late", "late"]);
+  const levels = { late: "0.2", soon: "0.45" };
+  assert.deepEqual([1, 0.45, 0.449, 0.2, 0.199, 0].map((share) => level(share, levels)), ["", "", "soon", "soon", "late", "late"]);
 });
 
 test("times of the past are one unit, rounded down", () => {
