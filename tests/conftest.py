@@ -39,7 +39,7 @@ _kept: dict[str, tuple[Callable[[str], bool], ExitStack, Any]] = {}
 def kept(request: pytest.FixtureRequest, made: AbstractContextManager[Any], wanted: Callable[[str], bool]) -> Any:
     """Enter what several files share, if it is not there; it ends as soon as the next test's file does not want it.
 
-    A product costs a core a twentieth of its time, also while nobody looks at it.
+    A product costs a core a twentieth of its time, also while no one looks at it.
     """
     if request.fixturename not in _kept:
         stack = ExitStack()

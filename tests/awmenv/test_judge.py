@@ -104,7 +104,7 @@ HEARD = threading.Event()
 
 
 def late() -> str:
-    """The ruling comes once nobody waits for it any more."""
+    """The ruling comes once no one waits for it any more."""
     HEARD.wait(60)
     return json.dumps(ruling("complete"))
 

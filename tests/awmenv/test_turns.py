@@ -142,7 +142,7 @@ async def test_turns_let_only_so_many_go_on_late() -> None:
     async with asyncio.timeout(60):
         while running.total() < 4:
             await asyncio.sleep(0.01)
-    await asyncio.sleep(5 * patience_s)  # nobody else is to begin when the last two are late, too
+    await asyncio.sleep(5 * patience_s)  # no one else is to begin when the last two are late, too
     assert running.total() == 4 and max(running.values()) == 2
     for task in hanging:
         task.cancel()

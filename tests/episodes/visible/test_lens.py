@@ -172,7 +172,7 @@ def test_hidden_names_inside_a_result_pass():
 
 
 def test_every_name_of_the_record_format_has_a_need():
-    """A new field passes through a narrow lens only once somebody said so in the table."""
+    """A new field passes through a narrow lens only once the table says so."""
     models = [get_args(one)[0] for union in get_args(AnyStep)[:1] for one in get_args(union)]
     known = {model.model_fields["kind"].default: {*model.model_fields} for model in models}
     assert len(known) == 8 and {kind: {*names} - {"cut"} for kind, names in lenses._NEEDS.items()} == known
