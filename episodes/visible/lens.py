@@ -78,7 +78,8 @@ _NEEDS = {
         "verification": "reward_type details",
     }.items()
 }
-"""What must pass for a name of a step to pass, by the step's kind. A name that is not here passes through no lens."""
+"""What must pass for a name of a step to pass, by the step's kind. A test compares it with the record format, because a
+step in which no hidden name occurs is sent unread."""
 _NOTES_NEED = dict.fromkeys(("duration_ms", "closed", "answered_by"), _ALWAYS) | {
     "traceback": Lens.CHANGES,
     "world": Lens.MARKS,
