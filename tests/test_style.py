@@ -77,8 +77,6 @@ NO_VERB = re.compile(
 """Words with which no imperative sentence begins."""
 LONGEST_NAME = 60  # characters of a test, see docs/style.md
 LONGEST_SENTENCE = 25  # words in README.md and docs/*.md, see docs/style.md
-WITH_LONG_SENTENCES = ("architecture.md",)
-"""Pages that still have longer sentences. Take a page off the list when it has none."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHOWN = ("title", "aria-label", "placeholder", "alt", "value", "content")
 
@@ -358,11 +356,7 @@ def test_docstrings_of_functions_begin_with_a_verb():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_sentences_of_a_page_have_at_most_25_words(page):
-    found = long_sentences(page.read_text(encoding="utf-8"))
-    if page.name in WITH_LONG_SENTENCES:
-        assert found, "take the page off WITH_LONG_SENTENCES"
-    else:
-        assert found == []
+    assert long_sentences(page.read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize(
