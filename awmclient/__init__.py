@@ -8,6 +8,7 @@
     wire          one request, its retries and envelope
     outbox        order of one episode's calls
     client        the dashboard over HTTP
+    collecting    finished episodes, many in one request
     ports         what a loop needs of others
     policies      the port of a policy
     rollout       the loop

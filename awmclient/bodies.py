@@ -8,11 +8,23 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast, get_args
 
 from awmclient.observations import plain
-from awmclient.schema import CONTEXT_MAX, QUESTION_MAX, StepCommon, ToolSpec
+from awmclient.schema import (
+    CONTEXT_MAX,
+    DETAIL_MAX,
+    QUESTION_MAX,
+    Fault,
+    OwnFault,
+    ReportedOutcome,
+    StepCommon,
+    StopReason,
+    ToolSpec,
+)
 from awmclient.wire import encode
+
+OWN_FAULTS = get_args(OwnFault)
 
 StepLike = Mapping[str, Any] | StepCommon
 """A step as a plain dict (`seq` may be left out: the episode numbers it) or as one of the models of `schema`."""
@@ -96,6 +108,35 @@ def episode_body(task: str, fields: EpisodeFields) -> dict[str, Any]:
     if tools is not None:
         given["tools"] = [tool.model_dump() if isinstance(tool, ToolSpec) else dict(tool) for tool in tools]
     return {"key": uuid.uuid4().hex, "task": task, **given}
+
+
+def finish_body(
+    stop_reason: StopReason,
+    final_answer: str | None = None,
+    outcome: ReportedOutcome | Mapping[str, Any] | None = None,
+    fault: OwnFault | None = None,
+    detail: str = "",
+) -> dict[str, Any]:
+    """Return the body that finishes an episode."""
+    body: dict[str, Any] = {"stop_reason": stop_reason}
+    if final_answer is not None:
+        body["final_answer"] = final_answer
+    if outcome is not None:
+        body["outcome"] = dict(outcome) if isinstance(outcome, Mapping) else outcome.model_dump(exclude_none=True)
+    if fault is not None:
+        body |= {"fault": fault} | ({"detail": detail[:DETAIL_MAX]} if detail else {})
+    return body
+
+
+def failing(fault: Fault, detail: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the note that names a failed boundary, and the body that finishes its episode.
+
+    The dashboard stores a fault of the environment, the policy or the expert as such.
+    """
+    note = {"kind": "note", "content": f"{fault}: {detail}", "meta": {"fault": fault}}
+    if fault in OWN_FAULTS:
+        return note, finish_body("error", fault=cast(OwnFault, fault), detail=detail)
+    return note, finish_body("error")
 
 
 NO_QUESTIONS_LEFT = {"status": "no_advice", "reason": "no questions left"}

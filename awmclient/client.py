@@ -19,14 +19,13 @@ import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, cast, get_args
+from typing import Any, Self, TypeVar, Unpack
 from urllib.parse import urlencode
 
-from awmclient.bodies import AskFields, EpisodeFields, StepLike, ask_body, episode_body
-from awmclient.errors import ClientError, Parked, Refused, Unreachable
+from awmclient.bodies import AskFields, EpisodeFields, StepLike, ask_body, episode_body, failing, finish_body
+from awmclient.errors import ClientError, Parked, Refused, Unreachable, refusal
 from awmclient.outbox import Outbox, Question
 from awmclient.schema import (
-    DETAIL_MAX,
     Advice,
     CurriculumNext,
     EpisodeView,
@@ -35,12 +34,12 @@ from awmclient.schema import (
     ReportedOutcome,
     StopReason,
     TrainingStepView,
+    WholeResult,
 )
 from awmclient.wire import Wire
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-OWN_FAULTS = get_args(OwnFault)
 POLL_S = 25
 GRACE_S = 1.5
 """Seconds after the deadline in which the dashboard can report the result; then the loop continues alone."""
@@ -233,26 +232,14 @@ class HttpEpisode:
         await episode.finish("done", final_answer="42", outcome={"reward_type": "exact_match", "reward": 1.0})
         """
         await self._outbox.flush()
-        body: dict[str, Any] = {"stop_reason": stop_reason}
-        if final_answer is not None:
-            body["final_answer"] = final_answer
-        if outcome is not None:
-            body["outcome"] = (
-                outcome.model_dump(exclude_none=True) if isinstance(outcome, ReportedOutcome) else dict(outcome)
-            )
-        if fault is not None:
-            body |= {"fault": fault} | ({"detail": detail[:DETAIL_MAX]} if detail else {})
+        body = finish_body(stop_reason, final_answer, outcome, fault, detail)
         await self._wire.send("POST", f"/episodes/{self.id}/finish", body)
 
     async def fail(self, fault: Fault, detail: str) -> None:
-        """End because a boundary failed: a note that names it, then `error`. Never counted as a failed task. The
-        dashboard stores a fault of the environment, the policy or the expert as such.
-        """
-        await self.append({"kind": "note", "content": f"{fault}: {detail}", "meta": {"fault": fault}})
-        if fault in OWN_FAULTS:
-            await self.finish("error", fault=cast(OwnFault, fault), detail=detail)
-        else:
-            await self.finish("error")
+        """End because a boundary failed: a note that names it, then `error`. Never counted as a failed task."""
+        note, end = failing(fault, detail)
+        await self.append(note)
+        await self.finish(**end)
 
 
 def _advice(view: Mapping[str, Any]) -> Advice:
@@ -337,6 +324,22 @@ class HttpDashboard:
         if reply.status == 201:
             return episode
         return HttpEpisode(self._wire, pk, url, (await episode.view()).last_seq, self._park_after_s)
+
+    async def record_whole(self, episodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | Refused]:
+        """Record finished episodes in one request, at most 64 and 8 MB, each as `schema.WholeEpisode`.
+
+        Returns for each, in order, its id, url and whether it was `known`, or why it was refused. The call can be
+        repeated: an episode of the same key and content is known.
+
+            found = await dash.record_whole([{"episode": {"key": "a", "task": "t"}, "steps": [], "finish":
+            {"stop_reason": "done"}}])
+        """
+        reply = await self._wire.send("POST", "/episodes/whole", {"episodes": [dict(one) for one in episodes]})
+        found = [WholeResult.model_validate(one) for one in reply.body["results"]]
+        return [
+            one.model_dump(exclude={"error"}) if one.error is None else refusal(422, one.error.code, one.error.message)
+            for one in found
+        ]
 
     async def report_step(
         self,
@@ -521,6 +524,9 @@ class SyncHttpDashboard:
 
     def start_episode(self, task: str, **fields: Unpack[EpisodeFields]) -> SyncEpisode:
         return SyncEpisode(self._portal, self._portal.call(self._dash.start_episode(task, **fields)))
+
+    def record_whole(self, episodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | Refused]:
+        return self._portal.call(self._dash.record_whole(episodes))
 
     def report_step(
         self,

@@ -55,6 +55,8 @@ MAX_DEADLINE_S = 2_592_000
 """30 days, the longest wait of an ask; its episode is parked meanwhile."""
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 MAX_STEP_BYTES = 8 * 1024 * 1024
+MAX_WHOLE_BYTES = 8 * 1024 * 1024
+MAX_WHOLE_EPISODES = 64
 CUT_ABOVE_BYTES = 32 * 1024
 """A larger step goes through sockets in its cut form, marked by a field `cut` (`Cut`); over HTTP it comes whole."""
 
@@ -677,6 +679,53 @@ class ErrorBody(Shape):
 
 class ErrorEnvelope(Shape):
     error: ErrorBody
+
+
+class WholeEpisode(Shape):
+    """A finished episode in one piece: what the calls that start it, append its steps and finish it would say.
+
+    `steps` are numbered from 1 without gaps. It cannot have asks: an episode that asks is recorded live. The fields of
+    `episode` and `finish` can also stand beside `steps`, without these two objects.
+    """
+
+    episode: EpisodeStart
+    steps: Annotated[list[AgentStep], Field(max_length=2000)]
+    finish: Finish
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nest(cls, said: Any) -> Any:
+        if not isinstance(said, dict) or "episode" in said or "finish" in said:
+            return said
+        of_finish = {name: said[name] for name in Finish.model_fields if name in said}
+        of_episode = {name: value for name, value in said.items() if name not in (*of_finish, "steps")}
+        steps = {"steps": said["steps"]} if "steps" in said else {}
+        return {"episode": of_episode, **steps, "finish": of_finish}
+
+
+class WholeBatch(Shape):
+    """Finished episodes to record. Each is checked by itself: one that is refused does not touch the others."""
+
+    episodes: Annotated[
+        list[Any],
+        Field(min_length=1, max_length=MAX_WHOLE_EPISODES),
+        WithJsonSchema({"type": "array", "minItems": 1, "maxItems": MAX_WHOLE_EPISODES, "items": {"type": "object"}}),
+    ]
+
+
+class WholeResult(Shape):
+    """What became of one of them: `id` and `url`, or `error`. `known` says that it was recorded before."""
+
+    id: str | None = None
+    url: str | None = None
+    known: bool = False
+    error: ErrorBody | None = None
+
+
+class WholeResults(Shape):
+    """One result for each episode, in their order."""
+
+    results: list[WholeResult]
 
 
 class Outcome(Shape):

@@ -8,17 +8,18 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import P, QueryEx, Router, Status
+from pydantic import ValidationError
 
 from awmclient import schema
 from awmclient.fields import MAX_INT, Object
 from episodes.find import lists
 from episodes.find.narrowing import FILTERS
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import recording, whole
 from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
-from people.errors import NotFound
-from people.http import REFUSALS, actor_of, refusal
+from people.errors import AppError, NotFound
+from people.http import REFUSALS, actor_of, misshapen, refusal
 
 router = Router(tags=["episodes"])
 CURSOR = P(max_length=200, description="The value of `next` of the page before.")
@@ -53,6 +54,29 @@ def list_episodes(
 def start_episode(request: HttpRequest, payload: schema.EpisodeStart) -> Status[schema.EpisodeRef]:
     episode, made = recording.start_episode(actor_of(request), payload)
     return Status(201 if made else 200, _ref(episode))
+
+
+@router.post("/episodes/whole", response={200: schema.WholeResults, **REFUSALS})
+def record_whole(request: HttpRequest, payload: schema.WholeBatch) -> schema.WholeResults:
+    """Record finished episodes, at most 64 and 8 MB, in one request. The same key and content again is known."""
+    checked = [_checked(said) for said in payload.episodes]
+    fitting = [one for one in checked if isinstance(one, schema.WholeEpisode)]
+    recorded = iter(whole.record_whole(actor_of(request), fitting))
+    found = [next(recorded) if isinstance(one, schema.WholeEpisode) else one for one in checked]
+    return schema.WholeResults(results=[_whole_result(one) for one in found])
+
+
+def _checked(said: Any) -> schema.WholeEpisode | AppError:
+    try:
+        return schema.WholeEpisode.model_validate(said)
+    except ValidationError as error:
+        return misshapen(error.errors())
+
+
+def _whole_result(found: whole.Result) -> schema.WholeResult:
+    if isinstance(found, AppError):
+        return schema.WholeResult(error=schema.ErrorBody(code=found.code, message=found.message))
+    return schema.WholeResult(**_ref(found.episode).model_dump(), known=found.known)
 
 
 @router.post("/episodes/{episode_id}/steps", response={200: schema.Acknowledged, **REFUSALS})

@@ -50,7 +50,8 @@ class StrictParser(Parser):
     """Reads a body once, within its limit."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        return read_object(request.body, MAX_STEP_BYTES if request.path.endswith("/steps") else MAX_BATCH_BYTES)
+        large = request.path.endswith(("/steps", "/episodes/whole"))
+        return read_object(request.body, MAX_STEP_BYTES if large else MAX_BATCH_BYTES)
 
 
 class AsciiJson(BaseRenderer):

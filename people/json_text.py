@@ -93,6 +93,6 @@ def read_object(raw: bytes, limit: int) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise Invalid("The body must be a JSON object.")
     steps = body.get("steps")
-    if len(raw) > MAX_BATCH_BYTES and not (isinstance(steps, list) and len(steps) == 1):
+    if len(raw) > MAX_BATCH_BYTES and isinstance(steps, list) and len(steps) != 1:
         raise TooLarge("A batch of steps has at most 2 MB; only a single step may be larger.")
     return body

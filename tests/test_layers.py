@@ -163,7 +163,7 @@ CLIENT_FLOORS = (
     {"errors", "wire", "bodies", "toolcalls", "prompts", "conversation", "memory_store", "observations", "blotting"},
     {"policies", "outbox", "ports", "standing"},
     {"client", "chat", "scripted", "restoring"},
-    {"rollout", "testing", "adapters.transcript", "adapters.missing", "__init__"},
+    {"rollout", "testing", "collecting", "adapters.transcript", "adapters.missing", "__init__"},
     {"adapters.recording"},
     {"adapters"},
 )
@@ -318,6 +318,7 @@ OUTCOMES = {
     "episodes.stored.settled",
     "episodes.record.recording",
     "episodes.record.admitting",
+    "episodes.record.whole",
     "episodes.models",
 }
 JOINED = {
@@ -373,6 +374,7 @@ BODIES = {
     "episodes.record.ask_steps": "writes them",
     "episodes.record.indexing": "takes the words that search finds",
     "episodes.record.recording": "writes them",
+    "episodes.record.whole": "writes them",
     "episodes.stored.attesting": "looks for the session that a verifier's answer names",
     "experts.metrics.records": "counts what agents did after an answer, of episodes whose outcome is seen",
     "runs.plan.spending": "adds up tokens",

@@ -5,7 +5,7 @@
     appending    rules of an append; many together
     committer    one transaction for many requests' appends
     ask_steps    what an ask does to its episode
-    noting       notes on an episode's surroundings
+    whole        finished episodes, many in one request
     queueing     many episodes of a run together
     admitting    episodes recorded elsewhere
     indexing     what search finds

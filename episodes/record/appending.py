@@ -253,7 +253,7 @@ def _place(append: Append, room: AppendContext) -> int:
         stored = standing.text_at(entry.seq)
         if stored is not None and not is_same(stored, entry.text):
             raise StepConflict(f"Step {entry.seq} already exists with different content.")
-    _refuse_late_briefing(append.episode_id, standing, fresh)
+    refuse_late_briefing(append.episode_id, standing, fresh)
     if fresh and standing.state not in LIVE_STATES:
         standing.state = _reopened(append)
     if fresh:
@@ -262,7 +262,7 @@ def _place(append: Append, room: AppendContext) -> int:
     return append.entries[-1].seq
 
 
-def _refuse_late_briefing(episode_id: str, standing: LockedEpisode, fresh: Sequence[StepEntry]) -> None:
+def refuse_late_briefing(episode_id: str, standing: LockedEpisode, fresh: Sequence[StepEntry]) -> None:
     """Raise for a briefing after the agent's first action, or after another briefing."""
     places = [place for place, entry in enumerate(fresh) if entry.kind == StepKind.BRIEFING]
     if not places:

@@ -24,6 +24,7 @@ from awmclient.schema import (
     EpisodeStart,
     Finish,
     Outcome,
+    ReportedOutcome,
     RunStart,
     StepCommon,
 )
@@ -168,28 +169,14 @@ def start_episode(
     may_record(actor)
     run = visible_or_404(Run.objects.all(), actor, plan.run) if plan.run else None
     refuse_help(actor, run, plan.expert)
-    digest = digest_of(plan.model_dump(exclude_unset=True))
     now = timezone.now()
-    fields = plan.model_dump(exclude={"key", "run", "tools", "policy"}, exclude_none=True)
+    started_at = None if state == EpisodeState.QUEUED else now
+    about = {"state": state, "max_steps": max_steps, "started_at": started_at, "heartbeat_at": now}
+    episode = unsaved(actor, plan, run, origin=origin, **about)
+    digest = episode.body_digest
     try:
         with transaction.atomic():
-            episode = Episode.objects.create(
-                project=actor.project,
-                key=plan.key,
-                body_digest=digest,
-                run=run,
-                tools=[tool.model_dump() for tool in plan.tools or []],
-                policy=plan.policy or {},
-                origin=origin,
-                **policy_facts(plan.policy or {}),
-                state=state,
-                max_steps=max_steps,
-                started_by=actor.name,
-                token=actor.token.pk if actor.token else "",
-                started_at=None if state == EpisodeState.QUEUED else now,
-                heartbeat_at=now,
-                **fields,
-            )
+            episode.save(force_insert=True)
             note(episode, "started" if state != EpisodeState.QUEUED else "queued", actor)
             announce(episode)
     except IntegrityError:
@@ -202,6 +189,24 @@ def start_episode(
                 raise KeyConflict(other_values(used, others)) from None
         return episode, False
     return episode, True
+
+
+def unsaved(actor: Actor, plan: EpisodeStart, run: Run | None, **about: Any) -> Episode:
+    """Return the row of a new episode, which the caller saves."""
+    policy = plan.policy or {}
+    return Episode(
+        project=actor.project,
+        key=plan.key,
+        body_digest=digest_of(plan.model_dump(exclude_unset=True)),
+        run=run,
+        tools=[tool.model_dump() for tool in plan.tools or []],
+        policy=policy,
+        **policy_facts(policy),
+        started_by=actor.name,
+        token=actor.token.pk if actor.token else "",
+        **plan.model_dump(exclude={"key", "run", "tools", "policy"}, exclude_none=True),
+        **about,
+    )
 
 
 def differing(known: object, said: Mapping[str, Any]) -> list[str]:
@@ -360,24 +365,29 @@ def finish(actor: Actor, episode_id: str, end: Finish, attempt: int | None = Non
     episode.stop_reason = end.stop_reason
     reason: str = end.stop_reason
     if end.fault is not None:
-        episode.fault, episode.fault_detail = end.fault, _storable(end.detail or "")
+        episode.fault, episode.fault_detail = end.fault, storable(end.detail or "")
         reason = f"{end.fault}: {episode.fault_detail[:200]}"
     state = EpisodeState.FAILED if end.stop_reason == "error" else EpisodeState.FINISHED
     if end.outcome is not None:
-        reported = end.outcome.model_dump(exclude_none=True, exclude={"attestation"})
-        _outcome(episode, Outcome(source="reported", **reported)).save()
+        reported(episode, end.outcome).save()
     _end(episode, state, actor, reason)
     if end.outcome is not None and end.outcome.attestation is not None:
-        _attest(actor, episode, end.outcome.attestation)
+        attest(actor, episode, end.outcome.attestation)
     return episode
 
 
-def _storable(detail: str) -> str:
+def reported(episode: Episode, outcome: ReportedOutcome) -> VerifierOutcome:
+    """Return the row of a loop's own judgement, which the caller saves."""
+    said = outcome.model_dump(exclude_none=True, exclude={"attestation"})
+    return _outcome(episode, Outcome(source="reported", **said))
+
+
+def storable(detail: str) -> str:
     """Return the words of a fault as a column of text can hold them."""
     return detail[:DETAIL_MAX].replace("\x00", "").encode("utf-8", "replace").decode()
 
 
-def _attest(actor: Actor, episode: Episode, attestation: dict[str, Any]) -> None:
+def attest(actor: Actor, episode: Episode, attestation: dict[str, Any]) -> None:
     """Keep the outcome that a signed statement proves; what it does not prove stays reported, and the history says
     why. A session that two episodes claim at the same time goes to one of them."""
     try:
@@ -393,7 +403,7 @@ def _attest(actor: Actor, episode: Episode, attestation: dict[str, Any]) -> None
 
 def _is_same_end(episode: Episode, end: Finish) -> bool:
     stored = (episode.stop_reason, episode.final_answer, episode.fault, episode.fault_detail)
-    if stored != (end.stop_reason, end.final_answer, end.fault or "", _storable(end.detail or "")):
+    if stored != (end.stop_reason, end.final_answer, end.fault or "", storable(end.detail or "")):
         return False
     kept = VerifierOutcome.objects.filter(episode=episode, source="reported").first()
     if kept is None or end.outcome is None:
@@ -428,7 +438,7 @@ def fail(actor: Actor, episode_id: str, fault: str, detail: str, attempt: int | 
     episode = locked(actor, episode_id, attempt)
     if not episode.is_live:
         return False
-    episode.fault, episode.fault_detail, episode.stop_reason = fault, _storable(detail), "error"
+    episode.fault, episode.fault_detail, episode.stop_reason = fault, storable(detail), "error"
     _end(episode, EpisodeState.FAILED, actor, f"{fault}: {episode.fault_detail[:200]}")
     return True
 

@@ -72,10 +72,12 @@ class FakeHttpDashboard(Served):
         self.faults: deque[Response] = deque()
         self.lose_answers = 0
         self.requests: list[tuple[str, str]] = []
+        self.batches: list[int] = []
         episode, ask = "/api/v1/episodes/{id}", "/api/v1/asks/{id}"
         routes = [
             Route("/api/v1/runs", self._door(self._run), methods=["POST"]),
             Route("/api/v1/episodes", self._door(self._start), methods=["POST"]),
+            Route("/api/v1/episodes/whole", self._door(self._whole), methods=["POST"]),
             Route(episode, self._door(self._view), methods=["GET"]),
             Route(f"{episode}/steps", self._door(self._steps), methods=["GET"]),
             Route(f"{episode}/steps", self._door(self._append), methods=["POST"]),
@@ -116,6 +118,20 @@ class FakeHttpDashboard(Served):
     async def _start(self, request: Request, body: dict[str, Any]) -> Any:
         entry, created = self.book.start(body)
         return 201 if created else 200, {"id": entry.id, "url": f"{self.url}/episodes/{entry.id}"}
+
+    async def _whole(self, request: Request, body: dict[str, Any]) -> Any:
+        self.batches.append(len(body["episodes"]))
+        return {"results": [self._record(one) for one in body["episodes"]]}
+
+    def _record(self, one: dict[str, Any]) -> dict[str, Any]:
+        try:
+            entry, created = self.book.start(one["episode"])
+            if one["steps"]:
+                self.book.append(entry.id, one["steps"])
+            self.book.finish(entry.id, one["finish"])
+        except Refused as error:
+            return {"error": {"code": error.code, "message": error.message}}
+        return {"id": entry.id, "url": f"{self.url}/episodes/{entry.id}", "known": not created}
 
     async def _view(self, request: Request, body: dict[str, Any]) -> Any:
         entry = self.book.entry(request.path_params["id"])

@@ -1,0 +1,152 @@
+"""Writes: finished episodes, each in one piece, many in one transaction.
+
+Owns the statements for many new episodes together. An episode whose key is known goes through the three calls that
+record a live one, which repeat, continue or refuse it by their own rules. Called by the API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
+from psycopg import Cursor
+
+from awmclient.schema import WholeEpisode
+from episodes.models import Episode, EpisodeEvent, EpisodeState, Origin, Run, VerifierOutcome
+from episodes.record import recording
+from episodes.record.appending import Append, LockedEpisode, append_alone, name_of, refuse_late_briefing
+from episodes.stored.entries import StepEntry, entries_of_read, refuse_gaps
+from people.access import Actor, may_record, visible_or_404
+from people.errors import AWAY, AppError
+
+COPY = "COPY episodes_step (episode_id, seq, kind, body, cut, at) FROM STDIN"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An episode of the record, and whether its key was known before."""
+
+    episode: Episode
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """A new episode, not saved yet."""
+
+    row: Episode
+    entries: list[StepEntry]
+    said: WholeEpisode
+
+
+Result = Recorded | AppError
+
+
+def record_whole(actor: Actor, given: Sequence[WholeEpisode]) -> list[Result]:
+    """Record finished episodes: 1. those with a new key in a few statements for all, 2. the others one by one.
+
+    A refused episode adds nothing, and does not touch the others. The same episode again is known.
+    """
+    may_record(actor)
+    results: dict[int, Result] = {}
+    new = _sort_out(actor, given, results)
+    try:
+        with transaction.atomic():
+            _insert(actor, list(new.values()))
+        results |= {place: Recorded(one.row, known=False) for place, one in new.items()}
+    except AWAY:
+        raise
+    except (DatabaseError, ValueError):
+        # one of them can have caused it, or another request has just used a key: only that one may fail
+        results |= {place: _alone(actor, one.said) for place, one in new.items()}
+    left = [place for place in range(len(given)) if place not in results]
+    results |= {place: _alone(actor, given[place]) for place in left}
+    return [results[place] for place in range(len(given))]
+
+
+def _sort_out(actor: Actor, given: Sequence[WholeEpisode], results: dict[int, Result]) -> dict[int, _New]:
+    """Return the new episodes by their place. Refusals are added to `results`; known keys are in neither."""
+    keys = [one.episode.key for one in given]
+    known = set(Episode.objects.filter(project=actor.project, key__in=keys).values_list("key", flat=True))
+    runs: dict[str, Run] = {}
+    new: dict[int, _New] = {}
+    for place, one in enumerate(given):
+        if one.episode.key in known:
+            continue
+        known.add(one.episode.key)
+        try:
+            new[place] = _new(actor, one, runs)
+        except AppError as refusal:
+            results[place] = refusal
+    return new
+
+
+def _new(actor: Actor, one: WholeEpisode, runs: dict[str, Run]) -> _New:
+    """Check an episode by the rules of the three calls."""
+    plan, end = one.episode, one.finish
+    if plan.run and plan.run not in runs:
+        runs[plan.run] = visible_or_404(Run.objects.all(), actor, plan.run)
+    run = runs[plan.run] if plan.run else None
+    recording.refuse_help(actor, run, plan.expert)
+    entries = entries_of_read(one.steps)
+    refuse_gaps(0, entries)
+    now = timezone.now()
+    row = recording.unsaved(
+        actor,
+        plan,
+        run,
+        origin=Origin.EXTERNAL,
+        state=EpisodeState.FAILED if end.stop_reason == "error" else EpisodeState.FINISHED,
+        stop_reason=end.stop_reason,
+        final_answer=end.final_answer,
+        fault=end.fault or "",
+        fault_detail=recording.storable(end.detail or ""),
+        last_seq=len(entries),
+        strip="".join([entry.code for entry in entries]),
+        started_at=min([now, *(entry.at for entry in entries[:1])]),
+        heartbeat_at=now,
+        ended_at=now,
+    )
+    refuse_late_briefing(row.pk, LockedEpisode(actor.project.pk, row.state, 0, 0), entries)
+    return _New(row, entries, one)
+
+
+def _insert(actor: Actor, new: Sequence[_New]) -> None:
+    """Insert rows, steps, history lines and outcomes, and announce what lists of episodes show."""
+    if not new:
+        return
+    Episode.objects.bulk_create([one.row for one in new])
+    connection.ensure_connection()
+    with connection.wrap_database_errors, Cursor(connection.connection) as cursor, cursor.copy(COPY) as copy:
+        for one in new:
+            for entry in one.entries:
+                copy.write_row((one.row.pk, entry.seq, entry.kind, entry.text, entry.cut, entry.at))
+    EpisodeEvent.objects.bulk_create([event for one in new for event in _history(actor, one)])
+    reported = [recording.reported(one.row, one.said.finish.outcome) for one in new if one.said.finish.outcome]
+    VerifierOutcome.objects.bulk_create(reported)
+    for one in new:
+        outcome = one.said.finish.outcome
+        if outcome is not None and outcome.attestation is not None:
+            recording.attest(actor, one.row, outcome.attestation)
+        recording.announce(one.row, last=one.entries[-1].action if one.entries else None)
+
+
+def _history(actor: Actor, one: _New) -> list[EpisodeEvent]:
+    end = one.said.finish
+    why = f"{end.fault}: {one.row.fault_detail[:200]}" if end.fault else end.stop_reason
+    lines = [("started", ""), (one.row.state, why)]
+    return [EpisodeEvent(episode=one.row, verb=verb, actor=name_of(actor), reason=reason) for verb, reason in lines]
+
+
+def _alone(actor: Actor, one: WholeEpisode) -> Result:
+    """Record one episode as a live one would be, in one transaction."""
+    try:
+        with transaction.atomic():
+            episode, made = recording.start_episode(actor, one.episode)
+            if one.steps:
+                append_alone(Append(actor, episode.pk, entries_of_read(one.steps)))
+            return Recorded(recording.finish(actor, episode.pk, one.finish), known=not made)
+    except AppError as refusal:
+        return refusal
