@@ -16,6 +16,7 @@
     restoring     a lost world, made again
     observations  results as steps
     toolcalls     tool calls as agents write them
+    thinking      what a model thought, in each endpoint's form
     conversation  a record as the agent's messages
     prompts       words for a chat model
     chat          a policy that asks a chat model

@@ -14,7 +14,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
@@ -24,6 +24,7 @@ from awmclient.conversation import messages, offered
 from awmclient.errors import EndpointError, MalformedCall
 from awmclient.policies import Turn, View
 from awmclient.schema import ASK_TOOL
+from awmclient.thinking import FIELDS, MODES, ReasoningField, ReasoningMode, read_reasoning, with_reasoning
 from awmclient.toolcalls import native_calls, text_calls
 from awmclient.wire import encode, is_loopback, retry_after
 
@@ -32,6 +33,7 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 PROBE_S = 20.0
 _WORDS = 1500
+_READY = {"role": "user", "content": "Answer with the single word: ready"}
 
 
 @dataclass(frozen=True)
@@ -57,18 +59,23 @@ class EndpointConfig:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     query: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_s: float = field(default=120.0, repr=False)
+    reasoning: ReasoningMode = field(default="none", repr=False)
+    """How much of a model's earlier reasoning it gets back."""
+    reasoning_field: ReasoningField = field(default="", repr=False)
+    """Where; *tags* also says that it writes `<think>` into its text."""
 
     @classmethod
     def from_environment(cls, prefix: str, environ: Mapping[str, str] = os.environ) -> Self | None:
-        """Read `PREFIX` + BASE_URL, API_KEY, MODEL, HEADERS, QUERY, TIMEOUT_S; None if none is set.
+        """Read `PREFIX` + BASE_URL, API_KEY, MODEL, HEADERS, QUERY, TIMEOUT_S, REASONING, REASONING_FIELD; None if none
+        is set.
 
         A bad value raises a `ValueError` that names the variable and never contains its value.
         """
-        names = ("BASE_URL", "API_KEY", "MODEL", "HEADERS", "QUERY", "TIMEOUT_S")
+        names = ("BASE_URL", "API_KEY", "MODEL", "HEADERS", "QUERY", "TIMEOUT_S", "REASONING", "REASONING_FIELD")
         given = [environ.get(prefix + name, "").strip() for name in names]
         if not any(given):
             return None
-        base_url, api_key, model, headers, query, timeout_s = given
+        base_url, api_key, model, headers, query, timeout_s, reasoning, reasoning_field = given
         for name, value in (("BASE_URL", base_url), ("MODEL", model)):
             if not value:
                 raise ValueError(f"{prefix}{name} is missing")
@@ -79,6 +86,8 @@ class EndpointConfig:
             headers=_pairs(prefix + "HEADERS", headers),
             query=_pairs(prefix + "QUERY", query, plain=True),
             timeout_s=_seconds(prefix + "TIMEOUT_S", timeout_s),
+            reasoning=cast(ReasoningMode, _one_of(prefix + "REASONING", reasoning or "none", MODES)),
+            reasoning_field=cast(ReasoningField, _one_of(prefix + "REASONING_FIELD", reasoning_field, FIELDS)),
         )
 
     def without_secrets(self, answer: Any) -> Any:
@@ -86,15 +95,33 @@ class EndpointConfig:
         return blotted(answer, secrets_of(self.api_key, self.headers, self.query))
 
     async def probe(self) -> EndpointCheck:
-        """Ask for one word, once. The message is the endpoint's, also for an error."""
+        """Ask for one word, once, and again with reasoning in the history if the endpoint is to get it back.
+
+        The message is the endpoint's, also for an error.
+        """
         start = time.monotonic()
         client = ChatClient(self, tries=1, timeout_s=min(self.timeout_s, PROBE_S))
         try:
-            message = await client.complete([{"role": "user", "content": "Answer with the single word: ready"}])
+            message = await client.complete([_READY])
+            if self.reasoning != "none":
+                await client.complete(self._history(message))
         except EndpointError as error:
             return EndpointCheck(False, error.message, time.monotonic() - start)
-        words = str(message.get("content") or "").strip()[:200] or "(no words)"
+        content, reasoning = read_reasoning(message, tags=self.reasoning_field == "tags")
+        words = content.strip()[:200] or "(no words)"
+        if reasoning is not None and self.reasoning == "none":
+            words += " (it thinks; REASONING is none, so it gets none of it back)"
         return EndpointCheck(True, f"{self.model}: {words}", time.monotonic() - start)
+
+    def _history(self, message: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return a conversation that holds the reasoning of this message, or made-up reasoning if it has none."""
+        content, found = read_reasoning(message, tags=self.reasoning_field == "tags")
+        said = {"role": "assistant", "content": content or "ready"}
+        return [
+            _READY,
+            with_reasoning(said, found or {"text": "One word.", "form": "field"}, self.reasoning_field),
+            _READY,
+        ]
 
 
 def _address(name: str, value: str) -> str:
@@ -135,6 +162,12 @@ def _seconds(name: str, value: str) -> float:
     if not 0 < seconds <= 86_400:
         raise ValueError(f"{name} is not a number of seconds")
     return seconds
+
+
+def _one_of(name: str, value: str, known: Sequence[str]) -> str:
+    if value not in known:
+        raise ValueError(f"{name} is none of {', '.join(one for one in known if one)}")
+    return value
 
 
 class ChatClient:
@@ -263,17 +296,16 @@ class ChatPolicy:
         options = dict(self._options)
         if view.tools:
             options["tools"] = offered(view.tools, expert=False)  # the loop has added the expert's
-        message = await self._client.complete(messages(view.steps), **options)
-        return _turn(message, has_tools=view.has_tools)
+        sent = messages(view.steps, self.endpoint.reasoning, self.endpoint.reasoning_field)
+        message = await self._client.complete(sent, **options)
+        return _turn(message, has_tools=view.has_tools, tags=self.endpoint.reasoning_field == "tags")
 
 
-def _turn(message: Mapping[str, Any], *, has_tools: bool) -> Turn:
-    content = message.get("content")
-    content = content if isinstance(content, str) else ""
+def _turn(message: Mapping[str, Any], *, has_tools: bool, tags: bool = False) -> Turn:
+    content, reasoning = read_reasoning(message, tags=tags)
     usage = message.get("usage")
-    reasoning = message.get("reasoning_content")
-    meta = {"reasoning": reasoning} if isinstance(reasoning, str) and reasoning else None
-    common: dict[str, Any] = {"content": content, "usage": usage if isinstance(usage, dict) else None, "meta": meta}
+    common: dict[str, Any] = {"content": content, "reasoning": reasoning}
+    common["usage"] = usage if isinstance(usage, dict) else None
     try:
         calls = native_calls(message.get("tool_calls") or []) or text_calls(content)
     except MalformedCall as error:

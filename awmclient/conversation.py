@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from awmclient.schema import ASK_SPEC, ASK_TOOL, Advice, ToolSpec
+from awmclient.thinking import ReasoningField, ReasoningMode, first_sent, reasoning_of, with_reasoning
 
 Part = Literal["prompt", "assistant", "result", "advice", "briefing", "nudge"]
 _WRITER = json.JSONEncoder(ensure_ascii=False)
@@ -34,7 +35,8 @@ class PromptMessage:
     `part` is the kind of its content: `prompt` (system and task), `assistant`, `result` of a call, `advice` (of an ask,
     or its absence), `briefing` (advice from before the start), `nudge` (the loop's reminder). `seqs` are the numbers of
     the steps, 0 without one. `calls` are the steps of an assistant message's tool calls, in their order. `refused` is
-    true if the loop could not parse the assistant's message and replied so.
+    true if the loop could not parse the assistant's message and replied so. `reasoning` is what the assistant thought
+    before this message (`schema.Reasoning`); `message` is without it.
     """
 
     message: dict[str, Any]
@@ -43,6 +45,7 @@ class PromptMessage:
     calls: list[Mapping[str, Any]] = field(default_factory=list)
     refused: bool = False
     turn: int | None = None
+    reasoning: Mapping[str, Any] | None = None
 
 
 def conversation(steps: Iterable[Mapping[str, Any]]) -> list[PromptMessage]:
@@ -58,13 +61,28 @@ def conversation(steps: Iterable[Mapping[str, Any]]) -> list[PromptMessage]:
     return turns.said
 
 
-def messages(steps: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the messages alone, ready for an OpenAI endpoint.
+def messages(
+    steps: Iterable[Mapping[str, Any]], reasoning: ReasoningMode = "none", reasoning_field: ReasoningField = ""
+) -> list[dict[str, Any]]:
+    """Return the messages alone, ready for an OpenAI endpoint, with as much reasoning as the endpoint wants back.
 
     >>> messages([{"kind": "message", "role": "user", "content": "Close ticket 7"}])
     [{'role': 'user', 'content': 'Close ticket 7'}]
     """
-    return [for_openai(said.message) for said in conversation(steps)]
+    return [for_openai(message) for message in as_sent(conversation(steps), reasoning, reasoning_field)]
+
+
+def as_sent(
+    said: Sequence[PromptMessage], reasoning: ReasoningMode, reasoning_field: ReasoningField = ""
+) -> list[dict[str, Any]]:
+    """Return the messages as an endpoint with these settings got them."""
+    since = first_sent([one.message for one in said], reasoning)
+    return [
+        with_reasoning(one.message, readable(one.reasoning), reasoning_field)
+        if one.reasoning is not None and place >= since
+        else one.message
+        for place, one in enumerate(said)
+    ]
 
 
 def for_openai(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,7 +154,8 @@ class _Telling:
         kind, seq, turn = step.get("kind"), step.get("seq") or 0, step.get("turn")
         if kind == "message":
             part: Part = "assistant" if step["role"] == "assistant" else "prompt"
-            self._say(step["role"], step["content"], part, seq, turn)
+            said = self._say(step["role"], step["content"], part, seq, turn)
+            said.reasoning = reasoning_of(given) if part == "assistant" else None
         elif kind in ("tool_call", "ask"):
             self._call(step, given, seq, turn)
         elif kind == "action":

@@ -59,6 +59,8 @@ class Turn:
     malformed: str | None = None
     """The error of a call that cannot be parsed; the loop returns it to the policy and continues."""
     usage: dict[str, Any] | None = None
+    reasoning: Mapping[str, Any] | None = field(default=None, repr=False)
+    """What the model thought before, as the fields of `schema.Reasoning`."""
     meta: dict[str, Any] | None = field(default=None, repr=False)
 
 

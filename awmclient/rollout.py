@@ -454,7 +454,8 @@ class _Loop:
         It carries the turn's usage even without content.
         """
         content = "\n\n".join(part for part in (turn.content, turn.answer) if part)
-        extra: dict[str, Any] = {"usage": turn.usage, "meta": {**(turn.meta or {}), **(ends or {})}}
+        notes = {**(turn.meta or {}), **(ends or {})}
+        extra: dict[str, Any] = {"reasoning": turn.reasoning, "usage": turn.usage, "meta": notes}
         if turn.malformed is None and turn.calls:
             extra["calls"] = [{"name": call.name, "arguments": call.arguments, **id_of(call)} for call in turn.calls]
         extra = {name: value for name, value in extra.items() if value}

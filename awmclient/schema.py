@@ -164,8 +164,25 @@ class PlannedCall(Shape):
     call_id: Line | None = None
 
 
+REASONING_MAX = 1_000_000
+
+
+class Reasoning(Shape):
+    """What a model thought before its message, and where its endpoint put it: in a field beside the content, in parts
+    of the content, or in tags inside the text. `parts` are those parts as they came: some endpoints want them back
+    unchanged, and check a signature in them.
+    """
+
+    text: Text
+    form: Literal["field", "parts", "tags"] = "field"
+    name: Line | None = Field(default=None, description="the name of the field")
+    parts: list[Object] | None = None
+
+
 class Message(StepCommon):
     """Something said in the conversation.
+
+    `reasoning` is what an assistant thought before it.
 
     `calls` of an assistant's message are the calls that its turn is about to make: a loop that goes on after a crash
     makes those that no step records yet, and does not ask the agent again.
@@ -174,6 +191,7 @@ class Message(StepCommon):
     kind: Literal["message"] = "message"
     role: Literal["system", "user", "assistant", "tool"]
     content: Text
+    reasoning: Reasoning | None = None
     calls: list[PlannedCall] | None = None
 
 

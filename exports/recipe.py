@@ -22,10 +22,14 @@ Needs = Literal["complete", "both", "tasks", "curriculum"]
 curriculum, without episodes."""
 
 
+ReasoningChoice = Literal["keep", "keep_masked", "drop"]
+"""What a row does with the reasoning of a model: it carries it, it carries it without loss, or it leaves it out."""
+
+
 class FormatKind(NamedTuple):
     """What a recipe has to know of a format. `trains` is false for files that people and viewers read: they alone may
     hold held-out and evaluation episodes, if the recipe asks for them. `takes_verdicts`: it can learn from what people
-    rejected.
+    rejected. `reasoning`: what its rows can do with the reasoning of a model.
     """
 
     title: str
@@ -33,24 +37,26 @@ class FormatKind(NamedTuple):
     trains: bool = True
     takes_verdicts: bool = False
     takes_tokenizer: bool = False
+    reasoning: tuple[ReasoningChoice, ...] = ()
 
     @property
     def is_curriculum(self) -> bool:
         return self.needs == "curriculum"
 
 
+_LEARNED: tuple[ReasoningChoice, ...] = ("keep", "keep_masked", "drop")
 KINDS: dict[str, FormatKind] = {
-    "sft": FormatKind("SFT: conversations with tools"),
-    "steps": FormatKind("SFT by turn: prompt and completion"),
-    "tokens": FormatKind("SFT as token IDs of a local tokenizer", takes_tokenizer=True),
+    "sft": FormatKind("SFT: conversations with tools", reasoning=_LEARNED),
+    "steps": FormatKind("SFT by turn: prompt and completion", reasoning=_LEARNED),
+    "tokens": FormatKind("SFT as token IDs of a local tokenizer", takes_tokenizer=True, reasoning=_LEARNED),
     "dpo": FormatKind("DPO: pairs of single actions", "both", takes_verdicts=True),
     "kto": FormatKind("KTO: single actions with a label", "both", takes_verdicts=True),
-    "openai": FormatKind("OpenAI fine-tuning"),
+    "openai": FormatKind("OpenAI fine-tuning", reasoning=("keep", "drop")),
     "prompts": FormatKind("Prompts to run (GRPO)", "tasks"),
     "curriculum": FormatKind("Curriculum: tasks with level and weight", "curriculum"),
     "ask_decision": FormatKind("When to ask: one row per turn", "both"),
-    "atif": FormatKind("ATIF trajectories"),
-    "inspect": FormatKind("Inspect log", "both", trains=False),
+    "atif": FormatKind("ATIF trajectories", reasoning=("keep", "drop")),
+    "inspect": FormatKind("Inspect log", "both", trains=False, reasoning=("keep", "drop")),
     "openenv": FormatKind("OpenEnv episode records"),
     "raw": FormatKind("Raw record", trains=False),
 }
@@ -126,6 +132,12 @@ class Recipe(BaseModel):
     pairs_per_task: Annotated[int, Field(ge=1, le=1000)] = 4
     license: Annotated[str, Field(max_length=100)] = "other"
     tokenizer: Annotated[str, Field(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,99})?$")] = ""
+    reasoning: ReasoningChoice | None = None
+
+    @property
+    def reasoning_choice(self) -> ReasoningChoice:
+        """What the rows do with reasoning: what the recipe says, else *keep* where the format can."""
+        return self.reasoning or ("keep" if self.kind.reasoning else "drop")
 
     @property
     def kind(self) -> FormatKind:
@@ -167,6 +179,13 @@ class Recipe(BaseModel):
             raise ValueError("format tokens requires a tokenizer; other formats do not accept one")
         return self
 
+    @model_validator(mode="after")
+    def _reasoning(self) -> Self:
+        if self.reasoning is not None and self.reasoning not in (self.kind.reasoning or ("drop",)):
+            able = ", ".join(name for name, one in KINDS.items() if self.reasoning in one.reasoning)
+            raise ValueError(f"reasoning: {self.reasoning} requires one of the formats {able}")
+        return self
+
     @classmethod
     def read(cls, value: Any) -> Self:
         """Return the recipe of this object. Raises `BadRecipe`, which names each invalid field."""
@@ -188,7 +207,8 @@ class Recipe(BaseModel):
 
     @property
     def canonical(self) -> str:
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        unsaid = {"reasoning"} if self.reasoning is None else set()  # recipes without it keep their digests
+        return json.dumps(self.model_dump(mode="json", exclude=unsaid), sort_keys=True)
 
     @property
     def digest(self) -> str:

@@ -58,12 +58,12 @@ MAY_IMPORT = {
     },
     "exports": {
         *("people", "episodes", "reviews", "experts", "runs", "curriculum"),
-        *("awmclient.schema", "awmclient.conversation", "awmclient.prompts"),
+        *("awmclient.schema", "awmclient.conversation", "awmclient.prompts", "awmclient.thinking"),
         *("awmenv.packs", "awmenv.health", "awmenv.errors"),
     },
     "imports": {
         *("people", "episodes", "reviews"),
-        *("awmclient.fields", "awmclient.schema", "awmclient.conversation"),
+        *("awmclient.fields", "awmclient.schema", "awmclient.conversation", "awmclient.thinking"),
     },
     "awmweb": {*APPS, "awmclient"},
     "awmenv": set[str](),
@@ -160,7 +160,18 @@ WRITES = {
 
 CLIENT_FLOORS = (
     {"fields", "schema", "metrics"},
-    {"errors", "wire", "bodies", "toolcalls", "prompts", "conversation", "memory_store", "observations", "blotting"},
+    {
+        "errors",
+        "wire",
+        "bodies",
+        "toolcalls",
+        "prompts",
+        "thinking",
+        "conversation",
+        "memory_store",
+        "observations",
+        "blotting",
+    },
     {"policies", "outbox", "ports", "standing"},
     {"client", "chat", "scripted", "restoring"},
     {"rollout", "testing", "collecting", "adapters.transcript", "adapters.missing", "__init__"},

@@ -68,7 +68,7 @@ _COMMON = dict.fromkeys(("seq", "kind", "at", "turn", "call_id", "cut"), _ALWAYS
 _NEEDS = {
     kind: _COMMON | dict.fromkeys(names.split(), Lens.OUTCOME if kind == "verification" else _ALWAYS)
     for kind, names in {
-        "message": "role content calls",
+        "message": "role content reasoning calls",
         "tool_call": "name arguments result error reward_type",
         "action": "action observation error",
         "nudge": "content",

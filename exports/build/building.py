@@ -115,7 +115,8 @@ class Walk:
         shaped = Shaped()
         if reason is None and self.format.tells:
             recipe = self.ground.recipe
-            shaped = shape(record, recipe.advice, keep_ungrounded="ungrounded" in recipe.include)
+            ungrounded = "ungrounded" in recipe.include
+            shaped = shape(record, recipe.advice, keep_ungrounded=ungrounded, reasoning=recipe.reasoning_choice)
             reason = shaped.reason or verifier_text(shaped.messages, self.ground.verifier_of(record))
         if reason:
             self.counts.leave_out(record, reason)

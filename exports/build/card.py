@@ -8,6 +8,8 @@ import yaml
 
 from exports.formats import ExportFormat
 
+_REASONING = {"keep": "kept", "keep_masked": "kept, without loss", "drop": "left out"}
+
 
 def text(manifest: dict[str, Any], format_: ExportFormat) -> str:
     """Return the card of a dataset with this manifest: counts, how it was made, and what was left out."""
@@ -37,6 +39,8 @@ def _body(manifest: dict[str, Any], format_: ExportFormat) -> str:
     ]
     if not manifest["for_training"]:
         lines += ["**Not for training:** this file can contain held-out and evaluation episodes.", ""]
+    if format_.kind.reasoning:
+        lines += [f"Reasoning of models: {_REASONING[manifest['reasoning']]}.", ""]
     if manifest["opted_in"]:
         lines += [f"Included on request, excluded by default: {', '.join(manifest['opted_in'])}.", ""]
     lines += _table("Left out", "episodes", manifest["left_out"])

@@ -208,6 +208,7 @@ def _manifest(plan: DatasetPlan, reports: list[dict[str, Any]], files: list[dict
         "schema_version": plan.format.version,
         "record_version": SCHEMA_VERSION,
         "recipe": plan.recipe.model_dump(mode="json"),
+        "reasoning": plan.recipe.reasoning_choice,
         "opted_in": list(plan.recipe.include),
         "for_training": plan.recipe.kind.trains and "evaluation" not in plan.recipe.include,
         "snapshot_sha256": plan.snapshot_digest,

@@ -131,7 +131,10 @@ def _drawn(row: DatasetRow, tokenizer: LocalTokenizer | None) -> ShownRow:
         return replace(_shown(row), problem="Rows of this format are not rendered with chat templates.")
     messages, losses = said
     tools = value.get("tools") or value.get("extra", {}).get("tools") or []
-    rendered = tokenizer.pieces([_with_objects(one) for one in messages], tools, losses)
+    thoughts = value.get("reasoning_loss")
+    rendered = tokenizer.pieces(
+        [_with_objects(one) for one in messages], tools, losses, thoughts if isinstance(thoughts, list) else None
+    )
     if rendered is None:
         return replace(_shown(row), problem="The chat template does not mark each turn of the assistant once.")
     return ShownRow(row.episode, [], pieces=_cut_pieces(rendered))

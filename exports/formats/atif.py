@@ -13,7 +13,7 @@ from typing import Any
 from exports.formats.columns import sha256, source
 from exports.record import Record
 from exports.rules.leakage import Ground
-from exports.rules.shaping import Shaped, TrainingLine
+from exports.rules.shaping import REASONING, Shaped, TrainingLine
 
 VERSION = "ATIF-v1.7"
 
@@ -65,6 +65,8 @@ def _step(number: int, line: TrainingLine, recorded: Mapping[int, Mapping[str, A
         step["timestamp"] = times[0]
     step |= {"source": speaker, "message": message["content"]}
     if speaker == "agent":
+        if REASONING in message:
+            step[REASONING] = message[REASONING]
         if calls := message.get("tool_calls"):
             step["tool_calls"] = [_call(call) for call in calls]
         if metrics := _metrics(recorded_steps, ground):

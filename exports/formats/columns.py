@@ -21,7 +21,13 @@ YES_NO = {"dtype": "bool", "_type": "Value"}
 JSON_LIST = {"feature": {"_type": "Json"}, "_type": "List"}
 TEXT_LIST = {"feature": TEXT, "_type": "List"}
 MESSAGES = {
-    "feature": {"role": TEXT, "content": TEXT, "tool_call_id": TEXT, "tool_calls": JSON_LIST},
+    "feature": {
+        "role": TEXT,
+        "content": TEXT,
+        "reasoning_content": TEXT,
+        "tool_call_id": TEXT,
+        "tool_calls": JSON_LIST,
+    },
     "_type": "List",
 }
 SOURCE: dict[str, Any] = {

@@ -6,19 +6,21 @@ wrote them. An assistant's content is "" and never null (one template fails on n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
+from awmclient.thinking import MODES, ReasoningMode, first_sent
 from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, WHOLE, sha256, source
 from exports.record import Record
 from exports.rules.leakage import Ground
-from exports.rules.shaping import Shaped
+from exports.rules.shaping import REASONING, Shaped
 
 SFT, STEPS = "awmweb.sft/2", "awmweb.steps/1"
 SFT_FEATURES: dict[str, Any] = {
     "messages": MESSAGES,
     "tools": JSON_LIST,
     "loss": {"feature": WHOLE, "_type": "List"},
+    "reasoning_loss": {"feature": WHOLE, "_type": "List"},
     **SOURCE,
 }
 STEPS_FEATURES: dict[str, Any] = {
@@ -26,6 +28,7 @@ STEPS_FEATURES: dict[str, Any] = {
     "completion": MESSAGES,
     "tools": JSON_LIST,
     "seq": WHOLE,
+    "reasoning_loss": WHOLE,
     **SOURCE,
 }
 PROMPT_BYTES = 64 * 1024 * 1024
@@ -33,22 +36,46 @@ PROMPT_BYTES = 64 * 1024 * 1024
 
 
 def sft(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
-    """Yield one row for the episode. `loss` has one number per message: 1 if the agent is trained on it."""
-    messages = shaped.messages
-    row = {"messages": messages, "tools": list(shaped.tools), "loss": [line.loss for line in shaped.lines]}
-    yield {**row, **source(SFT, record, ground, messages), "content_sha256": sha256([messages, row["tools"]])}
+    """Yield one row for the episode. `loss` has one number per message, 1 if the agent is trained on it, and
+    `reasoning_loss` the same for its reasoning.
+    """
+    messages, tools = shaped.messages, list(shaped.tools)
+    losses = {"loss": [line.loss for line in shaped.lines]}
+    losses["reasoning_loss"] = [line.reasoning_loss for line in shaped.lines]
+    about = source(SFT, record, ground, messages)
+    yield {"messages": messages, "tools": tools, **losses, **about, "content_sha256": sha256([messages, tools])}
 
 
 def steps(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
-    """Yield one row per turn with loss: everything before it is the prompt, the turn is the completion."""
+    """Yield one row per turn with loss: everything before it is the prompt, the turn is the completion. The prompt has
+    the reasoning that its endpoint got back, as far as the record says how much that was.
+    """
     messages, tools, spent, seen = shaped.messages, list(shaped.tools), 0, 0
+    mode = _mode_of(record)
     about = source(STEPS, record, ground, messages)
     for place, line in enumerate(shaped.lines):
         if line.loss and place:
             spent += seen
             if spent > PROMPT_BYTES:
                 return
-            row = {"prompt": messages[:place], "completion": [line.message], "tools": tools}
+            row = {"prompt": _prompt(messages[:place], mode), "completion": [line.message], "tools": tools}
             digest = sha256([row["prompt"], row["completion"], tools])
-            yield {**row, "seq": line.said.seqs[-1] if line.said.seqs else 0, **about, "content_sha256": digest}
-        seen += len(line.message["content"]) + 100
+            where = {"seq": line.said.seqs[-1] if line.said.seqs else 0, "reasoning_loss": line.reasoning_loss}
+            yield {**row, **where, **about, "content_sha256": digest}
+        seen += len(line.message["content"]) + len(line.message.get(REASONING, "")) + 100
+
+
+def _mode_of(record: Record) -> ReasoningMode:
+    """Return how much reasoning the agent's endpoint got back; an external loop that does not say so kept all of it."""
+    said = record.policy.get("reasoning")
+    if said in MODES:
+        return cast(ReasoningMode, said)
+    return "none" if record.policy.get("awmweb") == "model" else "all"
+
+
+def _prompt(messages: Sequence[dict[str, Any]], mode: ReasoningMode) -> list[dict[str, Any]]:
+    since = first_sent(messages, mode)
+    return [
+        {name: value for name, value in one.items() if name != REASONING} if place < since and REASONING in one else one
+        for place, one in enumerate(messages)
+    ]

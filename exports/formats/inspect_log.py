@@ -13,7 +13,7 @@ from awmclient.conversation import readable
 from exports.formats.columns import sha256, source
 from exports.record import EpisodeResult, Record
 from exports.rules.leakage import Ground, result_of
-from exports.rules.shaping import Shaped, TrainingLine
+from exports.rules.shaping import REASONING, Shaped, TrainingLine
 
 VERSION = "inspect-log/2"
 SCORER = "awm_verifier"
@@ -56,6 +56,9 @@ def _messages(record: Record, shaped: Shaped, model: str) -> Iterator[dict[str, 
         entry = {"id": f"{record.id}.{number}", "role": message["role"], "content": message["content"]}
         if message["role"] == "assistant":
             entry |= {"source": "generate", **({"model": model} if model else {})}
+            if REASONING in message:
+                thought = {"type": "reasoning", "reasoning": message[REASONING]}
+                entry["content"] = [thought, {"type": "text", "text": message["content"]}]
             if calls := message.get("tool_calls"):
                 entry["tool_calls"] = [_call(call) for call in calls]
         elif message["role"] == "tool":
@@ -85,4 +88,5 @@ def _output(messages: list[dict[str, Any]], model: str) -> dict[str, Any]:
     """Return the agent's last message as the model's output."""
     last = next(one for one in reversed(messages) if one["role"] == "assistant")
     stop = "tool_calls" if last.get("tool_calls") else "stop"
-    return {"model": model, "choices": [{"message": last, "stop_reason": stop}], "completion": last["content"]}
+    said = last["content"] if isinstance(last["content"], str) else last["content"][-1]["text"]
+    return {"model": model, "choices": [{"message": last, "stop_reason": stop}], "completion": said}

@@ -21,7 +21,8 @@ FEATURES: dict[str, Any] = {
 def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
     """Yield one row for the episode; none where no token of it would be learned."""
     assert ground.tokenizer is not None
-    encoded = ground.tokenizer.encode(shaped.messages, shaped.tools, [line.loss for line in shaped.lines])
+    losses, thoughts = [line.loss for line in shaped.lines], [line.reasoning_loss for line in shaped.lines]
+    encoded = ground.tokenizer.encode(shaped.messages, shaped.tools, losses, thoughts)
     if encoded is None or not any(label >= 0 for label in encoded[1]):
         return
     ids, labels = encoded

@@ -42,6 +42,7 @@ ADVICE = (
     ("drop", "Drop", "only episodes without an ask"),
     ("distil", "Distill", "asks and advice are removed"),
 )
+REASONING = (("keep", "Keep"), ("keep_masked", "Keep, without loss"), ("drop", "Drop"))
 REDACT = (("secrets", "Secrets"), ("personal", "Secrets and personal data"), ("off", "Nothing"))
 OPT_INS = (
     ("reported", "Outcomes reported only by the loop"),
@@ -155,6 +156,9 @@ def recipe_of(given: QueryDict) -> Recipe:
     kind = KINDS.get(str(options.get("format")))
     if kind is not None and kind.takes_tokenizer and given.get("tokenizer"):
         options["tokenizer"] = given["tokenizer"]
+    # the default stays unsaid, so that the recipe is also one for formats without reasoning
+    if kind is not None and given.get("reasoning", "keep") != "keep" and kind.reasoning:
+        options["reasoning"] = given["reasoning"]
     filters = filters_of((name, value) for name in FILTERS for value in given.getlist(name))
     include = [*more.get("include", []), *given.getlist("include")]
     lists = {"include": include, "parquet": given.get("parquet") == "on"}
@@ -180,6 +184,7 @@ def _given(given: QueryDict) -> dict[str, Any]:
         **single,
         "format": given.get("format") or "sft",
         "advice": given.get("advice") or "keep",
+        "reasoning": given.get("reasoning") or "keep",
         "redact": given.get("redact") or "secrets",
         "include": given.getlist("include"),
         "parquet": given.get("parquet") == "on",
@@ -214,6 +219,7 @@ def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:
         "formats": [(name, one.title) for name, one in KINDS.items() if tokenizers or not one.takes_tokenizer],
         "tokenizers": tokenizers,
         "advice_modes": ADVICE,
+        "reasoning_choices": REASONING,
         "redactions": REDACT,
         "opt_ins": OPT_INS,
         "runs": _runs(request),
@@ -332,6 +338,7 @@ def _query(menus: dict[str, list[str]], recipe: Recipe) -> str:
     for name in ("format", "advice", "redact", "tokenizer"):
         more.pop(name, None)
         query[name] = getattr(recipe, name)
+    query["reasoning"] = more.pop("reasoning", "")
     shown = [name for name in recipe.include if name in dict(OPT_INS)]
     query.setlist("include", shown)
     more["include"] = [name for name in recipe.include if name not in shown]

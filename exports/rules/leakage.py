@@ -152,9 +152,10 @@ def verifier_text(messages: Iterable[Mapping[str, Any]], verifier: Secret) -> st
 
 
 def texts_of(messages: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """Return every text of these messages: contents, and all texts in the arguments of calls."""
+    """Return every text of these messages: contents, reasoning, and all texts in the arguments of calls."""
     for message in messages:
         yield message["content"]
+        yield message.get("reasoning_content", "")
         for call in message.get("tool_calls", ()):
             arguments = call["function"]["arguments"]
             yield from (arguments,) if isinstance(arguments, str) else _strings(arguments)

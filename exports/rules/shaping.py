@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from awmclient.conversation import PromptMessage, as_text, offered
+from awmclient.conversation import PromptMessage, as_text, offered, readable
 from awmclient.prompts import ASK
 from awmclient.schema import ASK_TOOL
-from exports.recipe import AdviceMode
+from awmclient.thinking import with_reasoning
+from exports.recipe import AdviceMode, ReasoningChoice
 from exports.record import Record
 
 _NAMES_EXPERT = re.compile(rf"\bexperts?\b|{ASK_TOOL}", re.IGNORECASE)
@@ -31,6 +32,12 @@ class TrainingLine:
     message: dict[str, Any]
     loss: int
     said: PromptMessage
+    reasoning_loss: int = 0
+    """Whether the agent is trained on its reasoning, too."""
+
+
+REASONING = "reasoning_content"
+"""The field of a message with its reasoning, as templates of trainers read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +53,15 @@ class Shaped:
         return [line.message for line in self.lines]
 
 
-def shape(record: Record, mode: AdviceMode, *, keep_ungrounded: bool = False) -> Shaped:
-    """Return the lines of an episode under an advice mode.
+def shape(
+    record: Record, mode: AdviceMode, *, keep_ungrounded: bool = False, reasoning: ReasoningChoice = "drop"
+) -> Shaped:
+    """Return the lines of an episode under an advice mode, with the reasoning of its turns if it is kept.
 
     keep: everything as it was read. keep_masked: the same, but turns that ask carry no loss. drop: only episodes
     without a question or a briefing, as if no expert had been offered. distil: briefings, questions and answers are
     removed, so that the corrected action is learned without advice; only if no trained text depends on the advice.
+    What a model thought after an answer is full of it, so this mode keeps no reasoning.
 
     """
     said = record.said
@@ -60,20 +70,35 @@ def shape(record: Record, mode: AdviceMode, *, keep_ungrounded: bool = False) ->
     if mode in ("keep", "keep_masked"):
         masked = mode == "keep_masked"
         lines = [TrainingLine(one.message, _loss(one, masked=masked), one) for one in said]
-        return Shaped(tuple(lines), tuple(offered(record.specs, expert=record.expert != "off")))
+        return Shaped(_with_reasoning(lines, reasoning), tuple(offered(record.specs, expert=record.expert != "off")))
     asked, briefed = any(_asks(one) for one in said), any(one.part == "briefing" for one in said)
     if mode == "drop" and (asked or briefed):
         return Shaped(reason="asked" if asked else "briefed")
-    lines = _without_expert(said)
+    lines = list(_with_reasoning(_without_expert(said), "drop" if mode == "distil" else reasoning))
     trained = [line for line in lines if line.loss]
-    if any(
-        _NAMES_EXPERT.search(line.message["content"]) for line in lines if line.said.part in ("prompt", "assistant")
-    ):
+    texts_read = [line.message for line in lines if line.said.part in ("prompt", "assistant")]
+    if any(_NAMES_EXPERT.search(text) for one in texts_read for text in (one["content"], one.get(REASONING, ""))):
         return Shaped(reason="mentions_expert")
     if (asked or briefed) and not keep_ungrounded and not _is_grounded(record, lines):
         return Shaped(reason="ungrounded")
     return (
         Shaped(tuple(lines), tuple(offered(record.specs, expert=False))) if trained else Shaped(reason="no_turn_left")
+    )
+
+
+def _with_reasoning(lines: Iterable[TrainingLine], choice: ReasoningChoice) -> tuple[TrainingLine, ...]:
+    if choice == "drop":
+        return tuple(lines)
+    return tuple(
+        TrainingLine(
+            with_reasoning(line.message, readable(line.said.reasoning), REASONING),
+            line.loss,
+            line.said,
+            line.loss if choice == "keep" else 0,
+        )
+        if line.said.reasoning is not None
+        else line
+        for line in lines
     )
 
 

@@ -29,8 +29,12 @@ from exports.errors import BadRecipe
 FILES = ("chat_template.jinja", "tokenizer.json", "tokenizer_config.json")
 OPEN, CLOSE = "\ufdd0", "\ufdd1"
 """Markers around the assistant's text while a template renders. These code points are in no text."""
-_MARKS = re.compile(f"[{OPEN}{CLOSE}]")
+MUTE, UNMUTE = "\ufdd2", "\ufdd3"
+"""Markers around reasoning that is not learned."""
+_MARKS = re.compile(f"[{OPEN}{CLOSE}{MUTE}{UNMUTE}]")
 _GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
+REASONING = "reasoning_content"
+Spans = list[tuple[int, int]]
 IGNORED = -100
 """The label by which trainers ignore a token in the loss."""
 
@@ -46,16 +50,23 @@ class LocalTokenizer:
     marks: Mapping[str, str]
 
     def encode(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], losses: Sequence[int]
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Any],
+        losses: Sequence[int],
+        reasoning_losses: Sequence[int] | None = None,
     ) -> tuple[list[int], list[int]] | None:
-        """Return token IDs and labels; None if the template did not mark each assistant message once."""
-        text, spans = self._render(messages, tools)
-        wanted = [loss for message, loss in zip(messages, losses, strict=True) if message["role"] == "assistant"]
-        if len(spans) != len(wanted):
+        """Return token IDs and labels; None if the template did not mark each assistant message once.
+
+        Reasoning carries the loss of its message, if `reasoning_losses` does not say otherwise.
+        """
+        found = self._learned(messages, tools, losses, reasoning_losses)
+        if found is None:
             return None
+        text, spans = found
         encoding = self.tokens.encode(text, add_special_tokens=False)
         labels = [IGNORED] * len(encoding.ids)
-        learned = iter([span for span, loss in zip(spans, wanted, strict=True) if loss])
+        learned = iter(spans)
         span = next(learned, None)
         for place, (start, end) in enumerate(encoding.offsets):
             while span is not None and span[1] <= start:
@@ -65,19 +76,46 @@ class LocalTokenizer:
         return encoding.ids, labels
 
     def pieces(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], losses: Sequence[int]
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Any],
+        losses: Sequence[int],
+        reasoning_losses: Sequence[int] | None = None,
     ) -> list[tuple[str, bool]] | None:
         """Return the rendered text in pieces, each with whether it carries loss; None as in `encode`."""
-        text, spans = self._render(messages, tools)
+        found = self._learned(messages, tools, losses, reasoning_losses)
+        if found is None:
+            return None
+        text, spans = found
+        parts, place = [], 0
+        for start, end in spans:
+            parts += [(text[place:start], False), (text[start:end], True)]
+            place = end
+        return [piece for piece in [*parts, (text[place:], False)] if piece[0]]
+
+    def _learned(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Any],
+        losses: Sequence[int],
+        reasoning_losses: Sequence[int] | None,
+    ) -> tuple[str, list[tuple[int, int]]] | None:
+        """Return the rendered text and its places that carry loss; None if a message of the assistant was not marked
+        once.
+        """
+        thoughts = losses if reasoning_losses is None else reasoning_losses
+        muted = [
+            {**message, REASONING: _muted(message[REASONING])}
+            if loss and not said and message.get(REASONING)
+            else message
+            for message, loss, said in zip(map(_unmarked, messages), losses, thoughts, strict=True)
+        ]
+        text, spans, silent = self._render(muted, tools)
         wanted = [loss for message, loss in zip(messages, losses, strict=True) if message["role"] == "assistant"]
         if len(spans) != len(wanted):
             return None
-        found, place = [], 0
-        for (start, end), loss in zip(spans, wanted, strict=True):
-            if loss:
-                found += [(text[place:start], False), (text[start:end], True)]
-                place = end
-        return [piece for piece in [*found, (text[place:], False)] if piece[0]]
+        learned = [span for span, loss in zip(spans, wanted, strict=True) if loss]
+        return text, [part for span in learned for part in _without(span, silent)]
 
     def pieces_of_tokens(self, ids: Sequence[int], labels: Sequence[int]) -> list[tuple[str, bool]]:
         """Return the text of token IDs in pieces, each with whether it carries loss."""
@@ -88,26 +126,45 @@ class LocalTokenizer:
             for learned, group in groups
         ]
 
-    def _render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> tuple[str, list[tuple[int, int]]]:
+    def _render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> tuple[str, Spans, Spans]:
+        """Return the text, the places of the assistant's text in it, and those of muted reasoning."""
         try:
             marked = self.template.render(
-                messages=[_unmarked(message) for message in messages],
+                messages=list(messages),
                 tools=_unmarked(list(tools)) or None,
                 add_generation_prompt=False,
                 **self.marks,
             )
         except jinja2.TemplateError as error:
             raise BadRecipe(f"The chat template of {self.name} cannot be rendered: {error}"[:500]) from error
-        pieces, spans, length, begun = [], [], 0, 0
-        for piece in re.split(f"([{OPEN}{CLOSE}])", marked):
-            if piece == OPEN:
-                begun = length
-            elif piece == CLOSE:
-                spans.append((begun, length))
+        pieces, length, begun = [], 0, {OPEN: 0, MUTE: 0}
+        spans: dict[str, Spans] = {OPEN: [], MUTE: []}
+        for piece in re.split(f"({_MARKS.pattern})", marked):
+            if piece in begun:
+                begun[piece] = length
+            elif piece in (CLOSE, UNMUTE):
+                mark = OPEN if piece == CLOSE else MUTE
+                spans[mark].append((begun[mark], length))
             else:
                 pieces.append(piece)
                 length += len(piece)
-        return "".join(pieces), spans
+        return "".join(pieces), spans[OPEN], spans[MUTE]
+
+
+def _muted(text: str) -> str:
+    """Return reasoning between markers. Templates strip it, so blanks at its ends stay outside of them."""
+    inner = text.strip()
+    return text.replace(inner, f"{MUTE}{inner}{UNMUTE}", 1) if inner else text
+
+
+def _without(span: tuple[int, int], silent: Sequence[tuple[int, int]]) -> Spans:
+    """Return what is left of a place without others inside it."""
+    parts, begun = [], span[0]
+    for start, end in silent:
+        if span[0] <= start and end <= span[1]:
+            parts.append((begun, start))
+            begun = end
+    return [part for part in [*parts, (begun, span[1])] if part[0] < part[1]]
 
 
 def _unmarked(value: Any) -> Any:

@@ -133,7 +133,9 @@ def policy_named(name: str, pace_s: float = 0.0) -> dict[str, Any]:
         found = settings.AGENT_ENDPOINTS.get(which or FIRST)
         if found is None:
             raise NoEndpoint(f"AWMWEB_AGENTS names no agent model {which!r}." if which else "")
-        return {OURS: "model", "model": found.model, **({"endpoint": which} if which else {})}
+        sent = {"reasoning": found.reasoning, "reasoning_field": found.reasoning_field}
+        kept = {name: value for name, value in sent.items() if value not in ("", "none")}
+        return {OURS: "model", "model": found.model, **({"endpoint": which} if which else {}), **kept}
     raise UnknownPolicy("A policy is `model`, `model:NAME` or `script:NAME`, such as `script:oracle`.")
 
 

@@ -8,6 +8,7 @@ episode once.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import zlib
 from typing import Any
@@ -243,7 +244,10 @@ def policy_of(episode: Episode) -> Policy:
         endpoint = settings.AGENT_ENDPOINTS.get(str(episode.policy.get("endpoint", limits.FIRST)))
         if endpoint is None:
             raise NoEndpoint
-        return ChatPolicy(endpoint)
+        # as the plan recorded it, so that a resumed episode sends what it has sent
+        sent = {"reasoning": episode.policy.get("reasoning", "none")}
+        sent["reasoning_field"] = episode.policy.get("reasoning_field", "")
+        return ChatPolicy(dataclasses.replace(endpoint, **sent))
     if kind == "script":
         name = str(episode.policy.get("script", ""))
         scripts = launching.pack_with(episode.scenario).scripts(episode.scenario, episode.task_idx or 0)

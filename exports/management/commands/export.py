@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from exports.build import datasets
-from exports.recipe import FILTERS, KINDS, AdviceMode, OptIn, Recipe
+from exports.recipe import FILTERS, KINDS, AdviceMode, OptIn, ReasoningChoice, Recipe
 from exports.select.selecting import filters_of, selected
 from people.access import system_actor
 from people.errors import AppError
@@ -35,6 +35,9 @@ class Command(BaseCommand):
             metavar="K=V",
             dest="filters",
             help=f"keep episodes with this value; repeatable. K is one of {', '.join(FILTERS)}",
+        )
+        parser.add_argument(
+            "--reasoning", choices=get_args(ReasoningChoice), help="what to do with a model's reasoning (default: keep)"
         )
         parser.add_argument("--advice", choices=get_args(AdviceMode), help="what to do with advice (default: keep)")
         parser.add_argument(
@@ -72,7 +75,7 @@ class Command(BaseCommand):
         if options["recipe"] is not None:
             given = Recipe.from_yaml(options["recipe"].read_text(encoding="utf-8")).model_dump(mode="json")
         pairs = [self._pair(one) for one in options["filters"]]
-        said = {name: options[name] for name in ("format", "advice", "tokenizer") if options[name]}
+        said = {name: options[name] for name in ("format", "advice", "reasoning", "tokenizer") if options[name]}
         more: dict[str, Any] = {"filter": {**given.get("filter", {}), **filters_of(pairs)}}
         more |= {"include": [*given.get("include", []), *options["include"]]}
         if "format" not in {**given, **said}:

@@ -160,5 +160,5 @@ def test_rendering_and_spans_are_those_of_transformers(root, tmp_path, name):
     (text,), (spans,) = render_jinja_template(
         conversations=[row["messages"]], tools=row["tools"], chat_template=template, return_assistant_tokens_mask=True
     )
-    ours = tokenizing.load(tmp_path, "plain")._render(row["messages"], row["tools"])
+    ours = tokenizing.load(tmp_path, "plain")._render(row["messages"], row["tools"])[:2]
     assert ours == (text, [tuple(span) for span in spans])
