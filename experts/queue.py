@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -168,9 +168,10 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
 
 def _place(ask: Ask, now: datetime) -> str:
     """Set the ask's group and plan. Return the reason if it must fall back immediately."""
+    policy = availability.policy_of(availability.desk_of(ask.project), ask.episode)
+    _wait_for_alike(ask, policy.has_budget)
     same = availability.same_question(ask)
     ask.group = same.group if same is not None else ask.pk
-    policy = availability.policy_of(availability.desk_of(ask.project), ask.episode)
     way = route(policy, availability.load_for(ask, policy, now), draw(policy.seed, ask.pk))
     ask.tiers, ask.tier_reason, ask.chance = list(way.tiers), way.reason, way.chance
     ask.tier = way.tiers[0] if way.tiers else Tier.PEOPLE
@@ -178,6 +179,19 @@ def _place(ask: Ask, now: datetime) -> str:
     if Tier.LLM in way.tiers:
         ask.draft_at = draft_time(now, min(ask.deadline_at, ask.human_deadline_at or ask.deadline_at))
     return way.reason if not way.tiers and way.reason in IMMEDIATE else ""
+
+
+def _wait_for_alike(ask: Ask, has_budget: bool) -> None:
+    """Wait until the asks that could share this one's group or budget are committed, and block later ones until this
+    transaction ends.
+    """
+    # Group members ask at the same moment, and none of them would see the others' rows.
+    names = [f"task {availability.task_key(ask.episode)}"]
+    names += [f"group {ask.group_key}"] if ask.group_key else []
+    names += [f"run {ask.run_key}"] if has_budget else []
+    with connection.cursor() as cursor:
+        for name in sorted(names):
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"{ask.project_id} {name}"])
 
 
 def _toward(ask: Ask) -> str:

@@ -247,7 +247,7 @@ def _before_people(project: Project) -> QuerySet[Ask]:
 
 def _spent(ask: Ask, policy: RoutingRules, now: datetime) -> dict[str, int]:
     """Return the human time that this ask's run has used; counted only if there is a budget."""
-    if policy.per_hour is None and policy.per_training_step is None:
+    if not policy.has_budget:
         return {}
     same = {"episode__run": ask.episode.run_id} if ask.episode.run_id else {"episode": ask.episode_id}
     # By event, not by tier: an ask that has moved on from people used their budget all the same.
@@ -277,6 +277,12 @@ def _same_task(episode: Episode, path: str = "episode") -> Q:
     if episode.scenario and episode.task_idx is not None:
         return Q(**{f"{path}__scenario": episode.scenario, f"{path}__task_idx": episode.task_idx})
     return Q(**{f"{path}__task": episode.task})
+
+
+def task_key(episode: Episode) -> str:
+    """Return what `_same_task` compares, as one text."""
+    is_indexed = episode.scenario and episode.task_idx is not None
+    return f"{episode.scenario}/{episode.task_idx}" if is_indexed else str(episode.task)
 
 
 def known_answer(ask: Ask, cache: str) -> Advice | None:
