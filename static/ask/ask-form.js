@@ -54,7 +54,8 @@ export function mount(swapTo) {
  * @param {boolean} [bad]
  */
 export function sayNear(selector, words, bad = false) {
-  const place = document.querySelector(selector);
+  /** @type {HTMLElement | null} */
+  const place = page.querySelector(selector);
   if (!place) return;
   place.textContent = visible(words);
   place.classList.toggle("bad", bad);

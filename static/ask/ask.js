@@ -102,7 +102,7 @@ function start() {
     startAssist();
     startSimilar();
     startSmall(form);
-  } else if (page.dataset.status !== "open") startUnsent(page, new Store(page.dataset.ask, globalThis.localStorage));
+  } else if (page.dataset.status !== "open") startUnsent(new Store(page.dataset.ask, globalThis.localStorage));
   startTags();
   startJump();
   every(announceCountdown, 1000);

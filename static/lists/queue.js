@@ -93,7 +93,7 @@ const fetchPart = (parts) => {
 const look = coalesce(async () => {
   const asked = performance.now();
   try {
-    mergeParts(await fetchPart("rows"));
+    mergeParts(await fetchPart("rows"), document);
   } catch {
     return; // the banner reports the lost connection; the next frame or the slow timer retries
   }
@@ -107,7 +107,7 @@ const look = coalesce(async () => {
 const lookAtDay = coalesce(async () => {
   if (document.body.dataset.page !== "queue") return;
   try {
-    mergeParts(await fetchPart("day"));
+    mergeParts(await fetchPart("day"), document);
   } catch {
     return; // as above
   }

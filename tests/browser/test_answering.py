@@ -522,13 +522,35 @@ def test_phone_keyboard_keeps_question_and_send_visible(house, agent, person, gu
 
 
 def test_send_and_next_swaps_ask_and_survives_back_and_reload(house, agent, guests, person):
-    first, second, third = (agent.ask(tools=TOOLS, steps=2, deadline_s=300 + n) for n in range(3))
+    agent_of = {agent.ask(tools=TOOLS, steps=2, deadline_s=300 + n): agent.episode for n in range(3)}
+    first, second, third = agent_of
     xenia = claimed(person(guests["xenia"]), house, first)
     xenia.evaluate("document.kept = true")
     xenia.keyboard.type("Into 1.")
+    slow = []  # what the first ask asked for comes when the second is on the page
+    for part in (f"**/asks/{first}/steps.html?*", f"**/asks/{first}/tag", f"**/asks/{first}/model-draft*"):
+        xenia.route(part, lambda route: slow.append(route))
+    ask_again = """() => {
+      document.dispatchEvent(new Event("visibilitychange"));
+      document.querySelector("[data-act=draft]").click();
+      document.querySelector("[data-act=tag-needed]").click();
+    }"""
+    xenia.evaluate(ask_again)
+    until(lambda: xenia.evaluate("1") and len({route.request.url.partition("?")[0] for route in slow}) == 3, 60)
     xenia.keyboard.press("Control+Enter")
     xenia.wait_for_url(f"**/asks/{second}/")
     expect(xenia.locator("#advice")).to_be_focused()
+    xenia.route(f"**/asks/{second}/steps.html?*", lambda route: route.abort())  # it would draw the parts again
+    for route in slow:
+        with xenia.expect_response(route.request.url) as late:
+            route.continue_()
+        late.value.finished()
+    xenia.evaluate("fetch('/health').then(() => true)")
+    shown = "all => all.map(one => one.dataset.copyText)"
+    assert xenia.eval_on_selector_all("[data-part=ask-episode] [data-copy-text]", shown) == [second, agent_of[second]]
+    assert xenia.locator("[data-part=model-draft]").get_attribute("data-url") == f"/asks/{second}/model-draft"
+    assert xenia.locator("[data-act=tag-needed]").inner_text().endswith("not set")
+    xenia.unroute(f"**/asks/{second}/steps.html?*")
     expect(xenia.locator("#advice")).to_have_value("")
     expect(xenia).to_have_title(re.compile("answer$"))
     assert xenia.evaluate("document.kept"), "the page was loaded"
