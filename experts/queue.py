@@ -39,8 +39,8 @@ from experts.errors import (
     TooManyAsks,
 )
 from experts.find import availability
-from experts.find.similar import marks_of
-from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Decline, Privilege, Tier
+from experts.find.similar import began_with, marks_of
+from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Decline, Draft, Privilege, Tier
 from experts.rules.routing import (
     deadline,
     draft_time,
@@ -53,7 +53,7 @@ from notices import deliveries
 from people import leasing
 from people.access import Actor, may_advise, may_record, may_set_desk, visible_or_404
 from people.errors import Invalid
-from people.slots import SlotState
+from people.slots import FREED, SlotState
 
 OPEN_MAX = 50
 """Open asks of one episode; more would push all others off the queue's page."""
@@ -99,6 +99,40 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
             raise TooManyAsks(f"This episode has {OPEN_MAX} open asks, the maximum. Wait until one is closed.")
         reopen_or_refuse(episode, actor)
         return _insert(actor, episode, wanted, digest), True
+
+
+@transaction.atomic
+def reopen(actor: Actor, ask_id: str) -> Ask:
+    """Open a cancelled ask again that its agent asks again, with the claim and the texts that it had. Idempotent."""
+    may_record(actor)
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask, now = closing.locked(ask_id), timezone.now()
+    if ask.status != AskStatus.CANCELLED or ask.deadline_at <= now or not ask.episode.is_live:
+        return ask
+    ask.status, ask.reason, ask.closed_at = AskStatus.OPEN, "", None
+    ask.save(update_fields=["status", "reason", "closed_at"])
+    slots = Assignment.objects.filter(ask=ask)
+    still_held = slots.exclude(holder="").exclude(holder__startswith=MODEL).filter(lease_until__gt=now)
+    is_held = still_held.update(state=SlotState.CLAIMED) == 1
+    if not is_held:
+        slots.update(**FREED)
+    _continue_late_texts(ask)
+    ask_steps.reword_ask_step(ask.episode, ask.seq, None)
+    closing.log(ask, "reopened", actor)
+    ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask.pk)
+    if is_held:
+        events.tell(ask)
+    else:
+        _tell_or_wake(ask)
+    return ask
+
+
+def _continue_late_texts(ask: Ask) -> None:
+    """Make drafts of what people sent after the ask closed, unless they have a newer one."""
+    for late in Advice.objects.filter(ask=ask, late=True, source="human").order_by("-created_at"):
+        said = {"author": late.author, "text": late.text, "tool_calls": late.tool_calls, "privilege": late.privilege}
+        said["drafted_by"] = began_with(late)
+        Draft.objects.get_or_create(ask=ask, author_key=late.author_key, defaults=said)
 
 
 def _conflict(known: Ask, wanted: AskOpen) -> str | None:

@@ -80,7 +80,7 @@ function heard(frame) {
   if (leaving) return;
   const amends = form && "amends" in form.dataset;
   if (frame.status === "open") {
-    if (amends || page.dataset.status !== "open") location.reload(); // withdrawn on another page
+    if (amends || page.dataset.status !== "open" || form?.dataset.frozen) location.reload(); // withdrawn, or asked again
     else if (!form && (frame.held_by || "") !== page.dataset.heldBy) location.reload();
     else if (form && frame.held_by && frame.held_by !== page.dataset.me) heldBy(frame.held_by);
     return;
