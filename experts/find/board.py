@@ -119,11 +119,8 @@ class Board:
     matching: int
     rows: list[AskRow]
     pages: int
-
-    @property
-    def can_claim(self) -> bool:
-        """Whether "Claim next" would open an ask for this person."""
-        return any(one.place in (MINE, FREE) for one in self.found)
+    can_claim: bool
+    """Whether "Claim next" would open an ask for this person: one they hold, or a free one of this list."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +142,8 @@ def board_of(actor: Actor, now: datetime, wish: QueueQuery) -> Board:
     some = matching(actor, found, wish, now)
     families = groups(some, found, alone=bool(wish.group))
     page = families[(wish.page - 1) * ROWS : wish.page * ROWS]
-    return Board(found, len(some), _rows(actor, page, now), max(1, -(-len(families) // ROWS)))
+    pages = max(1, -(-len(families) // ROWS))
+    return Board(found, len(some), _rows(actor, page, now), pages, eligibility.next_of(found, some) is not None)
 
 
 def front_rows(actor: Actor, now: datetime, room: int) -> tuple[list[Spot], list[AskRow]]:
@@ -154,12 +152,14 @@ def front_rows(actor: Actor, now: datetime, room: int) -> tuple[list[Spot], list
     return found, _rows(actor, groups(sorted_by(found, QueueQuery.sort), found)[:room], now)
 
 
-def next_for(actor: Actor, now: datetime, after: str = "") -> Ask | None:
-    """Return the ask this person should do next: one they hold, else the first in turn that they can claim.
+def next_for(actor: Actor, now: datetime, after: str = "", wish: QueueQuery | None = None) -> Ask | None:
+    """Return the ask this person should do next: one they hold, else the first that they can claim.
 
-    `after` is the ask that they are about to answer.
+    In the order and with the filters of `wish`, else in turn. `after` is the ask that they are about to answer.
     """
-    spot = eligibility.next_of([one for one in eligibility.spots(actor, now, turns=True) if one.pk != after])
+    turns = wish is None or wish.sort == "turn"
+    found = [one for one in eligibility.spots(actor, now, turns=turns) if one.pk != after]
+    spot = eligibility.next_of(found, matching(actor, found, wish, now) if wish is not None else found)
     return Ask.objects.filter(pk=spot.pk).first() if spot is not None else None
 
 

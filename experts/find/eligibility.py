@@ -143,7 +143,7 @@ def newest_of(found: list[Spot]) -> Spot | None:
     return max((one for one in found if one.place in (MINE, FREE)), key=lambda one: one.pk, default=None)
 
 
-def next_of(found: list[Spot]) -> Spot | None:
-    """Return the ask to work on next: the claimed one due first, else the first free one in the recommended order."""
+def next_of(found: list[Spot], listed: list[Spot]) -> Spot | None:
+    """Return the ask to work on next: the claimed one due first, else the first free one of the list."""
     mine = sorted((one for one in found if one.place == MINE), key=lambda one: one.deadline_at)
-    return next(iter([*mine, *(one for one in found if one.place == FREE)]), None)
+    return next(iter([*mine, *(one for one in listed if one.place == FREE)]), None)

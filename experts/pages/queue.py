@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -98,10 +98,14 @@ def _day(actor: Actor, wish: filters.QueueQuery, now: datetime) -> dict[str, Any
 @require_POST
 @member_required(may_advise)
 def next_ask(request: MemberRequest) -> HttpResponse:
-    """Open the ask this person holds, or claim the next one; retry if someone else claims it first."""
-    actor = request.actor
+    """Open the ask this person holds, or claim the next one; retry if someone else claims it first.
+
+    With `view`, the query string of a queue, the next one is the first of that list.
+    """
+    actor, view = request.actor, request.POST.get("view", "")
+    wish = filters.QueueQuery.read(QueryDict(view[1:2000])) if view.startswith("?") else None
     for _ in range(5):
-        found = board.next_for(actor, timezone.now())
+        found = board.next_for(actor, timezone.now(), wish=wish)
         if found is None:
             break
         try:

@@ -174,6 +174,18 @@ def test_claim_next_follows_run_order_and_eligibility(asked, ada, edo, set_):
     assert board.next_for(edo, timezone.now()).pk == asks[0].pk
 
 
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    [("?", 0), ("?sort=newest", 2), ("?sort=priority", 1), ("?q=beta", 1), ("?sort=newest&show=grouped", None)],
+)
+def test_claim_next_takes_the_first_of_the_list_shown(asked, edo, set_, view, expected):
+    asks = [asked(f"{word}?", deadline_s=600 + 90 * n) for n, word in enumerate(("Alpha", "Beta or gamma", "Delta"))]
+    set_(asks[1], priority=5)
+    assert ("No asks to claim" in page(edo, view)) is (expected is None)
+    went = as_person(edo).post("/queue/next", {"view": view})["Location"]
+    assert went == ("/queue/" if expected is None else f"/asks/{asks[expected].pk}/")
+
+
 def fresh(ask):
     return Ask.objects.get(pk=ask.pk)
 
