@@ -82,7 +82,7 @@ function heard(frame) {
   if (frame.status === "open") {
     if (amends || page.dataset.status !== "open" || form?.dataset.frozen) location.reload(); // withdrawn, or asked again
     else if (!form && (frame.held_by || "") !== page.dataset.heldBy) location.reload();
-    else if (form && frame.held_by && frame.held_by !== page.dataset.me) heldBy(frame.held_by);
+    else if (form) heldBy(frame.held_by || "");
     return;
   }
   if (amends && frame.consumed_at) freeze(`The agent has read your answer. ${keepWords()}`);
