@@ -261,6 +261,7 @@ def _spent(ask: Ask, policy: RoutingRules, now: datetime) -> dict[str, int]:
 def usual_time(project: Project) -> float:
     """Return the median seconds from claim to answer over the last 20 answers of people."""
     rows = Advice.objects.filter(ask__project=project, source="human", late=False, took_s__isnull=False)
+    rows = rows.exclude(author_key__startswith=TOKEN)  # a script takes no time
     times = [took for took in rows.order_by("-created_at").values_list("took_s", flat=True)[:20] if took is not None]
     return median(times) if times else USUAL_S
 

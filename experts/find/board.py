@@ -333,7 +333,7 @@ class Median(Aggregate):
 
 
 def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
-    """Return counts and the median wait of asks since midnight, in one query."""
+    """Return counts of asks since midnight and the median wait of those that people answered, in one query."""
     answered = Q(status=AskStatus.ANSWERED)
     by_hand, by_script = answered & Q(accepted__source="human"), Q(accepted__author_key__startswith=TOKEN)
     counts = (
@@ -347,7 +347,7 @@ def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
             scripts=Count("pk", filter=by_hand & by_script),
             fell_back=Count("pk", filter=Q(status=AskStatus.FELL_BACK)),
             open=Count("pk", filter=Q(status=AskStatus.OPEN)),
-            median=Median(F("closed_at") - F("created_at"), filter=answered),
+            median=Median(F("closed_at") - F("created_at"), filter=by_hand & ~by_script),
         )
     )
     wait: timedelta | None = counts.pop("median")
