@@ -60,6 +60,8 @@ OPEN_MAX = 50
 PRIORITY_MAX = 100
 SLOW_S = 2
 """Seconds that writing an ask can take after its deadlines were computed; smaller differences are no conflict."""
+PERSON = "user:"
+"""Prefix of the key of a person."""
 IMMEDIATE = {"budget", "backpressure", "no_model"}
 """Reasons for which an ask without a model falls back immediately."""
 
@@ -366,6 +368,7 @@ def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = ""
     _release_slot(slot, lease_token)
     Decline.objects.get_or_create(ask=ask, author_key=actor.key, defaults={"author": actor.name, "reason": reason})
     closing.log(ask, "declined", actor, reason)
+    _end_handover(ask, actor)
     if actor.model:
         _after_model(ask, reason.partition(":")[0])
     else:
@@ -385,10 +388,18 @@ def decline_unclaimed(actor: Actor, ask_id: str, reason: str = "") -> None:
     if slot.holder == actor.key and slot.state == SlotState.CLAIMED:
         _release_slot(slot, slot.lease_token)
     closing.log(ask, "declined", actor, reason)
+    _end_handover(ask, actor)
     if ask.tier in availability.BEFORE_PEOPLE and not slot.is_held(timezone.now()):
         _after_person(ask)
     else:
         events.tell(ask)
+
+
+def _end_handover(ask: Ask, actor: Actor) -> None:
+    """Leave an ask that its colleague declined to everyone else."""
+    if ask.handed_to == actor.key:
+        ask.handed_to = ask.handed_to_name = ""
+        ask.save(update_fields=["handed_to", "handed_to_name"])
 
 
 def _after_model(ask: Ask, why: str) -> None:
@@ -421,28 +432,31 @@ def _move_on(ask: Ask, why: str, at_the_end: str) -> None:
         _set_tier(ask, following, why, None)
 
 
-def _set_tier(ask: Ask, tier: str, why: str, actor: Actor | None) -> None:
+def _set_tier(ask: Ask, tier: str, why: str, actor: Actor | None, named: str = "") -> None:
     ask.tier, ask.tier_reason = tier, why if len(why) <= 40 else why[:39] + "…"  # the history keeps all of it
-    ask.save(update_fields=["tier", "tier_reason"])
+    ask.handed_to, ask.handed_to_name = named, availability.name_of(ask.project, named) if named else ""
+    ask.save(update_fields=["tier", "tier_reason", "handed_to", "handed_to_name"])
     closing.log(ask, _toward(ask), actor, why)
     _tell_or_wake(ask)
 
 
 @transaction.atomic
 def escalate(actor: Actor, assignment_id: str, lease_token: str, to: str, reason: str) -> None:
-    """Transfer a claimed ask to the senior expert, people or a model, and release it."""
+    """Transfer a claimed ask to the senior expert, people, a colleague by key or a model, and release it."""
     may_advise(actor)
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
     ask = slot.ask = closing.locked(slot.ask_id)
-    _refuse_tier_without_experts(ask, to)
+    _refuse_target(ask, to)
     _release_slot(slot, lease_token)
     _transfer_to(ask, to, reason, actor)
 
 
-def _refuse_tier_without_experts(ask: Ask, to: str) -> None:
-    """Raise unless someone of that tier can still claim the ask."""
+def _refuse_target(ask: Ask, to: str) -> None:
+    """Raise unless that colleague, or someone of that tier, can still claim the ask."""
+    if to.startswith(PERSON):
+        return _refuse_colleague(ask, to)
     if to not in (Tier.LLM, Tier.PEOPLE, Tier.SENIOR):
-        raise Invalid("An ask can be transferred to people, the senior expert or the model.")
+        raise Invalid("An ask can be transferred to people, a colleague, the senior expert or the model.")
     if to == Tier.LLM and not availability.models_may_help(ask):
         raise Invalid("No expert model is available: none is configured, or this arm uses people only.")
     if to == Tier.LLM and not _models_left(ask):
@@ -451,11 +465,23 @@ def _refuse_tier_without_experts(ask: Ask, to: str) -> None:
         raise Invalid("This project has no senior expert. Set one on the Routing page.")
 
 
+def _refuse_colleague(ask: Ask, key: str) -> None:
+    found = {one.key: one for one in availability.members_of(ask.project, timezone.now())}
+    if key not in found:
+        raise Invalid("This person can't answer asks in this project.")
+    if lacks := found[key].lacks(ask.skills):
+        raise Invalid(f"This person lacks a skill that the ask requires: {', '.join(lacks)}.")
+    if Decline.objects.filter(ask=ask, author_key=key).exists():
+        raise Invalid("This person declined this ask.")
+
+
 def _transfer_to(ask: Ask, to: str, reason: str, actor: Actor) -> None:
-    if to not in ask.tiers:
-        ask.tiers = [*ask.tiers, to]
+    named = to if to.startswith(PERSON) else ""
+    tier = str(Tier.PEOPLE) if named else to
+    if tier not in ask.tiers:
+        ask.tiers = [*ask.tiers, tier]
         ask.save(update_fields=["tiers"])
-    _set_tier(ask, to, reason, actor)
+    _set_tier(ask, tier, reason, actor, named)
 
 
 @transaction.atomic
@@ -464,11 +490,11 @@ def transfer(actor: Actor, ask_id: str, to: str, reason: str = "") -> None:
     alternative."""
     may_set_desk(actor)
     ask = _open_or_refuse(actor, ask_id)
-    _refuse_tier_without_experts(ask, to)
+    _refuse_target(ask, to)
     slot = Assignment.objects.get(ask=ask)
     if slot.is_held(timezone.now()) and not slot.holder.startswith(MODEL):
         raise AlreadyClaimed(f"{slot.holder_name} has claimed this ask.")
-    if ask.tier == to:
+    if to in (ask.handed_to or ask.tier,):
         return
     if slot.state == SlotState.CLAIMED:
         _release_slot(slot, slot.lease_token)

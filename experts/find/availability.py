@@ -106,6 +106,42 @@ def advisers(project: Project, now: datetime) -> list[Membership]:
     return sorted(rows.select_related("user"), key=lambda row: display_name(row.user))
 
 
+def senior_name(project: Project) -> str:
+    """Return the name of the senior expert; empty if there is none."""
+    row = Membership.objects.select_related("user").filter(senior_of__project=project).first()
+    return display_name(row.user) if row is not None else ""
+
+
+def name_of(project: Project, key: str) -> str:
+    """Return the name of a member by key."""
+    row = Membership.objects.filter(project=project, user_id=key.partition(":")[2]).select_related("user").first()
+    return display_name(row.user) if row is not None else ""
+
+
+@dataclass(frozen=True)
+class Colleague:
+    """A member that an ask can be handed to by name."""
+
+    key: str
+    name: str
+    skills: frozenset[str]
+    state: str
+    """`online`, `away` or `offline`."""
+
+
+def colleagues(project: Project, now: datetime) -> list[Colleague]:
+    """Return the members who can answer, those online first, then by name."""
+    away = dict(
+        Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR).values_list("actor_key", "away")
+    )
+    found = []
+    for row in advisers(project, now):
+        key = f"user:{row.user_id}"
+        state = ("away" if away[key] else "online") if key in away else "offline"
+        found.append(Colleague(key, display_name(row.user), frozenset(row.skills), state))
+    return sorted(found, key=lambda one: one.state != "online")
+
+
 def here(project: Project, now: datetime) -> QuerySet[Presence]:
     """Return who is online at the desk: seen recently and not set to Away."""
     return Presence.objects.filter(project=project, away=False, seen_at__gt=now - PRESENT_FOR).order_by("name")
@@ -205,9 +241,11 @@ def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
 
 
 def to_tell(ask: Ask, now: datetime) -> set[str]:
-    """Return the keys of those to notify about this ask: they can answer it and are not set to Away."""
+    """Return the keys of those to notify about this ask: they can answer it and are not set to Away. One that was handed
+    to a colleague concerns only them."""
     away = Presence.objects.filter(project=ask.project, away=True).values_list("actor_key", flat=True)
-    return pool(ask, now)[0] - set(away)
+    fit = pool(ask, now)[0]
+    return (fit & {ask.handed_to} or fit) - set(away)
 
 
 def member_of(actor: Actor, desk: Desk) -> Member | None:

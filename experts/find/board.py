@@ -143,7 +143,7 @@ def board_of(actor: Actor, now: datetime, wish: QueueQuery) -> Board:
     families = groups(some, found, alone=bool(wish.group))
     page = families[(wish.page - 1) * ROWS : wish.page * ROWS]
     pages = max(1, -(-len(families) // ROWS))
-    return Board(found, len(some), _rows(actor, page, now), pages, eligibility.next_of(found, some) is not None)
+    return Board(found, len(some), _rows(actor, page, now), pages, eligibility.next_of(found, some, actor.key) is not None)
 
 
 def front_rows(actor: Actor, now: datetime, room: int) -> tuple[list[Spot], list[AskRow]]:
@@ -159,7 +159,8 @@ def next_for(actor: Actor, now: datetime, after: str = "", wish: QueueQuery | No
     """
     turns = wish is None or wish.sort == "turn"
     found = [one for one in eligibility.spots(actor, now, turns=turns) if one.pk != after]
-    spot = eligibility.next_of(found, matching(actor, found, wish, now) if wish is not None else found)
+    listed = matching(actor, found, wish, now) if wish is not None else found
+    spot = eligibility.next_of(found, listed, actor.key)
     return Ask.objects.filter(pk=spot.pk).first() if spot is not None else None
 
 
@@ -195,6 +196,9 @@ def _row(ask: Ask, spot: Spot, now: datetime) -> AskRow:
 
 def reached(ask: Ask, held: bool = False) -> str:
     """Return which tier an ask is routed to and why: "People: audit sample (5%)."; empty for the default routing."""
+    if ask.handed_to:
+        why = "" if ask.tier_reason == "handed" else clean(ask.tier_reason)
+        return f"For {clean(ask.handed_to_name)}{f': {why}' if why else ''}."
     known = REASONS.get(ask.tier_reason)
     why = known.format(chance=percent(ask.chance)) if known is not None else clean(ask.tier_reason)
     if ask.tier == Tier.PEOPLE and ask.tier_reason == "policy":

@@ -125,6 +125,8 @@ class Ask(models.Model):
     tiers = models.JSONField(default=list)
     tier = models.CharField(max_length=6, choices=Tier.choices, default=Tier.PEOPLE)
     tier_reason = models.CharField(max_length=40, blank=True)
+    handed_to = models.CharField(max_length=160, blank=True)
+    handed_to_name = models.CharField(max_length=160, blank=True)
     chance = models.FloatField(default=1.0)
     expected_wait_s = models.FloatField(null=True, blank=True)
     draft_at = models.DateTimeField(null=True, blank=True)

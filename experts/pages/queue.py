@@ -22,9 +22,10 @@ from django.views.decorators.http import require_GET, require_POST
 from experts import closing, desk, queue
 from experts.errors import TooLate
 from experts.find import availability, board, eligibility, filters
+from experts.find.panels import ways_of_project
 from experts.find.reading import asks_of
 from experts.models import Ask
-from experts.pages.answer import TRANSFERRED
+from experts.pages.answer import transferred
 from people.access import (
     Actor,
     MemberRequest,
@@ -71,6 +72,7 @@ def queue_page(request: MemberRequest) -> HttpResponse:
         "here": wish.query(page=wish.page),
         "may_advise": holds(actor, may_advise),
         "may_direct": holds(actor, may_set_desk),
+        "ways": ways_of_project(actor, now) if holds(actor, may_advise) else [],
         **({} if parts == "rows" else _day(actor, wish, now)),
     }
     return render(request, "experts/queue.html", context)
@@ -181,7 +183,7 @@ def _transfer(request: MemberRequest, pk: str) -> str:
         queue.escalate(actor, slot.pk, slot.lease_token, to, reason)
     else:
         queue.transfer(actor, pk, to, reason)
-    return TRANSFERRED[to]
+    return transferred(actor, to)
 
 
 @require_POST
@@ -230,7 +232,7 @@ def _query(back: str) -> str:
 
 def _bulk_act(request: MemberRequest) -> tuple[Callable[[str], Any], str]:
     """Return the action for each ask, and its past participle for the message."""
-    actor, do, to = request.actor, request.POST.get("do", ""), request.POST.get("do", "").removeprefix("to-")
+    actor, do, to = request.actor, request.POST.get("do", ""), request.POST.get("to", "")
     if not request.POST.getlist("ask"):
         raise Invalid("Select asks first (x or the checkbox).")
     if do == "priority":
@@ -238,8 +240,9 @@ def _bulk_act(request: MemberRequest) -> tuple[Callable[[str], Any], str]:
         return partial(queue.set_priority, actor, priority=priority), f"set to priority {priority}"
     if do == "cancel":
         return partial(_cancel, actor), "cancelled"
-    if do.startswith("to-"):
-        return partial(queue.transfer, actor, to=to), TRANSFERRED.get(to, "transferred.")[:-1].lower()
+    if do == "transfer":
+        words = transferred(actor, to)[:-1]
+        return partial(queue.transfer, actor, to=to), words[:1].lower() + words[1:]
     raise Invalid("Choose an action: priority, transfer or cancel.")
 
 
