@@ -55,7 +55,7 @@ class SplitExists(AppError):
 
 
 class BlindReview(AppError):
-    """This shows outcomes of many episodes. Give or decline your blind reviews first."""
+    """This shows outcomes that your blind reviews withhold. Give them, or press "Leave queue" in Review."""
 
     code = "blind_review"
     status = 409

@@ -19,7 +19,7 @@ KIND = "ask"
 
 @dataclass(frozen=True)
 class AskSubject:
-    """One ask; it is announced once for each tier of people that it reaches."""
+    """One ask; it is announced once for each tier of people, and each colleague, that it reaches."""
 
     ask: Ask
     kind: str = KIND
@@ -34,7 +34,7 @@ class AskSubject:
 
     @property
     def rank(self) -> str:
-        return self.ask.tier
+        return self.ask.handed_to[:20] or self.ask.tier
 
     @property
     def group(self) -> str:
@@ -60,8 +60,9 @@ class AskSubject:
         if not self.ask.is_open or self.ask.deadline_at <= now:
             state = "past its deadline" if self.ask.is_open else self.ask.get_status_display().lower()
             return skip(f"Not sent: the ask was already closed ({state}).")
-        if self.ask.tier != rank:
-            return skip(f"Not sent: the ask moved to another tier ({self.ask.get_tier_display().lower()}).")
+        if self.rank != rank:
+            where = self.ask.handed_to_name or self.ask.get_tier_display().lower()
+            return skip(f"Not sent: the ask moved to another tier or person ({where}).")
         if slot.is_held(now) and slot.lease_until is not None:
             return put_off(slot.lease_until, f"Claimed by {slot.holder_name}.")
         return KEEP

@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -39,8 +39,8 @@ from experts.errors import (
     TooManyAsks,
 )
 from experts.find import availability
-from experts.find.similar import marks_of
-from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Decline, Privilege, Tier
+from experts.find.similar import began_with, marks_of
+from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Decline, Draft, Privilege, Tier
 from experts.rules.routing import (
     deadline,
     draft_time,
@@ -53,13 +53,15 @@ from notices import deliveries
 from people import leasing
 from people.access import Actor, may_advise, may_record, may_set_desk, visible_or_404
 from people.errors import Invalid
-from people.slots import SlotState
+from people.slots import FREED, SlotState
 
 OPEN_MAX = 50
 """Open asks of one episode; more would push all others off the queue's page."""
 PRIORITY_MAX = 100
 SLOW_S = 2
 """Seconds that writing an ask can take after its deadlines were computed; smaller differences are no conflict."""
+PERSON = "user:"
+"""Prefix of the key of a person."""
 IMMEDIATE = {"budget", "backpressure", "no_model"}
 """Reasons for which an ask without a model falls back immediately."""
 
@@ -99,6 +101,40 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
             raise TooManyAsks(f"This episode has {OPEN_MAX} open asks, the maximum. Wait until one is closed.")
         reopen_or_refuse(episode, actor)
         return _insert(actor, episode, wanted, digest), True
+
+
+@transaction.atomic
+def reopen(actor: Actor, ask_id: str) -> Ask:
+    """Open a cancelled ask again that its agent asks again, with the claim and the texts that it had. Idempotent."""
+    may_record(actor)
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask, now = closing.locked(ask_id), timezone.now()
+    if ask.status != AskStatus.CANCELLED or ask.deadline_at <= now or not ask.episode.is_live:
+        return ask
+    ask.status, ask.reason, ask.closed_at = AskStatus.OPEN, "", None
+    ask.save(update_fields=["status", "reason", "closed_at"])
+    slots = Assignment.objects.filter(ask=ask)
+    still_held = slots.exclude(holder="").exclude(holder__startswith=MODEL).filter(lease_until__gt=now)
+    is_held = still_held.update(state=SlotState.CLAIMED) == 1
+    if not is_held:
+        slots.update(**FREED)
+    _continue_late_texts(ask)
+    ask_steps.reword_ask_step(ask.episode, ask.seq, None)
+    closing.log(ask, "reopened", actor)
+    ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask.pk)
+    if is_held:
+        events.tell(ask)
+    else:
+        _tell_or_wake(ask)
+    return ask
+
+
+def _continue_late_texts(ask: Ask) -> None:
+    """Make drafts of what people sent after the ask closed, unless they have a newer one."""
+    for late in Advice.objects.filter(ask=ask, late=True, source="human").order_by("-created_at"):
+        said = {"author": late.author, "text": late.text, "tool_calls": late.tool_calls, "privilege": late.privilege}
+        said["drafted_by"] = began_with(late)
+        Draft.objects.get_or_create(ask=ask, author_key=late.author_key, defaults=said)
 
 
 def _conflict(known: Ask, wanted: AskOpen) -> str | None:
@@ -168,9 +204,10 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
 
 def _place(ask: Ask, now: datetime) -> str:
     """Set the ask's group and plan. Return the reason if it must fall back immediately."""
+    policy = availability.policy_of(availability.desk_of(ask.project), ask.episode)
+    _wait_for_alike(ask, policy.has_budget)
     same = availability.same_question(ask)
     ask.group = same.group if same is not None else ask.pk
-    policy = availability.policy_of(availability.desk_of(ask.project), ask.episode)
     way = route(policy, availability.load_for(ask, policy, now), draw(policy.seed, ask.pk))
     ask.tiers, ask.tier_reason, ask.chance = list(way.tiers), way.reason, way.chance
     ask.tier = way.tiers[0] if way.tiers else Tier.PEOPLE
@@ -178,6 +215,19 @@ def _place(ask: Ask, now: datetime) -> str:
     if Tier.LLM in way.tiers:
         ask.draft_at = draft_time(now, min(ask.deadline_at, ask.human_deadline_at or ask.deadline_at))
     return way.reason if not way.tiers and way.reason in IMMEDIATE else ""
+
+
+def _wait_for_alike(ask: Ask, has_budget: bool) -> None:
+    """Wait until the asks that could share this one's group or budget are committed, and block later ones until this
+    transaction ends.
+    """
+    # Group members ask at the same moment, and none of them would see the others' rows.
+    names = [f"task {availability.task_key(ask.episode)}"]
+    names += [f"group {ask.group_key}"] if ask.group_key else []
+    names += [f"run {ask.run_key}"] if has_budget else []
+    with connection.cursor() as cursor:
+        for name in sorted(names):
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"{ask.project_id} {name}"])
 
 
 def _toward(ask: Ask) -> str:
@@ -318,6 +368,7 @@ def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = ""
     _release_slot(slot, lease_token)
     Decline.objects.get_or_create(ask=ask, author_key=actor.key, defaults={"author": actor.name, "reason": reason})
     closing.log(ask, "declined", actor, reason)
+    _end_handover(ask, actor)
     if actor.model:
         _after_model(ask, reason.partition(":")[0])
     else:
@@ -337,10 +388,18 @@ def decline_unclaimed(actor: Actor, ask_id: str, reason: str = "") -> None:
     if slot.holder == actor.key and slot.state == SlotState.CLAIMED:
         _release_slot(slot, slot.lease_token)
     closing.log(ask, "declined", actor, reason)
+    _end_handover(ask, actor)
     if ask.tier in availability.BEFORE_PEOPLE and not slot.is_held(timezone.now()):
         _after_person(ask)
     else:
         events.tell(ask)
+
+
+def _end_handover(ask: Ask, actor: Actor) -> None:
+    """Leave an ask that its colleague declined to everyone else."""
+    if ask.handed_to == actor.key:
+        ask.handed_to = ask.handed_to_name = ""
+        ask.save(update_fields=["handed_to", "handed_to_name"])
 
 
 def _after_model(ask: Ask, why: str) -> None:
@@ -373,28 +432,31 @@ def _move_on(ask: Ask, why: str, at_the_end: str) -> None:
         _set_tier(ask, following, why, None)
 
 
-def _set_tier(ask: Ask, tier: str, why: str, actor: Actor | None) -> None:
+def _set_tier(ask: Ask, tier: str, why: str, actor: Actor | None, named: str = "") -> None:
     ask.tier, ask.tier_reason = tier, why if len(why) <= 40 else why[:39] + "…"  # the history keeps all of it
-    ask.save(update_fields=["tier", "tier_reason"])
+    ask.handed_to, ask.handed_to_name = named, availability.name_of(ask.project, named) if named else ""
+    ask.save(update_fields=["tier", "tier_reason", "handed_to", "handed_to_name"])
     closing.log(ask, _toward(ask), actor, why)
     _tell_or_wake(ask)
 
 
 @transaction.atomic
 def escalate(actor: Actor, assignment_id: str, lease_token: str, to: str, reason: str) -> None:
-    """Transfer a claimed ask to the senior expert, people or a model, and release it."""
+    """Transfer a claimed ask to the senior expert, people, a colleague by key or a model, and release it."""
     may_advise(actor)
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
     ask = slot.ask = closing.locked(slot.ask_id)
-    _refuse_tier_without_experts(ask, to)
+    _refuse_target(ask, to)
     _release_slot(slot, lease_token)
     _transfer_to(ask, to, reason, actor)
 
 
-def _refuse_tier_without_experts(ask: Ask, to: str) -> None:
-    """Raise unless someone of that tier can still claim the ask."""
+def _refuse_target(ask: Ask, to: str) -> None:
+    """Raise unless that colleague, or someone of that tier, can still claim the ask."""
+    if to.startswith(PERSON):
+        return _refuse_colleague(ask, to)
     if to not in (Tier.LLM, Tier.PEOPLE, Tier.SENIOR):
-        raise Invalid("An ask can be transferred to people, the senior expert or the model.")
+        raise Invalid("An ask can be transferred to people, a colleague, the senior expert or the model.")
     if to == Tier.LLM and not availability.models_may_help(ask):
         raise Invalid("No expert model is available: none is configured, or this arm uses people only.")
     if to == Tier.LLM and not _models_left(ask):
@@ -403,11 +465,23 @@ def _refuse_tier_without_experts(ask: Ask, to: str) -> None:
         raise Invalid("This project has no senior expert. Set one on the Routing page.")
 
 
+def _refuse_colleague(ask: Ask, key: str) -> None:
+    found = {one.key: one for one in availability.members_of(ask.project, timezone.now())}
+    if key not in found:
+        raise Invalid("This person can't answer asks in this project.")
+    if lacks := found[key].lacks(ask.skills):
+        raise Invalid(f"This person lacks a skill that the ask requires: {', '.join(lacks)}.")
+    if Decline.objects.filter(ask=ask, author_key=key).exists():
+        raise Invalid("This person declined this ask.")
+
+
 def _transfer_to(ask: Ask, to: str, reason: str, actor: Actor) -> None:
-    if to not in ask.tiers:
-        ask.tiers = [*ask.tiers, to]
+    named = to if to.startswith(PERSON) else ""
+    tier = str(Tier.PEOPLE) if named else to
+    if tier not in ask.tiers:
+        ask.tiers = [*ask.tiers, tier]
         ask.save(update_fields=["tiers"])
-    _set_tier(ask, to, reason, actor)
+    _set_tier(ask, tier, reason, actor, named)
 
 
 @transaction.atomic
@@ -416,11 +490,11 @@ def transfer(actor: Actor, ask_id: str, to: str, reason: str = "") -> None:
     alternative."""
     may_set_desk(actor)
     ask = _open_or_refuse(actor, ask_id)
-    _refuse_tier_without_experts(ask, to)
+    _refuse_target(ask, to)
     slot = Assignment.objects.get(ask=ask)
     if slot.is_held(timezone.now()) and not slot.holder.startswith(MODEL):
         raise AlreadyClaimed(f"{slot.holder_name} has claimed this ask.")
-    if ask.tier == to:
+    if to in (ask.handed_to or ask.tier,):
         return
     if slot.state == SlotState.CLAIMED:
         _release_slot(slot, slot.lease_token)

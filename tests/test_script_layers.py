@@ -14,8 +14,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = (("shell",), ("steps", "forms"), ("lists", "ask", "review"))
-ALONE = ("theme.js", "sw.js")
-"""Scripts at the root: a plain script that runs before the first paint, and the service worker. They import nothing."""
+ALONE = ("theme.js", "typed-ahead.js", "sw.js")
+"""Scripts at the root: plain scripts that run before the first paint, and the service worker. They import nothing."""
 LONGEST = 500
 IMPORT = re.compile(r'(?:^import |\bfrom |\bimport\()"(\.[^"]+)"', re.MULTILINE)
 NOTE = re.compile(r"/\*.*?\*/|(?<![:\"'`])//[^\n]*", re.DOTALL)

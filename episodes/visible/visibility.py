@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from episodes.errors import BlindReview
 from episodes.models import Episode, OutcomeHold, OutcomeQuerySet, Step, StepKind, VerifierOutcome
@@ -65,13 +65,10 @@ def withheld_here(actor: Actor) -> int:
 
 
 def refuse_while_blind(actor: Actor, run: str = "") -> None:
-    """Raise while an outcome of the project, or only of a run and of other episodes of its tasks, is withheld from
-    this actor: for files and pages that show outcomes of many."""
+    """Raise while an outcome of the project, or only of a run, is withheld from this actor: for files and pages that
+    show outcomes of many."""
     held = _holds(actor).filter(episode__project=actor.project)
-    if run:
-        same = {"scenario": OuterRef("episode__scenario"), "task_idx": OuterRef("episode__task_idx")}
-        held = held.filter(Q(episode__run=run) | Exists(Episode.objects.filter(run=run, **same)))
-    if held.exists():
+    if (held.filter(episode__run=run) if run else held).exists():
         raise BlindReview
 
 

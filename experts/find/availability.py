@@ -106,6 +106,42 @@ def advisers(project: Project, now: datetime) -> list[Membership]:
     return sorted(rows.select_related("user"), key=lambda row: display_name(row.user))
 
 
+def senior_name(project: Project) -> str:
+    """Return the name of the senior expert; empty if there is none."""
+    row = Membership.objects.select_related("user").filter(senior_of__project=project).first()
+    return display_name(row.user) if row is not None else ""
+
+
+def name_of(project: Project, key: str) -> str:
+    """Return the name of a member by key."""
+    row = Membership.objects.filter(project=project, user_id=key.partition(":")[2]).select_related("user").first()
+    return display_name(row.user) if row is not None else ""
+
+
+@dataclass(frozen=True)
+class Colleague:
+    """A member that an ask can be handed to by name."""
+
+    key: str
+    name: str
+    skills: frozenset[str]
+    state: str
+    """`online`, `away` or `offline`."""
+
+
+def colleagues(project: Project, now: datetime) -> list[Colleague]:
+    """Return the members who can answer, those online first, then by name."""
+    away = dict(
+        Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR).values_list("actor_key", "away")
+    )
+    found = []
+    for row in advisers(project, now):
+        key = f"user:{row.user_id}"
+        state = ("away" if away[key] else "online") if key in away else "offline"
+        found.append(Colleague(key, display_name(row.user), frozenset(row.skills), state))
+    return sorted(found, key=lambda one: one.state != "online")
+
+
 def here(project: Project, now: datetime) -> QuerySet[Presence]:
     """Return who is online at the desk: seen recently and not set to Away."""
     return Presence.objects.filter(project=project, away=False, seen_at__gt=now - PRESENT_FOR).order_by("name")
@@ -205,9 +241,11 @@ def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
 
 
 def to_tell(ask: Ask, now: datetime) -> set[str]:
-    """Return the keys of those to notify about this ask: they can answer it and are not set to Away."""
+    """Return the keys of those to notify about this ask: they can answer it and are not set to Away. One that was handed
+    to a colleague concerns only them."""
     away = Presence.objects.filter(project=ask.project, away=True).values_list("actor_key", flat=True)
-    return pool(ask, now)[0] - set(away)
+    fit = pool(ask, now)[0]
+    return (fit & {ask.handed_to} or fit) - set(away)
 
 
 def member_of(actor: Actor, desk: Desk) -> Member | None:
@@ -247,7 +285,7 @@ def _before_people(project: Project) -> QuerySet[Ask]:
 
 def _spent(ask: Ask, policy: RoutingRules, now: datetime) -> dict[str, int]:
     """Return the human time that this ask's run has used; counted only if there is a budget."""
-    if policy.per_hour is None and policy.per_training_step is None:
+    if not policy.has_budget:
         return {}
     same = {"episode__run": ask.episode.run_id} if ask.episode.run_id else {"episode": ask.episode_id}
     # By event, not by tier: an ask that has moved on from people used their budget all the same.
@@ -261,6 +299,7 @@ def _spent(ask: Ask, policy: RoutingRules, now: datetime) -> dict[str, int]:
 def usual_time(project: Project) -> float:
     """Return the median seconds from claim to answer over the last 20 answers of people."""
     rows = Advice.objects.filter(ask__project=project, source="human", late=False, took_s__isnull=False)
+    rows = rows.exclude(author_key__startswith=TOKEN)  # a script takes no time
     times = [took for took in rows.order_by("-created_at").values_list("took_s", flat=True)[:20] if took is not None]
     return median(times) if times else USUAL_S
 
@@ -277,6 +316,12 @@ def _same_task(episode: Episode, path: str = "episode") -> Q:
     if episode.scenario and episode.task_idx is not None:
         return Q(**{f"{path}__scenario": episode.scenario, f"{path}__task_idx": episode.task_idx})
     return Q(**{f"{path}__task": episode.task})
+
+
+def task_key(episode: Episode) -> str:
+    """Return what `_same_task` compares, as one text."""
+    is_indexed = episode.scenario and episode.task_idx is not None
+    return f"{episode.scenario}/{episode.task_idx}" if is_indexed else str(episode.task)
 
 
 def known_answer(ask: Ask, cache: str) -> Advice | None:

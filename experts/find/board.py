@@ -119,11 +119,8 @@ class Board:
     matching: int
     rows: list[AskRow]
     pages: int
-
-    @property
-    def can_claim(self) -> bool:
-        """Whether "Claim next" would open an ask for this person."""
-        return any(one.place in (MINE, FREE) for one in self.found)
+    can_claim: bool
+    """Whether "Claim next" would open an ask for this person: one they hold, or a free one of this list."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +142,8 @@ def board_of(actor: Actor, now: datetime, wish: QueueQuery) -> Board:
     some = matching(actor, found, wish, now)
     families = groups(some, found, alone=bool(wish.group))
     page = families[(wish.page - 1) * ROWS : wish.page * ROWS]
-    return Board(found, len(some), _rows(actor, page, now), max(1, -(-len(families) // ROWS)))
+    pages = max(1, -(-len(families) // ROWS))
+    return Board(found, len(some), _rows(actor, page, now), pages, eligibility.next_of(found, some, actor.key) is not None)
 
 
 def front_rows(actor: Actor, now: datetime, room: int) -> tuple[list[Spot], list[AskRow]]:
@@ -154,12 +152,15 @@ def front_rows(actor: Actor, now: datetime, room: int) -> tuple[list[Spot], list
     return found, _rows(actor, groups(sorted_by(found, QueueQuery.sort), found)[:room], now)
 
 
-def next_for(actor: Actor, now: datetime, after: str = "") -> Ask | None:
-    """Return the ask this person should do next: one they hold, else the first in turn that they can claim.
+def next_for(actor: Actor, now: datetime, after: str = "", wish: QueueQuery | None = None) -> Ask | None:
+    """Return the ask this person should do next: one they hold, else the first that they can claim.
 
-    `after` is the ask that they are about to answer.
+    In the order and with the filters of `wish`, else in turn. `after` is the ask that they are about to answer.
     """
-    spot = eligibility.next_of([one for one in eligibility.spots(actor, now, turns=True) if one.pk != after])
+    turns = wish is None or wish.sort == "turn"
+    found = [one for one in eligibility.spots(actor, now, turns=turns) if one.pk != after]
+    listed = matching(actor, found, wish, now) if wish is not None else found
+    spot = eligibility.next_of(found, listed, actor.key)
     return Ask.objects.filter(pk=spot.pk).first() if spot is not None else None
 
 
@@ -195,6 +196,9 @@ def _row(ask: Ask, spot: Spot, now: datetime) -> AskRow:
 
 def reached(ask: Ask, held: bool = False) -> str:
     """Return which tier an ask is routed to and why: "People: audit sample (5%)."; empty for the default routing."""
+    if ask.handed_to:
+        why = "" if ask.tier_reason == "handed" else clean(ask.tier_reason)
+        return f"For {clean(ask.handed_to_name)}{f': {why}' if why else ''}."
     known = REASONS.get(ask.tier_reason)
     why = known.format(chance=percent(ask.chance)) if known is not None else clean(ask.tier_reason)
     if ask.tier == Tier.PEOPLE and ask.tier_reason == "policy":
@@ -333,7 +337,7 @@ class Median(Aggregate):
 
 
 def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
-    """Return counts and the median wait of asks since midnight, in one query."""
+    """Return counts of asks since midnight and the median wait of those that people answered, in one query."""
     answered = Q(status=AskStatus.ANSWERED)
     by_hand, by_script = answered & Q(accepted__source="human"), Q(accepted__author_key__startswith=TOKEN)
     counts = (
@@ -347,7 +351,7 @@ def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
             scripts=Count("pk", filter=by_hand & by_script),
             fell_back=Count("pk", filter=Q(status=AskStatus.FELL_BACK)),
             open=Count("pk", filter=Q(status=AskStatus.OPEN)),
-            median=Median(F("closed_at") - F("created_at"), filter=answered),
+            median=Median(F("closed_at") - F("created_at"), filter=by_hand & ~by_script),
         )
     )
     wait: timedelta | None = counts.pop("median")

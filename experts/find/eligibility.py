@@ -33,7 +33,7 @@ class Epoch(Func):
 COLUMNS = (
     *("pk", "tier", "priority", Epoch(F("created_at")), Epoch(F("deadline_at")), "skills", "group", "privilege"),
     *("episode__run_id", "episode__run__name", "episode__arm", "episode_id"),
-    *("assignment__state", "assignment__holder", "assignment__holder_name", Epoch(F("assignment__lease_until"))),
+    *("handed_to", "assignment__state", "assignment__holder", "assignment__holder_name", Epoch(F("assignment__lease_until"))),
 )
 TIMES = [n for n, column in enumerate(COLUMNS) if isinstance(column, Epoch)]
 
@@ -58,11 +58,14 @@ class Spot:
     run: str | None
     arm: str
     episode_id: str
+    handed_to: str
     state: str
     holder: str
     holder_name: str
     lease_until: datetime | None
     place: str = FREE
+    for_other: bool = False
+    """Whether it was handed to a colleague who is online: *Claim next* leaves it to them."""
     lacks: list[str] = field(default_factory=list)
 
     @property
@@ -107,8 +110,10 @@ def spots(actor: Actor, now: datetime, *, turns: bool = False) -> list[Spot]:
     asks = open_of(actor, now)
     passed = set(Decline.objects.filter(author_key=actor.key, ask__in=asks).values_list("ask", flat=True))
     found = sorted((_spot(row) for row in asks.values_list(*COLUMNS)), key=lambda one: (one.deadline_at, one.pk))
+    online = set(availability.here(actor.project, now).values_list("actor_key", flat=True))
     for one in found:
         one.place = one.place_for(actor, me, passed, now)
+        one.for_other = one.handed_to in online - {actor.key}
     for_people = [one for one in found if one.for_people]
     others = [one for one in found if not one.for_people]
     if turns:
@@ -143,7 +148,10 @@ def newest_of(found: list[Spot]) -> Spot | None:
     return max((one for one in found if one.place in (MINE, FREE)), key=lambda one: one.pk, default=None)
 
 
-def next_of(found: list[Spot]) -> Spot | None:
-    """Return the ask to work on next: the claimed one due first, else the first free one in the recommended order."""
+def next_of(found: list[Spot], listed: list[Spot], me: str) -> Spot | None:
+    """Return the ask to work on next: the claimed one due first, else one that was handed to this person, else the first
+    free one of the list."""
     mine = sorted((one for one in found if one.place == MINE), key=lambda one: one.deadline_at)
-    return next(iter([*mine, *(one for one in found if one.place == FREE)]), None)
+    free = [one for one in listed if one.place == FREE and not one.for_other]
+    handed = [one for one in free if me and one.handed_to == me]
+    return next(iter([*mine, *handed, *free]), None)

@@ -55,8 +55,28 @@ class Way:
 
 def ways(actor: Actor, ask: Ask) -> list[Way]:
     """Return the transfers to the senior, to people and to a model; those that make no sense here are left out."""
-    found = [_to_senior(actor, ask), _to_model(ask)]
-    return found if ask.tier == Tier.PEOPLE else [found[0], Way(Tier.PEOPLE, "people"), found[1]]
+    found = [_to_senior(actor, ask), *_to_colleagues(actor, ask), _to_model(ask)]
+    everyone = ask.tier == Tier.PEOPLE and not ask.handed_to
+    return found if everyone else [found[0], Way(Tier.PEOPLE, "people"), *found[1:]]
+
+
+def _to_colleagues(actor: Actor, ask: Ask) -> list[Way]:
+    """Return those who can answer this ask, by name, without the actor and those who declined it."""
+    passed = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True)) | {actor.key}
+    fit = [one for one in availability.colleagues(ask.project, timezone.now()) if set(ask.skills) <= one.skills]
+    return [Way(one.key, f"{one.name}, {one.state}") for one in fit if one.key not in passed]
+
+
+def ways_of_project(actor: Actor, now: datetime) -> list[Way]:
+    """Return the transfers that this project has, for an ask that is not known yet; the actor may hold it."""
+    senior = availability.senior_name(actor.project)
+    others = [one for one in availability.colleagues(actor.project, now) if one.key != actor.key]
+    return [
+        *(Way(one.key, f"{one.name}, {one.state}") for one in others),
+        *([Way(Tier.SENIOR, f"the senior expert, {senior}")] if senior else []),
+        Way(Tier.PEOPLE, "people"),
+        *([Way(Tier.LLM, "the model")] if settings.EXPERT_ENDPOINTS else []),
+    ]
 
 
 def _to_senior(actor: Actor, ask: Ask) -> Way:

@@ -11,10 +11,13 @@ import base64
 import hashlib
 import json
 import re
+from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
 from mcp import types
 from pydantic import ValidationError
 
@@ -35,8 +38,10 @@ OURS = "mcp:"
 KEY = re.compile(rf"{OURS}[0-9a-f]+:[0-9a-f]+")
 ADDRESS = {"task", "scenario", "task_idx", "run"}
 ASKED = {"question", "context", "deadline_s"}
-TIMED_OUT = "-32001"
-"""The code in a client's cancellation that means its own timeout."""
+TIMED_OUT = re.compile(r"-32001|\btime[ds]?[ _-]?out|deadline|time limit|too long|took longer|expired|exceeded", re.I)
+"""A reason in a client's cancellation that means its own time limit; each client has its own words for it."""
+JOINED_FOR = timedelta(minutes=10)
+"""How long after its cancellation an ask is opened again by a call with the same text."""
 
 
 class PendingCall(NamedTuple):
@@ -131,9 +136,15 @@ def enter(actor: Actor, session: str) -> str:
 
 @transaction.atomic
 def open_ask(actor: Actor, session: str, key: str, arguments: dict[str, Any]) -> Ask:
-    """Return the ask of a call, at the next step number. The episode's lock serializes concurrent calls."""
+    """Return the ask of a call, at the next step number. The episode's lock serializes concurrent calls.
+
+    1. Return the call's own ask. 2. Join one with the same text; a cancelled one is opened again. 3. Open one.
+    """
     episode = visible_or_404(Episode.objects.select_for_update(), actor, session)
     known = _known(session, key)
+    if known is not None and known.key != key:
+        Ask.objects.filter(pk=known.pk).update(key=key)  # from now on a cancellation of this call cancels it
+        return queue.reopen(actor, known.pk)
     if known is not None:
         return known
     said = {name: value for name, value in arguments.items() if value is not None}
@@ -149,10 +160,11 @@ def open_ask(actor: Actor, session: str, key: str, arguments: dict[str, Any]) ->
 def _known(session: str, key: str) -> Ask | None:
     """Return the ask of this call, or one with the same text whose end the agent has not received.
 
-    A client that lost the connection or timed out asks again and gets the same ask.
+    A client that lost the connection, timed out or cancelled a moment ago asks again and gets the same ask.
     """
-    asks = Ask.objects.filter(episode=session, key__startswith=OURS)
-    unheard = asks.filter(consumed_at__isnull=True, status__in=[AskStatus.OPEN, AskStatus.ANSWERED])
+    asks, now = Ask.objects.filter(episode=session, key__startswith=OURS), timezone.now()
+    withdrawn = Q(status=AskStatus.CANCELLED, reason="asker", closed_at__gt=now - JOINED_FOR, deadline_at__gt=now)
+    unheard = asks.filter(withdrawn | Q(status__in=[AskStatus.OPEN, AskStatus.ANSWERED]), consumed_at__isnull=True)
     same_words = unheard.filter(key__endswith=key.rpartition(":")[2])
     return asks.filter(key=key).first() or same_words.order_by("-created_at").first()
 
@@ -180,7 +192,7 @@ def look(actor: Actor, pk: str) -> AskView:
 
 def withdraw(actor: Actor, session: str, params: dict[str, Any]) -> None:
     """Cancel an ask that the agent no longer needs. A client that only timed out asks again and joins the same ask."""
-    if TIMED_OUT in str(params.get("reason")):
+    if TIMED_OUT.search(str(params.get("reason"))):
         return
     for ask in Ask.objects.open().filter(episode=session, key__startswith=asks_of_call(params.get("requestId"))):
         closing.cancel(actor, ask.pk)

@@ -206,9 +206,10 @@ def desk_line(
     """Return the metrics of all asks.
 
     In time: answered ones, of those answered or fallen back. Declined: asks that anyone declined. Drafted: people's
-    answers that started from a model's draft.
+    answers that started from a model's draft. Answer time and rate: of people, since scripts and models take no time.
     """
     answered = [one for one in asks if one.status == "answered"]
+    by_people = [one for one in answered if one.is_by_person]
     state = Counter(one.status for one in asks)
     return MetricsLine(
         kind,
@@ -218,7 +219,7 @@ def desk_line(
         answered=len(answered),
         in_time=Proportion.of_counts(len(answered), len(answered) + state["fell_back"]),
         passed=Proportion.count(bool(one.passed_by) for one in asks),
-        drafted=Proportion.count(bool(one.drafted_by) for one in answered if one.is_by_person),
+        drafted=Proportion.count(bool(one.drafted_by) for one in by_people),
         kept=Middle.among(one.kept for one in answered),
         open=state["open"],
         cancelled=state["cancelled"],
@@ -227,7 +228,7 @@ def desk_line(
         fell_back=dict(Counter(one.reason for one in asks if one.status == "fell_back").most_common()),
         run=run,
         arm=arm,
-        **_shared(answered, asks),
+        **_shared(answered, asks) | {"took": Middle.among(one.took_s for one in by_people), "per_hour": per_hour(by_people)},
     )
 
 

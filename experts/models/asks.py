@@ -53,6 +53,7 @@ ASK_MOVES = (
     Move("open", "cancelled", "experts.closing.cancel", "may_record"),
     Move("open", "cancelled", "experts.closing.cancel_of_episode", "the end of its episode"),
     Move("answered", "open", "experts.advising.withdraw", "may_advise"),
+    Move("cancelled", "open", "experts.queue.reopen", "may_record, for its MCP session"),
 )
 """Every change of an ask's status."""
 ASSIGNMENT_MOVES = (
@@ -70,6 +71,8 @@ ASSIGNMENT_MOVES = (
     Move("queued claimed", "void", "experts.closing.close", "the end of its ask"),
     Move("submitted", "queued", "experts.advising.withdraw", "may_advise"),
     Move("queued", "claimed", "experts.advising.withdraw", "may_advise"),
+    Move("void", "claimed", "experts.queue.reopen", "its ask is asked again"),
+    Move("void", "queued", "experts.queue.reopen", "its ask is asked again"),
 )
 """Every change of the slot of work on an ask. A lease that ends changes no state: the slot can be claimed again."""
 
@@ -122,6 +125,8 @@ class Ask(models.Model):
     tiers = models.JSONField(default=list)
     tier = models.CharField(max_length=6, choices=Tier.choices, default=Tier.PEOPLE)
     tier_reason = models.CharField(max_length=40, blank=True)
+    handed_to = models.CharField(max_length=160, blank=True)
+    handed_to_name = models.CharField(max_length=160, blank=True)
     chance = models.FloatField(default=1.0)
     expected_wait_s = models.FloatField(null=True, blank=True)
     draft_at = models.DateTimeField(null=True, blank=True)

@@ -21,6 +21,7 @@ from awmclient.schema import AnswerBody
 from episodes.stored import packs
 from experts import advising, desk, queue, tagging
 from experts.errors import DraftConflict
+from experts.find import availability
 from experts.find.panels import (
     model_draft,
     replies_of,
@@ -43,6 +44,13 @@ TRANSFERRED = {
     "people": "Transferred to people.",
     "senior": "Escalated to the senior expert.",
 }
+
+
+def transferred(actor: Actor, to: str) -> str:
+    """Return what a transfer did."""
+    return TRANSFERRED.get(to) or f"Transferred to {availability.name_of(actor.project, to)}."
+
+
 TAG_WORDS = {"question_needed": "needed", "answerable": "answerable", "asked_too_late": "too late"}
 TAG_STATES = {"yes": "yes", "no": "no", "": "not set"}
 
@@ -206,7 +214,7 @@ def transfer(request: MemberRequest, pk: str) -> HttpResponse:
     except AppError as refused:
         messages.warning(request, refused.message)
         return redirect("ask", pk)
-    messages.success(request, TRANSFERRED[to])
+    messages.success(request, transferred(request.actor, to))
     return redirect("queue")
 
 

@@ -28,7 +28,7 @@ from experts import (
     endings,
     queue,
 )
-from experts.errors import AlreadyClaimed, TooLate
+from experts.errors import AlreadyClaimed, LeaseLost, TooLate
 from experts.find import board, eligibility
 from experts.find.panels import (
     family_of,
@@ -203,7 +203,7 @@ def renew(request: MemberRequest, pk: str) -> HttpResponse:
     try:
         until = queue.renew(*_lease(request, pk))
     except AppError as refused:
-        return _refusal(refused)
+        return _refusal(refused, request.actor, pk)
     return JsonResponse({"lease_until": until.isoformat()})
 
 
@@ -212,6 +212,7 @@ def renew(request: MemberRequest, pk: str) -> HttpResponse:
 def release(request: MemberRequest, pk: str) -> HttpResponse:
     try:
         queue.release(*_lease(request, pk))
+        messages.success(request, "Released. Anyone can claim it; your text is saved.")
     except AppError as refused:
         messages.warning(request, refused.message)
     return redirect("queue")
@@ -235,8 +236,13 @@ def _lease(request: MemberRequest, pk: str) -> tuple[Actor, str, str]:
     return actor, slot.pk, request.POST.get("lease_token", "")
 
 
-def _refusal(refused: AppError) -> JsonResponse:
-    return JsonResponse({"error": {"code": refused.code, "message": refused.message}}, status=refused.status)
+def _refusal(refused: AppError, actor: Actor, pk: str) -> JsonResponse:
+    """Return a refusal for scripts. That of a lost lease names who has the ask now."""
+    error = {"code": refused.code, "message": refused.message}
+    if isinstance(refused, LeaseLost):
+        slot = visible_or_404(asks_of(actor), actor, pk).assignment
+        error["held_by"] = slot.holder_name if slot.is_held(timezone.now()) and slot.holder != actor.key else ""
+    return JsonResponse({"error": error}, status=refused.status)
 
 
 @require_POST
@@ -248,7 +254,7 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
         sent = _send(request, pk)
     except AppError as refused:
         if wants_json:
-            return _refusal(refused)
+            return _refusal(refused, request.actor, pk)
         late = isinstance(refused, TooLate)
         given = {} if late else {"given_text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
         return _ask(request, pk, refused.message, refused.status, **given)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -22,9 +22,10 @@ from django.views.decorators.http import require_GET, require_POST
 from experts import closing, desk, queue
 from experts.errors import TooLate
 from experts.find import availability, board, eligibility, filters
+from experts.find.panels import ways_of_project
 from experts.find.reading import asks_of
 from experts.models import Ask
-from experts.pages.answer import TRANSFERRED
+from experts.pages.answer import transferred
 from people.access import (
     Actor,
     MemberRequest,
@@ -71,6 +72,7 @@ def queue_page(request: MemberRequest) -> HttpResponse:
         "here": wish.query(page=wish.page),
         "may_advise": holds(actor, may_advise),
         "may_direct": holds(actor, may_set_desk),
+        "ways": ways_of_project(actor, now) if holds(actor, may_advise) else [],
         **({} if parts == "rows" else _day(actor, wish, now)),
     }
     return render(request, "experts/queue.html", context)
@@ -98,10 +100,14 @@ def _day(actor: Actor, wish: filters.QueueQuery, now: datetime) -> dict[str, Any
 @require_POST
 @member_required(may_advise)
 def next_ask(request: MemberRequest) -> HttpResponse:
-    """Open the ask this person holds, or claim the next one; retry if someone else claims it first."""
-    actor = request.actor
+    """Open the ask this person holds, or claim the next one; retry if someone else claims it first.
+
+    With `view`, the query string of a queue, the next one is the first of that list.
+    """
+    actor, view = request.actor, request.POST.get("view", "")
+    wish = filters.QueueQuery.read(QueryDict(view[1:2000])) if view.startswith("?") else None
     for _ in range(5):
-        found = board.next_for(actor, timezone.now())
+        found = board.next_for(actor, timezone.now(), wish=wish)
         if found is None:
             break
         try:
@@ -177,7 +183,7 @@ def _transfer(request: MemberRequest, pk: str) -> str:
         queue.escalate(actor, slot.pk, slot.lease_token, to, reason)
     else:
         queue.transfer(actor, pk, to, reason)
-    return TRANSFERRED[to]
+    return transferred(actor, to)
 
 
 @require_POST
@@ -226,7 +232,7 @@ def _query(back: str) -> str:
 
 def _bulk_act(request: MemberRequest) -> tuple[Callable[[str], Any], str]:
     """Return the action for each ask, and its past participle for the message."""
-    actor, do, to = request.actor, request.POST.get("do", ""), request.POST.get("do", "").removeprefix("to-")
+    actor, do, to = request.actor, request.POST.get("do", ""), request.POST.get("to", "")
     if not request.POST.getlist("ask"):
         raise Invalid("Select asks first (x or the checkbox).")
     if do == "priority":
@@ -234,8 +240,9 @@ def _bulk_act(request: MemberRequest) -> tuple[Callable[[str], Any], str]:
         return partial(queue.set_priority, actor, priority=priority), f"set to priority {priority}"
     if do == "cancel":
         return partial(_cancel, actor), "cancelled"
-    if do.startswith("to-"):
-        return partial(queue.transfer, actor, to=to), TRANSFERRED.get(to, "transferred.")[:-1].lower()
+    if do == "transfer":
+        words = transferred(actor, to)[:-1]
+        return partial(queue.transfer, actor, to=to), words[:1].lower() + words[1:]
     raise Invalid("Choose an action: priority, transfer or cancel.")
 
 

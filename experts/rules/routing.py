@@ -58,6 +58,10 @@ class RoutingRules:
     only: str = ""
     """`people` or `models` where the episode's arm has only these to ask; empty: both."""
 
+    @property
+    def has_budget(self) -> bool:
+        return self.per_hour is not None or self.per_training_step is not None
+
 
 @dataclass(frozen=True)
 class DeskLoad:

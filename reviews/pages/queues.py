@@ -169,6 +169,15 @@ def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int 
 
 
 @require_POST
+@member_required(may_review, rows=ReviewQueue.objects.all)
+def leave_queue(request: MemberRequest, pk: str) -> HttpResponse:
+    """Decline all that the queue has for this person, so that its outcomes open to them."""
+    count = assigning.leave(request.actor, pk)
+    messages.success(request, f"You left the queue: {count} {'review' if count == 1 else 'reviews'} declined.")
+    return redirect("review_queue", pk)
+
+
+@require_POST
 @member_required(may_set_reviews, rows=ReviewQueue.objects.all)
 def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
     """Add selected episodes, those of a saved view and of a filter, or a seeded sample of them; or close the queue."""

@@ -340,6 +340,21 @@ def decline(actor: Actor, review_id: str, reason: str = "", lease_token: str = "
     withholding.open_to(actor.key, review)
 
 
+@transaction.atomic
+def leave(actor: Actor, queue_id: str) -> int:
+    """Decline all reviews of a queue that this person has not given, and open their outcomes. Return their number."""
+    may_review(actor)
+    queue = visible_or_404(ReviewQueue.objects.all(), actor, queue_id)
+    given = ReviewSlot.objects.filter(holder=actor.key, state=SlotState.SUBMITTED).values("review")
+    declined = ReviewDecline.objects.filter(author_key=actor.key).values("review")
+    left = list(queue.reviews.exclude(pk__in=given).exclude(pk__in=declined))
+    ReviewSlot.objects.filter(review__in=left, holder=actor.key, state=SlotState.CLAIMED).update(**FREED)
+    said = {"author_key": actor.key, "author": actor.name, "reason": "left the queue"}
+    ReviewDecline.objects.bulk_create((ReviewDecline(review=one, **said) for one in left), ignore_conflicts=True)
+    withholding.open_all_to(actor.key, queue)
+    return len(left)
+
+
 def _mine(actor: Actor, review_id: str) -> Review:
     may_review(actor)
     return visible_or_404(Review.objects.select_related("queue"), actor, review_id, "queue__project")

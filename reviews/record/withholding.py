@@ -18,7 +18,7 @@ from people import slots
 from people.access import Actor, judges_only, members_who_judge, person
 from people.models import Membership, Project
 from people.slots import SlotState
-from reviews.models import Review, ReviewDecline, ReviewSlot, Verdict
+from reviews.models import Review, ReviewDecline, ReviewQueue, ReviewSlot, Verdict
 
 BATCH = 5_000
 
@@ -48,6 +48,11 @@ def _hold(wanted: Iterable[tuple[str, Review]]) -> None:
 def open_to(actor_key: str, review: Review) -> None:
     """Open the outcome to an actor for whom this review is over."""
     OutcomeHold.objects.filter(actor_key=actor_key, episode=review.episode_id, by=review.pk).delete()
+
+
+def open_all_to(actor_key: str, queue: ReviewQueue) -> None:
+    """Open the outcomes of a whole queue to an actor who left it."""
+    OutcomeHold.objects.filter(actor_key=actor_key, by__in=queue.reviews.values("pk")).delete()
 
 
 def open_to_everyone(reviews: QuerySet[Review]) -> None:

@@ -107,7 +107,7 @@ def compare_run(actor: Actor, run_id: str) -> RunComparison:
     """Read the tries of a run and compare its arms.
 
     Raises `WrongScope` for a token that sees no outcomes, `BlindReview` while one of its
-    tasks is withheld from this reviewer.
+    outcomes is withheld from this reviewer.
     """
     plan = plan_of_run(actor, run_id)
     if not sees_outcomes(actor):
@@ -123,18 +123,18 @@ def compare_run(actor: Actor, run_id: str) -> RunComparison:
     found = contrasts(tries, [arm.name for arm in arms], plan.control, stopped=stopped)
     known = rulings.at_fault(plan.run.project, before=plan.run.created_at)
     later = sorted({one.task for one in tries} & set(rulings.at_fault(plan.run.project)) - set(known))
-    earlier = _earlier(plan) if found else {}
+    earlier = _earlier(actor, plan) if found else {}
     levels = [by_difficulty(one, tries, earlier) for one in found]
     return RunComparison(plan, counts, found, tries, later, effects(tries, stopped=stopped), levels)
 
 
-def _earlier(plan: Plan) -> dict[str, tuple[int, int]]:
+def _earlier(actor: Actor, plan: Plan) -> dict[str, tuple[int, int]]:
     """Return (complete, counted) of each task's episodes without an expert or a briefing before the launch, with the
     control's policy."""
     control = plan.tries.filter(arm__name=plan.control).select_related("episode").first()
     if control is None:
         return {}
-    alone = outcomes.of_project(plan.run.project).filter(
+    alone = visibility.of_project(actor).filter(
         episode__expert=ExpertMode.OFF,
         episode__state=EpisodeState.FINISHED,
         episode__created_at__lt=plan.run.created_at,

@@ -11,15 +11,18 @@ import { insert, page, sayNear, wordsNow } from "./ask-form.js";
 import { announce, say } from "../shell/toast.js";
 import { walk } from "../shell/arrow-keys.js";
 
-const place = (name) => document.querySelector(`[data-part="${name}"]`);
+const partOf = (root, name) => root.querySelector(`[data-part="${name}"]`);
+const place = (name) => partOf(page, name);
 
 /**
- * Replace the part `name` by the fresh one; the focus stays on the control with the same action.
+ * Replace the part `name` of `root` by the fresh one; the focus stays on the control with the same action. Take `root` before
+ * the request: when the response comes, another ask may be on the page.
+ * @param {HTMLElement} root
  * @param {Document} fresh
  * @param {string} name
  */
-export function swap(fresh, name) {
-  const [old, next] = [place(name), fresh.querySelector(`[data-part="${name}"]`)];
+export function swap(root, fresh, name) {
+  const [old, next] = [partOf(root, name), partOf(fresh, name)];
   if (!old || !next) return null;
   const active = /** @type {HTMLElement} */ (document.activeElement);
   const act = old.contains(active) ? active.dataset.act : "";
@@ -41,13 +44,15 @@ function bodyOf(given) {
 let wanted = false; // requested, to be shown when it arrives
 
 async function draft(query = "", body = null) {
-  const url = place("model-draft")?.dataset.url;
+  const [root, url] = [page, place("model-draft")?.dataset.url];
   if (!url) return null;
   try {
-    const box = swap(await fetchFragment(`${url}${query}`, body), "model-draft");
-    if (box) offerActions(box);
+    const box = swap(root, await fetchFragment(`${url}${query}`, body), "model-draft");
+    if (!box || root !== page) return null;
+    offerActions(box);
     return box;
   } catch (error) {
+    if (root !== page) return null;
     sayNear("[data-problem]", error instanceof TypeError ? "No draft: can't reach the server." : error.message, true);
     return null;
   }
@@ -121,9 +126,10 @@ async function arrived() {
 // --- quick replies
 
 async function replies(path = place("replies").dataset.url, body = null) {
+  const root = page;
   const problem = () => place("replies").querySelector("[data-reply-problem]");
   try {
-    swap(await fetchFragment(path, body), "replies");
+    swap(root, await fetchFragment(path, body), "replies");
     return true;
   } catch (error) {
     const words = error instanceof TypeError ? "Can't reach the server." : error.message;

@@ -6,17 +6,18 @@ import { life } from "../shell/page-life.js";
 import { fetchFragment } from "../shell/connection.js";
 import { post } from "../shell/post.js";
 import { swap } from "./answer-assist.js";
+import { page } from "./ask-form.js";
 import { say } from "../shell/toast.js";
 
 async function press(act) {
   const button = document.querySelector(`button[name="tag"][data-act="${act}"]`);
   if (!button) return;
-  const body = new FormData();
+  const [root, body] = [page, new FormData()];
   /** @type {HTMLFormElement} */
   const form = document.getElementById("tag-form");
   body.set("tag", button.value);
   try {
-    swap(await fetchFragment(form.action, body), "tags");
+    swap(root, await fetchFragment(form.action, body), "tags");
   } catch (error) {
     say(error instanceof TypeError ? "Not saved: can't reach the server." : error.message, true);
   }
@@ -41,7 +42,7 @@ const deliver = (path, given) => {
 };
 
 /** Save text that only this device has on the server, before the page asks about it. */
-async function rescue(page, store) {
+async function rescue(store) {
   const [newest] = store.all().filter((one) => !isEmpty(one)).sort((a, b) => b.at - a.at);
   if (!newest) return store.clear();
   const given = { text: newest.text, tool_calls: JSON.stringify(newest.calls), version: newest.version || 0 };
@@ -57,11 +58,10 @@ async function rescue(page, store) {
 
 /**
  * Offer to save (y) or discard (n) a text that was not sent before the ask closed.
- * @param {HTMLElement} page
  * @param {import("../forms/drafts.js").Store} store
  */
-export function startUnsent(page, store) {
-  rescue(page, store);
+export function startUnsent(store) {
+  rescue(store);
   const form = document.querySelector("form[data-unsent]");
   if (!form) return;
   bind("keep", () => form.requestSubmit());

@@ -10,14 +10,16 @@ import { bind, print, unbind } from "../shell/keys.js";
 import { Lease } from "./lease.js";
 import { ahead, lookAhead, showEarly } from "./next-ask.js";
 import { life } from "../shell/page-life.js";
+import { whenBack } from "../shell/connection.js";
 import { NO_CONTACT, isOut, outWords, post } from "../shell/post.js";
 import { CallBuilder, chosen } from "../forms/schema-form.js";
 import { noteSent } from "../shell/delivery-toast.js";
-import { announce } from "../shell/toast.js";
+import { announce, say } from "../shell/toast.js";
 import { visible } from "../shell/visible-text.js";
 
 const QUIET_MS = 700;
 const SETTLE_MS = 1500;
+const NOT_SENT = "Not sent: can't reach the server. Your text is saved. Try again when you're online.";
 
 /** @type {HTMLElement} */
 export let page = null;
@@ -54,7 +56,8 @@ export function mount(swapTo) {
  * @param {boolean} [bad]
  */
 export function sayNear(selector, words, bad = false) {
-  const place = document.querySelector(selector);
+  /** @type {HTMLElement | null} */
+  const place = page.querySelector(selector);
   if (!place) return;
   place.textContent = visible(words);
   place.classList.toggle("bad", bad);
@@ -97,6 +100,7 @@ const SAID = {
 function heardSaver(state, detail) {
   if (state === "out") return cast(detail);
   if (state === "choose") return offer({ ...detail, drafted: detail.drafted_by, version: detail.version }, "This draft was edited in another tab or device.");
+  if (state === "saved") backOnline();
   if (state === "saving" && document.querySelector("[data-saved]").textContent) return; // do not flicker
   sayNear("[data-saved]", ...SAID[state](detail));
 }
@@ -224,6 +228,7 @@ export function freeze(words, { out = false } = {}) {
     bind("discard", () => isQuiet() && discard());
   }
   sayNear("[data-problem]", "");
+  if (!out) stopCountdown();
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
   const box = document.querySelector("[data-ended]");
   box.querySelector("[data-say]").textContent = visible(words);
@@ -231,6 +236,12 @@ export function freeze(words, { out = false } = {}) {
   box.focus();
   announce(words);
   print();
+}
+
+/** The ask is closed: nothing counts down to its deadline any more. */
+function stopCountdown() {
+  page.querySelector("[data-in-hand]")?.replaceChildren(Object.assign(document.createElement("b"), { textContent: "Closed" }));
+  page.querySelector("[data-fuse]")?.remove();
 }
 
 /** Return the question that a frozen form asks. */
@@ -264,7 +275,9 @@ async function send(then, path = form.action) {
   }
   if (form.dataset.problems) return sayNear("[data-problem]", form.dataset.problems, true);
   busy(true);
-  sayNear("[data-problem]", "Sending");
+  sayNear("[data-problem]", "");
+  const saved = page.querySelector("[data-saved]").textContent;
+  sayNear("[data-saved]", "sending");
   await settle();
   const before = saver.state;
   saver.stop();
@@ -274,6 +287,7 @@ async function send(then, path = form.action) {
   const early = then === "next" && known?.ask ? showEarly(known.page) : null;
   const { ok, answer, error } = await sending;
   if (!ok) early?.back();
+  if (!ok) sayNear("[data-saved]", saved);
   if (ok || error.code === "too_late") {
     store.clear();
     if (ok && answer.sent_at) noteSent(answer.ask, answer.sent_at);
@@ -291,11 +305,20 @@ async function send(then, path = form.action) {
 function refused(error) {
   if (error.code === NO_CONTACT) {
     saver.touch();
-    sayNear("[data-problem]", "Not sent: can't reach the server. Your text is saved. Try again when you're online.", true);
+    sayNear("[data-problem]", NOT_SENT, true);
   } else if (isOut(error)) cast(error);
   else if (error.code === "consumed" || error.code === "still_open") freeze(`${error.message} ${error.code === "consumed" ? keepWords() : ""}`);
   else sayNear("[data-problem]", error.message, true);
-  if (error.code === "lease_lost") saver.chosen(0); // the text was saved beside the ask and is a draft again
+  if (error.code !== "lease_lost") return;
+  lease?.lostTo(error.held_by);
+  saver.chosen(0); // the text was saved beside the ask and is a draft again
+}
+
+/** The server can be reached again: take back what said that it can't. */
+function backOnline() {
+  if (page.querySelector("[data-problem]")?.textContent !== NOT_SENT) return;
+  sayNear("[data-problem]", "");
+  say("You're online again. Your answer is saved, not sent yet.");
 }
 
 function cast(error) {
@@ -390,18 +413,20 @@ function startLease() {
     sends: () => Boolean(form.dataset.sending),
     closed: () => freeze(`This ask is closed. ${keepWords()}`),
     out: cast,
-    lost: (isLost) => {
-      const again = document.querySelector("[data-again]");
-      if (again) again.hidden = !isLost;
+    lost: ({ words, again }) => {
+      const box = form.querySelector("[data-again]");
+      if (box.querySelector("[data-say]").textContent !== words) box.querySelector("[data-say]").textContent = words;
+      box.querySelector("button").hidden = !again;
+      box.hidden = !words;
     },
   });
 }
 
 /**
- * Show who claimed the ask after this claim expired.
+ * Take a frame's word on who holds the ask.
  * @param {string} name
  */
-export const heldBy = (name) => lease?.heldBy(name);
+export const heldBy = (name) => lease?.heldBy(name, page.dataset.me);
 
 export function startForm() {
   startCalls();
@@ -420,9 +445,13 @@ export function startForm() {
   bind("write", () => field("text").focus());
   bind("leave", leave);
   startLease();
+  whenBack(backOnline);
   document.addEventListener("awm:deadline", (event) => {
     if (/** @type {Element} */ (event.target).closest("[data-in-hand]")) freeze(`The deadline passed before your answer was sent. ${keepWords()}`);
   }, { signal: life() });
   field("text").setSelectionRange(field("text").value.length, field("text").value.length);
   if (matchMedia("(pointer: fine)").matches) field("text").focus({ preventScroll: true });
+  const typed = new CustomEvent("awm:typed", { detail: { text: "" } });
+  document.dispatchEvent(typed);
+  if (typed.detail.text) insert(typed.detail.text);
 }

@@ -80,9 +80,9 @@ function heard(frame) {
   if (leaving) return;
   const amends = form && "amends" in form.dataset;
   if (frame.status === "open") {
-    if (amends || page.dataset.status !== "open") location.reload(); // withdrawn on another page
+    if (amends || page.dataset.status !== "open" || form?.dataset.frozen) location.reload(); // withdrawn, or asked again
     else if (!form && (frame.held_by || "") !== page.dataset.heldBy) location.reload();
-    else if (form && frame.held_by && frame.held_by !== page.dataset.me) heldBy(frame.held_by);
+    else if (form) heldBy(frame.held_by || "");
     return;
   }
   if (amends && frame.consumed_at) freeze(`The agent has read your answer. ${keepWords()}`);
@@ -102,7 +102,7 @@ function start() {
     startAssist();
     startSimilar();
     startSmall(form);
-  } else if (page.dataset.status !== "open") startUnsent(page, new Store(page.dataset.ask, globalThis.localStorage));
+  } else if (page.dataset.status !== "open") startUnsent(new Store(page.dataset.ask, globalThis.localStorage));
   startTags();
   startJump();
   every(announceCountdown, 1000);

@@ -17,6 +17,16 @@ export function leaseWords({ left, toDeadline, nextIn, trouble, taken, holder })
   return { words: toDeadline ? "Claimed until the deadline" : `Claimed, renews in ${clock(Math.max(0, nextIn))}`, css: "act" };
 }
 
+/**
+ * Return what the page says about a lost claim, and whether it can be claimed again: not while someone else has it.
+ * @param {{left: number, taken: boolean, holder: string}} state
+ */
+export function lostWords({ left, taken, holder }) {
+  if (taken && holder) return { words: `${visible(holder)} has this ask now. Your text is saved.`, again: false };
+  if (taken) return { words: "You lost the claim, and no one has the ask now. Your text is saved.", again: true };
+  return left <= 0 ? { words: "Your claim expired. Your text is saved.", again: true } : { words: "", again: false };
+}
+
 export class Lease {
   /**
    * @param {HTMLElement} chip
@@ -25,7 +35,7 @@ export class Lease {
    * @param {() => boolean} hears.sends returns whether the answer is on its way
    * @param {() => void} hears.closed
    * @param {(error: import("../shell/post.js").Refusal) => void} hears.out
-   * @param {(isLost: boolean) => void} hears.lost
+   * @param {(said: {words: string, again: boolean}) => void} hears.lost no words while the claim is not lost
    */
   constructor(chip, form, { sends, closed, out, lost }) {
     this.chip = chip;
@@ -45,18 +55,30 @@ export class Lease {
   /** @param {import("../shell/post.js").Result} result */
   #renewed({ ok, answer, error }) {
     this.trouble = "";
-    if (ok) [this.until, this.taken] = [Date.parse(answer.lease_until), false];
+    if (ok) [this.until, this.taken, this.holder] = [Date.parse(answer.lease_until), false, ""];
     else if (error.code === "too_late") this.closed();
     else if (isOut(error)) this.out(error);
-    else if (error.code === "lease_lost") this.taken = true;
+    else if (error.code === "lease_lost") this.lostTo(error.held_by);
     else this.trouble = error.code === NO_CONTACT ? "Offline" : error.message.replace(/\.$/, "");
     this.#say();
   }
 
-  /** Show who claimed it, as a frame reported. */
-  heldBy(name) {
+  /**
+   * Show who claimed it; no name if no one did.
+   * @param {string} name
+   */
+  lostTo(name = "") {
     [this.taken, this.holder] = [true, name];
     this.#say();
+  }
+
+  /**
+   * Take a frame's word on who holds the ask, also when another holder gave it back.
+   * @param {string} name
+   * @param {string} me
+   */
+  heldBy(name, me) {
+    if (name !== me && (name || this.taken)) this.lostTo(name);
   }
 
   /** Stop renewing; the ask is closed. */
@@ -67,13 +89,13 @@ export class Lease {
 
   #say() {
     this.chip.hidden = this.stopped;
-    if (this.stopped) return;
+    if (this.stopped) return this.lost({ words: "", again: false });
     const left = (this.until - serverNow()) / 1000;
     const toDeadline = this.until >= this.deadline - 500;
     const { words, css } = leaseWords({ ...this, left, toDeadline, nextIn: (this.renewal.nextAt - Date.now()) / 1000 });
     const say = this.chip.querySelector("[data-say]");
     if (say.textContent !== words) say.textContent = words;
     for (const name of ["act", "ask", "bad"]) this.chip.classList.toggle(name, name === css);
-    this.lost(css === "bad");
+    this.lost(lostWords({ ...this, left }));
   }
 }

@@ -22,6 +22,7 @@ export class Renewal {
     this.heard = heard;
     this.pauses = pauses;
     this.nextAt = Date.now() + RENEW_MS;
+    this.over = life();
     every(() => { if (Date.now() >= this.nextAt) this.renew(); }, 500);
     const now = () => this.renew();
     addEventListener("online", now, { signal: life() });
@@ -34,6 +35,7 @@ export class Renewal {
     this.nextAt = Date.now() + RENEW_MS;
     const token = /** @type {HTMLInputElement} */ (this.form.elements.namedItem("lease_token"));
     const result = await post(this.path, new URLSearchParams({ lease_token: token.value }));
+    if (this.over.aborted) return; // the next item is on the page
     if (!result.ok && !isOut(result.error) && !FINAL.has(result.error.code)) this.nextAt = Date.now() + AGAIN_MS;
     this.heard(result);
   }

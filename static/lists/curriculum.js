@@ -14,7 +14,7 @@ const run = () => /** @type {HTMLElement | null} */ (document.querySelector("[da
 
 const look = coalesce(async () => {
   try {
-    mergeParts(await fetchFragment(location.pathname + location.search));
+    mergeParts(await fetchFragment(location.pathname + location.search), document);
   } catch {
     return; // the banner reports the lost connection; the next frame retries
   }

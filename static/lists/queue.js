@@ -5,7 +5,7 @@
 // episodes from frames alone.
 
 import { localise, serverNow, tick } from "../shell/clock.js";
-import { print } from "../shell/keys.js";
+import { bind, print } from "../shell/keys.js";
 import { fetchFragment } from "../shell/connection.js";
 import { mergeParts } from "../shell/html-merge.js";
 import { startMore } from "../shell/disclosure.js";
@@ -93,7 +93,7 @@ const fetchPart = (parts) => {
 const look = coalesce(async () => {
   const asked = performance.now();
   try {
-    mergeParts(await fetchPart("rows"));
+    mergeParts(await fetchPart("rows"), document);
   } catch {
     return; // the banner reports the lost connection; the next frame or the slow timer retries
   }
@@ -107,7 +107,7 @@ const look = coalesce(async () => {
 const lookAtDay = coalesce(async () => {
   if (document.body.dataset.page !== "queue") return;
   try {
-    mergeParts(await fetchPart("day"));
+    mergeParts(await fetchPart("day"), document);
   } catch {
     return; // as above
   }
@@ -140,10 +140,14 @@ function hear(frame) {
   else refresh();
 }
 
+/** Return the form that claims the next ask of this list; the one in the menu knows no list. */
+const nextOfList = () => /** @type {HTMLFormElement | null} */ (document.querySelector('form[data-part="next"]'));
+
 function start() {
   for (const row of document.querySelectorAll("tr[data-episode]")) states.set(row.dataset.episode, row.dataset.state);
   startRows();
   startMore();
+  if (nextOfList()) bind("next", () => nextOfList().requestSubmit());
   print();
   watchLeases();
   document.addEventListener("awm:frame", ({ detail }) => hear(detail));

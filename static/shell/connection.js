@@ -19,6 +19,7 @@ const EVENTS = new Set(["steps", "pictures", "episode", "ask"]);
 const streams = new Map(); // each with the callbacks for outages of its watcher
 const lost = new Set();
 const cutOff = new Set();
+const back = new Set();
 let outage = null; // its start, and when the oldest of the lost sockets was last heard
 let bannerTimer = null;
 let sayStep = 0;
@@ -65,6 +66,15 @@ export function watch(path, { onFrame, onGap, since, onLost, onBack }) {
 export function whenRefused(heard) {
   cutOff.add(heard);
   whenOver(() => cutOff.delete(heard));
+}
+
+/**
+ * Call `heard` when the server can be reached again: the network is back, or all sockets are.
+ * @param {() => void} heard
+ */
+export function whenBack(heard) {
+  back.add(heard);
+  whenOver(() => back.delete(heard));
 }
 
 /** Check every socket now, because the network, the tab or the machine is back. */
@@ -124,14 +134,14 @@ function showState(stream, state, info) {
   if (state === "refused") return showRefused(stream, info.code);
   if (byId("connection").dataset.told === "refused") return;
   if (state === "lost") noteLost(stream, info);
-  const back = state === "live" && lost.delete(stream) && !lost.size;
+  const isBack = state === "live" && lost.delete(stream) && !lost.size;
   const dot = byId("dot");
   dot?.classList.toggle("lost", lost.size > 0);
   dot?.classList.toggle("wait", lost.size === 0 && state === "connecting");
   const words = byId("connection-words");
   if (words) words.textContent = lost.size ? "Reconnecting" : state === "live" ? "Live" : "Connecting";
   if (lost.size) showLost();
-  else if (back) showBack();
+  else if (isBack) showBack();
 }
 
 /** Show `words` in the banner, with a button to reconnect if `again`. */
@@ -200,6 +210,7 @@ async function showBack() {
   if (lost.size || !outage) return; // lost again meanwhile: the outage goes on
   const away = Date.now() - outage.since;
   outage = null;
+  for (const heard of back) heard();
   if (byId("connection").hidden) return;
   const banner = showBanner(`Back after ${Math.max(1, Math.round(away / 1000))} s. ${backWords(counts)}`, false);
   banner.classList.remove("lost");
@@ -212,6 +223,9 @@ export function startConnection() {
   document.addEventListener("click", (event) => {
     if (event.target instanceof Element && event.target.closest('[data-act="reconnect"]')) for (const one of lost) one.tryNow();
   });
-  addEventListener("online", wake);
+  addEventListener("online", () => {
+    wake();
+    for (const heard of back) heard();
+  });
   document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") wake(); });
 }

@@ -16,11 +16,11 @@ function keepDrawn(old, fresh) {
 }
 
 /**
- * Merge the parts of `fresh` into the page. A part with the focus stays as it is; a list keeps its rows in place.
+ * Merge the parts of `fresh` into `root`, the content that they were fetched for. A part with the focus stays as it is; a list keeps its rows in place.
  * @param {Document} fresh
- * @param {Document | Element} [root]
+ * @param {Document | Element} root
  */
-export function mergeParts(fresh, root = document) {
+export function mergeParts(fresh, root) {
   for (const part of fresh.querySelectorAll("[data-part]")) {
     const old = root.querySelector(`[data-part="${part.dataset.part}"]`);
     if (!old || old === part || old.outerHTML === part.outerHTML) continue; // the part around it has replaced it

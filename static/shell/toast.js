@@ -3,6 +3,16 @@
 import { visible } from "./visible-text.js";
 
 let saying = null;
+const GAP_PX = 8;
+
+/** Lift the toast above the bar with the page's buttons. */
+function clearActions(line) {
+  line.style.bottom = "";
+  const box = line.getBoundingClientRect();
+  const bars = [...document.querySelectorAll(".actions")].map((bar) => bar.getBoundingClientRect());
+  const under = bars.filter((bar) => bar.height && bar.top < box.bottom && bar.bottom > box.top && bar.left < box.right && bar.right > box.left);
+  if (under.length) line.style.bottom = `${innerHeight - Math.min(...under.map((bar) => bar.top)) + GAP_PX}px`;
+}
 
 /**
  * Tell a screen reader, once per batch.
@@ -26,6 +36,7 @@ export function say(words, bad = false, way = null) {
   if (way) line.append(" ", Object.assign(document.createElement("a"), { href: way.href, textContent: visible(way.words) }));
   line.classList.toggle("bad", bad);
   line.hidden = false;
+  clearActions(line);
   clearTimeout(saying);
   saying = setTimeout(() => { line.hidden = true; }, 6000);
 }

@@ -39,6 +39,7 @@ export class LongList {
     this.list = list;
     this.onChange = onChange;
     this.onNew = onNew;
+    this.over = life();
     /** @type {HTMLElement | null | undefined} the row that the line ends at */
     this.ends = undefined;
     this.view = new View(list.closest("[data-scroll]"));
@@ -471,8 +472,9 @@ export class LongList {
 
   async #beside() {
     const fresh = await fetchFragment(`${this.list.dataset.url}?since=${this.last}&limit=0&again=${[...this.waits]}`);
+    if (this.over.aborted) return; // other content is on the page
     this.take(fresh);
-    mergeParts(fresh);
+    mergeParts(fresh, this.list.closest("main"));
     this.onChange();
   }
 

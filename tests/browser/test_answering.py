@@ -173,10 +173,20 @@ def test_unreachable_server_is_said_and_text_is_resent(house, agent, person):
     ask = agent.ask()
     edo = claimed(person(house.link("edo", "expert")), house, ask)
     edo.keyboard.type("Into 4127.")
+    expect(edo.locator("[data-saved]")).to_contain_text(re.compile(r"saved \d"))
+    held = []
+    edo.route("**/answer", lambda route: held.append(route))
+    with edo.expect_request("**/answer"):
+        edo.keyboard.press("Control+Enter")
+    expect(edo.locator("[data-saved]")).to_have_text("sending")
+    expect(edo.locator("[data-problem]")).to_be_hidden()
     edo.context.set_offline(True)
-    edo.keyboard.press("Control+Enter")
+    held[0].abort()
+    edo.unroute("**/answer")
     expect(edo.locator("[data-problem]")).to_contain_text("Not sent: can't reach the server.")
     edo.context.set_offline(False)
+    expect(edo.locator("[data-problem]")).to_be_hidden()
+    expect(edo.locator("[data-said]")).to_have_text("You're online again. Your answer is saved, not sent yet.")
     edo.keyboard.press("Control+Enter")
     left(edo, ask)
     assert agent.look(ask)["advice"]["text"] == "Into 4127."
@@ -299,15 +309,30 @@ def test_lease_expired_while_typing_keeps_text_and_names_claimer(house, agent, p
     otto = claimed(person(guests["otto"]), house, ask)
     otto.keyboard.type("Slowly, into")
     lapse(house, ask)
-    claimed(person(guests["pia"]), house, ask)
+    pia = claimed(person(guests["pia"]), house, ask)
     expect(otto.locator("[data-lease]")).to_have_text("Claimed by pia; your text is saved")
     otto.keyboard.type(" 4127.")
     otto.keyboard.press("Control+Enter")
     expect(otto.locator("[data-problem]")).to_contain_text("Your lease expired or was taken over.")
     expect(otto.locator("#advice")).to_have_value("Slowly, into 4127.")
-    expect(otto.get_by_role("button", name="Claim again")).to_be_visible()
+    again, lost = otto.get_by_role("button", name="Claim again"), otto.locator("[data-again]")
+    expect(lost).to_contain_text("pia has this ask now. Your text is saved.")
+    expect(again).to_be_hidden()
     expect(otto.locator("[data-saved]")).to_contain_text(re.compile(r"saved \d"))
     assert agent.look(ask)["status"] == "open"
+    for _ in range(2):
+        pia.keyboard.press("Escape")
+    left(pia, ask)
+    expect(pia.locator(".told")).to_contain_text("Released. Anyone can claim it; your text is saved.")
+    expect(again).to_be_visible()
+    claimed(pia, house, ask)
+    expect(again).to_be_hidden()
+    pia.keyboard.type("Mine.")
+    pia.keyboard.press("Control+Shift+Enter")
+    expect(otto.locator("[data-ended]")).to_contain_text("pia answered in")
+    for gone in (lost, otto.locator(".fuse"), otto.locator("[data-in-hand] [data-deadline]")):
+        expect(gone).to_be_hidden()
+    expect(otto.locator("[data-in-hand]")).to_have_text("Closed")
 
 
 def test_one_answer_serves_three_agents_and_one_is_withdrawn(house, agent, person, guests):
@@ -522,13 +547,35 @@ def test_phone_keyboard_keeps_question_and_send_visible(house, agent, person, gu
 
 
 def test_send_and_next_swaps_ask_and_survives_back_and_reload(house, agent, guests, person):
-    first, second, third = (agent.ask(tools=TOOLS, steps=2, deadline_s=300 + n) for n in range(3))
+    agent_of = {agent.ask(tools=TOOLS, steps=2, deadline_s=300 + n): agent.episode for n in range(3)}
+    first, second, third = agent_of
     xenia = claimed(person(guests["xenia"]), house, first)
     xenia.evaluate("document.kept = true")
     xenia.keyboard.type("Into 1.")
+    slow = []  # what the first ask asked for comes when the second is on the page
+    for part in (f"**/asks/{first}/steps.html?*", f"**/asks/{first}/tag", f"**/asks/{first}/model-draft*"):
+        xenia.route(part, lambda route: slow.append(route))
+    ask_again = """() => {
+      document.dispatchEvent(new Event("visibilitychange"));
+      document.querySelector("[data-act=draft]").click();
+      document.querySelector("[data-act=tag-needed]").click();
+    }"""
+    xenia.evaluate(ask_again)
+    until(lambda: xenia.evaluate("1") and len({route.request.url.partition("?")[0] for route in slow}) == 3, 60)
     xenia.keyboard.press("Control+Enter")
     xenia.wait_for_url(f"**/asks/{second}/")
     expect(xenia.locator("#advice")).to_be_focused()
+    xenia.route(f"**/asks/{second}/steps.html?*", lambda route: route.abort())  # it would draw the parts again
+    for route in slow:
+        with xenia.expect_response(route.request.url) as late:
+            route.continue_()
+        late.value.finished()
+    xenia.evaluate("fetch('/health').then(() => true)")
+    shown = "all => all.map(one => one.dataset.copyText)"
+    assert xenia.eval_on_selector_all("[data-part=ask-episode] [data-copy-text]", shown) == [second, agent_of[second]]
+    assert xenia.locator("[data-part=model-draft]").get_attribute("data-url") == f"/asks/{second}/model-draft"
+    assert xenia.locator("[data-act=tag-needed]").inner_text().endswith("not set")
+    xenia.unroute(f"**/asks/{second}/steps.html?*")
     expect(xenia.locator("#advice")).to_have_value("")
     expect(xenia).to_have_title(re.compile("answer$"))
     assert xenia.evaluate("document.kept"), "the page was loaded"
@@ -560,6 +607,16 @@ def test_send_and_next_swaps_ask_and_survives_back_and_reload(house, agent, gues
     xenia.keyboard.press("Control+Enter")
     xenia.wait_for_url(f"**/asks/{third}/")
     xenia.keyboard.press("Escape")
+    covers = """() => {
+      const [toast, bar] = [".said", ".actions"].map((one) => document.querySelector(one).getBoundingClientRect());
+      const apart = toast.right <= bar.left || bar.right <= toast.left || toast.bottom <= bar.top;
+      return toast.height > 0 && !apart;
+    }"""
+    for width, words in ((390, "You are set to Away."), (1024, "You are available."), (1440, "You are set to Away.")):
+        xenia.set_viewport_size({"width": width, "height": 900})
+        xenia.keyboard.press("Shift+A")
+        expect(xenia.locator("[data-said]")).to_have_text(words)
+        assert not xenia.evaluate(covers), width
     xenia.keyboard.press("i")  # keys and forms are those of the ask that is shown
     xenia.keyboard.type("close")
     xenia.keyboard.press("Enter")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from episodes.record import recording
 from experts import advising, queue
 from experts.errors import TooLate
+from experts.find import availability, board
+from experts.metrics import records
 from experts.metrics.statistics import Asked, desk_line
-from experts.models import Advice
+from experts.models import Advice, Ask, Assignment
 from people.access import system
 from reviews.models import Annotation
 from tests.browsing import as_person, html
@@ -71,6 +76,19 @@ def test_its_late_text_is_an_annotation_by_code(script, asked):
     with pytest.raises(TooLate):
         advising.answer(script, lease.assignment_id, lease.lease_token, "Too slow.", "n")
     assert Annotation.objects.get().author_kind == "code" and Advice.objects.get(late=True).is_by_script
+
+
+def test_times_of_scripts_are_no_times_of_people(ada, edo, script, asked):
+    for who, seconds in ((edo, 40), (script, 1), (script, 1), (script, 1)):
+        ask = asked()
+        Ask.objects.filter(pk=ask.pk).update(created_at=timezone.now() - timedelta(seconds=seconds))
+        lease = queue.claim(who, ask.pk)
+        Assignment.objects.filter(ask=ask).update(claimed_at=timezone.now() - timedelta(seconds=seconds))
+        advising.answer(who, lease.assignment_id, lease.lease_token, "Into the oldest.", "n")
+    assert 40 <= availability.usual_time(ada.project) < 60
+    assert 40 <= board.closed_today(ada, timezone.now() - timedelta(hours=1))["median"] < 60
+    counted = records.metrics_of(ada, records.Look(), timezone.now())
+    assert (counted.desk.answered, counted.desk.took.n) == (4, 1) and 40 <= counted.desk.took.median < 60
 
 
 def test_human_metrics_count_people_only():

@@ -10,11 +10,12 @@ from django.db import connection
 from django.utils import timezone
 from pydantic import ValidationError
 
-from awmclient.schema import AskOpen, EpisodeStart
+from awmclient.schema import AskOpen, EpisodeStart, RunStart
 from episodes.models import Episode
 from episodes.record import recording
-from experts import advising, closing, queue
+from experts import advising, closing, desk, queue
 from experts.errors import LeaseLost, TooLate, TooManyAsks
+from experts.find import availability
 from experts.models import Advice, Ask, Assignment
 from tests.locks import somebody_waits_for_a_lock
 from tests.people_by_name import token
@@ -128,3 +129,42 @@ def test_concurrent_claim_and_answer_do_not_deadlock(ada, edo, monkeypatch):
         thread.join(20)
     assert isinstance(results["claim"], queue.AskClaim), results
     assert isinstance(results["answer"], LeaseLost), results
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("by", ["task", "group_key", "budget"])
+def test_concurrent_asks_see_each_other(ada, monkeypatch, by):
+    """Three agents of one run ask at the same moment: their groups and their budget are counted one by one."""
+    run, _ = recording.start_run(ada, RunStart(name="grpo"))
+    if by == "budget":
+        desk.set_policy(ada, per_hour=1)
+    look, inside, asked = availability.same_question, [], []
+
+    def slow_look(ask):
+        found = look(ask)
+        inside.append(ask)
+        for _ in range(1000):  # until the others stand in front of a lock, or in here, too
+            if len(inside) == 3 or somebody_waits_for_a_lock():
+                break
+            threading.Event().wait(0.01)
+        return found
+
+    def ask_in(episode, group_key):
+        try:
+            asked.append(queue.open_ask(ada, wanted(episode, group_key=group_key))[0])
+        finally:
+            connection.close()
+
+    monkeypatch.setattr(availability, "same_question", slow_look)
+    threads = []
+    for n in range(3):
+        task = "merge" if by == "task" else f"merge {n}"
+        plan = EpisodeStart(key=f"g{n}", task=task, expert="plain", run=run.pk)
+        group_key = "g" if by == "group_key" else None
+        threads.append(threading.Thread(target=ask_in, args=(recording.start_episode(ada, plan)[0], group_key)))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len({one.group for one in asked}) == (3 if by == "budget" else 1)
+    assert sorted(one.status for one in asked) == (["fell_back"] * 2 + ["open"] if by == "budget" else ["open"] * 3)

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { holds } from "../../static/ask/ask-panels.js";
 import { Saver, Store, beganWith, best, isEmpty, same } from "../../static/forms/drafts.js";
-import { leaseWords } from "../../static/ask/lease.js";
+import { leaseWords, lostWords } from "../../static/ask/lease.js";
 import { helpOf, misfit, read } from "../../static/forms/schema-form.js";
 import { deliveredWords } from "../../static/shell/delivery-toast.js";
 import { isTight } from "../../static/ask/mobile-keyboard.js";
@@ -182,6 +182,15 @@ test("lease chip is claimed, offline or lost, each in its color", () => {
   assert.deepEqual(leaseWords({ ...now, left: 40.2, trouble: "Offline" }), { words: "Offline, claimed for 40 s more", css: "ask" });
   assert.deepEqual(leaseWords({ ...now, left: -1, trouble: "Offline" }), { words: "Claim expired; text saved", css: "bad" });
   assert.deepEqual(leaseWords({ ...now, taken: true, holder: "Mina" }), { words: "Claimed by Mina; your text is saved", css: "bad" });
+});
+
+test("a lost claim names its holder and can be claimed again only while no one has it", () => {
+  const mine = { left: 60, taken: false, holder: "" };
+  assert.deepEqual(lostWords(mine), { words: "", again: false });
+  assert.deepEqual(lostWords({ ...mine, left: -1 }), { words: "Your claim expired. Your text is saved.", again: true });
+  assert.deepEqual(lostWords({ ...mine, taken: true, holder: "Mina" }), { words: "Mina has this ask now. Your text is saved.", again: false });
+  assert.equal(lostWords({ ...mine, left: -1, taken: true, holder: "Mina" }).again, false);
+  assert.deepEqual(lostWords({ ...mine, taken: true }), { words: "You lost the claim, and no one has the ask now. Your text is saved.", again: true });
 });
 
 test("a filter takes all its words, in any order and case", () => {

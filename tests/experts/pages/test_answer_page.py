@@ -242,7 +242,8 @@ def test_tags_cycle_yes_no_unset_and_return_the_row(asked, rita, edo):
 def test_escalate_and_send_to_model_give_reasons(asked, ada, edo, project, models):
     ask = asked()
     client = held(edo, ask)
-    assert 'id="hand-up"' not in page(client, ask)
+    before = page(client, ask)
+    assert "ada, offline" in before and "senior" not in before
     Desk.objects.create(project=project, senior=Membership.objects.get(user=ada.user))
     token = fresh(ask).assignment.lease_token
     why = "it is about {money}, and more of it than I may give away"

@@ -13,7 +13,7 @@ from awmclient.schema import AskOpen, EpisodeStart
 from episodes.record import recording
 from experts import advising, closing, desk, queue
 from experts.find import board
-from experts.models import Advice, Ask
+from experts.models import Advice, Ask, Assignment
 from people.models import Membership
 from tests.browsing import as_person, html
 
@@ -248,6 +248,27 @@ def test_renewing_pushes_the_lease_and_a_stranger_token_does_not(edo, ask):
     page = client.post(f"/asks/{ask.pk}/claim", follow=True)
     assert "lease_until" in client.post(f"/asks/{ask.pk}/renew", {"lease_token": hidden(page, "lease_token")}).json()
     assert client.post(f"/asks/{ask.pk}/renew", {"lease_token": "x"}).json()["error"]["code"] == "lease_lost"
+
+
+def test_refusal_of_a_lost_lease_names_the_holder(edo, ada, ask):
+    client = as_person(edo)
+    token = hidden(client.post(f"/asks/{ask.pk}/claim", follow=True), "lease_token")
+    Assignment.objects.filter(ask=ask).update(lease_until=timezone.now())
+    other = queue.claim(ada, ask.pk)
+    sent = {"lease_token": token, "text": "Into 7.", "nonce": "n"}
+    scripted = {"HTTP_ACCEPT": "application/json"}
+    for path in ("renew", "answer"):
+        refused = client.post(f"/asks/{ask.pk}/{path}", sent, **scripted).json()["error"]
+        assert (refused["code"], refused["held_by"]) == ("lease_lost", "ada")
+    queue.release(ada, other.assignment_id, other.lease_token)
+    assert client.post(f"/asks/{ask.pk}/renew", sent).json()["error"]["held_by"] == ""
+
+
+def test_releasing_says_so(edo, ask):
+    client = as_person(edo)
+    token = hidden(client.post(f"/asks/{ask.pk}/claim", follow=True), "lease_token")
+    released = client.post(f"/asks/{ask.pk}/release", {"lease_token": token}, follow=True)
+    assert "Released. Anyone can claim it; your text is saved." in html(released)
 
 
 def test_open_ask_fragments_omit_the_question(edo, ada, episode):

@@ -11,11 +11,12 @@ from django.utils import timezone
 from awmclient.schema import RunStart
 from episodes.record import recording
 from experts import advising, closing, desk, queue
-from experts.find import board, eligibility
+from experts.find import availability, board, eligibility
 from experts.models import Ask, Presence
-from people.models import Membership
+from people.models import Membership, Role
+from tests.asking import MODEL
 from tests.browsing import as_person, html
-from tests.people_by_name import token
+from tests.people_by_name import person, token
 
 JSON = {"accept": "application/json"}
 
@@ -174,6 +175,18 @@ def test_claim_next_follows_run_order_and_eligibility(asked, ada, edo, set_):
     assert board.next_for(edo, timezone.now()).pk == asks[0].pk
 
 
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    [("?", 0), ("?sort=newest", 2), ("?sort=priority", 1), ("?q=beta", 1), ("?sort=newest&show=grouped", None)],
+)
+def test_claim_next_takes_the_first_of_the_list_shown(asked, edo, set_, view, expected):
+    asks = [asked(f"{word}?", deadline_s=600 + 90 * n) for n, word in enumerate(("Alpha", "Beta or gamma", "Delta"))]
+    set_(asks[1], priority=5)
+    assert ("No asks to claim" in page(edo, view)) is (expected is None)
+    went = as_person(edo).post("/queue/next", {"view": view})["Location"]
+    assert went == ("/queue/" if expected is None else f"/asks/{asks[expected].pk}/")
+
+
 def fresh(ask):
     return Ask.objects.get(pk=ask.pk)
 
@@ -210,6 +223,38 @@ def test_claiming_giving_back_and_passing_stay_in_the_queue(asked, ada, edo):
     assert "You declined this ask." in html(client.post(f"/queue/{ask.pk}/claim", follow=True))
 
 
+def test_transfers_offer_what_exists_and_colleagues_by_name(asked, ada, edo, rita, settings):
+    asked()
+    desk.seen(edo)
+    offered = re.findall(r'<option value="((?:user:|senior|people|llm)[^"]*)">([^<]+)</option>', page(ada))
+    assert offered == [(edo.key, "edo, online"), ("people", "people")] * 2  # of one row, and of many
+    settings.EXPERT_ENDPOINTS = {MODEL: object()}
+    desk.set_policy(ada, senior=Membership.objects.get(user=edo.user))
+    offered = re.findall(r'<option value="(?:senior|llm)">([^<]+)</option>', page(ada))
+    assert offered == ["the senior expert, edo", "the model"] * 2
+
+
+def test_named_handover_goes_to_that_person_first(asked, ada, edo, project):
+    noa = person(project, "noa", Role.EXPERT)
+    first, handed = asked("Alpha?"), asked("Beta or gamma?", deadline_s=900)
+    for one in (ada, edo, noa):
+        desk.seen(one)
+    queue.claim(edo, handed.pk)
+    told = as_person(edo).post(f"/queue/{handed.pk}/hand", {"to": noa.key, "reason": "she knows it"}, headers=JSON)
+    assert told.json() == {"said": "Transferred to noa."}
+    assert "For noa: she knows it." in page(edo) and availability.to_tell(fresh(handed), timezone.now()) == {noa.key}
+    assert board.next_for(noa, timezone.now()).pk == handed.pk
+    queue.claim(ada, first.pk)
+    assert board.next_for(edo, timezone.now()) is None  # left to noa while she is online
+    desk.seen(noa, True)
+    assert board.next_for(edo, timezone.now()).pk == handed.pk
+    desk.seen(noa, False)
+    queue.decline_unclaimed(noa, handed.pk)
+    assert board.next_for(edo, timezone.now()).pk == handed.pk and "For noa" not in page(edo)
+    for to, words in ((noa.key, "This person declined this ask."), ("user:0", "This person can&#x27;t answer")):
+        assert words in html(as_person(ada).post(f"/queue/{handed.pk}/hand", {"to": to}, follow=True))
+
+
 def test_transfer_needs_the_lease_or_a_manager_role(asked, ada, edo, models):
     ask, to_model = asked(), {"to": "llm", "reason": "it knows the refund rule"}
     refused = as_person(edo).post(f"/queue/{ask.pk}/hand", to_model, headers=JSON)
@@ -238,7 +283,7 @@ def test_many_at_once_each_by_itself_and_what_failed_is_said(asked, ada, edo, mo
     asks = [asked(f"Question {n} about thing {n * 7}?") for n in range(3)]
     queue.claim(edo, asks[0].pk)
     chosen, client = {"ask": [one.pk for one in asks], "back": "?sort=newest"}, as_person(ada)
-    told = client.post("/queue/bulk", {**chosen, "do": "to-llm"}, follow=True)
+    told = client.post("/queue/bulk", {**chosen, "do": "transfer", "to": "llm"}, follow=True)
     assert told.redirect_chain == [("/queue/?sort=newest", 302)]
     assert "2 asks sent to the model." in html(told)
     assert "1 not changed: edo has claimed this ask." in html(told)

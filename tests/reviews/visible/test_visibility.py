@@ -103,6 +103,23 @@ def test_hold_stays_after_release_and_ends_with_the_verdict(rita, review, episod
     assert visibility.sees_outcome(rita, episode)
 
 
+def test_leaving_a_queue_declines_all_and_opens_outcomes(ada, rita, queue, review, episode):
+    more = [ended(ada, f"more {n}", task_idx=4 + n) for n in range(3)]
+    other = assigning.create_queue(ada, "Second look")
+    assigning.fill(ada, queue.pk, Episode.objects.filter(pk__in=[one.pk for one in more]))
+    assigning.fill(ada, other.pk, Episode.objects.filter(pk=more[0].pk))
+    lease = assigning.claim(rita, review.pk)
+    deciding.decide(rita, review.pk, lease.lease_token, Wanted("reject"))
+    assigning.claim(rita, queue.reviews.get(episode=more[1]).pk)
+    client, path = as_person(rita), reverse("leave_review_queue", args=[queue.pk])
+    assert "Leave queue" in client.get(reverse("review_queue", args=[queue.pk])).content.decode()
+    left = client.post(path, follow=True).content.decode()
+    assert "You left the queue: 3 reviews declined." in left and "Leave queue" not in left
+    assert [visibility.sees_outcome(rita, one) for one in more] == [False, True, True]
+    assert not queue.reviews.filter(slots__holder=rita.key, slots__state="claimed").exists()
+    assert "0 reviews declined" in client.post(path, follow=True).content.decode()
+
+
 @pytest.mark.parametrize("end", ["decline", "close"])
 def test_hold_ends_when_the_review_is_over(ada, rita, review, episode, end):
     assigning.claim(rita, review.pk)

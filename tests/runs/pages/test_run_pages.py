@@ -16,7 +16,7 @@ from episodes.stored.packs import find_pack
 from people.access import SESSION_PROJECT
 from runs.launch import launching
 from runs.models import Plan, Probe
-from runs.show import overview
+from runs.show import comparison, overview
 from runs.taskset import probes
 from tests.browsing import as_person, html
 from tests.people_by_name import person
@@ -127,8 +127,13 @@ def test_run_page_shows_arms_marks_and_the_finding(ada, rita):
     tasks = {f"{one.scenario}/{one.task_idx}" for one in plan.tries.all()}
     of_held = f"{held.scenario}/{held.task_idx}"
     same, other = (launched(ada, tasks=[task]) for task in (of_held, min(tasks - {of_held})))
-    assert as_person(rita).get(f"/runs/{same.pk}/").status_code == 409  # how hard its task is tells of the other run
-    assert as_person(rita).get(f"/runs/{other.pk}/").status_code == 200
+    for one in (same, other):  # only the run of the episode itself is withheld
+        assert as_person(rita).get(f"/runs/{one.pk}/").status_code == 200
+    assert comparison._earlier(rita, same) == {of_held: (0, 1), **{task: (0, 1) for task in tasks - {of_held}}}
+    alone = plan.tries.get(arm__name="baseline", scenario=held.scenario, task_idx=held.task_idx).episode
+    with_hold = OutcomeHold.objects.create(episode=alone, actor_key=rita.key, by="r")
+    assert of_held not in comparison._earlier(rita, same)  # how hard its task is would tell of it
+    with_hold.delete()
     listed = html(as_person(rita).get("/runs/"))
     assert 'aria-label="5 complete, 0 not complete, 1 left out, 0 live of 6"' in listed
 
