@@ -19,6 +19,7 @@ from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET, require_POST
 
 from awmclient.chat import EndpointConfig
+from awmweb.demo import removing
 from episodes import events
 from episodes.models import Episode, EpisodeState
 from episodes.pages.one import episode_page
@@ -121,6 +122,7 @@ def home(request: MemberRequest) -> HttpResponse:
             "may_advise": holds(actor, may_advise),
             "may_launch": holds(actor, may_launch),
             "may_export": holds(actor, may_export),
+            "demo": removing.demo_of(actor) if holds(actor, may_manage_projects) else None,
         },
     )
 
@@ -163,6 +165,14 @@ def _median(seconds: float | None) -> str:
 def play_demo(request: MemberRequest) -> HttpResponse:
     run = launching.start_demo(request.actor)
     messages.success(request, f"Demo started: {run.episodes.count()} episodes queued in run {run.name}.")
+    return redirect("home")
+
+
+@require_POST
+@member_required(may_manage_projects)
+def remove_demo(request: MemberRequest) -> HttpResponse:
+    removing.remove(request.actor)
+    messages.success(request, "The recorded demo was removed.")
     return redirect("home")
 
 
