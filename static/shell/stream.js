@@ -2,7 +2,7 @@
 //
 // A frame is a hint; lost frames are fetched again by number. A lost socket reconnects after 0.5 s, doubled up to 10 s, minus up to
 // a fifth at random. A network or a tab that is back skips the wait. A socket that was silent for 6 s counts as lost if a
-// request fails. The server sends a beat every 5 s: a socket that was silent for 12 s is dead, as after sleep, and is replaced.
+// request fails. The server sends a beat every 5 s: a socket that was silent for 12 s, as after sleep, is replaced.
 
 const FIRST_MS = 500;
 const LONGEST_MS = 10_000;
