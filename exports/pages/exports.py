@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from episodes.models import Episode, ExpertMode, Run
+from episodes.stored import run_names
 from episodes.stored.strip import outcome_words
 from exports.build import storing
 from exports.errors import BadRecipe
@@ -212,7 +213,12 @@ def _menus(request: MemberRequest) -> dict[str, list[str]]:
 
 
 def _runs(request: MemberRequest) -> list[Run]:
-    return list(scoped(Run.objects.all(), request.project).order_by("-created_at")[:CHOICES])
+    """Return the newest runs, each with a `label` that tells it apart from others of its name."""
+    runs = list(scoped(Run.objects.all(), request.project).order_by("-created_at")[:CHOICES])
+    labels = run_names.apart(request.project, {run.pk: run.name for run in runs})
+    for run in runs:
+        run.label = labels[run.pk]  # type: ignore[attr-defined]
+    return runs
 
 
 def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:
