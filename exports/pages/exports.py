@@ -213,7 +213,7 @@ def _menus(request: MemberRequest) -> dict[str, list[str]]:
 
 
 def _runs(request: MemberRequest) -> list[Run]:
-    """Return the newest runs, each with a `label` that tells it apart from others of its name."""
+    """Return the newest runs, each with a `label` that no other run has."""
     runs = list(scoped(Run.objects.all(), request.project).order_by("-created_at")[:CHOICES])
     labels = run_names.apart(request.project, {run.pk: run.name for run in runs})
     for run in runs:
