@@ -84,7 +84,7 @@ def insert(project: Project, file: Path = FILE) -> dict[str, int]:
         if isinstance(model._meta.pk, AutoField):
             numbers[label] = _number(model, rows)
         for field in model._meta.concrete_fields:
-            known = numbers.get(field.related_model._meta.label) if field.related_model else None
+            known = numbers.get(field.related_model._meta.label, {}) if field.related_model else {}
             for row in rows if known else ():
                 row[field.attname] = known[row[field.attname]]
         _copy(model, rows)
@@ -142,7 +142,8 @@ def erase(model: type[Model], keys: Iterable[Any]) -> None:
         if not fresh:
             continue
         done |= {(of._meta.label, key) for key in fresh}
-        for link in of._meta.get_fields(include_hidden=True):
+        links: Sequence[Any] = of._meta.get_fields(include_hidden=True)
+        for link in links:
             if not link.auto_created or link.concrete or link.many_to_many:
                 continue
             child, name = link.related_model, link.field.attname
