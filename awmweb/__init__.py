@@ -11,6 +11,8 @@ Imports nothing, so that the supervisor (`awmweb.embedded`) stays small.
     celery       two queues with separate workers
     logs         no secret in a log line
     apps         registration of the app
+    tasks        loads the recorded demo
+    demo/        a recorded demo for new projects
     embedded/    supervisor, PostgreSQL, Valkey, backup
-    management/  commands up, prepare, bootstrap, backup, restore
+    management/  commands up, prepare, bootstrap, load_demo, backup, restore
 """

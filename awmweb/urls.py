@@ -35,6 +35,7 @@ urlpatterns = [
     path("", views.home, name="home"),
     path("health", views.health, name="health"),
     path("demo/again", views.play_demo, name="play_demo"),
+    path("demo/remove", views.remove_demo, name="remove_demo"),
     path("episodes/<str:pk>/again", views.rerun, name="play_again"),
     path("models/", views.models_page, name="models"),
     path("models/<str:role>/test", views.test_model, name="test_model"),

@@ -19,6 +19,7 @@ from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET, require_POST
 
 from awmclient.chat import EndpointConfig
+from awmweb.demo import removing
 from episodes import events
 from episodes.models import Episode, EpisodeState
 from episodes.pages.one import episode_page
@@ -47,6 +48,7 @@ from people.errors import AWAY, NotFound
 from people.in_words import duration
 from people.models import Membership, display_name
 from people.plain_text import clean
+from people.zones import midnight, zone_name, zone_of
 from runs.launch import launching
 from runs.play import environment
 from runs.taskset import probes
@@ -102,7 +104,7 @@ def _duty(actor: Actor) -> dict[str, Any]:
 def home(request: MemberRequest) -> HttpResponse:
     """Show open asks, live episodes and recent outcomes."""
     actor = request.actor
-    now = timezone.now()
+    now, zone = timezone.now(), zone_of(request)
     found, rows = board.front_rows(actor, now, HOME_ASKS)
     tally = wall.tallies(actor)
     return render(
@@ -114,13 +116,15 @@ def home(request: MemberRequest) -> HttpResponse:
             "underline": board.underline(availability.outlook(actor.project, now)),
             "wall": None if request.GET.get("wall") == "0" else wall.live(actor),
             "outcomes": wall.recent_outcomes(actor),
-            "facts": _today(actor, now),
+            "facts": _today(actor, midnight(now, zone)),
+            "zone": zone_name(zone),
             "exportable": tally["complete"],
             "played": tally["total"],
             "new_here": not found and not scoped(Ask.objects.all(), actor.project).exists(),
             "may_advise": holds(actor, may_advise),
             "may_launch": holds(actor, may_launch),
             "may_export": holds(actor, may_export),
+            "demo": removing.demo_of(actor) if holds(actor, may_manage_projects) else None,
         },
     )
 
@@ -137,9 +141,8 @@ def _calm_headline(actor: Actor) -> str:
     return f"{live} {'agent is' if live == 1 else 'agents are'} running{more}. None needs a person."
 
 
-def _today(actor: Actor, now: datetime) -> list[tuple[str, str, str]]:
-    """Return the counts of today as (label, value, note)."""
-    since = timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0)
+def _today(actor: Actor, since: datetime) -> list[tuple[str, str, str]]:
+    """Return the counts of the reader's day as (label, value, note)."""
     asks = board.closed_today(actor, since)
     episodes = scoped(Episode.objects.filter(created_at__gt=since), actor.project)
     faults = episodes.filter(state=EpisodeState.FAILED).count()
@@ -163,6 +166,14 @@ def _median(seconds: float | None) -> str:
 def play_demo(request: MemberRequest) -> HttpResponse:
     run = launching.start_demo(request.actor)
     messages.success(request, f"Demo started: {run.episodes.count()} episodes queued in run {run.name}.")
+    return redirect("home")
+
+
+@require_POST
+@member_required(may_manage_projects)
+def remove_demo(request: MemberRequest) -> HttpResponse:
+    removing.remove(request.actor)
+    messages.success(request, "The recorded demo was removed.")
     return redirect("home")
 
 

@@ -30,10 +30,11 @@ from people import jobs
 from people.access import Actor, may_launch, may_see_imports, scoped, system
 from people.audit import record
 from people.errors import AppError, Invalid, TooLarge
+from people.in_words import bytes_in_words
 from people.models import Project
 
-UPLOAD_MAX = 24 * 1024 * 1024
-"""A file by page or API; larger ones come in by command."""
+UPLOAD_MAX = 24_000_000
+"""The files of one upload by page or API; larger ones come in by command."""
 TELL_EVERY_S = 1.0
 REFUSALS_KEPT = 100
 KINDS_MAX = 200
@@ -106,7 +107,7 @@ def _keep(path: Path, blocks: Iterable[bytes]) -> int:
             size += len(block)
             if size > UPLOAD_MAX:
                 raise TooLarge(
-                    f"A file has at most {UPLOAD_MAX // 1024**2} MB here. Import larger ones with manage.py import."
+                    f"A file has at most {bytes_in_words(UPLOAD_MAX)} here. Import larger ones with manage.py import."
                 )
             file.write(block)
     return size

@@ -14,7 +14,8 @@ from imports import importing
 from imports.models import Import, ImportState
 from imports.readers import FORMATS
 from people.access import MemberRequest, holds, may_launch, may_see_imports, member_required
-from people.errors import AppError, Invalid
+from people.errors import AppError
+from people.plain_text import clean
 
 LISTED, EPISODES = 50, 500
 
@@ -23,25 +24,34 @@ LISTED, EPISODES = 50, 500
 @member_required(may_see_imports)
 def imports_page(request: MemberRequest) -> HttpResponse:
     """Show the form and the imports so far; POST takes a file."""
-    problem = ""
+    problems: list[str] = []
     if request.method == "POST":
-        try:
-            file = request.FILES.get("file")
-            if file is None:
-                raise Invalid("Choose a file.")
-            given = importing.request(request.actor, file.name or "", request.POST.get("format", ""), file.chunks())
-            return redirect(given)
-        except AppError as refused:
-            problem = refused.message
+        given, problems = _requested(request)
+        if given and not problems:
+            return redirect(given[0] if len(given) == 1 else "imports")
     context = {
         "may_import": holds(request.actor, may_launch),
-        "problem": problem,
+        "problems": problems,
         "formats": [(name, one.title) for name, one in FORMATS.items()],
         "imports": list(importing.imports_of(request.actor)[:LISTED]),
         "headline": _headline(importing.imports_of(request.actor)),
         "largest": importing.UPLOAD_MAX,
     }
-    return render(request, "imports/page.html", context, status=422 if problem else 200)
+    return render(request, "imports/page.html", context, status=422 if problems else 200)
+
+
+def _requested(request: MemberRequest) -> tuple[list[Import], list[str]]:
+    """Ask for an import of each file. A file that is refused says why, and the others come in."""
+    given, problems = [], []
+    files = request.FILES.getlist("file")
+    for file in files:
+        try:
+            given.append(
+                importing.request(request.actor, file.name or "", request.POST.get("format", ""), file.chunks())
+            )
+        except AppError as refused:
+            problems.append(f"{clean(file.name or 'file')}: {refused.message}" if len(files) > 1 else refused.message)
+    return given, problems if files else ["Choose a file."]
 
 
 def _headline(imports: QuerySet[Import]) -> str:

@@ -11,6 +11,7 @@
     plain_text    cleans hostile text for display
     figures       the grammar of charts
     in_words      counts, durations and sizes as words
+    zones         the reader's time zone
     json_text     strict JSON of strangers, within bounds
     rates         a share with its interval
     rows          model rows from a statement in SQL

@@ -9,7 +9,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from django.db.models import QuerySet
 
@@ -32,13 +32,14 @@ class Filters:
     verb: str = ""
     since: date | None = None
     until: date | None = None
-    """Both days count, in UTC."""
+    """Both days count, in `zone`."""
+    zone: tzinfo = UTC
 
     @classmethod
-    def read(cls, query: Mapping[str, str]) -> Filters:
+    def read(cls, query: Mapping[str, str], zone: tzinfo = UTC) -> Filters:
         """Raise `Invalid` for a value that is no date."""
         texts = {name: query.get(name, "").replace("\x00", "").strip() for name in ("actor", "verb")}
-        return cls(**texts, since=_day(query.get("since", "")), until=_day(query.get("until", "")))
+        return cls(**texts, since=_day(query.get("since", "")), until=_day(query.get("until", "")), zone=zone)
 
     def rows(self, actor: Actor) -> QuerySet[AuditEntry]:
         """Return entries of the actor's project, newest first."""
@@ -49,9 +50,9 @@ class Filters:
         if self.verb:
             rows = rows.filter(verb=self.verb)
         if self.since:
-            rows = rows.filter(at__gte=datetime.combine(self.since, time(), UTC))
+            rows = rows.filter(at__gte=datetime.combine(self.since, time(), self.zone))
         if self.until:
-            rows = rows.filter(at__lt=datetime.combine(self.until, time(), UTC) + timedelta(days=1))
+            rows = rows.filter(at__lt=datetime.combine(self.until + timedelta(days=1), time(), self.zone))
         return rows
 
 

@@ -35,3 +35,10 @@ def percent(share: float | None) -> str:
 
 def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def bytes_in_words(size: int) -> str:
+    for limit, unit in ((1_000_000, "MB"), (1_000, "kB")):
+        if size >= limit:
+            return f"{size / limit:.1f} {unit}"
+    return f"{size} B"

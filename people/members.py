@@ -187,12 +187,28 @@ def _end_links_made_by(user: User, project: Project) -> None:
             link.save(update_fields=["used_at"])
 
 
+def namesake(actor: Actor, name: str) -> Membership | None:
+    """Return whose account an invitation with this name would open: a member's, or that of someone in another project
+    of this admin. None if it makes an account."""
+    may_manage_people(actor)
+    rows = Membership.objects.select_related("user", "project")
+    rows = rows.filter(user__username=_free_username(actor, " ".join(name.split()))[0])
+    return rows.filter(project=actor.project).first() or rows.order_by("pk").first()
+
+
 @transaction.atomic
-def invite(actor: Actor, name: str, role: str, ends_at: datetime | None = None) -> tuple[Membership, str]:
-    """1. check the right, 2. membership, 3. a link, 4. the trail. Returns the membership and the link's secret."""
+def invite(
+    actor: Actor, name: str, role: str, ends_at: datetime | None = None, *, someone_else: bool = False
+) -> tuple[Membership, str]:
+    """1. check the right, 2. membership, 3. a link, 4. the trail. Returns the membership and the link's secret.
+
+    With `someone_else` a person of the same name as a known one gets an account of their own, and a number.
+    """
     may_manage_people(actor)
     name = " ".join(name.split())
-    username = _free_username(actor, name)
+    username, number = _free_username(actor, name, someone_else)
+    if someone_else and number > 1:
+        name = f"{name[:140]} ({number})"
     _refuse_namesake(actor, username, role)
     if ends_at is not None and ends_at <= timezone.now():
         raise Invalid("The expiry is in the past.")
@@ -204,11 +220,11 @@ def invite(actor: Actor, name: str, role: str, ends_at: datetime | None = None) 
     return membership, issue_login_link(_opened_by(actor, membership), issued_by=actor.user)
 
 
-def _free_username(actor: Actor, name: str) -> str:
-    """Return the account that this name means here.
+def _free_username(actor: Actor, name: str, someone_else: bool = False) -> tuple[str, int]:
+    """Return the account that this name means here, and its number among those of this name.
 
     An account that is also in a project without this admin belongs to someone else, as whom no one may be signed in.
-    The new person then gets a username of their own.
+    The new person then gets a username of their own, as does `someone_else` than those who are known.
     """
     stem = slugify(name)[:140]
     if not stem:
@@ -216,9 +232,11 @@ def _free_username(actor: Actor, name: str) -> str:
     admin_of = _admin_of(actor)
     for number in range(1, 1000):
         username = stem if number == 1 else f"{stem}-{number}"
-        elsewhere = Membership.objects.filter(user__username=username).exclude(project__in=admin_of)
-        if not elsewhere.exclude(project=actor.project).exists():
-            return username
+        taken = Membership.objects.filter(user__username=username)
+        if not someone_else:
+            taken = taken.exclude(project__in=admin_of).exclude(project=actor.project)
+        if not taken.exists():
+            return username, number
     raise Invalid("Too many people have this name. Use another one.")
 
 

@@ -88,6 +88,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "revalidation",
             "rows",
             "turns",
+            "zones",
         },
         {"audit", "jobs", "leasing", "members", "projects", "saved_views"},
         {"http", "known_tokens", *DOORS},

@@ -14,6 +14,7 @@ from curriculum.rules.ratio import Help, Measured, Phase, Strategy
 from curriculum.show import charts, series
 from curriculum.show.generations import SampledTurn, of_step
 from episodes.models import Run
+from episodes.stored import run_names
 from people.access import scoped
 from people.figures import Chart
 from people.models import Project
@@ -37,7 +38,7 @@ def runs_of(project: Project) -> list[tuple[str, str]]:
     """Return the runs with training steps, newest first."""
     trained = TrainingStep.objects.filter(run__project=project).values("run")
     rows = scoped(Run.objects.filter(pk__in=trained), project).order_by("-created_at")
-    return list(rows.values_list("pk", "name")[:RUNS_SHOWN])
+    return list(run_names.apart(project, dict(rows.values_list("pk", "name")[:RUNS_SHOWN])).items())
 
 
 def percent(measured: Measured | None) -> int | None:

@@ -20,7 +20,7 @@ from episodes.find import narrowing, search
 from episodes.find.narrowing import SAID, by_words, matching
 from episodes.find.selection import LENGTHS, NOT_VERIFIED
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
-from episodes.stored import outcomes
+from episodes.stored import outcomes, run_names
 from episodes.stored.strip import BRIEFED, OUTCOME_WORDS
 from episodes.visible import visibility
 from people.access import Actor, scoped, sees_outcomes
@@ -192,7 +192,7 @@ def counted(actor: Actor, wish: ListQuery) -> tuple[list[str], list[Facet]]:
 def _words(project: Project, name: str) -> Mapping[str, str]:
     if name == "run":
         rows = scoped(Run.objects.all(), project).order_by("-created_at")
-        return dict(rows.values_list("pk", "name")[:1000])
+        return run_names.apart(project, dict(rows.values_list("pk", "name")[:1000]))
     return narrowing.sayings().words(project, name) if name in SAID else WORDS.get(name, {})
 
 
@@ -309,7 +309,8 @@ def _facet(name: str, counts: Counter[str], wish: ListQuery, words: Mapping[str,
 
 def chips(project: Project, wish: ListQuery) -> list[Chip]:
     """Return the filters in use, each with the address without it."""
-    runs = dict(scoped(Run.objects.filter(pk__in=wish.said.get("run", [])), project).values_list("pk", "name"))
+    named = scoped(Run.objects.filter(pk__in=wish.said.get("run", [])), project)
+    runs = run_names.apart(project, dict(named.values_list("pk", "name")))
     said = {name: narrowing.sayings().words(project, name) for name in SAID if name in wish.said}
     words = {**WORDS, "run": runs, **said}
     titles = {**TITLES, **BESIDE}

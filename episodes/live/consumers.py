@@ -53,6 +53,9 @@ SOCKET_WAIT_S = 10.0
 """How long a socket waits for stored steps while others of its sender read, before it has to try again."""
 RIGHT_S = 2.0
 """How often the rights of open sockets are looked at again: who was removed hears nothing after this."""
+BEAT_S = 5.0
+"""How often a page that asks for it (`beat=1`) hears that its socket is alive (`DEAF_MS` in static/shell/stream.js)."""
+BEAT = Payload('{"type":"beat"}')
 CLOSING_S = 10.0
 LOOKED_AT = ("project", "origin", "scenario", "task_idx", "task")
 """What a lens hangs on."""
@@ -214,6 +217,11 @@ class LiveConsumer(AsyncWebsocketConsumer):
         except TimeoutError:
             self.line.abort()
 
+    def asked(self, name: str) -> str:
+        """Return a value of the query string."""
+        query: str = self.scope.get("query_string", b"").decode("latin-1")
+        return parse_qs(query).get(name, [""])[0]
+
     def leave(self, pumping: bool = False) -> None:
         """Hear nothing any more."""
         guard().forget(self)
@@ -235,20 +243,30 @@ def _closing(reason: Exception) -> tuple[int, str]:
 
 class Guard:
     """Looks at the rights of all open sockets of an event loop over and over; who may not listen any more hears nothing
-    after that. One look for all, since thousands of sockets would ask the database thousands of times."""
+    after that. One look for all, since thousands of sockets would ask the database thousands of times. Keeps their
+    beat, too."""
 
     def __init__(self) -> None:
         self._rights: dict[LiveConsumer, Right] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: dict[Callable[[], Any], asyncio.Task[None]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def watch(self, consumer: LiveConsumer) -> None:
         self._rights[consumer] = consumer.right()
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run())
+        for loop in (self._run, self._beat):
+            if loop not in self._tasks or self._tasks[loop].done():
+                self._tasks[loop] = asyncio.create_task(loop())
 
     def forget(self, consumer: LiveConsumer) -> None:
         self._rights.pop(consumer, None)
+
+    async def _beat(self) -> None:
+        """Tell the sockets that asked for it that they are alive, also while the database is unavailable."""
+        while self._rights:
+            await asyncio.sleep(BEAT_S)
+            for consumer in list(self._rights):
+                if consumer.listener is not None and consumer.asked("beat") == "1":
+                    consumer.listener.put(BEAT)
 
     async def _run(self) -> None:
         """Look until no one is left to look at."""
@@ -315,11 +333,7 @@ class EpisodeConsumer(LiveConsumer):
             since = stored[-1][0]
 
     def _since(self) -> int:
-        return windows.number(self._asked("since")) or 0
+        return windows.number(self.asked("since")) or 0
 
     def _in_pictures(self) -> bool:
-        return sees_outcomes(self.actor) and self._asked("pictures") == "1"
-
-    def _asked(self, name: str) -> str:
-        query: str = self.scope.get("query_string", b"").decode("latin-1")
-        return parse_qs(query).get(name, [""])[0]
+        return sees_outcomes(self.actor) and self.asked("pictures") == "1"

@@ -18,6 +18,7 @@ from episodes.show.json_paths import ROOT, under
 from episodes.show.legend import why_no_answer
 from episodes.show.state_lines import LONG_VALUE, DiffLine, as_text, diff_lines
 from episodes.stored.strip import StepMark, is_cancelled, mark_of, outcome_words
+from people.in_words import bytes_in_words
 from people.plain_text import clean
 
 LONG_WORDS = 90
@@ -203,13 +204,6 @@ def _cut_before(step: Mapping[str, Any]) -> int:
 
 def size_in_words(text: str) -> str:
     return bytes_in_words(len(text.encode("utf-8", "replace")))
-
-
-def bytes_in_words(size: int) -> str:
-    for limit, unit in ((1_000_000, "MB"), (1_000, "kB")):
-        if size >= limit:
-            return f"{size / limit:.1f} {unit}"
-    return f"{size} B"
 
 
 def result_of(step: Mapping[str, Any]) -> ShownResult | None:

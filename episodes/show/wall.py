@@ -33,7 +33,14 @@ HEAVY = ("details", "state_diff")
 """Large columns that no list shows."""
 RUNS = 6
 STALLED_S = 30
-GROUPS = {"person": "Needs a person", "stalled": "Stalled", "running": "Running", "queued": "Queued"}
+GROUPS = {
+    "person": "Needs a person",
+    "stalled": "Stalled",
+    "running": "Running",
+    "queued": "Queued",
+    "over": "Just ended",
+}
+"""The groups of the list. Rows come into the last one on an open page only."""
 NEEDS = {"waiting": "person", "parked": "person", "running": "running", "queued": "queued"}
 FOUND = {
     "complete": "The task is complete",

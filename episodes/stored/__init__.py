@@ -7,6 +7,7 @@
     settled     which episodes have ended for good
     attesting   checks signed statements of environment servers
     arrivals    an episode recorded elsewhere, ready to store
+    run_names   names that tell runs apart
     policies    kind and name of a policy
     packs       the packs on disk, as text
     splits      reads of pinned splits

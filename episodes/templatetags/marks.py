@@ -5,7 +5,7 @@ Labels and shapes come from `strip` and `cards`; markup is that of the design. C
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django import template
@@ -17,10 +17,10 @@ from awmenv.health import Health
 from awmenv.models import BuildReport
 from episodes.models import Episode
 from episodes.show.html_cache import context_of, picture_of
-from episodes.show.step_cards import bytes_in_words, initials, number
+from episodes.show.step_cards import initials, number
 from episodes.show.windows import ShownStep
 from episodes.stored import strip as line
-from people.in_words import ago, clock, duration, percent
+from people.in_words import ago, bytes_in_words, clock, duration, percent
 from people.plain_text import clean
 
 register = template.Library()
@@ -58,7 +58,7 @@ TIERS = {
     "container": ", a disposable container declared by the operator",
     "degraded": ", packs declared trusted by the operator",
 }
-ARMS = {"off": ("B", "", "baseline"), "plain": ("E", "e", "expert"), "informed": ("E", "e", "informed expert")}
+ARMS = {"off": ("B", "", "baseline"), "plain": ("E", "e", "expert"), "informed": ("I", "e", "informed expert")}
 
 
 @register.simple_tag
@@ -262,15 +262,17 @@ def left(deadline: datetime) -> SafeString:
 
 @register.simple_tag
 def moment(when: datetime | None, style: str = "seconds") -> SafeString | str:
-    """Return a time: with seconds on live pages, else in relative words that `clock.js` updates."""
+    """Return a time: with seconds on live pages, to the minute in tables, else in relative words. The server prints
+    UTC and says so; `clock.js` shows the reader's zone and names it."""
     if when is None:
         return ""
-    local = timezone.localtime(when)
-    shown_as = f"{local:%H:%M:%S}" if style == "seconds" else ago(when, timezone.now())
+    at = when.astimezone(UTC)
+    day = f"{at:%b} {at.day}, {at:%Y}"
+    shown_as = {"seconds": f"{at:%H:%M:%S}", "minute": f"{day} {at:%H:%M}"}.get(style) or ago(when, timezone.now())
     return format_html(
         '<time datetime="{}" title="{}" data-time="{}">{}</time>',
         when.isoformat(),
-        f"{local:%d %B %Y %H:%M:%S}",
+        f"{day}, {at:%H:%M:%S} UTC",
         style,
         shown_as,
     )

@@ -20,12 +20,14 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from episodes.models import Episode, Run, Step
+from episodes.stored import run_names
 from episodes.visible import visibility
 from experts.metrics import statistics
 from experts.metrics.adherence import followed, next_call
 from experts.metrics.statistics import Asked, Called, Calls, MetricsLine
 from experts.models import Advice, Ask, Decline, ModelCall
 from people.access import Actor, is_id, may_see_metrics, scoped
+from people.models import Project
 from people.plain_text import clean
 
 NOTE = "Differences between rows are not effects. Asks vary in difficulty; only randomized asks are assigned at random."
@@ -169,7 +171,7 @@ def metrics_of(actor: Actor, look: Look, now: datetime) -> Numbers:
         until=end,
         desk=statistics.desk_line(records, name=actor.project.name),
         experts=statistics.sorted_lines(statistics.expert_lines(records, _names(asks)), look.sort),
-        arms=statistics.sorted_lines(statistics.arm_lines(records, _runs(records)), look.sort),
+        arms=statistics.sorted_lines(statistics.arm_lines(records, _runs(actor.project, records)), look.sort),
         models=statistics.call_lines(_called(actor, look, now)),
         more=len(rows) > MOST,
         compared=len(did),
@@ -279,10 +281,11 @@ def _tools(rows: list[AskRecord]) -> dict[str, set[str]]:
     return {name: {str(tool.get("name")) for tool in tools if isinstance(tool, dict)} for name, tools in known}
 
 
-def _runs(asks: list[Asked]) -> dict[str, str]:
+def _runs(project: Project, asks: list[Asked]) -> dict[str, str]:
     """Return names of the runs among these asks."""
     wanted = {one.run for one in asks} - {""}
-    return {pk: clean(name) for pk, name in Run.objects.filter(pk__in=wanted).values_list("pk", "name")}
+    names = dict(Run.objects.filter(pk__in=wanted).values_list("pk", "name"))
+    return {pk: clean(name) for pk, name in run_names.apart(project, names).items()}
 
 
 def _called(actor: Actor, look: Look, now: datetime) -> list[Called]:
@@ -299,11 +302,12 @@ def has_asks(actor: Actor) -> bool:
 def choices(actor: Actor, look: Look) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the newest runs, and the arms of the newest episodes, as filters."""
     runs = scoped(Run.objects.order_by("-created_at"), actor.project).values_list("pk", "name")
-    known = [(pk, clean(name)) for pk, name in runs[:CHOICES]]
-    if look.run and look.run not in dict(known):
-        known += [(pk, clean(name)) for pk, name in runs.filter(pk=look.run)]
+    known = dict(runs[:CHOICES])
+    if look.run and look.run not in known:
+        known |= dict(runs.filter(pk=look.run))
+    names = [(pk, clean(name)) for pk, name in run_names.apart(actor.project, known).items()]
     episodes = scoped(Episode.objects.order_by("-pk"), actor.project).values_list("arm", flat=True)
-    return known, sorted({*episodes[:LOOKED_THROUGH], look.arm} - {""})
+    return names, sorted({*episodes[:LOOKED_THROUGH], look.arm} - {""})
 
 
 def _day(text: str) -> date | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, tzinfo
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,7 @@ from people.access import (
 )
 from people.errors import AppError, Invalid, NotFound
 from people.slots import SlotState
+from people.zones import midnight, zone_of
 
 BULK_MAX = 500
 
@@ -53,7 +54,7 @@ def queue_page(request: MemberRequest) -> HttpResponse:
     actor, now, parts = request.actor, timezone.now(), request.GET.get("parts")
     wish = filters.QueueQuery.read(request.GET)
     if parts == "day":
-        return render(request, "experts/_day.html", {"wish": wish, **_day(actor, wish, now)})
+        return render(request, "experts/_day.html", {"wish": wish, **_day(actor, wish, now, zone_of(request))})
     seen = board.board_of(actor, now, wish)
     context = {
         "frame": "experts/_parts.html" if request.htmx else "base.html",  # type: ignore[attr-defined]
@@ -73,7 +74,7 @@ def queue_page(request: MemberRequest) -> HttpResponse:
         "may_advise": holds(actor, may_advise),
         "may_direct": holds(actor, may_set_desk),
         "ways": ways_of_project(actor, now) if holds(actor, may_advise) else [],
-        **({} if parts == "rows" else _day(actor, wish, now)),
+        **({} if parts == "rows" else _day(actor, wish, now, zone_of(request))),
     }
     return render(request, "experts/queue.html", context)
 
@@ -84,10 +85,10 @@ def _headline(seen: board.Board, wish: filters.QueueQuery, now: datetime) -> tup
     return f"No open asks match “{wish.q}”.", None
 
 
-def _day(actor: Actor, wish: filters.QueueQuery, now: datetime) -> dict[str, Any]:
+def _day(actor: Actor, wish: filters.QueueQuery, now: datetime, zone: tzinfo) -> dict[str, Any]:
     """Return who is online, today's results, and the asks that closed last."""
     outlook = availability.outlook(actor.project, now)
-    today = board.closed_today(actor, timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0))
+    today = board.closed_today(actor, midnight(now, zone))
     return {
         "desk": outlook,
         "underline": board.underline(outlook),

@@ -1,7 +1,7 @@
-"""Reads: the rows that a recipe would give for the newest matching episodes, without writing anything.
+"""Reads: the rows that a recipe would give, without writing anything.
 
-Owns how many episodes are read. The counts cover those episodes only and are shown with their number; a build counts
-all.
+Owns how many episodes are read: all, if they are few, else the newest of those whose outcome the format can use. The
+others give no row, and the database counts them. If all that can give rows were read, the counts are those of a build.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from django.db.models import QuerySet
+
+from episodes.models import Episode
 from episodes.visible import visibility
 from exports.build.building import DatasetRow, Walk
 from exports.formats import FORMATS
@@ -20,7 +23,7 @@ from exports.rules.redaction import Redactor
 from exports.select import curricula
 from exports.select.ground import ground_for, load
 from exports.select.reading import batches
-from exports.select.selecting import SnapshotEntry, entries_of, selected
+from exports.select.selecting import SnapshotEntry, entries_of, selected, usable
 from people.access import Actor
 
 if TYPE_CHECKING:
@@ -55,10 +58,11 @@ class ShownRow:
 
 @dataclass(frozen=True)
 class Preview:
-    """The rows of the newest `looked_at` of `matching` episodes. `left_out` holds reasons and counts, most frequent
-    first."""
+    """The rows of the newest `looked_at` of `usable` episodes: those of the `matching` ones that may give rows, or all
+    of them if they are few. `left_out` holds reasons and counts, most frequent first."""
 
     matching: int
+    usable: int
     looked_at: int
     used: int
     rows: int
@@ -69,11 +73,12 @@ class Preview:
 
     @property
     def is_whole(self) -> bool:
-        return self.looked_at == self.matching
+        """Whether a build of these episodes gives just these rows."""
+        return self.looked_at == self.usable
 
 
 def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
-    """Return the rows of a recipe for the newest matching episodes, rendered with the chat template of a tokenizer.
+    """Return the rows of a recipe for matching episodes, rendered with the chat template of a tokenizer.
 
     Raises:
         Invalid: a filter has an unknown value.
@@ -82,7 +87,7 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
     """
     name = template or recipe.tokenizer
     tokenizer = load(name) if name else None
-    entries, looked_at, matching = _newest(actor, recipe)
+    entries, looked_at, may_give, matching = _newest(actor, recipe)
     redactor = Redactor(recipe, salt=actor.project.pk)
     reader = curricula.reader_for(actor.project, recipe, redactor)
     walk = Walk(FORMATS[recipe.format], ground_for(actor.project, recipe))
@@ -90,6 +95,7 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
     counts = walk.counts
     return Preview(
         matching=matching,
+        usable=may_give,
         looked_at=looked_at,
         used=counts.used,
         rows=counts.rows,
@@ -100,23 +106,37 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
     )
 
 
-def _newest(actor: Actor, recipe: Recipe) -> tuple[list[SnapshotEntry], int, int]:
-    """Return what is looked at, how many episodes that is, and how many match; of a curriculum, all its tasks."""
+def _newest(actor: Actor, recipe: Recipe) -> tuple[list[SnapshotEntry], int, int, int]:
+    """Return what is looked at, how many episodes that is, of how many that may give rows, and how many match; of a
+    curriculum, all its tasks."""
     if recipe.kind.is_curriculum:
         visibility.refuse_while_blind(actor)
         tasks = list(curricula.entries(actor.project, recipe))
-        return tasks, len(tasks), len(tasks)
+        return tasks, len(tasks), len(tasks), len(tasks)
     matching = selected(actor, recipe)
-    newest = list(matching.order_by("-created_at").values_list("pk", "last_seq").distinct()[:EPISODES])
+    rows, everything = matching, _count(matching)
+    chosen = _first(rows)
+    if len(chosen) < everything:
+        rows = usable(matching, recipe)
+        chosen = _first(rows)
+    entries = list(entries_of(actor.project, recipe, matching.filter(pk__in=chosen)))
+    return entries, len(chosen), everything if rows is matching else _count(rows), everything
+
+
+def _first(rows: QuerySet[Episode]) -> list[str]:
+    """Return the newest episodes, as many as a page can read."""
     chosen: list[str] = []
     steps = 0
-    for pk, last_seq in newest:
+    for pk, last_seq in rows.order_by("-created_at").values_list("pk", "last_seq").distinct()[:EPISODES]:
         steps += last_seq
         if chosen and steps > STEPS:
             break
         chosen.append(pk)
-    entries = list(entries_of(actor.project, recipe, matching.filter(pk__in=chosen)))
-    return entries, len(chosen), matching.values("pk").distinct()[:COUNTED].count()
+    return chosen
+
+
+def _count(rows: QuerySet[Episode]) -> int:
+    return rows.values("pk").distinct()[:COUNTED].count()
 
 
 def _drawn(row: DatasetRow, tokenizer: LocalTokenizer | None) -> ShownRow:

@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from episodes.models import Episode, ExpertMode, Run
+from episodes.stored import run_names
 from episodes.stored.strip import outcome_words
 from exports.build import storing
 from exports.errors import BadRecipe
@@ -129,16 +130,24 @@ def _previewed(request: MemberRequest, recipe: Recipe) -> dict[str, Any]:
 
 
 def _headline(found: Preview) -> str:
-    if not found.looked_at:
+    if not found.matching:
         return "No finished episodes match."
-    of = f"{found.used:,} of {count(found.looked_at, 'episode')}"
-    rows = count(found.rows, "row")
-    return f"{rows} from {of}" if found.is_whole else f"{rows} from {of} (the newest of {found.matching:,})"
+    rows = count(found.rows, "row") if found.rows else "no rows"
+    if not found.is_whole:
+        return f"Sample: {rows} from the newest {found.looked_at:,} of {count(found.usable, 'episode')}"
+    if not found.rows:
+        return f"No rows from {count(found.matching, 'episode')}"
+    return f"{rows} from {found.used:,} of {count(found.matching, 'episode')}"
 
 
 def _sieve(found: Preview) -> list[tuple[str, int, str]]:
-    left_out = [(reasons.label(name), count, "no") for name, count in found.left_out]
-    return [("Considered", found.looked_at, ""), *left_out, ("Used", found.used, "gd")]
+    unread = (
+        ("No outcome to use", found.matching - found.usable),
+        ("Not in the sample", found.usable - found.looked_at),
+    )
+    left_out = [*unread, *((reasons.label(name), count) for name, count in found.left_out)]
+    shown = [(word, count, "no") for word, count in left_out if count]
+    return [("Considered", found.matching, ""), *shown, ("Used", found.used, "gd")]
 
 
 def _tidy(given: QueryDict) -> QueryDict:
@@ -209,7 +218,12 @@ def _menus(request: MemberRequest) -> dict[str, list[str]]:
 
 
 def _runs(request: MemberRequest) -> list[Run]:
-    return list(scoped(Run.objects.all(), request.project).order_by("-created_at")[:CHOICES])
+    """Return the newest runs, each with a `label` that no other run has."""
+    runs = list(scoped(Run.objects.all(), request.project).order_by("-created_at")[:CHOICES])
+    labels = run_names.apart(request.project, {run.pk: run.name for run in runs})
+    for run in runs:
+        run.label = labels[run.pk]  # type: ignore[attr-defined]
+    return runs
 
 
 def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from django.db.models.functions import MD5, Coalesce, Collate
 
 from awmclient.schema import LIVE_STATES
 from episodes.find.selection import filtered
-from episodes.models import Episode
+from episodes.models import Episode, EpisodeState, VerifierOutcome
 from episodes.stored.splits import task_key
 from episodes.visible import visibility
 from experts.models.asks import TAGS
@@ -87,6 +87,19 @@ def may_open(actor: Actor) -> None:
 
 def matching(project: Project, recipe: Recipe) -> QuerySet[Episode]:
     return filtered(project, recipe.filter).exclude(state__in=LIVE_STATES)
+
+
+def usable(rows: QuerySet[Episode], recipe: Recipe) -> QuerySet[Episode]:
+    """Filter to episodes that the rules about faults and outcomes (`leakage.py`) may let through: without a fault, and
+    with an outcome of a source that the recipe trusts."""
+    if recipe.kind.needs == "tasks":
+        return rows
+    source = VerifierOutcome.Source
+    trusted = [source.VERIFIER, source.ATTESTED, *([source.REPORTED] if "reported" in recipe.include else [])]
+    wanted = Q(outcomes__source__in=trusted, state=EpisodeState.FINISHED, fault="")
+    if recipe.kind.needs == "complete":
+        wanted &= Q(outcomes__reward_type="complete")
+    return rows.filter(wanted)
 
 
 def snapshot(rows: QuerySet[Episode], said: PinnedReviews) -> Iterator[SnapshotEntry]:

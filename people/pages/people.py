@@ -124,13 +124,15 @@ def switch_project(request: MemberRequest) -> HttpResponse:
 @never_cache
 def people(request: MemberRequest) -> HttpResponse:
     """Show the project's members; admins can invite by a link and remove."""
-    link, problem, given = None, "", request.POST
+    link, problem, given, namesake = None, "", request.POST, None
     if request.method == "POST":
         try:
-            link, given = _people_form(request), {}  # type: ignore[assignment]
+            namesake = _unasked_namesake(request)
+            if namesake is None:
+                link, given = _people_form(request), {}  # type: ignore[assignment]
         except AppError as refused:
             problem = refused.message
-        if not problem and link is None:
+        if not problem and link is None and namesake is None:
             return redirect("people")
     actor = request.actor
     rows = scoped(Membership.objects.select_related("user"), actor.project).order_by("pk")
@@ -142,11 +144,23 @@ def people(request: MemberRequest) -> HttpResponse:
             **{key: str(given.get(key, "")) for key in ("name", "role", "ends") if given.get(key)},
         },
         "link": link,
+        "namesake": namesake,
         "problem": problem,
         "may_manage": holds(actor, may_manage_people),
         "headline": _people_headline(len(rows), actor),
     }
-    return render(request, "people/people.html", context, status=422 if problem else 200)
+    return render(request, "people/people.html", context, status=422 if problem or namesake else 200)
+
+
+def _unasked_namesake(request: MemberRequest) -> dict[str, Any] | None:
+    """Return the known person whose account an invitation would open, unless the admin has said whom they mean."""
+    if request.POST.get("do") != "invite" or request.POST.get("who") in ("same", "other"):
+        return None
+    known = members.namesake(request.actor, request.POST.get("name", ""))
+    if known is None:
+        return None
+    here = known.project == request.project
+    return {"name": display_name(known.user), "here": here, "project": known.project.name, "role": known.role}
 
 
 def _member(row: Membership, actor: Actor) -> dict[str, Any]:
@@ -176,7 +190,11 @@ def _people_form(request: MemberRequest) -> dict[str, Any] | None:
     if action == "link":
         return _new_link(actor, _number(request.POST.get("membership", "")))
     membership, secret = members.invite(
-        actor, request.POST.get("name", ""), request.POST.get("role", ""), end_of(request.POST.get("ends", ""))
+        actor,
+        request.POST.get("name", ""),
+        request.POST.get("role", ""),
+        end_of(request.POST.get("ends", "")),
+        someone_else=request.POST.get("who") == "other",
     )
     membership.user.refresh_from_db()  # the invitation may have given the account its name
     return _link(display_name(membership.user), secret)

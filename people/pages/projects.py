@@ -30,6 +30,7 @@ from people.access import (
 )
 from people.errors import AppError, Invalid, NotFound
 from people.models import Membership, verb_in_words
+from people.zones import zone_name, zone_of
 
 CLOCKS = {"real_clocks": True, "recorded_clocks": False}
 
@@ -108,7 +109,7 @@ def audit_page(request: MemberRequest) -> HttpResponse:
     """Show who did what in this project, as a page or as CSV."""
     filters, problem = audit_trail.Filters(), ""
     try:
-        filters = audit_trail.Filters.read(request.GET.dict())
+        filters = audit_trail.Filters.read(request.GET.dict(), zone_of(request))
     except Invalid as refused:
         problem = refused.message
     rows = filters.rows(request.actor) if not problem else filters.rows(request.actor).none()
@@ -134,5 +135,6 @@ def audit_page(request: MemberRequest) -> HttpResponse:
         "headline": f"{total:,} {'entry' if total == 1 else 'entries'}{' match' if asked else ' in the audit log'}.",
         "csv_rows": audit_trail.CSV_ROWS if total > audit_trail.CSV_ROWS else 0,
         "problem": problem,
+        "zone": zone_name(zone_of(request)),
     }
     return render(request, "people/audit.html", context, status=422 if problem else 200)

@@ -56,7 +56,7 @@ def answer_from_notes(actor: Actor, run: Run) -> int:
     waiting = Ask.objects.open().filter(episode__run=run).select_related("episode")
     taken = 0
     for ask in waiting.order_by("deadline_at")[:100]:
-        note = _note_of(ask.episode.scenario, ask.episode.task_idx)
+        note = note_of(ask.episode.scenario, ask.episode.task_idx)
         with contextlib.suppress(AppError):  # another answer was first, or the deadline has passed
             claim = queue.claim(actor, ask.pk)
             if note:
@@ -67,6 +67,6 @@ def answer_from_notes(actor: Actor, run: Run) -> int:
     return taken
 
 
-def _note_of(scenario: str, task_idx: int | None) -> str:
+def note_of(scenario: str, task_idx: int | None) -> str:
     pack = find_pack(scenario) if scenario and task_idx is not None else None
     return str(pack.about(scenario, task_idx).get("expert_note", "")) if pack and task_idx is not None else ""

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -95,7 +96,8 @@ def runs_page(request: MemberRequest) -> HttpResponse:
 def _list(request: MemberRequest, typed: Mapping[str, Any], problem: str = "", status: int = 200) -> HttpResponse:
     everything = scoped(Run.objects.all(), request.project)
     state = request.GET.get("state", "").replace("\x00", "")
-    shown = everything.filter(plan__state=state) if state else everything
+    wanted = Q(plan__state=state) | overview.at_work() if state == PlanState.RUNNING else Q(plan__state=state)
+    shown = everything.filter(wanted) if state else everything
     found, older = newest(shown, request.GET.get("cursor", ""), PAGE)
     cards = overview.cards(request.actor, found)
     document = typed if isinstance(typed, QueryDict) else QueryDict()
@@ -105,7 +107,7 @@ def _list(request: MemberRequest, typed: Mapping[str, Any], problem: str = "", s
         "active": [card for card in cards if card.is_active],
         "planned": [card for card in cards if card.plan and card.plan.state == PlanState.PLANNED],
         "ended": [card for card in cards if card.plan and card.plan.ended_at],
-        "external": [card for card in cards if card.plan is None],
+        "external": [card for card in cards if card.plan is None and not card.is_active],
         "states": PlanState.choices,
         "state": state,
         "older": older,

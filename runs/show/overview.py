@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import chain, groupby
 
-from django.db.models import Count, Max, Q, QuerySet, Value
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from awmclient.schema import LIVE_STATES
 from episodes.models import Episode, EpisodeState, OutcomeQuerySet, Run
+from episodes.stored import run_names
 from episodes.stored.strip import outcome_words
 from episodes.visible import visibility
 from people.access import Actor, scoped
@@ -30,7 +31,7 @@ from runs.show.comparison import RunComparison, counted_as
 from runs.statistics.compare import Try
 from runs.taskset import probes
 
-WIDTH = 1000
+WIDTH, BAR = 1000, 10
 """The units of a bar."""
 TASKS_SHOWN = 300
 PACE_OVER, ENDS = timedelta(hours=1), 5
@@ -79,12 +80,14 @@ class ArmBar:
             self.others += (not complete) * count
 
     @property
-    def parts(self) -> list[tuple[str, int, int]]:
-        """Class, position and width of each part of the bar."""
+    def parts(self) -> list[tuple[str, int, int, int, int]]:
+        """Class, place from the left, width, place from the top and height of each part of the bar. Heights differ, so
+        that no one needs the color to tell complete ones from others."""
         found, at = [], 0
-        for css, count in (("ok", self.complete), ("no", self.others), ("flt", self.left_out), ("wk", self.live)):
+        counts = (("ok", self.complete, 10), ("no", self.others, 4), ("flt", self.left_out, 2), ("wk", self.live, 7))
+        for css, count, height in counts:
             width = round(WIDTH * count / self.planned) if self.planned else 0
-            found.append((css, at, width))
+            found.append((css, at, width, BAR - height, height))
             at += width
         return [part for part in found if part[2]]
 
@@ -103,6 +106,10 @@ class RunCard:
     episodes: int = 0
     training_step: int | None = None
     """The last step of a trainer's run."""
+    live: int = 0
+    """Live episodes of a run without a plan."""
+    label: str = ""
+    """Its name, with a number if others have the same one."""
 
     @property
     def ended(self) -> int:
@@ -119,11 +126,11 @@ class RunCard:
 
     @property
     def is_active(self) -> bool:
-        return self.plan is not None and self.plan.state in (PlanState.RUNNING, PlanState.PAUSED)
+        return self.plan.state in (PlanState.RUNNING, PlanState.PAUSED) if self.plan else self.live > 0
 
 
 def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
-    """Return these runs with their counts, in seven statements for any number of runs, and some more for each run that
+    """Return these runs with their counts, in eight statements for any number of runs, and some more for each run that
     has a task unfit by probe or ruling, or a finished episode without an outcome for this person."""
     plans = {
         plan.pk: plan
@@ -154,9 +161,11 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
     for plan_id in [pk for pk, without in silent.items() if without]:
         broken[plan_id] = replaceable.tries_of([plan_id]).count()
     loose = scoped(Episode.objects.filter(run__in=[run.pk for run in runs if run.pk not in plans]), actor.project)
-    rows = loose.values_list("run_id").annotate(count=Count("pk"), step=Max("training_step"))
-    counted = {pk: (count, step) for pk, count, step in rows}
+    live = Count("pk", filter=Q(state__in=LIVE_STATES))
+    rows = loose.values_list("run_id").annotate(count=Count("pk"), step=Max("training_step"), live=live)
+    counted = {pk: (count, step, live) for pk, count, step, live in rows}
     left = _left(plans.values())
+    labels = run_names.apart(actor.project, {run.pk: run.name for run in runs})
     return [
         RunCard(
             run,
@@ -164,7 +173,8 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
             [bars[arm.pk] for arm in plan.arms.all()] if plan else [],
             left.get(run.pk),
             broken[run.pk],
-            *counted.get(run.pk, (0, None)),
+            *counted.get(run.pk, (0, None, 0)),
+            label=labels[run.pk],
         )
         for run in runs
     ]
@@ -229,11 +239,19 @@ def card_of(found: RunComparison) -> RunCard:
     reasons = (*(f"fault {fault}" for fault in INFRASTRUCTURE), replaceable.LOST)
     broken = sum(arm.excluded.get(reason, 0) for arm in found.arms for reason in reasons)
     left = _left([found.plan]).get(found.plan.pk)
-    return RunCard(found.plan.run, found.plan, bars, left, broken, len(found.tries))
+    run = found.plan.run
+    label = run_names.apart(run.project, {run.pk: run.name})[run.pk]
+    return RunCard(run, found.plan, bars, left, broken, len(found.tries), label=label)
 
 
 def active(project_runs: QuerySet[Run]) -> QuerySet[Run]:
-    return project_runs.filter(plan__state__in=[PlanState.RUNNING, PlanState.PAUSED])
+    """Filter to runs with a plan that is not through, and those of external loops that have a live episode."""
+    return project_runs.filter(Q(plan__state__in=[PlanState.RUNNING, PlanState.PAUSED]) | at_work())
+
+
+def at_work() -> Q:
+    """Filter to runs without a plan that have a live episode."""
+    return Q(Exists(Episode.objects.live().filter(run=OuterRef("pk"))), plan=None)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 // Live episodes in lists: rows change in place from the `episode` frames of the queue's socket, without a request.
 //
 // Frames are kept by episode and drawn in slices of 5 ms per animation frame, for rows in view only. Rows are sorted by need: a
-// person, stalled (running, no step for 30 s), running, queued. While the pointer or the focus is in the list, rows keep their
-// places, and a button counts those that would move. An unknown row is fetched from `/wall.html?episode=`; after a gap, and
-// every 30 s, all rows are.
+// person, stalled (running, no step for 30 s), running, queued, and just ended ones for some seconds. While the pointer or the
+// focus is in the list, rows keep their places, and a button counts those that would move; one that ended leaves its group all
+// the same, and a gap keeps the places of the others. An unknown row is fetched from `/wall.html?episode=`; after a gap in the
+// stream, and every 30 s, all rows are.
 
 import { serverNow, tick } from "../shell/clock.js";
 import { fetchFragment } from "../shell/connection.js";
@@ -17,7 +18,7 @@ const ROOM = 22;
 const SLOW_MS = 30_000;
 const FADE_MS = 4000;
 const COUNT_MS = 3000;
-const NEEDS = ["person", "stalled", "running", "queued"];
+const NEEDS = ["person", "stalled", "running", "queued", "over"];
 const LIVE = { waiting: "person", parked: "person", running: "running", queued: "queued" };
 
 /**
@@ -175,12 +176,28 @@ function arrange(force = false) {
   const body = bodyHere();
   if (!body) return;
   const here = [...body.querySelectorAll("tr[data-episode]")];
-  const news = here.filter((row) => (row.dataset.wants || row.dataset.need) !== row.dataset.need && !fading(row));
-  const waits = [...rowsWaiting.values()];
   const held = isHeld(body) && !force;
+  if (held) for (const row of here.filter((one) => one.dataset.wants === "over")) setAside(body, row);
+  const news = here.filter((row) => (row.dataset.wants || row.dataset.need) !== row.dataset.need);
+  const waits = [...rowsWaiting.values()];
+  const faded = here.filter((row) => row.dataset.need === "over" && !fading(row));
   sayPill(held ? news.length + waits.length : 0);
-  if (!held && (news.length || waits.length)) place(body, [...here, ...waits]);
+  if (!held) for (const gap of body.querySelectorAll("tr.gap")) gap.remove();
+  if (!held && (news.length || waits.length || faded.length)) place(body, [...here, ...waits]);
   tally(body);
+}
+
+/** Move an ended row of a list in use to those that just ended, and leave a gap in its place. The row under the pointer stays. */
+function setAside(body, row) {
+  if (row.dataset.need === "over" || row.matches(':hover, :focus-within, [aria-selected="true"]')) return;
+  const gap = document.createElement("tr");
+  gap.className = "gap";
+  gap.append(document.createElement("td"));
+  gap.firstElementChild.colSpan = row.cells.length;
+  gap.firstElementChild.style.height = `${row.offsetHeight}px`;
+  row.replaceWith(gap);
+  row.dataset.need = "over";
+  body.append(row);
 }
 
 const rowsWaiting = new Map();
@@ -191,7 +208,7 @@ function place(body, all) {
   const stay = all.filter((row) => row.dataset.wants !== "over" || fading(row));
   for (const row of all) if (!stay.includes(row)) row.remove();
   const order = inOrder(stay.map((row) => ({
-    row, key: row.dataset.episode, order: Number(row.dataset.order), need: fading(row) ? row.dataset.need : row.dataset.wants || row.dataset.need,
+    row, key: row.dataset.episode, order: Number(row.dataset.order), need: row.dataset.wants || row.dataset.need,
   })));
   for (const need of NEEDS) {
     let after = body.querySelector(`tr.grp[data-need="${need}"]`);
@@ -207,8 +224,8 @@ function tally(body) {
   const here = [...body.querySelectorAll("tr[data-episode]")];
   const needs = here.filter((row) => row.dataset.wants !== "over").map((row) => row.dataset.need);
   for (const head of body.querySelectorAll("tr.grp")) {
-    const count = needs.filter((need) => need === head.dataset.need).length;
-    head.hidden = !here.some((row) => row.dataset.need === head.dataset.need);
+    const count = here.filter((row) => row.dataset.need === head.dataset.need).length;
+    head.hidden = count === 0;
     say(head.querySelector("[data-count]"), String(count));
   }
   say(document.querySelector("[data-wall-line]"), lineOf(needs, Number(body.dataset.total) || 0));

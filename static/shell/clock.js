@@ -98,20 +98,52 @@ export function tick(root = document) {
 export function start() {
   const meta = document.querySelector('meta[name="now"]');
   if (meta) syncTo(meta.content);
+  tellZone();
   localiseAll();
   tick();
   setInterval(tick, 250);
 }
 
-/** Show every time of the page in the reader's zone. */
+/** Show every time of the page in the reader's zone, and name the zone where a table does. */
 export function localiseAll() {
   for (const element of document.querySelectorAll("time[data-time]")) localise(element);
+  for (const element of document.querySelectorAll("[data-zone]")) say(element, zone());
+}
+
+const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+const DAY = /** @type {const} */ ({ year: "numeric", month: "short", day: "numeric" });
+const TIME = /** @type {const} */ ({ hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+
+/** Return "Nov 22, 2026 14:05": a time to the minute in the reader's zone. */
+export function toTheMinute(at) {
+  return `${at.toLocaleDateString("en-US", DAY)} ${at.toLocaleTimeString("en-GB").slice(0, 5)}`;
+}
+
+/** Return "Nov 22, 2026, 14:05:59 GMT+1": a whole time in the reader's zone, which it names. */
+export function inFull(at) {
+  return at.toLocaleString("en-US", { ...DAY, ...TIME, timeZoneName: "short" });
 }
 
 /**
- * Show a time in the reader's zone; the server prints its own.
+ * Show a time and its tooltip in the reader's zone; the server prints UTC.
  * @param {HTMLTimeElement} element
  */
 export function localise(element) {
-  if (element.dataset.time === "seconds") say(element, new Date(element.dateTime).toLocaleTimeString("en-GB"));
+  const at = new Date(element.dateTime);
+  if (Number.isNaN(at.getTime())) return;
+  if (element.dataset.time === "seconds") say(element, at.toLocaleTimeString("en-GB"));
+  if (element.dataset.time === "minute") say(element, toTheMinute(at));
+  element.title = inFull(at);
+}
+
+/** Tell the server the reader's zone for what it counts by days, and localise what came after the page when it is pointed at. */
+function tellZone() {
+  const known = `zone=${zone()}`; // letters, digits and -+_/ alone, so it needs no escapes
+  if (!document.cookie.split("; ").includes(known)) {
+    document.cookie = `${known}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
+  }
+  document.addEventListener("pointerover", ({ target }) => {
+    const time = target instanceof Element && target.closest("time[data-time]");
+    if (time instanceof HTMLTimeElement) localise(time);
+  });
 }

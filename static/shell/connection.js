@@ -1,8 +1,8 @@
 // The connection of a page to the server: its sockets, the banner of an outage, and fragments of pages.
 //
 // The sockets of a page share one outage. It starts when the first socket is lost and ends when all are back and the missed
-// steps are loaded; the banner then gives their number. A request that fails makes every socket that was silent for 5 s count
-// as lost. After a close with 4401, 4403 or 4404 the page stays disconnected and says so.
+// steps are loaded; the banner then gives their number. A request that fails makes every socket that was silent for 6 s count
+// as lost, and one that misses two beats is replaced. After a close with 4401, 4403 or 4404 the page stays disconnected and says so.
 
 import { syncTo } from "./clock.js";
 import { whenOver } from "./page-life.js";
@@ -14,6 +14,7 @@ const BLINK_MS = 1500; // shorter outages, such as a restart, show no banner
 const BACK_MS = 4000;
 const LONGEST_MS = 20_000; // a network that drops every packet ends no request, and the next requests wait for this one
 const SAY_MS = 200;
+const MIND_MS = 2000; // after sleep this timer goes on, and no other event may say that the machine is awake
 const EVENTS = new Set(["steps", "pictures", "episode", "ask"]);
 
 const streams = new Map(); // each with the callbacks for outages of its watcher
@@ -223,6 +224,7 @@ export function startConnection() {
   document.addEventListener("click", (event) => {
     if (event.target instanceof Element && event.target.closest('[data-act="reconnect"]')) for (const one of lost) one.tryNow();
   });
+  setInterval(() => { for (const stream of streams.keys()) stream.mind(); }, MIND_MS);
   addEventListener("online", () => {
     wake();
     for (const heard of back) heard();

@@ -1,12 +1,13 @@
 // A socket: frames in, reconnecting with back-off, and catching up from the last number. Owns no element of the page.
 //
 // A frame is a hint; lost frames are fetched again by number. A lost socket reconnects after 0.5 s, doubled up to 10 s, minus up to
-// a fifth at random. A network or a tab that is back skips the wait. A socket that was silent for 5 s counts as lost if a
-// request fails.
+// a fifth at random. A network or a tab that is back skips the wait. A socket that was silent for 6 s counts as lost if a
+// request fails. The server sends a beat every 5 s: a socket that was silent for 12 s, as after sleep, is replaced.
 
 const FIRST_MS = 500;
 const LONGEST_MS = 10_000;
-const SILENT_MS = 5000; // a socket with a frame within this time is alive
+const SILENT_MS = 6000; // a socket with a frame within this time is alive
+const DEAF_MS = 12_000; // two beats of the server (episodes/live/consumers.py) and some time on the way
 const REFUSED = new Set([4401, 4403, 4404]); // as 401, 403 and 404 of the API
 
 /**
@@ -29,6 +30,8 @@ export function withSince(path, since) {
   if (since === undefined || since === null) return path;
   return `${path}${path.includes("?") ? "&" : "?"}since=${since}`;
 }
+
+const withBeat = (path) => `${path}${path.includes("?") ? "&" : "?"}beat=1`;
 
 /**
  * A stream of frames. `since()` returns the last number seen; `onFrame(frame)` receives every frame; `onState(state, info)` receives
@@ -56,6 +59,7 @@ export class Stream {
     this.attempt = 0;
     this.lostAt = null;
     this.stopped = false;
+    this.live = false;
     this.waiting = null;
     this.socket = null;
     this.heardAt = this.timer.now();
@@ -64,7 +68,7 @@ export class Stream {
   start() {
     if (this.stopped) return this;
     this.onState(this.lostAt === null ? "connecting" : "lost", this.info());
-    const socket = this.open(withSince(this.path, this.since()));
+    const socket = this.open(withSince(withBeat(this.path), this.since()));
     this.socket = socket;
     socket.onopen = () => this.#opened();
     socket.onmessage = (message) => this.#heard(message.data);
@@ -77,6 +81,7 @@ export class Stream {
     const away = this.lostAt === null ? 0 : this.timer.now() - this.lostAt;
     this.attempt = 0;
     this.lostAt = null;
+    this.live = true;
     this.heardAt = this.timer.now();
     this.onState("live", { away });
     if (away) this.onGap();
@@ -91,12 +96,13 @@ export class Stream {
       return this.onGap(); // a truncated frame is a missing frame
     }
     if (frame.type === "gap") this.onGap();
-    else this.onFrame(frame);
+    else if (frame.type !== "beat") this.onFrame(frame);
   }
 
   #closed(socket, code) {
     if (this.stopped || socket !== this.socket) return;
     this.lostAt ??= this.timer.now();
+    this.live = false;
     if (REFUSED.has(code)) {
       this.stopped = true; // not a network error: the server would refuse again
       return this.onState("refused", { ...this.info(), code });
@@ -114,12 +120,24 @@ export class Stream {
     if (this.lostAt !== null) return this.tryNow();
     const state = this.socket?.readyState;
     if (state === 2 || state === 3) this.#closed(this.socket); // closing or closed without an event
+    else this.mind();
+  }
+
+  /** Replace a socket that says it is open and has missed two beats. */
+  mind() {
+    if (!this.live || this.timer.now() - this.heardAt < DEAF_MS) return;
+    this.#drop();
+    this.tryNow();
   }
 
   /** Treat a silent socket as lost because a request failed. */
   doubt() {
-    if (this.lostAt !== null || this.stopped || this.timer.now() - this.heardAt < SILENT_MS) return;
+    if (this.lostAt === null && !this.stopped && this.timer.now() - this.heardAt >= SILENT_MS) this.#drop();
+  }
+
+  #drop() {
     const ghost = this.socket;
+    this.lostAt = this.heardAt; // nothing was heard since
     this.#closed(ghost);
     this.socket = null;
     ghost.onopen = ghost.onmessage = null;

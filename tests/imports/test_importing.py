@@ -6,6 +6,7 @@ import json
 import threading
 
 import pytest
+from django.conf import settings
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -261,6 +262,21 @@ def test_api_refuses_agents_and_unknown_formats(project):
         answer = Client().post("/api/v1/imports", {"file": file, "format": "csv"}, **door)
         assert answer.status_code == status
     assert not Import.objects.exists()
+
+
+def test_page_takes_several_files_and_names_the_refused(ada, monkeypatch):
+    monkeypatch.setattr(importing, "UPLOAD_MAX", 10)
+    files = [SimpleUploadedFile(name, b"x" * size) for name, size in (("a", 2), ("big", 11), ("b", 3))]
+    page = as_person(ada).post("/imports/", {"file": files})
+    assert page.status_code == 422 and "big: A file has at most 10 B here." in html(page)
+    assert set(Import.objects.values_list("name", flat=True)) == {"a", "b"}
+    assert as_person(ada).post("/imports/", {"file": files[:1]})["Location"].startswith("/imports/1")
+    assert as_person(ada).post("/imports/", {"file": [files[0], files[2]]})["Location"] == "/imports/"
+
+
+def test_largest_upload_is_one_figure(ada):
+    assert "At most 24.0 MB together" in html(as_person(ada).get("/imports/"))
+    assert "Page and API accept 24 MB" in (settings.BASE_DIR / "docs" / "import.md").read_text()
 
 
 def test_large_upload_is_refused_and_leaves_no_file(ada, monkeypatch):

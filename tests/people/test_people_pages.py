@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from people import members
-from people.models import ApiToken, Membership
+from people.models import ApiToken, LoginLink, Membership
 from tests.browsing import as_person, html, link_of
 
 
@@ -50,6 +50,24 @@ def test_an_admin_invites_by_a_link_that_is_shown_once(client, ada):
     assert client.get("/queue/").status_code == 200
     edo = Membership.objects.get(user__first_name="Edo Marchetti")
     assert edo.role == "expert" and edo.ends_at.year == 2199
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_an_invitation_with_a_known_name_asks_who_is_meant(ada, edo, elsewhere):
+    """Without an answer it makes no link: it would sign a stranger in as the member."""
+    if elsewhere:
+        mine = members.ensure_member(members.ensure_project("other", "Other"), "ada", "admin")
+        Membership.objects.filter(user=edo.user).update(project=mine.project)
+    asked = {"do": "invite", "name": edo.user.username, "role": "expert"}
+    links = LoginLink.objects.count()
+    page = as_person(ada).post("/people/", asked)
+    assert page.status_code == 422 and "already a member of" in html(page)
+    assert LoginLink.objects.count() == links and Membership.objects.filter(user=edo.user).count() == 1
+    as_person(ada).post("/people/", {**asked, "who": "other"})
+    assert LoginLink.objects.latest("pk").user != edo.user
+    assert LoginLink.objects.latest("pk").user.first_name == f"{edo.user.username} (2)"
+    as_person(ada).post("/people/", {**asked, "who": "same"})
+    assert LoginLink.objects.latest("pk").user == edo.user
 
 
 @pytest.mark.parametrize("who", ["edo", "rita"])

@@ -9,18 +9,20 @@ import os
 import re
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from people import access, audit, members, projects
+from people import access, audit, audit_trail, members, projects
 from people.access import system
 from people.errors import Invalid
 from people.models import ApiToken, AuditEntry, Membership, Project
+from people.zones import midnight
 from tests.browsing import as_person, html
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -210,3 +212,36 @@ def test_audit_page_shows_codes_as_words_and_ids_to_copy(ada):
     page = html(as_person(ada).get("/audit/"))
     assert "<td>requested export</td>" in page and 'value="export.requested"' in page
     assert page.count("data-copy-text") == 1 and 'data-copy-text="1m87s7hh1q2ns559g43r"' in page
+
+
+@pytest.mark.django_db
+def test_days_and_midnight_are_those_of_the_reader(ada):
+    """The browser says its zone in a cookie; a wrong one counts as none."""
+    client = as_person(ada)
+    assert "since midnight, UTC" in html(client.get("/")) and "From (UTC)" in html(client.get("/audit/"))
+    client.cookies["zone"] = "Asia/Kolkata"
+    assert "since midnight, Asia/Kolkata" in html(client.get("/")) and "From (Asia/Kolkata)" in html(
+        client.get("/audit/")
+    )
+    for wrong in ("Moon/Base", "../../etc/passwd", "x" * 999, "/etc/passwd", "Europe"):
+        client.cookies["zone"] = wrong
+        assert "since midnight, UTC" in html(client.get("/")), wrong
+
+
+def test_midnight_is_the_readers():
+    late = datetime(2026, 11, 26, 22, 0, tzinfo=UTC)
+    assert midnight(late, ZoneInfo("Asia/Kolkata")) == datetime(2026, 11, 26, 18, 30, tzinfo=UTC)
+    assert midnight(late, UTC) == datetime(2026, 11, 26, tzinfo=UTC)
+
+
+@pytest.mark.django_db
+def test_audit_table_and_tooltips_name_their_zone(ada):
+    audit.record(ada, "issued token", "x")
+    page = html(as_person(ada).get("/audit/"))
+    assert re.search(r'<time [^>]*title="\w{3} \d+, \d{4}, [\d:]{8} UTC" data-time="minute">', page)
+    assert "Time <small data-zone>UTC</small>" in page
+    days = audit_trail.Filters.read({"since": "2026-11-26", "until": "2026-11-26"}, ZoneInfo("Asia/Kolkata"))
+    AuditEntry.objects.update(at=datetime(2026, 11, 25, 18, 31, tzinfo=UTC))
+    assert days.rows(ada).count() == 1
+    AuditEntry.objects.update(at=datetime(2026, 11, 26, 18, 31, tzinfo=UTC))
+    assert days.rows(ada).count() == 0

@@ -48,6 +48,19 @@ def numbers_until(socket, last):
     return seen
 
 
+def test_socket_that_asks_for_it_hears_a_beat(house, agent, agent_token, episode):
+    """An open socket that is silent can be told from one whose network swallows everything."""
+    path = f"/ws/episodes/{episode}?since=0"
+    with listen(house, f"{path}&beat=1", agent_token) as asks, listen(house, path, agent_token) as other:
+        while json.loads(asks.recv(timeout=30)) != {"type": "beat"}:
+            pass
+        append(agent, episode, 1)
+        heard = []
+        while not heard or not heard[-1].get("steps"):
+            heard.append(json.loads(other.recv(timeout=30)))
+        assert "beat" not in [frame["type"] for frame in heard]
+
+
 def test_what_is_stored_comes_first_then_what_comes(house, agent, agent_token, episode):
     append(agent, episode, 1, 2, 3)
     with listen(house, f"/ws/episodes/{episode}?since=1", agent_token) as socket:

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ago, clock, level } from "../../static/shell/clock.js";
+import { ago, clock, inFull, level, toTheMinute } from "../../static/shell/clock.js";
 import { matters } from "../../static/lists/queue.js";
 import { moved, movedOver } from "../../static/forms/list-keys.js";
 import { isOut, outWords, post, wordsOf } from "../../static/shell/post.js";
@@ -216,4 +216,11 @@ test("the steps that keys jump to are known before they are pressed, the nearest
   assert.deepEqual(jumpsFrom("rrrrr", 3, ["o"], [1, 2, 5]), [2, 1, 5]);
   assert.deepEqual(jumpsFrom("r".repeat(50), 10, [], [40, 9, 30, 12, 20]), [9, 12, 1, 20, 30, 50]);
   assert.deepEqual([jumpsFrom("", 1, ["o"]), jumpsFrom("r", 1, ["o"])], [[1], [1]]);
+});
+
+test("times stand in the reader's zone, and a tooltip names it", () => {
+  const at = new Date("2026-11-05T23:05:09Z");
+  const [here, full] = [toTheMinute(at), inFull(at)];
+  assert.match(here, /^Nov \d+, 2026 \d\d:05$/);
+  assert.match(full, /^Nov \d+, 2026, \d\d:\d\d:09 \S+$/);
 });

@@ -37,7 +37,7 @@ test("after a loss it connects again from the last number seen and asks for what
   sockets[0].onclose();
   wait(600);
   fire();
-  assert.equal(sockets[1].url, "/ws/e?since=4");
+  assert.equal(sockets[1].url, "/ws/e?beat=1&since=4");
   sockets[1].onopen();
   assert.equal(gaps, 1);
   assert.deepEqual(frames.map((frame) => frame.steps[0].seq), [4]);
@@ -90,6 +90,26 @@ test("a silent socket that is doubted is lost and replaced once, one that spoke 
   fire();
   sockets[1].onopen();
   assert.deepEqual([states, sockets.length], [["connecting", "live", "lost", "lost", "live"], 2]);
+});
+
+test("an open socket that misses two beats is replaced at once and asks for what was missed", () => {
+  const { sockets, socket, timer, wait } = wire();
+  const states = [];
+  let gaps = 0;
+  const hears = { onFrame: () => assert.fail("a beat is no frame"), onGap: () => { gaps += 1; } };
+  const stream = new Stream({ path: "/ws/e", socket, timer, ...hears, onState: (state, info) => states.push([state, info.away]) }).start();
+  sockets[0].onopen();
+  for (const slept of [5000, 5000, 11_999]) {
+    wait(slept);
+    stream.mind();
+    sockets[0].onmessage({ data: '{"type": "beat"}' });
+  }
+  assert.equal(sockets.length, 1);
+  wait(3_600_000); // asleep
+  stream.check();
+  assert.equal(sockets.length, 2);
+  sockets[1].onopen();
+  assert.deepEqual([gaps, states], [1, [["connecting", 0], ["live", 0], ["lost", 3_600_000], ["lost", 3_600_000], ["live", 3_600_000]]]);
 });
 
 test("a stopped stream stays stopped", () => {

@@ -15,8 +15,8 @@ test("a running episode without a step for more than 30 seconds is stalled, a wa
 });
 
 test("rows stand by need and then by age", () => {
-  const rows = [["a", "running", 1], ["b", "stalled", 3], ["c", "person", 9], ["d", "running", 0], ["e", "queued", 0]];
-  assert.deepEqual(inOrder(rows.map(([key, need, order]) => ({ key, need, order }))).map((row) => row.key), ["c", "b", "d", "a", "e"]);
+  const rows = [["a", "running", 1], ["b", "stalled", 3], ["c", "person", 9], ["d", "running", 0], ["f", "over", 0], ["e", "queued", 0]];
+  assert.deepEqual(inOrder(rows.map(([key, need, order]) => ({ key, need, order }))).map((row) => row.key), ["c", "b", "d", "a", "e", "f"]);
 });
 
 test("what turns lines around is shown as a code", () => {

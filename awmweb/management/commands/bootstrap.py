@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from awmweb.demo import due
 from episodes.models import Run
 from episodes.stored import packs
 from people import access, members
@@ -21,7 +22,10 @@ DEMO = "demo"
 
 
 class Command(BaseCommand):
-    help = "Create the demo project and its owner, start the demo run on an empty database, print the owner's link."
+    help = (
+        "Create the demo project and its owner; on an empty database start the demo run and have the recorded demo "
+        "loaded; print the owner's link."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = members.ensure_project(DEMO, "Demo")
@@ -32,5 +36,6 @@ class Command(BaseCommand):
             self.stdout.write(f"pack {pack.name}: {len(pack.scenarios)} scenarios{rejected}")
         if settings.AWMWEB_DEMO and not Run.objects.exists():
             run = launching.start_demo(access.system(project))
+            due.ask_for(access.system(project))
             self.stdout.write(f"demo run: {run.episodes.count()} episodes")
         self.stdout.write(f"/login/once/{members.issue_login_link(theirs)}")

@@ -20,6 +20,7 @@ from episodes.record import recording
 from experts import advising, queue
 from exports.build import datasets, parts, storing
 from exports.errors import BadRecipe
+from exports.explain import preview as previewing
 from exports.formats import FORMATS
 from exports.jobs import requesting, working
 from exports.models import Export, ExportState
@@ -93,6 +94,21 @@ def test_page_previews_a_recipe_and_shares_it_by_its_address(ada, store):
     assert "1 row from 1 of 2 episodes" in page and "Not complete" in page
     assert one.pk in page and "Into 7." in page and "learn" in page
     assert SECRET not in page and "[redacted:" in page
+
+
+def test_preview_counts_over_the_selection_or_names_its_sample(ada, store, monkeypatch):
+    """Newer episodes that give no row must not hide those that do."""
+    for key in ("a", "b"):
+        episode(ada, key, answer=f"Done with {key}.")
+    for key in ("c", "d", "e"):
+        episode(ada, key, reward_type="others")
+    monkeypatch.setattr(previewing, "EPISODES", 3)
+    page = html(as_person(ada).get("/exports/"))
+    assert "2 rows from 2 of 5 episodes" in page and "No outcome to use" in page
+    monkeypatch.setattr(previewing, "EPISODES", 1)
+    page = " ".join(html(as_person(ada).get("/exports/")).split())
+    assert "Sample: 1 row from the newest 1 of 2 episodes" in page and "A build reads all 5." in page
+    assert "No rows from 3 episodes" in html(as_person(ada).get("/exports/?outcome=others"))
 
 
 def test_outcome_filter_shows_labels_and_sends_wire_names(ada, store):

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from awmclient.chat import EndpointConfig
-from awmclient.schema import RunStart
+from awmclient.schema import EpisodeStart, Finish, RunStart
 from episodes.models import Episode, OutcomeHold
 from episodes.record import recording
 from episodes.stored.packs import find_pack
@@ -205,3 +205,29 @@ def test_run_of_an_external_loop_opens_its_episodes(ada, project):
     answer = as_person(ada).get(f"/runs/{run.pk}/")
     assert answer.headers["Location"] == f"/episodes/?run={run.pk}"
     assert "theirs" in html(as_person(ada).get("/runs/"))
+
+
+def test_live_external_runs_are_active_and_told_apart(ada):
+    """Also runs of one name: by their order, in the list and wherever a run is chosen."""
+    first, second = (recording.start_run(ada, RunStart(name="theirs", key=key))[0] for key in "ab")
+    client = as_person(ada)
+    assert "No run is active." in html(client.get("/runs/"))
+    live, _ = recording.start_episode(ada, EpisodeStart(key="e", task="t", run=second.pk))
+    for path in ("/runs/", "/runs/?state=running"):
+        page = " ".join(html(client.get(path)).split())
+        assert "1 run is active." in page and "theirs #2" in page and "1 live of 1 episode" in page
+        assert page.index("theirs #2") > page.index('id="h-active"')
+    assert "theirs #1" in html(client.get("/runs/"))
+    for path in ("/exports/", f"/episodes/?run={second.pk}"):
+        assert "theirs #2" in html(client.get(path)), path
+    recording.finish(ada, live.pk, Finish(stop_reason="done"))
+    assert "No run is active." in html(client.get("/runs/"))
+
+
+def test_parts_of_a_bar_differ_in_height(ada):
+    plan = launched(ada, tasks={"limit": 3})
+    for one in plan.tries.select_related("arm"):
+        end(one.episode_id, complete=one.arm.name == "expert")
+    page = html(as_person(ada).get("/runs/"))
+    heights = dict(re.findall(r'class="(ok|no)"[^>]*?height="(\d+)"', page))
+    assert heights["ok"] != heights["no"]

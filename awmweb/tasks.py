@@ -1,0 +1,32 @@
+"""Celery: load the recorded demo after the start, in a child process, and again if that was killed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import Task, shared_task
+from celery.signals import worker_ready
+from django.db import close_old_connections
+
+from awmweb.demo import due
+from people import jobs
+from people.errors import AWAY
+
+AGAIN_S, AGAIN_MAX = 10, 5
+
+
+@shared_task(bind=True, autoretry_for=AWAY, retry_backoff=1, retry_backoff_max=20, max_retries=AGAIN_MAX)
+def load_demo(task: Task[..., None], project_id: str) -> None:
+    jobs.run_aside("load_demo", project_id)
+    close_old_connections()
+    if project_id in due.due():
+        raise task.retry(countdown=AGAIN_S)
+
+
+@worker_ready.connect
+def load_what_is_due(sender: Any, **about: Any) -> None:
+    """Load a demo that was asked for at this start, or whose loading an earlier start did not live to see."""
+    if str(sender.hostname).startswith("worker"):
+        for project_id in due.due():
+            jobs.call_worker("awmweb.tasks.load_demo", project_id)
+        close_old_connections()

@@ -1,0 +1,92 @@
+"""The recorded demo: loaded once, whole or not at all, every page answers from it, and a button removes it."""
+
+from __future__ import annotations
+
+import pytest
+from django.apps import apps
+from django.core.management import call_command
+
+from awmclient.schema import EpisodeStart
+from awmweb.demo import due, loading, removing, rows
+from episodes.models import Episode, Run
+from episodes.record import recording
+from exports.models import Export
+from people.access import system
+from people.models import AuditEntry
+from reviews.models import ReviewQueue
+from runs.models import Plan
+from tests.browsing import as_person, html
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def loaded(ada):
+    due.ask_for(system(ada.project))
+    assert due.due() == [ada.project.pk]
+    assert loading.load(ada.project.pk)
+    return {run.key: run for run in Run.objects.all()}
+
+
+PAGES = {
+    "/": "Recorded demo",
+    "/runs/": "demo: does an expert help?",
+    "/reviews/": "demo: check the verifier",
+    "/reviews/agreement/": "2 of 2 pairs",
+    "/curriculum/": "step 12",
+    "/desk/metrics/": "33 of 33 asks were answered in time",
+    "/exports/": "rows from",
+    "/episodes/": "114 verified episodes",
+}
+
+
+def test_every_page_of_the_bar_answers_from_the_demo(ada, loaded):
+    client = as_person(ada)
+    for path, words in PAGES.items():
+        assert words in " ".join(html(client.get(path)).split()), path
+    page = html(client.get(f"/runs/{loaded[rows.ARMS].pk}/"))
+    assert "Better on these 21 tasks: +76 points" in page and "<svg" in page
+    assert "demo: " in page and Plan.objects.get().state == "finished"
+    queue = ReviewQueue.objects.get()
+    assert queue.reviews.count() == 8 and queue.reviews.filter(verdicts__isnull=False).distinct().count() == 2
+
+
+def test_demo_is_loaded_once_and_ends_now(ada, loaded):
+    assert not loading.load(ada.project.pk) and not due.due()
+    assert Episode.objects.count() == 114
+    newest = Episode.objects.latest("ended_at")
+    assert -5 < (AuditEntry.objects.get(verb=due.LOADED).at - newest.ended_at).total_seconds() < 60
+    assert newest.steps.latest("seq").wire()["at"] >= newest.started_at.isoformat()[:19]
+
+
+def test_demo_killed_in_the_middle_is_due_again(ada, monkeypatch):
+    due.ask_for(system(ada.project))
+    with monkeypatch.context() as patched:
+        patched.setattr(loading.requesting, "request", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            loading.load(ada.project.pk)
+    assert not Episode.objects.exists() and due.due() == [ada.project.pk]
+    assert loading.load(ada.project.pk)
+
+
+def test_button_removes_the_demo_and_nothing_else(ada, rita, loaded):
+    kept, _ = recording.start_episode(ada, EpisodeStart(key="mine", task="stay"))
+    mine = {kept.pk}
+    before = AuditEntry.objects.count()
+    assert as_person(rita).post("/demo/remove").status_code == 403
+    as_person(ada).post("/demo/remove")
+    assert set(Episode.objects.values_list("pk", flat=True)) == mine
+    left = {label: apps.get_model(label).objects.count() for label in rows.TABLES if not label.startswith("episodes.")}
+    assert (
+        set(left.values()) == {0} and not Export.objects.exists() and not Run.objects.exclude(pk=kept.run_id).exists()
+    )
+    assert AuditEntry.objects.count() == before + 2, "the export's line and the demo's"
+    assert not due.due() and removing.demo_of(ada) is None
+    assert "Recorded demo" not in html(as_person(ada).get("/"))
+
+
+@pytest.mark.parametrize("wants", [True, False])
+def test_first_start_asks_for_the_demo_unless_it_is_off(db, settings, wants):
+    settings.AWMWEB_DEMO = wants
+    call_command("bootstrap")
+    assert bool(due.due()) is wants
