@@ -106,9 +106,7 @@ class Pattern(BaseModel):
             linear(value)
         except re2.error as error:
             why = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
-            raise ValueError(
-                f"not a regular expression of RE2, which has no look-around and no back-references: {why}"
-            ) from error
+            raise ValueError(f"not a regular expression: {why} (RE2 has no look-around and no references)") from error
         return value
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,8 +19,11 @@ from typing import Any
 
 import re2
 
+from exports.errors import TooSlow
 from exports.recipe import Recipe, linear, quiet
 
+MOST_S = 60.0
+"""The time that one rule can take on one text in a build."""
 SECRET_PART = 16
 """A group of a rule that is this long is the secret itself. For shorter groups, which are prefixes, the whole match is
 replaced."""
@@ -78,9 +82,10 @@ class Redactor:
 
     """
 
-    def __init__(self, recipe: Recipe, salt: str = "") -> None:
+    def __init__(self, recipe: Recipe, salt: str = "", until: float | None = None) -> None:
+        """Set the rules; `until` is the moment of the monotonic clock at which the work ends with `TooSlow`."""
         self.counts: Counter[str] = Counter()
-        self._salt = salt
+        self._salt, self._until = salt, until
         own = tuple((one.name, one.regex) for one in recipe.patterns)
         self._rules = _Rules.of(own, recipe.redact == "personal") if recipe.redact != "off" else None
 
@@ -117,7 +122,11 @@ class Redactor:
         """Return the data without what a rule finds in it; None if that is nothing."""
         parts: list[bytes] = []
         kept = at = counted = quotes = 0
+        until = self._until or time.monotonic() + MOST_S
         while at <= len(seen) and (match := rule.pattern.search(seen, at)) is not None:
+            # Each search is linear, but a pattern that reads to the end after each short match is not over all of them.
+            if time.monotonic() > until:
+                raise TooSlow
             start, end = rule.secret(match)
             quotes, counted = quotes + seen.count(b'"', counted, start), start
             mark = self._mark(data, start, end, rule, is_bare=is_json and quotes % 2 == 0)
