@@ -15,6 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from exports.errors import BadRecipe
+from people import yaml_text
 from people.errors import words_of
 
 Needs = Literal["complete", "both", "tasks", "curriculum"]
@@ -191,8 +192,8 @@ class Recipe(BaseModel):
     @classmethod
     def from_yaml(cls, text: str) -> Self:
         try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+            value = yaml_text.read(text)
+        except yaml_text.BadYaml as error:
             raise BadRecipe(f"not YAML: {error}"[:500]) from error
         return cls.read(value)
 

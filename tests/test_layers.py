@@ -88,6 +88,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "revalidation",
             "rows",
             "turns",
+            "yaml_text",
         },
         {"audit", "jobs", "leasing", "members", "projects", "saved_views"},
         {"http", "known_tokens", *DOORS},
