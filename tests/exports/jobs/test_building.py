@@ -1,4 +1,4 @@
-"""Builds wait for each other: one of a project, two of all. A child that stands still ends; one that is heard is kept."""
+"""Builds wait for each other: one of a project, two of all. A child that stands still ends; one that is heard stays."""
 
 from __future__ import annotations
 
