@@ -515,14 +515,14 @@ class TrainingStepPage(Shape):
 
 
 class NextTask(Shape):
-    """A task to play. Its level may limit steps and tools and give a hint; solve rates are not for agents."""
+    """A task to play. Its level may limit steps and tools and give a hint; level, weight and rates are not for agents."""
 
     task: str
     scenario: str | None = None
     task_idx: int | None = None
     split: str
-    level: str
-    weight: float
+    level: str | None = None
+    weight: float | None = None
     pinned: bool = False
     max_steps: int | None = None
     tools: list[str] | None = None

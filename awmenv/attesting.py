@@ -11,11 +11,16 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-VERSION = 1
+VERSION = 2
+"""Of a statement. Those of version 1 had the loop's own reward, and could follow a world that was moved."""
+QUESTION_VERSION = 1
 QUESTION = b"awmenv.question"
 RESERVED = frozenset({"verify", "done", "__list_scenarios__", "ask_expert"})
-"""Names that no scenario's tool has. Loops answer such calls themselves, so neither side counts them."""
-FIELDS = ("session", "scenario", "task_idx", "verifier_sha256", "database_sha256", "trail_sha256", "reward_type")
+"""Names, spelled exactly so, that no scenario's tool has. Loops answer such calls, so neither side counts them."""
+FIELDS = (
+    "session", "scenario", "task_idx", "task_sha256", "verifier_sha256", "database_sha256", "trail_sha256",
+    "reward_type", "reward",
+)  # fmt: skip
 
 
 class NotAttested(ValueError):
@@ -30,7 +35,7 @@ class Trail:
         self.calls = 0
 
     def add(self, name: str, arguments: Any, result: Any = None, error: str | None = None) -> None:
-        if name.strip().casefold() in RESERVED:
+        if name in RESERVED:
             return
         said = ["result", result] if error is None else ["error", error]
         self._digest.update(canonical([name, arguments, *said]).encode() + b"\n")
@@ -38,6 +43,11 @@ class Trail:
 
     def sha256(self) -> str:
         return self._digest.hexdigest()
+
+
+def is_loops_own(name: str, error: str | None) -> bool:
+    """Return whether a recorded call can be one like `" Verify "` that our loops answer themselves."""
+    return name.strip().casefold() in RESERVED and error == f"Unknown tool: {name}"
 
 
 def canonical(value: Any) -> str:
@@ -80,7 +90,7 @@ def question(key: str, about: Mapping[str, Any]) -> dict[str, str]:
 
     Its signature is of another kind than a statement's, so that neither is accepted as the other.
     """
-    text = canonical({"version": VERSION, "at": int(time.time()), **about})
+    text = canonical({"version": QUESTION_VERSION, "at": int(time.time()), **about})
     return {"question": text, "signature": _signature(key, text, QUESTION)}
 
 
@@ -92,7 +102,7 @@ def asked(key: str, body: Any) -> dict[str, Any]:
     if not hmac.compare_digest(_signature(key, text, QUESTION), signature):
         raise NotAttested("the signature is not by a dashboard that shares this server's key")
     found: dict[str, Any] = json.loads(text)
-    if found.pop("version", None) != VERSION or type(found.get("at")) is not int:
+    if found.pop("version", None) != QUESTION_VERSION or type(found.get("at")) is not int:
         raise NotAttested("the question has another version")
     return found
 

@@ -347,7 +347,7 @@ class _PackLoader:
                 self._reserved(scenario, row["full_code"], where)
 
     def _reserved(self, scenario: Scenario, code: str, where: dict[str, Any]) -> None:
-        taken = sorted(set(_OPERATION_ID.findall(code)) & RESERVED_TOOLS)
+        taken = sorted(name for name in set(_OPERATION_ID.findall(code)) if name.strip().casefold() in RESERVED_TOOLS)
         if taken:
             message = f"reserved tool name: {', '.join(taken)}"
             scenario.problems.append(message)

@@ -24,7 +24,8 @@ from episodes.stored import splits
 from episodes.visible import visibility
 from people.access import Actor, holds, may_record, sees_outcomes, visible_or_404
 
-RATES = ("solo", "solo_solved", "helped", "helped_solved")
+RATES = ("level", "weight", "solo", "solo_solved", "helped", "helped_solved")
+"""What tells how often a task was solved: not for agents."""
 
 
 def current(run: Run) -> str:
@@ -67,7 +68,7 @@ def next_of(actor: Actor, run_pk: str, count: int, seed: int, snapshot_pk: str =
     """Return the next tasks: `count` tasks of the current snapshot, or of a named one, by weight.
 
     Pinned tasks come first, in the order in which they were pinned. A task that a split has held out since the snapshot
-    was taken is left out. Solve rates are for readers who can see outcomes. Raises `BlindReview` while any is withheld
+    was taken is left out. Levels, weights and solve rates are for readers who can see outcomes. Raises `BlindReview` while any is withheld
     from this reviewer.
 
     """
@@ -106,7 +107,7 @@ def _for(actor: Actor, run: Run) -> str:
 
 
 def _task(row: dict[str, Any], level: dict[str, Any], tells: bool) -> NextTask:
-    about = {name: row[name] for name in ("task", "scenario", "task_idx", "split", "level", "weight")}
+    about = {name: row[name] for name in ("task", "scenario", "task_idx", "split")}
     limits = {name: level.get(name) or None for name in ("max_steps", "tools", "hint")}
     known = {name: row[name] for name in RATES} if tells else {}
     return NextTask(**about, **limits, **known, pinned=row["pinned"] is not None)

@@ -12,6 +12,13 @@ class BadRecipe(AppError):
     status = 422
 
 
+class TooSlow(AppError):
+    """A pattern of this recipe takes too long on one text. Use one that does not begin everywhere and end far away."""
+
+    code = "too_slow"
+    status = 422
+
+
 class NotBuilt(AppError):
     """This export has no files yet."""
 

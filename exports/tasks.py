@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from celery import shared_task
 
+from exports.jobs import requesting
 from exports.models import Export, Push
 from people import jobs
 
 
 @shared_task
 def build(export_id: str) -> None:
-    jobs.run_aside("build_export", export_id)
+    """Build an export, unless others are built now: its row waits, and the end of another build calls again."""
+    if not requesting.has_room(export_id):
+        return
+    jobs.run_heard(Export, "build_export", export_id, progress=("episodes_done", "rows", "state"), failed="failed")
+    if (following := requesting.next_one()) is not None:
+        jobs.call_worker(Export.TASK, following)
 
 
 @shared_task

@@ -13,6 +13,7 @@
     in_words      counts, durations and sizes as words
     zones         the reader's time zone
     json_text     strict JSON of strangers, within bounds
+    yaml_text     YAML of strangers, within bounds
     rates         a share with its interval
     rows          model rows from a statement in SQL
     bodies        limits on request bodies, per sender

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, ClassVar, TypeVar
 
@@ -26,6 +30,7 @@ from people.audit import record
 from people.models import IdField, unheard_since
 
 log = logging.getLogger(__name__)
+BEAT_S = 5.0
 WOKEN_PER_SWEEP = 20
 """Forgotten jobs of a kind that one sweep wakes."""
 
@@ -39,6 +44,9 @@ class Job(models.Model):
     SILENT_AFTER: ClassVar[timedelta] = timedelta(seconds=30)
     """Silence after which a worker counts as lost, and another claims its job."""
     ATTEMPTS_MAX: ClassVar[int] = 3
+    STILL_S: ClassVar[float] = 30 * 60
+    """Time without progress after which `run_heard` ends a child process."""
+    MOST_S: ClassVar[float] = 12 * 3600
 
     id = IdField()
     state = models.CharField(max_length=10)
@@ -100,6 +108,12 @@ def claim(kind: type[J], job_id: str, **fields: Any) -> J | None:
     return job
 
 
+def is_heard(kind: type[J]) -> QuerySet[J]:
+    """Return the jobs that a worker has and that were heard lately."""
+    silent = unheard_since(timezone.now() - kind.SILENT_AFTER)
+    return kind._default_manager.filter(~silent, state=kind.WORKING[1])
+
+
 def claimed(job: J) -> QuerySet[J]:
     """Return the row as long as this attempt has it."""
     return type(job)._default_manager.filter(pk=job.pk, attempt=job.attempt, state=job.WORKING[1])
@@ -130,6 +144,45 @@ def run_aside(command: str, job_id: str, most_s: float | None = None) -> None:
     else:
         if done.returncode:
             log.warning("%s %s ended with %s", command, job_id, done.returncode)
+
+
+def run_heard(kind: type[Job], command: str, job_id: str, *, progress: Sequence[str], failed: str) -> None:
+    """Run a command in a child process, as long as its job moves; until it ends, no other worker takes the job.
+
+    A child that moves none of the columns in `progress` for a while, or that takes too long, is ended with all its own
+    children, and the job has failed.
+    """
+    child = subprocess.Popen(
+        [sys.executable, str(settings.BASE_DIR / "manage.py"), command, job_id],
+        cwd=settings.BASE_DIR,
+        process_group=0,
+    )
+    began = moved = time.monotonic()
+    seen: Any = None
+    while (code := _waited(child)) is None:
+        now, rows = time.monotonic(), kind._default_manager.filter(pk=job_id, state=kind.WORKING[1])
+        rows.update(heartbeat_at=timezone.now())
+        if (at := rows.values_list(*progress).first()) != seen:
+            seen, moved = at, now
+        if now - moved <= kind.STILL_S and now - began <= kind.MOST_S:
+            continue
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        why = f"{kind.STILL_S / 60:g} minutes without progress" if now - moved > kind.STILL_S else "the limit of time"
+        log.warning("%s %s was stopped: %s", command, job_id, why)
+        if (job := rows.first()) is not None:
+            end(job, failed, f"Stopped: {why}.")
+        return
+    if code:
+        log.warning("%s %s ended with %s", command, job_id, code)
+
+
+def _waited(child: subprocess.Popen[bytes]) -> int | None:
+    try:
+        return child.wait(BEAT_S)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def call_worker(task: str, *args: str, queue: str = "default", delay_s: int = 0) -> bool:

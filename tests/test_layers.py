@@ -88,6 +88,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "revalidation",
             "rows",
             "turns",
+            "yaml_text",
             "zones",
         },
         {"audit", "jobs", "leasing", "members", "projects", "saved_views"},
@@ -191,7 +192,6 @@ LATE = {
     ("exports.build.parts", "Parts._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet
     ("exports.build.datasets", "_join"),
     ("exports.rules.redaction", "_library_rules"),  # twenty megabytes, for processes that redact
-    ("exports.rules.redaction", "_people"),
     ("exports.select.ground", "load"),  # tokenizers and jinja2, for the few recipes that name a tokenizer
     (
         "curriculum.show.series",

@@ -124,6 +124,10 @@ def refuse_archive(project: Project) -> None:
         raise Invalid(f"{some} still live. Cancel or finish them first.")
 
 
+LAUNCHERS_OWN = {"levels", "reference"}
+"""Fields of a curriculum's plan: with both, the tasks that are served would tell the solve rates of any run."""
+
+
 def start_run(actor: Actor, plan: RunStart) -> tuple[Run, bool]:
     """Create a run; one of an agent's token allows its episodes at most a plain expert. The same key gives the same run
     back, and false. Raises `KeyConflict` if that run was started with another body.
@@ -143,6 +147,9 @@ def open_run(actor: Actor, plan: RunStart) -> tuple[Run, bool]:
     may_start_runs(actor)
     if plan.expert == "informed" and not holds(actor, may_launch):
         raise WrongScope("Creating a run with expert mode informed requires a token of scope launch.")
+    asked = (plan.metadata or {}).get("curriculum")
+    if isinstance(asked, dict) and LAUNCHERS_OWN & asked.keys() and not holds(actor, may_launch):
+        raise WrongScope("A curriculum with levels or a reference of its own requires a token of scope launch.")
     about = {"key": plan.key or "", "created_by": actor.name, **_run_fields(plan)}
     try:
         with transaction.atomic():

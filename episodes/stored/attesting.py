@@ -12,12 +12,15 @@ from typing import Any
 from django.conf import settings
 
 from awmclient.schema import Outcome
-from awmenv.attesting import NotAttested, Trail, opened, sha256_of
+from awmenv.attesting import NotAttested, Trail, is_loops_own, opened, sha256_of
 from awmenv.errors import PackError
 from episodes.models import Episode, Step
 from episodes.stored import outcomes
 from episodes.stored.entries import read
 from episodes.stored.packs import find_pack
+
+BATCH = 20
+"""Steps that are in memory at once."""
 
 
 def attested(episode: Episode, final_answer: str | None, attestation: Mapping[str, Any]) -> tuple[Outcome, str]:
@@ -25,11 +28,13 @@ def attested(episode: Episode, final_answer: str | None, attestation: Mapping[st
     statement = opened(settings.ATTEST_KEY, attestation)
     if (statement["scenario"], statement["task_idx"]) != (episode.scenario, episode.task_idx):
         raise NotAttested("the statement is about another task")
+    if statement["task_sha256"] != _task(episode):
+        raise NotAttested("the task is not the one of this dashboard's pack")
     if statement["verifier_sha256"] != _verifier(episode, str(statement.get("mode", "code"))):
         raise NotAttested("the verifier is not the one of this dashboard's pack")
     if statement.get("final_answer_sha256") != sha256_of(final_answer):
         raise NotAttested("the final answer is not the one that was verified")
-    if statement["trail_sha256"] != _trail(episode).sha256():
+    if statement["trail_sha256"] not in _trails(episode):
         raise NotAttested("the recorded calls and results are not those of the session")
     if outcomes.has_session(statement["session"]):
         raise NotAttested("the session was used for another episode")
@@ -37,6 +42,15 @@ def attested(episode: Episode, final_answer: str | None, attestation: Mapping[st
     details = {"attested": {name: statement.get(name) for name in names}}
     reward, reward_type = statement.get("reward"), str(statement["reward_type"])
     return Outcome(reward_type=reward_type, reward=reward, details=details, source="attested"), statement["session"]
+
+
+def _task(episode: Episode) -> str | None:
+    """Return the digest of the task's text in a loaded pack; None if no pack holds it."""
+    pack = find_pack(episode.scenario) if episode.scenario else None
+    if pack is None or episode.task_idx is None:
+        return None
+    tasks = pack.tasks(episode.scenario)
+    return sha256_of(tasks[episode.task_idx]) if 0 <= episode.task_idx < len(tasks) else None
 
 
 def _verifier(episode: Episode, mode: str) -> str | None:
@@ -51,11 +65,18 @@ def _verifier(episode: Episode, mode: str) -> str | None:
     return sha256_of(found.code) if found is not None else None
 
 
-def _trail(episode: Episode) -> Trail:
-    """Return the hash over the recorded calls, computed as the environment server does."""
-    trail = Trail()
-    for body in Step.objects.filter(episode=episode, kind="tool_call").order_by("seq").values_list("body", flat=True):
+def _trails(episode: Episode) -> set[str]:
+    """Return the hashes over the recorded calls that a server may have made: two, because loops differ in one point.
+
+    Our loops answer a call like `" Verify "` themselves, other loops pass it on. A server counts each call that it
+    gets, so neither hash hides a call from it. Steps are read in batches: an episode can have hundreds of megabytes.
+    """
+    passed_on, answered = Trail(), Trail()
+    bodies = Step.objects.filter(episode=episode, kind="tool_call").order_by("seq").values_list("body", flat=True)
+    for body in bodies.iterator(chunk_size=BATCH):
         step = read(body)
-        error = step.get("error")
-        trail.add(str(step.get("name", "")), step.get("arguments") or {}, step.get("result"), error)
-    return trail
+        call = str(step.get("name", "")), step.get("arguments") or {}, step.get("result"), step.get("error")
+        passed_on.add(*call)
+        if not is_loops_own(call[0], call[3]):
+            answered.add(*call)
+    return {passed_on.sha256(), answered.sha256()}

@@ -7,6 +7,7 @@ others give no row, and the database counts them. If all that can give rows were
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,19 +18,25 @@ from django.db.models import QuerySet
 from episodes.models import Episode
 from episodes.visible import visibility
 from exports.build.building import DatasetRow, Walk
+from exports.errors import TooSlow
 from exports.formats import FORMATS
 from exports.recipe import Recipe
+from exports.record import Record
 from exports.rules.redaction import Redactor
 from exports.select import curricula
+from exports.select.curricula import TaskReader
 from exports.select.ground import ground_for, load
-from exports.select.reading import batches
+from exports.select.reading import Reader, sizes_of
 from exports.select.selecting import SnapshotEntry, entries_of, selected, usable
 from people.access import Actor
+from people.errors import Invalid
 
 if TYPE_CHECKING:
     from exports.rules.tokenizing import LocalTokenizer
 
 EPISODES, STEPS, ROWS = 60, 2_000, 10
+TEXT_MAX, PREVIEW_S, TOGETHER = 16_000_000, 4.0, 5
+"""Characters of steps and seconds that a preview reads, and episodes that are read at once: the web process waits."""
 COUNTED = 100_000
 """Matching episodes are counted up to this number, which is enough for a page."""
 TEXT, PIECES = 1_200, 200
@@ -83,16 +90,19 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
     Raises:
         Invalid: a filter has an unknown value.
         BadRecipe: there is no such tokenizer, or its template cannot be used.
+        TooSlow: the recipe's patterns take too long on the first episodes.
 
     """
     name = template or recipe.tokenizer
     tokenizer = load(name) if name else None
     entries, looked_at, may_give, matching = _newest(actor, recipe)
-    redactor = Redactor(recipe, salt=actor.project.pk)
+    until = time.monotonic() + PREVIEW_S
+    redactor = Redactor(recipe, salt=actor.project.pk, until=until)
     reader = curricula.reader_for(actor.project, recipe, redactor)
     walk = Walk(FORMATS[recipe.format], ground_for(actor.project, recipe))
-    rows = list(walk.rows(record for batch in batches(entries) for record in reader.read(batch)))
-    counts = walk.counts
+    timed = _Timed(reader, entries, until)
+    rows = list(walk.rows(timed.records()))
+    counts, looked_at = walk.counts, timed.read if timed.was_stopped else looked_at
     return Preview(
         matching=matching,
         usable=may_give,
@@ -104,6 +114,30 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
         redacted=redactor.counts.most_common(),
         shown=[_drawn(row, tokenizer) for row in islice(rows, ROWS)],
     )
+
+
+class _Timed:
+    """The records of a preview, until its time is over; `read` counts the episodes."""
+
+    def __init__(self, reader: Reader | TaskReader, entries: Sequence[SnapshotEntry], until: float) -> None:
+        self._reader, self._entries, self._until = reader, entries, until
+        self.read, self.was_stopped = 0, False
+
+    def records(self) -> Iterator[Record]:
+        for start in range(0, len(self._entries), TOGETHER):
+            try:
+                found = self._reader.read(self._entries[start : start + TOGETHER])
+            except TooSlow:
+                self.was_stopped = True
+                if not self.read:
+                    raise
+                return
+            for record in found:
+                if self.read and time.monotonic() > self._until:
+                    self.was_stopped = True
+                    return
+                self.read += 1
+                yield record
 
 
 def _newest(actor: Actor, recipe: Recipe) -> tuple[list[SnapshotEntry], int, int, int]:
@@ -124,14 +158,19 @@ def _newest(actor: Actor, recipe: Recipe) -> tuple[list[SnapshotEntry], int, int
 
 
 def _first(rows: QuerySet[Episode]) -> list[str]:
-    """Return the newest episodes, as many as a page can read."""
-    chosen: list[str] = []
-    steps = 0
-    for pk, last_seq in rows.order_by("-created_at").values_list("pk", "last_seq").distinct()[:EPISODES]:
-        steps += last_seq
-        if chosen and steps > STEPS:
+    """Return the newest episodes, as many as a page can read. Raises `Invalid` if the newest alone is too large."""
+    newest = list(rows.order_by("-created_at").values_list("pk", "last_seq").distinct()[:EPISODES])
+    sizes, chosen = sizes_of([pk for pk, _ in newest]), list[str]()
+    steps = text = 0
+    for pk, last_seq in newest:
+        steps, text = steps + last_seq, text + sizes.get(pk, 0)
+        if (chosen and steps > STEPS) or text > TEXT_MAX:
             break
         chosen.append(pk)
+    if newest and not chosen:
+        raise Invalid(
+            f"The newest episode has more than {TEXT_MAX:,} characters, too many for a preview. A build takes it."
+        )
     return chosen
 
 

@@ -29,6 +29,7 @@ from exports.recipe import FILTERS, KINDS, Recipe
 from exports.rules import tokenizing
 from exports.select.ground import tokenizer_root
 from exports.select.selecting import filters_of, may_open
+from people import yaml_text
 from people.access import MemberRequest, holds, may_export, may_push, member_required, scoped, visible_or_404
 from people.errors import AppError
 from people.in_words import clock, count
@@ -177,8 +178,8 @@ def recipe_of(given: QueryDict) -> Recipe:
 def _more(text: str) -> dict[str, Any]:
     """Return fields of a recipe that the form has no control for, as YAML."""
     try:
-        value = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
+        value = yaml_text.read(text) or {}
+    except yaml_text.BadYaml as error:
         raise BadRecipe(f"More of the recipe: not YAML: {error}"[:500]) from error
     shapes = {"filter": dict, "include": list}
     if not isinstance(value, dict) or not all(isinstance(value.get(name, of()), of) for name, of in shapes.items()):

@@ -1,8 +1,9 @@
 """Secrets and personal data in exported text: found by rules of libraries and of the project, replaced by their kind.
 
-Pure. The detectors of detect-secrets find secrets, together with rules for newer tokens and the patterns of a recipe.
-datafog finds personal data if a recipe asks for it. One RE2 set searches for all rules in one pass, so that a text
-without a secret costs microseconds. Python's `re`, which supports look-around, replaces the matches.
+Pure. The detectors of detect-secrets find secrets, together with rules for newer tokens and the patterns of a recipe;
+rules of our own find personal data if a recipe asks for it. RE2 alone runs them, over bytes: finding and replacing take
+time in proportion to the text, whatever an agent wrote. One RE2 set searches for all rules in one pass, so that a text
+without a secret costs microseconds.
 """
 
 from __future__ import annotations
@@ -10,36 +11,67 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import re2
 
-from exports.recipe import Recipe
+from exports.errors import TooSlow
+from exports.recipe import Recipe, linear, quiet
 
-if TYPE_CHECKING:
-    from datafog.processing.text_processing.regex_annotator import RegexAnnotator
-
-PERSONAL = ("EMAIL", "PHONE", "SSN", "CREDIT_CARD", "DE_IBAN")
-"""Kinds of datafog that identify a person or an account. Its postal codes, dates and addresses are common in data."""
+MOST_S = 60.0
+"""The time that one rule can take on one text in a build."""
 SECRET_PART = 16
 """A group of a rule that is this long is the secret itself. For shorter groups, which are prefixes, the whole match is
 replaced."""
 _NOISY = {"Public IP (ipv4)", "Private Key"}
 _NEWER = {
-    "private_key": r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[^\"]*?(?:-----END [A-Z0-9 ]*-----|(?=\")|\Z)",
+    "private_key": r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:[^\"]*?-----END [A-Z0-9 ]*-----|[^\"]*)",
     "openai": r"\bsk-(?:proj|svcacct|admin|ant|or)-[A-Za-z0-9_-]{20,}",
     "hugging_face": r"\bhf_[A-Za-z0-9]{30,}",
     "github_fine_grained": r"\bgithub_pat_[A-Za-z0-9_]{40,}",
     "google_api": r"\bAIza[0-9A-Za-z_-]{35}",
     "groq": r"\bgsk_[A-Za-z0-9]{40,}",
     "bearer": r"(?i)\bbearer +([A-Za-z0-9._~+/-]{20,}=*)",
+    "npm": r"\bnpm_[A-Za-z0-9]{36}",
     "awmweb": r"\bawm_[A-Za-z0-9_-]{20,}",
 }
-_LOOK_AROUND = re.compile(r"\(\?<?[=!](?:[^()\\]|\\.)*\)")
+_PERSONAL = {
+    "email": r"([A-Za-z0-9_][A-Za-z0-9._%+&'~-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24})",
+    "phone": r"(?:^|[^A-Za-z0-9])((?:\+?1[-. ]?)?(?:\(\d{3}\)|\d{3})[-. ]?\d{3}[-. ]?\d{4}"
+    r"|\+\d{1,3}[ .-]?\d{1,4}(?:[ .-]?\d{2,4}){2,3})(?:[^A-Za-z0-9-]|\z)",
+    "ssn": r"(?:^|[^A-Za-z0-9-])(\d{3}-\d{2}-\d{4})(?:[^A-Za-z0-9-]|\z)",
+    "credit_card": r"\b(4\d{12}(?:\d{3})?|5[1-5]\d{14}|3[47]\d{13}"
+    r"|(?:4\d{3}|5[1-5]\d{2})[- ]?\d{4}[- ]?\d{4}[- ]?\d{4}|3[47]\d{2}[- ]?\d{6}[- ]?\d{5})\b",
+    "de_iban": r"(?i)(?:^|[^A-Za-z0-9])(DE\d{2}(?: ?\d{4}){4} ?\d{2})(?:[^A-Za-z0-9]|\z)",
+}
+"""What identifies a person or an account. Postal codes, dates, and nine digits in a row are common in data."""
+_BEHIND = r"(?:(?<=\W)|(?<=^))"
+_AHEAD = re.compile(r"\(\?!\[([^\]]+)\]\)\).*")
+_NO_WORD = r"(?!\w)"
+_BETWEEN = re.compile(r"""(\(\?:\\s\|=\|:\|"\|\^\))(.+)(\(\?:\\s\|"\|\$\))""")
 _ESCAPES = re.compile(r"\\(.)", re.DOTALL)
 _REPEATS = re.compile(r"\{(\d+),\d{4,}\}")
+_ESCAPED = tuple(f"\\{char}".encode() for char in "nrtbf/")
+_UNICODE = re.compile(rb"\\u[0-9a-fA-F]{4}")
+_BEFORE_VALUE, _AFTER_VALUE = b":,[ \n", b",]} \n"
+
+
+@dataclass(frozen=True)
+class _Rule:
+    kind: str
+    pattern: Any
+    part: int = SECRET_PART
+    is_personal: bool = False
+
+    def secret(self, match: Any) -> tuple[int, int]:
+        """Return where the secret of a match begins and ends: a long first group, or the whole match."""
+        if match.re.groups and match.end(1) - match.start(1) >= self.part:
+            return match.span(1)
+        return match.span()
 
 
 class Redactor:
@@ -50,94 +82,118 @@ class Redactor:
 
     """
 
-    def __init__(self, recipe: Recipe, salt: str = "") -> None:
+    def __init__(self, recipe: Recipe, salt: str = "", until: float | None = None) -> None:
+        """Set the rules; `until` is the moment of the monotonic clock at which the work ends with `TooSlow`."""
         self.counts: Counter[str] = Counter()
-        self._salt = salt
-        self._is_on = recipe.redact != "off"
+        self._salt, self._until = salt, until
         own = tuple((one.name, one.regex) for one in recipe.patterns)
-        self._rules = _Rules.of(own) if self._is_on else None
-        self._finds_people = recipe.redact == "personal"
+        self._rules = _Rules.of(own, recipe.redact == "personal") if recipe.redact != "off" else None
 
     def redact(self, text: str) -> str:
-        """Return the text without secrets. JSON text stays valid JSON: no quote is ever part of a match."""
-        if self._rules is None:
-            return text
-        for number in self._rules.found_in(text):
-            text = self._without(text, *self._rules.rules[number])
-        return self._without_people(text) if self._finds_people else text
+        """Return plain text without secrets."""
+        return self._redacted(text, is_json=False)
+
+    def redact_json(self, text: str) -> str:
+        """Return JSON text without secrets. It stays valid: no quote and no part of an escape is ever replaced, and a
+        number becomes a string."""
+        return self._redacted(text, is_json=True)
 
     def redact_all(self, texts: list[str]) -> list[str]:
-        """Return the texts, each as `redact` does; one search shows whether any of them needs it."""
-        if self._rules is None or not (self._finds_people or self._rules.found_in("\n".join(texts))):
+        """Return texts of JSON, each as `redact_json` does; one search shows whether any of them needs it."""
+        if self._rules is None:
             return texts
-        return [self.redact(text) for text in texts]
+        if not self._rules.found_in(_seen("\n".join(texts).encode("utf-8", "surrogatepass"))):
+            return texts
+        return [self.redact_json(text) for text in texts]
 
-    def _without(self, text: str, kind: str, pattern: re.Pattern[str]) -> str:
-        def hidden(match: re.Match[str]) -> str:
-            part = match.group(1) if pattern.groups else ""
-            secret = part if part and len(part) >= SECRET_PART else match.group(0)
-            if '"' in secret or (kind != "private_key" and "\\" in secret):
-                return match.group(0)
-            self.counts[kind] += 1
-            return match.group(0).replace(secret, f"[redacted:{kind}]")
+    def _redacted(self, text: str, *, is_json: bool) -> str:
+        if self._rules is None:
+            return text
+        data = text.encode("utf-8", "surrogatepass")
+        seen = _seen(data)
+        numbers = self._rules.found_in(seen)
+        for number in numbers:
+            changed = self._without(data, seen, self._rules.rules[number], is_json=is_json)
+            if changed is not None:
+                data, seen = changed, _seen(changed)
+        return data.decode("utf-8", "surrogatepass") if numbers else text
 
-        return pattern.sub(hidden, text)
+    def _without(self, data: bytes, seen: bytes, rule: _Rule, *, is_json: bool) -> bytes | None:
+        """Return the data without what a rule finds in it; None if that is nothing."""
+        parts: list[bytes] = []
+        kept = at = counted = quotes = 0
+        until = self._until or time.monotonic() + MOST_S
+        while at <= len(seen) and (match := rule.pattern.search(seen, at)) is not None:
+            # Each search is linear, but a pattern that reads to the end after each short match is not over all of them.
+            if time.monotonic() > until:
+                raise TooSlow
+            start, end = rule.secret(match)
+            quotes, counted = quotes + seen.count(b'"', counted, start), start
+            mark = self._mark(data, start, end, rule, is_bare=is_json and quotes % 2 == 0)
+            # A rule can end with one character that it only looks at, and that can begin the next match.
+            at = max(end if mark is not None else match.end(), at + 1)
+            if mark is not None:
+                parts += [data[kept:start], mark]
+                kept = end
+        return b"".join([*parts, data[kept:]]) if parts else None
 
-    def _without_people(self, text: str) -> str:
-        found = _people().annotate(text)
-        for kind in PERSONAL:
-            for value in sorted(set(found.get(kind, ())), key=len, reverse=True):
-                if '"' not in value and "\\" not in value and value in text:
-                    self.counts[kind.casefold()] += text.count(value)
-                    mark = hashlib.sha256(f"{self._salt}/{value}".encode()).hexdigest()[:6]
-                    text = text.replace(value, f"[redacted:{kind.casefold()}:{mark}]")
-        return text
+    def _mark(self, data: bytes, start: int, end: int, rule: _Rule, *, is_bare: bool) -> bytes | None:
+        """Return what replaces a secret; None for one that cannot be taken out. `is_bare`: it is in no JSON string."""
+        secret = data[start:end]
+        if not secret or b'"' in secret or (rule.kind != "private_key" and b"\\" in secret):
+            return None
+        if is_bare and (data[start - 1 : start] not in _BEFORE_VALUE or data[end : end + 1] not in _AFTER_VALUE):
+            return None
+        self.counts[rule.kind] += 1
+        mark = f"[redacted:{rule.kind}]"
+        if rule.is_personal:
+            suffix = hashlib.sha256(self._salt.encode() + b"/" + secret).hexdigest()[:6]
+            mark = f"[redacted:{rule.kind}:{suffix}]"
+        return (f'"{mark}"' if is_bare else mark).encode()
 
 
 class _Rules:
     """All rules, with one automaton that finds the rules a text needs."""
 
-    def __init__(self, rules: list[tuple[str, re.Pattern[str]]]) -> None:
+    def __init__(self, rules: list[_Rule]) -> None:
         self.rules = rules
-        self._set = re2.Set.SearchSet(_quiet())
-        self._always: list[int] = []
-        self._numbers: list[int] = []
-        for number, (_, pattern) in enumerate(rules):
-            try:
-                self._set.Add(_simple(pattern))
-            except re2.error:
-                self._always.append(number)
-            else:
-                self._numbers.append(number)
+        self._set = re2.Set.SearchSet(quiet())
+        for rule in rules:
+            self._set.Add(_per_line(rule.pattern.pattern))
         self._set.Compile()
 
     @classmethod
     @functools.lru_cache(maxsize=32)
-    def of(cls, own: tuple[tuple[str, str], ...]) -> _Rules:
-        named = [*_library_rules(), *((kind, re.compile(regex)) for kind, regex in (*_NEWER.items(), *own))]
-        return cls(named)
+    def of(cls, own: tuple[tuple[str, str], ...], finds_people: bool) -> _Rules:
+        rules = list(_library_rules())
+        rules += [_Rule(kind, linear(regex)) for kind, regex in (*_NEWER.items(), *own)]
+        people = _PERSONAL.items() if finds_people else ()
+        return cls(rules + [_Rule(kind, linear(regex), 0, is_personal=True) for kind, regex in people])
 
-    def found_in(self, text: str) -> list[int]:
-        found = self._set.Match(text.encode("utf-8", "replace"))  # a lone surrogate is never part of a secret
-        places: list[int] = found if isinstance(found, list) else []  # RE2 returns None if nothing matches
-        return sorted([*self._always, *(self._numbers[place] for place in places)])
-
-
-def _quiet() -> re2.Options:
-    options = re2.Options()
-    options.log_errors = False
-    return options
+    def found_in(self, seen: bytes) -> list[int]:
+        found = self._set.Match(seen)
+        return sorted(found) if isinstance(found, list) else []  # RE2 returns None if nothing matches
 
 
-def _simple(pattern: re.Pattern[str]) -> str:
-    """Return a pattern for RE2 that matches at least everything this one does, per line of a text: without look-around,
-    with open bounds, and with anchors at lines."""
-    text = _REPEATS.sub(r"{\1,}", _LOOK_AROUND.sub("", pattern.pattern))
-    text = _ESCAPES.sub(lambda escape: {"A": "^", "Z": "$"}.get(escape[1], escape[0]), text)
-    return f"(?im){text}" if pattern.flags & re.IGNORECASE else f"(?m){text}"
+def _seen(data: bytes) -> bytes:
+    """Return what rules read, byte for byte as long as the data: blanks for the escapes of JSON text.
+
+    Without this, the letter of a line break is the first letter of the key that follows it.
+    """
+    if b"\\" not in data:
+        return data
+    seen = data.replace(b"\\\\", b"\0\0").replace(b'\\"', b'""')
+    for escape in _ESCAPED:
+        seen = seen.replace(escape, b"  ")
+    return _UNICODE.sub(b" " * 6, seen)
 
 
-def _library_rules() -> Iterator[tuple[str, re.Pattern[str]]]:
+def _per_line(pattern: str) -> str:
+    """Return a pattern that matches at least everything this one does, per line of a text: with anchors at lines."""
+    return "(?m)" + _ESCAPES.sub(lambda escape: {"A": "^", "z": "$"}.get(escape[1], escape[0]), pattern)
+
+
+def _library_rules() -> Iterator[_Rule]:
     # imported here: they take a tenth of the start time, and most processes redact nothing
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
     from detect_secrets.plugins.base import RegexBasedDetector
@@ -146,11 +202,19 @@ def _library_rules() -> Iterator[tuple[str, re.Pattern[str]]]:
     for name, detector in sorted(detectors.items()):
         if name not in _NOISY and issubclass(detector, RegexBasedDetector):
             kind = re.sub(r"\W+", "_", name.casefold()).strip("_")
-            yield from ((kind, pattern) for pattern in detector.denylist)
+            yield from (_translated(kind, pattern) for pattern in detector.denylist)
 
 
-@functools.cache
-def _people() -> RegexAnnotator:
-    from datafog.processing.text_processing.regex_annotator import RegexAnnotator
+def _translated(kind: str, pattern: re.Pattern[str]) -> _Rule:
+    """Return a rule of the library for RE2, which has no look-around: what is only looked at is outside a group.
 
-    return RegexAnnotator()
+    Raises re2.error for a form that no rule had before; the tests read all rules.
+    """
+    text = _AHEAD.sub(r")(?:[^\1]|\\z)", pattern.pattern.replace(_BEHIND, r"(?:^|\W)"))
+    text = _REPEATS.sub(r"{\1,}", text)
+    part = SECRET_PART
+    if text.endswith(_NO_WORD):
+        text, part = rf"({text.removesuffix(_NO_WORD)})(?:\W|\z)", 0
+    elif found := _BETWEEN.fullmatch(text):
+        text, part = f"{found[1]}({found[2]}){found[3]}", 0
+    return _Rule(kind, linear(f"(?i){text}" if pattern.flags & re.IGNORECASE else text), part)

@@ -39,6 +39,14 @@ _STEPS = """
     JOIN unnest(%s::text[], %s::int[]) AS wanted(episode_id, last_seq) USING (episode_id)
     WHERE s.seq <= wanted.last_seq AND s.kind <> 'verification' ORDER BY s.episode_id, s.seq
 """
+_SIZES = "SELECT episode_id, sum(octet_length(body)) FROM episodes_step WHERE episode_id = ANY(%s) GROUP BY episode_id"
+
+
+def sizes_of(episodes: Sequence[str]) -> dict[str, int]:
+    """Return the characters of each episode's steps, which the database knows without reading them."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SIZES, [list(episodes)])
+        return {episode: int(size) for episode, size in cursor.fetchall()}
 
 
 def batches(entries: Iterable[SnapshotEntry]) -> Iterator[list[SnapshotEntry]]:
@@ -98,7 +106,9 @@ class Reader:
         for episode, source, reward_type, reward, details, health in kept.named(outcomes).values_list(*columns):
             word = "verified" if source == "verifier" else source
             passes = _passes_untouched(Health.from_wire(health))
-            found.setdefault(episode, {})[word] = EpisodeResult(reward_type, reward, word, details, passes)
+            found.setdefault(episode, {})[word] = EpisodeResult(
+                reward_type, reward, word, self._hidden(details), passes
+            )
         return found
 
     def _tags(self, tags: Sequence[str]) -> dict[str, dict[int, dict[str, str]]]:
@@ -108,11 +118,20 @@ class Reader:
             found.setdefault(row.episode_id, {}).setdefault(row.seq or 0, {})[row.label] = row.text
         return found
 
+    def _hidden_tags(self, tags: Mapping[int, dict[str, str]]) -> dict[int, dict[str, str]]:
+        return {seq: {label: self._redactor.redact(text) for label, text in said.items()} for seq, said in tags.items()}
+
     def _corrected(self, entry: SnapshotEntry, known: Mapping[str, Correction]) -> list[dict[str, Any]]:
         """Return the corrections of an entry as values, redacted as the recipe says."""
         names = ("seq", "kind", "name", "arguments", "text")
         said = [{name: getattr(known[pk], name) for name in names} for pk in entry.corrections if pk in known]
-        return [json.loads(self._redactor.redact(json.dumps(one))) for one in said]
+        return [self._hidden(one) for one in said]
+
+    def _hidden(self, value: Any) -> Any:
+        """Return a value of JSON without secrets, in names and texts at any depth."""
+        text = json.dumps(value)
+        hidden = self._redactor.redact_json(text)
+        return value if hidden == text else json.loads(hidden)
 
     def _record(
         self,
@@ -137,15 +156,15 @@ class Reader:
             ruling=entry.ruling,
             verdict=entry.verdict,
             corrections=corrections,
-            tools=row.tools if isinstance(row.tools, list) else [],
+            tools=self._hidden(row.tools) if isinstance(row.tools, list) else [],
             run=run.name if run is not None else "",
             run_id=run.pk if run is not None else "",
-            policy=row.policy if isinstance(row.policy, dict) else {},
+            policy=self._hidden(row.policy) if isinstance(row.policy, dict) else {},
             is_evaluation=run is not None and bool(run.metadata.get("evaluation")),
             is_partial=bool(row.partial),
             final_answer=hidden(answer) if isinstance(answer, str) else None,
             started_at=row.created_at.isoformat().replace("+00:00", "Z"),
-            tags=tags.get(row.id, {}),
+            tags=self._hidden_tags(tags.get(row.id, {})),
             **{name: getattr(row, name) for name in _SAME},
         )
 

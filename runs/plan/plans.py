@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +26,7 @@ from pydantic import (
 
 from awmclient.fields import WHOLE, Prose, clean_text
 from awmclient.schema import ExpertMode
+from people import yaml_text
 from people.errors import words_of
 from runs.errors import BadPlan
 from runs.statistics.offers import CHANCES
@@ -38,7 +38,6 @@ RECIPES = Path(__file__).parents[1] / "recipes"
 OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that an episode's loop gets from its plan, by their names in `awmclient.rollout`."""
 HUMAN, MODEL = "human", "model"
-BOOL = "tag:yaml.org,2002:bool"
 LISTED, FILTERED = "tasks by list", "tasks by filter"
 ADDED = ("offer", "people", "briefing", "outcomes", "parallel")
 Whole = Annotated[StrictInt, WHOLE]
@@ -207,23 +206,11 @@ def _without_none(value: Any) -> Any:
     return [_without_none(one) for one in value] if isinstance(value, list) else value
 
 
-class _PlanLoader(yaml.SafeLoader):
-    """A YAML loader that reads `off` in `expert: off` as text, and `yes`, `no` and `on`, too, as YAML 1.2 does."""
-
-    yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in known if tag != BOOL]
-        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-
-_PlanLoader.add_implicit_resolver(BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
-
-
 def plan_from_yaml(text: str) -> PlanDocument:
     """Return the plan in a YAML text. Raises `BadPlan`."""
     try:
-        return plan_of(yaml.load(text, Loader=_PlanLoader))  # noqa: S506
-    except yaml.YAMLError as error:
+        return plan_of(yaml_text.read(text))
+    except yaml_text.BadYaml as error:
         raise BadPlan(f"The plan is not YAML: {error}") from error
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from people import yaml_text
 from people.errors import words_of
 from people.in_words import duration
 
@@ -159,8 +159,8 @@ def dollars(amount: float) -> str:
 def rates_in(text: str) -> dict[str, TokenPrice]:
     """Return the prices in a table, YAML or JSON, by the model's name. Raises `ValueError`, which names the model."""
     try:
-        table = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        table = yaml_text.read(text)
+    except yaml_text.BadYaml as error:
         raise ValueError(f"the table is not YAML: {error}") from error
     if not isinstance(table, dict):
         raise ValueError("expected models with their prices, such as my-model: {input: 0.5, output: 1.5}")

@@ -11,10 +11,11 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from awmenv.client import EnvironmentClient
 from awmenv.models import Observation
+from awmenv.packs import load_pack
 from awmenv.server.settings import BadSetting, Settings
 from tests.awmclient.openai_server import OpenAIServer, answering, error
 from tests.awmclient.spellings import spellings
-from tests.awmenv.conftest import OpenFolders, Server, start_server
+from tests.awmenv.conftest import TINY, OpenFolders, Server, start_server
 
 KEY, HEADER, QUERY = "sk-judge-0123456789", "tenant-secret-77", "version-2024-10-21"
 
@@ -88,6 +89,12 @@ async def test_the_judge_rules_on_evidence_steps_and_criteria(
     assert body["model"] == "solomon" and asked["evidence"] == {"before": 0, "after": 1}
     assert asked["steps"][0]["tool"] == "create_note" and "success_criteria" in asked["about"]
     assert bench.endpoint.heads[-1]["x-tenant"] == HEADER and bench.endpoint.queries[-1] == {"api-version": QUERY}
+
+
+async def test_judge_rules_on_the_packs_task_whatever_a_client_names(bench: Bench) -> None:
+    await bench.verdict(json.dumps(ruling("complete")), task="Do nothing.")
+    asked = json.loads(bench.endpoint.bodies[-1]["messages"][1]["content"])
+    assert asked["task"] == load_pack(TINY).tasks("notes_1")[0] != "Do nothing."
 
 
 async def test_an_endpoint_or_key_that_a_client_sends_is_not_used(bench: Bench) -> None:

@@ -7,6 +7,7 @@ import random
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -15,6 +16,7 @@ from awmenv.client import RESTORES_A_CALL, EnvironmentClient, Made
 from awmenv.errors import Diverged, SessionLost, WorldLost
 from awmenv.server import database
 from awmenv.server.session import snapshots
+from awmenv.server.session.marks import digest_of
 from awmenv.server.session.snapshots import Snapshots
 from tests.awmenv.conftest import OpenFolders, Server, eventually, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
@@ -50,9 +52,10 @@ def server(tmp_path_factory: OpenFolders) -> Iterator[Server]:
     running.stop()
 
 
-def snapshot(server: Server, made: Made) -> Path:
-    """Where the server keeps the database that a call left."""
-    return server.run_dir / "cache" / "worlds" / str((made.mark or {})["database"])
+def snapshot(server: Server, made: Made, world: Mapping[str, Any]) -> Path:
+    """Where the server keeps the database that a call left in this world."""
+    owner = digest_of("open_1", world["base"]["digest"], world["clock"], world["seed"])
+    return server.run_dir / "cache" / "worlds" / f"{owner}-{(made.mark or {})['database']}"
 
 
 def worlds(server: Server) -> list[psutil.Process]:
@@ -148,7 +151,7 @@ async def test_other_rows_are_put_back_from_a_snapshot(server: Server) -> None:
         made = await made_by(env, "quiet", "add_row", "quiet", "all_rows")
         rows, world = (await env.call_tool("all_rows", {})).tool_result, env.world
     assert world is not None
-    kept = snapshot(server, made[2])
+    kept = snapshot(server, made[2], world)
     assert eventually(kept.exists)
     restored, found = await again(server, world, made)
     assert found == rows
@@ -166,7 +169,7 @@ async def test_a_comparing_client_gets_no_snapshot(server: Server) -> None:
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="open_1", state_diff=True, world=True)
         made, world = await made_by(env, "quiet"), env.world
-    assert eventually(snapshot(server, made[0]).exists)
+    assert world is not None and eventually(snapshot(server, made[0], world).exists)
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="open_1", state_diff=True)
         with pytest.raises(Diverged, match="quiet, call 1, leaves another database"):
@@ -174,21 +177,26 @@ async def test_a_comparing_client_gets_no_snapshot(server: Server) -> None:
 
 
 def test_snapshots_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, source = Snapshots(tmp_path / "worlds"), tmp_path / "world.db"
+    store, source, owner = Snapshots(tmp_path / "worlds"), tmp_path / "world.db", "a" * 32
     kept = []
     for number in range(4):
         source.write_bytes(b"SQLite format 3" + random.Random(number).randbytes(20_000))
         kept.append(database.digest(source))
-        store.keep(source, kept[-1])
-        os.utime(tmp_path / "worlds" / kept[-1], (1e9 + number, 4e9 + number))
-    assert sorted(path.name for path in (tmp_path / "worlds").iterdir()) == sorted(kept)
+        store.keep(owner, source, kept[-1])
+        os.utime(tmp_path / "worlds" / f"{owner}-{kept[-1]}", (1e9 + number, 4e9 + number))
+    assert sorted(path.name for path in (tmp_path / "worlds").iterdir()) == sorted(
+        f"{owner}-{digest}" for digest in kept
+    )
     monkeypatch.setattr(snapshots, "MAX_STORE", 60_000)
-    store.keep(source, kept[-1])
-    assert not (tmp_path / "worlds" / kept[0]).exists() and (tmp_path / "worlds" / kept[2]).exists()
-    store.keep(source, "../" + kept[0])
+    store.keep(owner, source, kept[-1])
+    left = {path.name.removeprefix(f"{owner}-") for path in (tmp_path / "worlds").iterdir()}
+    assert kept[0] not in left and kept[2] in left
+    store.keep(owner, source, "../" + kept[0])
+    store.keep("../" + owner, source, kept[0])
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["world.db"]
-    assert not store.put_back("../world.db", source)
+    assert not store.put_back(owner, "../world.db", source)
+    assert not store.put_back("b" * 32, kept[2], source), "another session's work"
     link = tmp_path / "link.db"
     link.symlink_to(source)
-    assert not store.put_back(kept[2], link) and store.put_back(kept[2], source)
+    assert not store.put_back(owner, kept[2], link) and store.put_back(owner, kept[2], source)
     assert database.digest(source) == kept[2]

@@ -1,16 +1,21 @@
 """A server with a key signs what a session came to, on the control channel alone; a loop's recorded steps prove it."""
 
+import asyncio
 import json
 import stat
+from types import SimpleNamespace
 
 import pytest
 
 from awmclient.rollout import rollout
 from awmclient.scripted import ScriptedPolicy
 from awmclient.testing import MemoryDashboard
-from awmenv.attesting import NotAttested, Trail, opened, signed
+from awmenv.attesting import NotAttested, Trail, opened, sha256_of, signed
 from awmenv.client import EnvironmentClient
+from awmenv.errors import HostFailed
 from awmenv.packs import load_pack
+from awmenv.server.session.environment import _made
+from awmenv.server.session.loading import _checked_tools
 from awmweb.embedded.paths import attest_key
 from tests.awmenv.conftest import ROOT, start_server
 
@@ -62,6 +67,78 @@ async def test_session_statement_is_on_the_control_channel_only(signing):
     async with EnvironmentClient(signing.url) as environment:
         await environment.reset(**HELPDESK)
         assert "attestation" not in (await environment.verify()).metadata, "upstream's clients get upstream's answer"
+
+
+def oracle():
+    return [
+        turn["call"]
+        for turn in load_pack(ROOT / "packs" / "starter").scripts("helpdesk_1", 0)["oracle"]
+        if "call" in turn
+    ]
+
+
+async def moved(url, world, action):
+    """What `verify` says of a world that began so, and in which only this call was made."""
+    async with EnvironmentClient(url) as env:
+        await env.reset(**HELPDESK, state_diff=True, world=world)
+        await env.step(action)
+        return (await env.verify("Merged.")).metadata
+
+
+@pytest.mark.parametrize("how", ["put_back", "mark", "start"])
+async def test_world_that_was_moved_gets_no_statement(signing, how):
+    async with EnvironmentClient(signing.url) as worker:
+        await worker.reset(**HELPDESK, state_diff=True, world=True)
+        marks = [(await worker.call_tool(c["name"], c.get("arguments"))).metadata["mark"] for c in oracle()]
+        world = worker.world
+    call = {"type": "call_tool", "tool_name": oracle()[0]["name"], "arguments": oracle()[0].get("arguments", {})}
+    known = {"clock": marks[0]["clock"], "answer": marks[0]["answer"], "database": marks[-1].get("database", "")}
+    metadata = {"put_back": {"mark": known, "put_back": True}, "mark": {"mark": known}, "start": {}}[how]
+    begun = world if how == "start" else True
+    found = await moved(signing.url, begun, {**call, "metadata": metadata})
+    assert "attestation" not in found and found["not_attested"]
+    fresh = await moved(signing.url, True, call)
+    assert "attestation" in fresh and "not_attested" not in fresh
+
+
+async def test_cut_off_call_gets_no_statement():
+    class Cut(SimpleNamespace):
+        async def call(self, *_call):
+            raise asyncio.CancelledError
+
+    session = Cut(moved="", trail=Trail())
+    with pytest.raises(asyncio.CancelledError):
+        await _made(session, "merge", {})
+    assert session.moved == "a call was cut off"
+
+
+async def test_signed_reward_is_the_servers_own(signing):
+    async with EnvironmentClient(signing.url) as env:
+        await env.reset(**HELPDESK, state_diff=True, reward_config={"others": 1e6})
+        found = await env.verify("Nothing.")
+    statement = opened(KEY, found.metadata["attestation"])
+    assert (found.reward, statement["reward_type"], statement["reward"]) == (1e6, "others", 0.0)
+
+
+async def test_statement_names_the_packs_task(signing):
+    async with EnvironmentClient(signing.url) as env:
+        await env.reset(**HELPDESK, state_diff=True, task="Do nothing.")
+        statement = opened(KEY, (await env.verify("Nothing.")).metadata["attestation"])
+    assert statement["task_sha256"] == sha256_of(load_pack(ROOT / "packs" / "starter").tasks("helpdesk_1")[0])
+
+
+async def test_near_name_of_a_control_tool_is_counted(signing):
+    async with EnvironmentClient(signing.url) as env:
+        await env.reset(**HELPDESK, state_diff=True)
+        for name in (" ASK_expert", "Verify "):
+            await env.call_tool(name, {})
+        assert opened(KEY, (await env.verify("a")).metadata["attestation"])["calls"] == 2
+
+
+@pytest.mark.parametrize("name", [" ASK_expert", "Verify "])
+def test_near_name_of_a_control_tool_is_no_tool(name):
+    with pytest.raises(HostFailed, match="reserved tool name"):
+        _checked_tools([{"name": name, "input_schema": {}}])
 
 
 def test_key_is_made_once_and_readable_by_its_owner_alone(tmp_path, monkeypatch):

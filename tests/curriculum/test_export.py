@@ -14,6 +14,7 @@ from exports.formats import FORMATS
 from exports.recipe import Recipe
 from people.errors import Invalid
 from tests.curriculum.trainer import Trainer
+from tests.people_by_name import token
 
 pytestmark = pytest.mark.usefixtures("shop")
 
@@ -30,7 +31,7 @@ def test_rows_are_the_tasks_that_trainers_draw_from(train, project, ada, tmp_pat
     for complete in (True, False, False):
         train.play(1, "shop/4", complete=complete)
     train.report(1)
-    drawn = train.next(1000)[1]
+    drawn = train.next(1000, secret=token(project, "export")[1])[1]
     rows, manifest = exported(project, tmp_path / "one")
     assert {row["snapshot"] for row in rows} == {drawn["snapshot"]} and manifest["rows"] == 12
     weights = {row["task"]: row["weight"] for row in rows if row["weight"]}

@@ -84,7 +84,8 @@ def test_next_tells_rates_to_those_who_see_outcomes(train, project):
         train.play(1, "shop/0", complete=True)
     train.report(1)
     agent = train.next(12)[1]
-    assert not {"solo", "solo_solved"} & set(agent["tasks"][0]) and "recommended" not in agent
+    about = {"task", "scenario", "task_idx", "split", "pinned"}
+    assert all(set(one) == about for one in agent["tasks"]) and "recommended" not in agent
     _, export = token(project, "export")
     seen = {one["task"]: one for one in train.next(12, secret=export)[1]["tasks"]}
     assert (seen["shop/0"]["solo"], seen["shop/0"]["solo_solved"], seen["shop/0"]["level"]) == (4, 4, "easy")
@@ -209,7 +210,18 @@ def test_plan_gives_group_method_and_limits_of_levels(project, ada, monkeypatch)
     said = train.next(12)[1]
     assert said["ratio"] == {"group_size": 16, "expert": 8, "solo": 8} and said["method"] == "regret"
     task = {one["task"]: one for one in said["tasks"]}["shop/0"]
-    assert (task["level"], task["max_steps"], task["tools"], task["hint"]) == ("warm", 5, ["sell"], "Sell.")
+    assert "level" not in task
+    assert ("warm", task["max_steps"], task["tools"], task["hint"]) == ("warm", 5, ["sell"], "Sell.")
+
+
+@pytest.mark.parametrize("own", [{"reference": "r" * 20}, {"levels": [{"name": "all", "above": -1}]}])
+def test_levels_and_reference_need_the_right_to_launch(project, train, own):
+    run = {"name": "spy", "metadata": {"curriculum": own}}
+    status, said = train.send("post", "/runs", run)
+    assert (status, said["error"]["code"]) == (403, "scope")
+    _, launch = token(project, "launch")
+    assert train.send("post", "/runs", run, secret=launch)[0] == 201
+    assert train.send("post", "/runs", {"name": "own", "metadata": {"curriculum": {"group_size": 4}}})[0] == 201
 
 
 def test_reference_run_decides_the_levels(train, project):

@@ -24,7 +24,9 @@ class Trainer:
         token, self.secret = issue_token(system(project), "trainer", "agent")
         self.actor = bearer(token)
         metadata = {"curriculum": curriculum} if curriculum else {}
-        self.run, _ = recording.start_run(self.actor, RunStart(name="t-31", metadata=metadata))
+        needs_launch = {"levels", "reference"} & curriculum.keys()
+        starts = system(project) if needs_launch else self.actor
+        self.run, _ = recording.start_run(starts, RunStart(name="t-31", metadata=metadata))
 
     def play(self, step, task="shop/0", *, calls=({},), complete=None, expert="off", finish="done", source="verifier"):
         """One rollout: its calls, or steps of another kind as they are, and what the verifier found of it."""

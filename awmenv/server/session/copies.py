@@ -60,10 +60,10 @@ class Copies:
             database.remove(self._last)
         self._last, self._last_digest = copy, digest
 
-    def keep_snapshot(self) -> None:
+    def keep_snapshot(self, owner: str) -> None:
         """Keep the last database beyond the session, for the next session that continues its record."""
-        if self._last is not None and self._last_digest:
-            database.before_removing(partial(self.world.snapshots.keep, self._last, self._last_digest))
+        if self._last is not None and self._last_digest and owner:
+            database.before_removing(partial(self.world.snapshots.keep, owner, self._last, self._last_digest))
 
     def remove(self) -> None:
         folder, self._folder = self._folder, None

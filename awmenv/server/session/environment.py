@@ -203,12 +203,11 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
     ) -> WorldObservation:
         if self._session is None:
             return self._refused("server_error", name, NOT_STARTED)
-        result = await self._session.call(name, arguments, known, put_back)
+        result = await _made(self._session, name, arguments, known, put_back)
         if result.cause == "sealed":
             return _ended()
         metadata = _metadata(result, self._session.partial) if self._session.case.wants_diff else {}
         metadata |= {"mark": result.mark.wire()} if result.mark is not None else {}
-        _note(self._session, name, arguments, result)
         if result.cause == "ok":
             reward = self._reward("tool_call_ok")
             text = orjson.Fragment(result.literal)
@@ -280,8 +279,10 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         if session.case.final_digest:
             metadata["world"] = {"final": session.case.final_digest}
         reward = self._reward(found.reward_type)
-        if session.trail is not None and found.verifier_sha256 and session.case.database_sha256:
-            statement = _statement(session, session.trail, mode, found, reward)
+        if session.trail is not None and session.moved:
+            metadata["not_attested"] = session.moved
+        elif session.trail is not None and found.verifier_sha256 and session.case.database_sha256:
+            statement = _statement(session, session.trail, mode, found)
             metadata["attestation"] = signed(self.world.settings.attest_key, statement)
         return WorldObservation(
             reward=reward,
@@ -321,9 +322,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             raise ToolRefused(NOT_STARTED)
         self._state.step_count += 1
         session, given = self._session, arguments if isinstance(arguments, dict) else {}
-        result = await session.call(name, given)
-        if result.cause != "sealed":
-            _note(session, name, given, result)
+        result = await _made(session, name, given)
         if result.cause == "ok":
             text = orjson.Fragment(result.literal)
             return {"content": [{"type": "text", "text": text}], "isError": False, "data": text}
@@ -340,6 +339,20 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             session.end()
 
 
+async def _made(
+    session: Session, name: str, arguments: dict[str, Any], known: CallMark | None = None, put_back: bool = False
+) -> CallResult:
+    """Make a call and count it; one that is cut off may have changed the world, and no record can have its result."""
+    try:
+        result = await session.call(name, arguments, known, put_back)
+    except BaseException:
+        session.moved = session.moved or "a call was cut off"
+        raise
+    if result.cause != "sealed":
+        _note(session, name, arguments, result)
+    return result
+
+
 def _note(session: Session, name: str, arguments: dict[str, Any], result: CallResult) -> None:
     """Count a call, as its caller reads it, for the statement that the server signs after `verify`."""
     if session.trail is None:
@@ -350,12 +363,16 @@ def _note(session: Session, name: str, arguments: dict[str, Any], result: CallRe
         session.trail.add(name, arguments, error=agent_words(name, result))
 
 
-def _statement(session: Session, trail: Trail, mode: str, found: VerifierResult, reward: float) -> dict[str, Any]:
-    """Return the server's statement: session, outcome, verifier and hash of the calls."""
+def _statement(session: Session, trail: Trail, mode: str, found: VerifierResult) -> dict[str, Any]:
+    """Return the server's statement: session, outcome, verifier and hash of the calls.
+
+    Its reward is the server's own, whatever `reward_config` a loop has chosen.
+    """
     return {
         "session": session.id,
         "scenario": session.case.scenario,
         "task_idx": session.case.task_idx,
+        "task_sha256": sha256_of(session.case.own_task),
         "mode": mode,
         "verifier_sha256": found.verifier_sha256,
         "database_sha256": session.case.database_sha256,
@@ -363,7 +380,7 @@ def _statement(session: Session, trail: Trail, mode: str, found: VerifierResult,
         "calls": trail.calls,
         "final_answer_sha256": sha256_of(found.final_answer),
         "reward_type": found.reward_type,
-        "reward": reward,
+        "reward": REWARDS.get(found.reward_type, 0.0),
     }
 
 

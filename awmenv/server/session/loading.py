@@ -128,7 +128,7 @@ def _checked_tools(items: Any) -> list[dict[str, Any]]:
         )
         if not good or item["name"] in tools:
             raise HostFailed("the scenario's app gave a broken list of tools")
-        if item["name"] in RESERVED_TOOLS:
+        if item["name"].strip().casefold() in RESERVED_TOOLS:
             raise HostFailed(f"reserved tool name: {item['name']}")
         tools[item["name"]] = {
             "name": item["name"][:200],

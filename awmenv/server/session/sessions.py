@@ -81,6 +81,8 @@ class Session:
         self._has_strayed = False
         self.id = uuid.uuid4().hex
         self.trail: Trail | None = None
+        self.moved = ""
+        """How something other than the counted calls moved this world: then nothing is signed."""
         self.time: WorldTime | None = None
         self.start: WorldStart | None = None
         world.sessions.add(self)
@@ -90,6 +92,12 @@ class Session:
         """How the database came out, if some of its statements failed."""
         report = self.template.report if self.template is not None else None
         return report if report is not None and not report.ok else None
+
+    @property
+    def owner(self) -> str:
+        """Whose snapshots these are: a scenario's, from one start, of one session and those that continue it."""
+        start = self.start
+        return digest_of(self.case.scenario, start.base_digest, start.clock, start.seed) if start else ""
 
     @property
     def running(self) -> bool:
@@ -118,10 +126,13 @@ class Session:
             texts = await library.tasks(self.case.scenario)
             if not 0 <= task_idx < len(texts):
                 raise AwmenvError(f"task_idx {task_idx} out of range (0..{len(texts) - 1})")
+            self.case.own_task = texts[task_idx]
             self.case.task = task if task is not None else strict.clean(texts[task_idx])
             self.case.has_verifier = pack.has_verifier(self.case.scenario, task_idx)
         self.trail = Trail() if diff and self.world.settings.attest_key else None
         begun = world if isinstance(world, WorldStart) else None
+        if begun is not None:
+            self.moved = "the world began from a record"
         if world:
             self.time = WorldTime(begun.seed, begun.clocks) if begun else WorldTime(clocks=clocks)
         self.template, self.host = await self._fork(pack, begun=begun)
@@ -184,6 +195,8 @@ class Session:
             self.used_at = time.monotonic()
             if self.sealed:
                 return CallResult("sealed")
+            if known is not None or put_back:
+                self.moved = self.moved or "a call of a record was made again"
             if not self.running:
                 return self._refused()
             moment = self.time.moment(known.clock if known else None) if self.time is not None else None
@@ -204,7 +217,7 @@ class Session:
         self._has_strayed = has_strayed and (known.database == "" or mark.database != known.database)
         if not self._has_strayed or known.database == "" or mark.answer != known.answer:
             return result
-        if not await asyncio.to_thread(self.world.snapshots.put_back, known.database, host.database):
+        if not await asyncio.to_thread(self.world.snapshots.put_back, self.owner, known.database, host.database):
             return result
         self.copies.has_changed(host)
         after = await self.copies.take(host)
@@ -369,7 +382,7 @@ class Session:
         self.world.sessions.discard(self)
         host, self.host = self.host, None
         if not self.sealed:
-            self.copies.keep_snapshot()
+            self.copies.keep_snapshot(self.owner)
         self.sealed = True
         if host is not None:
             self.world.scenarios.close(host)

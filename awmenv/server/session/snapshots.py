@@ -1,4 +1,4 @@
-"""Databases of recorded worlds that ended before their outcome, by digest.
+"""Databases of recorded worlds that ended before their outcome, by owner and digest.
 
 A replay is reset to one if its results are the recorded ones and its rows are not. Owns the store with its bounds, and
 writing such bytes over a session's file between two calls. They stay bytes: no database is opened here. Called by
@@ -37,13 +37,13 @@ class Snapshots:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
 
-    def keep(self, source: Path, digest: str) -> None:
+    def keep(self, owner: str, source: Path, digest: str) -> None:
         """Store a copy that the server made; a failure only costs the snapshot. Idempotent."""
-        if self.folder is None or not _DIGEST.fullmatch(digest):
+        target = self._place(owner, digest)
+        if self.folder is None or target is None:
             return
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            target = self.folder / digest
             if target.exists():
                 os.utime(target)
             elif source.stat().st_size <= MAX_DATABASE:
@@ -64,12 +64,12 @@ class Snapshots:
             path.unlink(missing_ok=True)
             left -= info.st_size
 
-    def put_back(self, digest: str, target: Path) -> bool:
+    def put_back(self, owner: str, digest: str, target: Path) -> bool:
         """Write the stored bytes over a session's database, whose process waits for its next call.
 
         False if there are none, or if the file is in use.
         """
-        data = self._read(digest)
+        data = self._read(owner, digest)
         if data is None or database.has_sidecars(target):
             return False
         try:
@@ -84,15 +84,22 @@ class Snapshots:
         finally:
             os.close(fd)
 
-    def _read(self, digest: str) -> bytes | None:
+    def _place(self, owner: str, digest: str) -> Path | None:
+        """Return the file of a snapshot. Nobody reads another owner's: its bytes are another session's work."""
+        if self.folder is None or not (_DIGEST.fullmatch(owner) and _DIGEST.fullmatch(digest)):
+            return None
+        return self.folder / f"{owner}-{digest}"
+
+    def _read(self, owner: str, digest: str) -> bytes | None:
         """Return the bytes with this digest."""
-        if self.folder is None or not _DIGEST.fullmatch(digest):
+        kept = self._place(owner, digest)
+        if kept is None:
             return None
         with contextlib.suppress(OSError, zlib.error):
             unpacked = zlib.decompressobj()
-            data = unpacked.decompress((self.folder / digest).read_bytes(), MAX_DATABASE + 1)
+            data = unpacked.decompress(kept.read_bytes(), MAX_DATABASE + 1)
             if unpacked.eof and len(data) >= 100 and database.digest_of_bytes(data) == digest:
-                os.utime(self.folder / digest)
+                os.utime(kept)
                 return data
         return None
 

@@ -16,6 +16,7 @@ from awmenv.errors import AwmenvError
 from awmenv.health import Health
 from awmenv.packs import Mode
 from awmenv.server.session.shared import World
+from awmenv.server.strict import clean
 from awmenv.server.verifier import verdict
 from awmenv.server.verify import judge
 
@@ -40,11 +41,15 @@ class VerifierResult:
 
 @dataclass
 class Case:
-    """What one session is judged by: its task, its first and its final database, and the agent's calls."""
+    """What one session is judged by: its task, its first and its final database, and the agent's calls.
+
+    `task` is the text that the session's client named, `own_task` the pack's: the judge rules on the latter.
+    """
 
     world: World
     scenario: str = ""
     task: str | None = None
+    own_task: str | None = None
     task_idx: int | None = None
     has_verifier: dict[str, bool] | None = None
     wants_diff: bool = False
@@ -125,7 +130,7 @@ class Case:
         if mode == "code":
             return VerifierResult(result["result"], result, self.diff, verifier_sha256=sha256_of(verifier.code))
         evidence = {
-            "task": self.task,
+            "task": self.task if self.own_task is None else clean(self.own_task),
             "steps": self._calls,
             "evidence": result["raw_result"],
             "about": verifier.raw_response,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from awmclient.schema import EpisodeStart, Finish, StepBatch
 from awmenv.attesting import Trail, sha256_of, signed
 from episodes.models import EpisodeEvent, VerifierOutcome
 from episodes.record import recording
-from episodes.stored import settled
-from episodes.stored.packs import verifier_text
+from episodes.stored import attesting, settled
+from episodes.stored.packs import find_pack, verifier_text
 
 KEY = "k" * 40
 SCENARIO = "helpdesk_1"
@@ -38,6 +40,7 @@ def statement(**more):
     trail.add("merge", {"a": "\u0000\ud800", "b": 1}, error="no such id")
     return {
         "session": "s1", "scenario": SCENARIO, "task_idx": 0, "mode": "code", "database_sha256": "d" * 64,
+        "task_sha256": sha256_of(find_pack(SCENARIO).tasks(SCENARIO)[0]),
         "verifier_sha256": sha256_of(verifier_text(SCENARIO, 0)), "trail_sha256": trail.sha256(), "calls": trail.calls,
         "final_answer_sha256": sha256_of("Merged."), "reward_type": "complete", "reward": 1.0, **more,
     }  # fmt: skip
@@ -73,6 +76,8 @@ def test_signed_statement_about_the_recorded_calls_is_attested(ada):
         ({"statement": 1}, "no statement and signature"),
         (signed(KEY, {"session": "s1"}), "another version"),
         (signed(KEY, statement(task_idx=1)), "another task"),
+        (signed(KEY, statement(version=1)), "another version"),
+        (signed(KEY, statement(task_sha256="0" * 64)), "the task is not the one"),
         (signed(KEY, statement(verifier_sha256="0" * 64)), "the verifier is not the one"),
         (signed(KEY, statement(mode="other")), "the verifier is not the one"),
         (signed(KEY, statement(final_answer_sha256="")), "the final answer"),
@@ -94,6 +99,46 @@ def test_edited_steps_are_not_attested(ada, edit):
         steps[0][edit] = {"open": False}
     kept, why = finished(ada, "a", signed(KEY, statement()), steps)
     assert kept == {"reported": "complete"} and "recorded calls and results" in why[0]
+
+
+@pytest.mark.parametrize("name", [" ASK_expert", "Verify "])
+def test_near_name_stays_in_the_trail_if_the_server_counted(ada, name):
+    hidden = {**CALLS[0], "seq": 4, "name": name}
+    kept, why = finished(ada, "a", signed(KEY, statement()), [*CALLS, hidden])
+    assert kept == {"reported": "complete"} and "recorded calls and results" in why[0]
+    trail = Trail()
+    for step in (CALLS[0], CALLS[2], hidden):
+        trail.add(step["name"], step["arguments"], step.get("result"), step.get("error"))
+    assert trail.calls == 3
+    counted = statement(session="s2", trail_sha256=trail.sha256())
+    assert "attested" in finished(ada, "b", signed(KEY, counted), [*CALLS, hidden])[0]
+    assert "attested" not in finished(ada, "c", signed(KEY, {**counted, "session": "s3"}))[0]
+
+
+def test_near_name_that_a_loop_answered_costs_no_statement(ada):
+    answered = {"seq": 4, "kind": "tool_call", "name": "Verify ", "arguments": {}, "error": "Unknown tool: Verify "}
+    assert "attested" in finished(ada, "a", signed(KEY, statement()), [*CALLS, answered])[0]
+
+
+def test_checking_a_statement_reads_the_steps_in_batches(ada, monkeypatch):
+    """Three times the steps take no more memory."""
+    monkeypatch.setattr("episodes.stored.attesting.BATCH", 1)
+
+    def most(steps):
+        start = EpisodeStart(key=f"big{steps}", task="Merge.", scenario=SCENARIO, task_idx=0)
+        episode, _ = recording.start_episode(ada, start)
+        for seq in range(1, steps + 1):
+            batch = StepBatch.model_validate({"steps": [{**CALLS[0], "seq": seq, "result": "r" * 1_000_000}]})
+            recording.append_steps(ada, episode.pk, batch.steps)
+        tracemalloc.start()
+        try:
+            attesting._trails(episode)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    few, many = most(4), most(12)
+    assert many < 1.3 * few, (few, many)
 
 
 def test_session_counts_for_one_episode(ada):

@@ -136,14 +136,13 @@ def test_half_a_pair_and_a_null_character_break_no_format(shape):
     assert Redactor(Recipe.read({"format": shape})).redact(odd) == odd
 
 
-@pytest.mark.parametrize(
-    "regex", ["^secret", r"\Asecret", "secret$", r"secret\Z", "(?i)SECRET", r"(?<!\w)secret(?!\w)", r"\bsecret"]
-)
+@pytest.mark.parametrize("regex", ['^"?secret', r'\A"?secret', 'secret"?$', r'secret"?\Z', "(?i)SECRET", r"\bsecret"])
 def test_texts_together_are_redacted_as_each_alone(regex):
-    texts = ["a secret", "secret b", "secret", "none", "", "secrets and AKIAIOSFODNN7EXAMPLE", "line\nsecret"]
+    said = ["a secret", "secret b", "secret", "none", "", "secrets and AKIAIOSFODNN7EXAMPLE", "line\nsecret"]
+    texts = [json.dumps(text) for text in said]
     recipe = Recipe.read({"format": "raw", "patterns": [{"name": "own", "regex": regex}]})
     each, together = Redactor(recipe), Redactor(recipe)
-    assert together.redact_all(texts) == [each.redact(text) for text in texts]
+    assert together.redact_all(texts) == [each.redact_json(text) for text in texts]
     assert together.counts == each.counts and each.counts
 
 

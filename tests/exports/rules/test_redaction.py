@@ -1,0 +1,99 @@
+"""Secrets and personal data: found after every escape of JSON, counted as they are in the file, in linear time."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from exports.errors import BadRecipe
+from exports.recipe import Recipe
+from exports.rules import redaction
+from exports.rules.redaction import Redactor
+
+SECRETS = {
+    "aws_access_key": "AKIAIOSFODNN7EXAMPLE",
+    "openai": "sk-proj-" + "a1" * 20,
+    "hugging_face": "hf_" + "a1" * 17,
+    "gitlab_token": "glpat-" + "a1" * 10,
+    "artifactory_credentials": "AKCp8aaaaaaaaaa",
+    "npm": "npm_" + "a1" * 18,
+    "awmweb": "awm_" + "a1" * 12,
+}
+
+
+def redactor(redact="secrets", **more):
+    return Redactor(Recipe.read({"format": "raw", "redact": redact, **more}), salt="p")
+
+
+@pytest.mark.parametrize("before", ["", "\n", "\t", '"', "“", "\\", "key=", " "])
+@pytest.mark.parametrize("kind", SECRETS)
+def test_secret_goes_whatever_escape_stands_before_it(kind, before):
+    own = redactor()
+    value = {"a": [f"x{before}{SECRETS[kind]}" if before else SECRETS[kind], 1]}
+    if kind == "artifactory_credentials" and before in ("“", "\\"):
+        pytest.skip("the library's own rule asks for a blank, a quote, = or : before it")
+    hidden = json.loads(own.redact_json(json.dumps(value)))
+    assert hidden == {"a": [f"x{before}[redacted:{kind}]" if before else f"[redacted:{kind}]", 1]}
+    assert own.counts == {kind: 1}
+
+
+def test_two_secrets_with_one_character_between_both_go():
+    key = "glpat-" + "a1" * 10
+    assert redactor().redact(f"{key} {key},{key}") == ",".join(
+        ["[redacted:gitlab_token] [redacted:gitlab_token]", "[redacted:gitlab_token]"]
+    )
+
+
+@pytest.mark.parametrize("end", ["-----END RSA PRIVATE KEY-----", ""])
+def test_private_key_goes_with_its_lines(end):
+    body = {"a": f"Key:\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n{end}", "b": 1}
+    assert json.loads(redactor().redact_json(json.dumps(body))) == {"a": "Key:\n[redacted:private_key]", "b": 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("email", "bob.smith+x@mail.example.com"), ("phone", "+1 555-123-4567"), ("phone", "(555) 123-4567"),
+        ("ssn", "123-45-6789"), ("credit_card", "4111 1111 1111 1111"), ("de_iban", "DE89 3704 0044 0532 0130 00"),
+    ],
+)  # fmt: skip
+def test_personal_data_counts_as_often_as_its_mark_is_there(kind, value):
+    own = redactor("personal")
+    text = own.redact_json(json.dumps({"said": f"Hi\n{value}, {value}; x", "again": [value]}))
+    marks = re.findall(r"\[redacted:(\w+):([0-9a-f]{6})\]", text)
+    assert len(set(marks)) == 1 and marks[0][0] == kind
+    assert own.counts == {kind: len(marks)} == {kind: 3} and json.loads(text)["said"].startswith("Hi\n[")
+
+
+@pytest.mark.parametrize(
+    "text", ["3f123456789ab", "a" * 40 + "123456789" + "b" * 15, "id 123456789", "v1.2.3@x", "@a.b"]
+)
+def test_digits_of_ids_and_digests_are_no_personal_data(text):
+    own = redactor("personal")
+    assert own.redact(text) == text and not own.counts
+
+
+@pytest.mark.parametrize("number", ["5551234567", "4111111111111111", "5551234567.5", "-5551234567e10"])
+def test_json_with_a_number_of_a_person_stays_json(number):
+    text = redactor("personal").redact_json(f'{{"n":{number},"m":[1,{number}]}}')
+    hidden = json.loads(text)
+    assert isinstance(hidden["n"], str) is number.isdecimal()
+
+
+@pytest.mark.parametrize("regex", [r"(?<!\w)secret", r"secret(?!s)", r"(a)\1", "((("])
+def test_pattern_of_a_recipe_is_one_of_re2(regex):
+    with pytest.raises(BadRecipe, match="RE2"):
+        redactor(patterns=[{"name": "own", "regex": regex}])
+
+
+def test_each_rule_of_the_library_is_one_of_re2():
+    rules = list(redaction._library_rules())
+    assert len(rules) > 30 and not [
+        rule for rule in rules if "(?!" in rule.pattern.pattern or "(?<" in rule.pattern.pattern
+    ]
+
+
+def test_halves_of_pairs_stay_beside_a_secret():
+    assert redactor().redact(f"a\ud800 {SECRETS['openai']}\x00") == "a\ud800 [redacted:openai]\x00"
