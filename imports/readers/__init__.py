@@ -4,6 +4,7 @@ A format recognises its rows and reads one; `containers.py` cuts the file into r
 
     found       what a reader returns
     containers  rows of a file
+    open_calls  which call a result answers
     messages    chat messages as steps
     own         awmweb's own formats
     chats       lists of chat messages

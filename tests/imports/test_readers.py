@@ -139,6 +139,56 @@ def test_results_of_atif_go_to_their_calls(one):
     assert found.lost == {"parts of messages that are not text": 1, "links to subagents": 1}
 
 
+def called(*calls: tuple[str, str]):
+    made = [{"id": one, "function": {"name": name, "arguments": "{}"}} for one, name in calls]
+    return {"role": "assistant", "content": "", "tool_calls": made}
+
+
+def told(content, **fields):
+    return {"role": "tool", "content": content, **fields}
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted", "lost"),
+    [
+        ([called(("x", "a"), ("x", "b")), told("1", tool_call_id="x"), told("2", tool_call_id="x")], ["1", "2"], 0),
+        ([called(("x", "a"), ("y", "b")), told("2", tool_call_id="z")], [None, None], 1),
+        ([called(("x", "a"), ("y", "b")), told("2", tool_call_id="z"), told("3", tool_call_id="y")], [None, "3"], 1),
+        ([called(("", "a"), ("", "b")), {"role": "function", "name": "b", "content": "2"}], [None, "2"], 0),
+        ([called(("", "a")), {"role": "function", "name": "c", "content": "2"}], [None], 1),
+        ([called(("x", "a")), called(("x", "a")), told("2", tool_call_id="x")], [None, "2"], 0),
+        (
+            [called(("x", "a")), called(("x", "a")), told("2", tool_call_id="x"), told("1", tool_call_id="x")],
+            ["1", "2"], 0,
+        ),
+        ([called(("", "a")), called(("", "a")), told("2", name="a")], [None, "2"], 0),
+        ([called(("x", "a")), called(("y", "b")), told("1", tool_call_id="x")], ["1", None], 0),
+        ([called(("x", "a"), ("y", "b")), told("1")], [None, None], 1),
+        ([called(("x", "a")), told("1")], ["1"], 0),
+        ([called(("", "a"), ("", "b")), told("1"), told("2")], ["1", "2"], 0),
+        (
+            [called(("1", "a"), ("y" * 300, "b")), told("2", tool_call_id="y" * 300), told("1", tool_call_id=1)],
+            ["1", "2"], 0,
+        ),
+    ],
+)  # fmt: skip
+def test_result_goes_to_the_call_it_answers(one, said, wanted, lost):
+    found = one({"messages": [*MESSAGES[:2], *said]}, "openai")
+    calls = [step for step in steps_of(found) if step["kind"] == "tool_call"]
+    assert [step.get("result") for step in calls] == wanted
+    kept = [step["content"] for step in steps_of(found) if step.get("role") == "tool"]
+    assert len(kept) == lost == found.lost.get("results without a call (kept as messages)", 0)
+
+
+def test_atif_result_of_an_unknown_call_stays_a_message(one):
+    results = [{"source_call_id": "c9", "content": "nine"}, {"source_call_id": "c2", "content": "two"}]
+    steps = [ATIF["steps"][0], {**ATIF["steps"][1], "observation": {"results": results}}]
+    found = one({**ATIF, "steps": steps})
+    first, second = (step for step in steps_of(found) if step["kind"] == "tool_call")
+    assert (first.get("result"), second["result"]) == (None, "two")
+    assert found.lost["results without a call (kept as messages)"] == 1
+
+
 def test_times_of_atif_are_those_of_its_steps(one):
     times = ["2025-01-15T14:00:00Z", "2025-01-15T14:00:03.5+01:00", "noon", 5]
     said = [{"source": "user", "message": TASK, "timestamp": at, "metrics": {"cost_usd": 1}} for at in times]
