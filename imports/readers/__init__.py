@@ -4,6 +4,7 @@ A format recognises its rows and reads one; `containers.py` cuts the file into r
 
     found       what a reader returns
     containers  rows of a file
+    doubled     names that an object repeats
     open_calls  which call a result answers
     messages    chat messages as steps
     own         awmweb's own formats
@@ -23,7 +24,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from awmclient.schema import EpisodeStart, Trajectory
-from imports.readers import calls, chats, own
+from imports.readers import calls, chats, doubled, own
 from imports.readers.containers import BadFile as BadFile
 from imports.readers.containers import rows
 from imports.readers.found import TrajectoryDraft, UnreadableRow
@@ -79,7 +80,7 @@ def read(path: Path, wanted: str = "") -> Iterator[FoundTrajectory]:
 
     """
     name = wanted
-    for place, value, behind in rows(path):
+    for place, value, behind, dropped in rows(path):
         if isinstance(value, UnreadableRow):
             yield FoundTrajectory(place, behind, refusal=str(value))
         elif not isinstance(value, dict):
@@ -87,7 +88,7 @@ def read(path: Path, wanted: str = "") -> Iterator[FoundTrajectory]:
         elif not (name := name or recognize(value)):
             yield FoundTrajectory(place, behind, refusal=f"Unknown format. Use one of {', '.join(FORMATS)}.")
         else:
-            yield _read_row(name, place, value, behind)
+            yield _read_row(name, place, value, behind, dropped)
 
 
 def recognize(row: Mapping[str, Any]) -> str:
@@ -95,10 +96,11 @@ def recognize(row: Mapping[str, Any]) -> str:
     return next((name for name, one in FORMATS.items() if one.knows(row)), "")
 
 
-def _read_row(name: str, place: str, row: dict[str, Any], behind: int) -> FoundTrajectory:
+def _read_row(name: str, place: str, row: dict[str, Any], behind: int, dropped: int) -> FoundTrajectory:
     if not FORMATS[name].knows(row):
         return FoundTrajectory(place, behind, name, refusal=f"It is not {FORMATS[name].title}.")
     draft = TrajectoryDraft()
+    draft.lose(doubled.LOST, dropped)
     try:
         trajectory = FORMATS[name].read(row, draft)
         digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()

@@ -10,10 +10,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from imports.readers import doubled
 from imports.readers.found import TrajectoryDraft, UnreadableRow
 from imports.readers.open_calls import OpenCalls
 from people.errors import BadJson
-from people.json_text import parse_json
 
 ROLES = {"developer": "system", "function": "tool", "human": "user", "gpt": "assistant"}
 ERROR = "Error: "
@@ -47,7 +47,10 @@ def add_messages(draft: TrajectoryDraft, messages: Sequence[Any], *, own_errors:
 
 
 def text_of(content: Any, draft: TrajectoryDraft) -> str:
-    """Return the text of a content, which can have parts; parts without text count as lost."""
+    """Return the text of a content, which can have parts; parts without text count as lost.
+
+    Nothing stands between the texts of two parts that their maker did not write there.
+    """
     if content is None:
         return ""
     if isinstance(content, str):
@@ -65,7 +68,8 @@ def text_of(content: Any, draft: TrajectoryDraft) -> str:
             draft.lose("reasoning in parts of a message")
         else:
             draft.lose("parts of messages that are not text")
-    return "\n".join(texts)
+    draft.lose("borders of text parts (their texts are joined)", max(0, len(texts) - 1))
+    return "".join(texts)
 
 
 def _add_turn(draft: TrajectoryDraft, message: Mapping[str, Any], text: str, number: int) -> None:
@@ -110,7 +114,10 @@ def arguments_of(given: Any, draft: TrajectoryDraft) -> dict[str, Any]:
     """Return arguments as an object; a text that is not one is stored under a fixed name."""
     if isinstance(given, str):
         try:
-            given = parse_json(given.encode("utf-8", "surrogatepass")) if given.strip() else {}
+            given, is_repeating = (
+                doubled.parse(given.encode("utf-8", "surrogatepass")) if given.strip() else ({}, False)
+            )
+            draft.lose(doubled.LOST, doubled.dropped_in(given) if is_repeating else 0)
         except BadJson:
             draft.lose("arguments that are not a JSON object (kept as text)")
             return {"_text": given}

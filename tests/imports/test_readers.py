@@ -254,6 +254,51 @@ def test_call_arguments_beyond_json_are_kept_as_text(one, said):
     assert found.lost["arguments that are not a JSON object (kept as text)"] == 1
 
 
+TWICE = "values of a name that an object has again (the last is kept)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept", "count"),
+    [
+        ('{"id": 1, "id": 2, "id": 3}', {"id": 3}, 2),
+        ('{"id": {"a": 1, "\\u0061": 2}}', {"id": {"a": 2}}, 1),
+        ('{"a": "\\"", "a": "\\u0022"}', {"a": '"'}, 1),
+        ('{"a": "\\u0022", "b": "\\"id\\": 1, \\"id\\": 2"}', {"a": '"', "b": '"id": 1, "id": 2'}, 0),
+        ('{"a": 123456789012345678901234567890, "a": 1}', {"a": 1}, 1),
+    ],
+)
+def test_repeated_names_in_arguments_are_counted(one, arguments, kept, count):
+    call = {"id": "c1", "type": "function", "function": {"name": "get_ticket", "arguments": arguments}}
+    found = one({"messages": [*MESSAGES[:2], {"role": "assistant", "tool_calls": [call]}]}, "openai")
+    assert steps_of(found)[-1]["arguments"] == kept
+    assert found.lost.get(TWICE, 0) == count
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_repeated_names_in_a_row_are_counted(rows_of, indent):
+    text = json.dumps([AWM, AWM], indent=indent).replace('"id": 7', '"id": 6, "id": 7', 1)
+    first, second = rows_of(text.encode())
+    assert (first.lost.get(TWICE), second.lost.get(TWICE)) == (1, None)
+    assert next(step for step in steps_of(first) if step["kind"] == "tool_call")["arguments"] == {"id": 7}
+
+
+@pytest.mark.parametrize("parts", [["I look", " first."], [{"type": "text", "text": "I look"}, {"text": " first."}]])
+def test_texts_of_content_parts_are_joined_as_written(one, parts):
+    found = one({"messages": [*MESSAGES[:2], {"role": "assistant", "content": parts}]}, "openai")
+    assert steps_of(found)[-1]["content"] == "I look first."
+    assert found.lost == {"borders of text parts (their texts are joined)": 1}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_other_encodings_are_refused_by_name(rows_of, encoding):
+    with pytest.raises(readers.BadFile, match=f"encoded as {encoding.upper()[:6]}. Save it as UTF-8"):
+        rows_of(json.dumps(OPENAI).encode(encoding))
+
+
+def test_bytes_that_are_no_utf_8_are_named(one):
+    assert one(b'{"messages": "caf\xe9"}').refusal == "It is not UTF-8 text: byte 18 cannot be read."
+
+
 def test_lists_of_tools_that_differ_a_little_stay_apart(rows_of):
     lists = [[{"name": "x", "input_schema": {"least": least}}] for least in (1, True, 1.0, 1)]
     found = rows_of(b"\n".join(json.dumps({**RECORD, "tools": tools}).encode() for tools in lists))
