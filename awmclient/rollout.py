@@ -157,6 +157,13 @@ async def rollout(
     return await loop.run(dash, {**episode, **about}, reset, system, on_end)
 
 
+def _version_of(first: Any) -> str | None:
+    """Return the version of the scenario that the environment server named at the reset."""
+    said = getattr(first, "metadata", None)
+    found = said.get("scenario_digest") if isinstance(said, Mapping) else None
+    return found if isinstance(found, str) else None
+
+
 @contextlib.contextmanager
 def _boundary(fault: type[BoundaryFault]) -> Iterator[None]:
     """Attribute failures in the block to this boundary; an episode that was ended or parked has no fault."""
@@ -203,6 +210,7 @@ class _Loop:
         try:
             first, broken = await self._open_environment(fields, reset)
             with _boundary(DashboardFault):
+                fields = {"scenario_digest": _version_of(first), **fields}
                 tools = {"tools": self.tools} if self.has_tools else {}
                 fields = cast(EpisodeFields, {**tools, **{k: v for k, v in fields.items() if v is not None}})
                 self.episode = await dash.start_episode(self.task, **fields)

@@ -354,6 +354,7 @@ class EpisodeStart(Shape):
     task: Prose
     scenario: Line | None = None
     task_idx: Count | None = None
+    scenario_digest: Line | None = None
     environment: Line = "awm"
     tools: Annotated[list[ToolSpec], Field(max_length=MAX_TOOLS), AfterValidator(_bounded_tools)] | None = None
     run: Line | None = None
@@ -699,6 +700,7 @@ class Trajectory(Shape):
     task: str
     scenario: str | None = None
     task_idx: int | None = None
+    scenario_digest: str | None = None
     environment: str = "awm"
     tools: list[ToolSpec] = Field(default_factory=list)
     run: str | None = None

@@ -209,6 +209,7 @@ class Probe(AppendOnly):
     scenario = models.CharField(max_length=200)
     task_idx = models.IntegerField()
     verifier = models.CharField(max_length=64, blank=True)
+    scenario_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     server = models.CharField(max_length=60, blank=True)
     state = models.CharField(max_length=12, choices=State.choices)
     attempts = models.JSONField(default=dict)

@@ -15,7 +15,7 @@ from typing import Any
 
 from awmclient.adapters import recording
 from awmclient.adapters.missing import missing
-from awmclient.adapters.transcript import OpenCalls, as_arguments, tokens
+from awmclient.adapters.transcript import UnreportedCalls, as_arguments, tokens
 from awmclient.conversation import as_text
 from awmclient.schema import ASK_SPEC
 from awmclient.toolcalls import Call
@@ -48,7 +48,7 @@ class Recording(recording.Recording, RunHooks[Any]):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._calls = OpenCalls()
+        self._calls = UnreportedCalls()
         self.ask_expert = FunctionTool(
             name=ASK_SPEC.name,
             description=ASK_SPEC.description,

@@ -13,7 +13,7 @@ from typing import Any
 
 from awmclient.adapters import recording
 from awmclient.adapters.missing import missing
-from awmclient.adapters.transcript import OpenCalls, as_arguments, as_json, tokens
+from awmclient.adapters.transcript import UnreportedCalls, as_arguments, as_json, tokens
 from awmclient.conversation import as_text
 from awmclient.schema import ASK_SPEC
 from awmclient.toolcalls import Call
@@ -36,7 +36,7 @@ class Recording(recording.Recording, AbstractCapability[Any]):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._calls = OpenCalls()
+        self._calls = UnreportedCalls()
         self.ask_expert: Tool[Any] = Tool.from_schema(
             self._asked, ASK_SPEC.name, ASK_SPEC.description, dict(ASK_SPEC.input_schema), takes_ctx=True
         )

@@ -107,7 +107,7 @@ class _Due:
     step: Step | None = None
 
 
-class OpenCalls:
+class UnreportedCalls:
     """The calls of a turn that a framework has still to report, for adapters that get only the ID of a call."""
 
     def __init__(self) -> None:

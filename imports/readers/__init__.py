@@ -115,8 +115,8 @@ def _read_row(name: str, place: str, row: dict[str, Any], behind: int, dropped: 
 def _start_of(trajectory: Trajectory, key: str) -> EpisodeStart:
     """Return the start of the episode for a trajectory, within the bounds of every episode. Its tools were checked when
     they were read."""
-    same = ("task", "scenario", "task_idx", "environment", "arm", "seed", "split", "policy", "training_step")
-    more = ("checkpoint", "group_key", "expert")
+    same = ("task", "scenario", "task_idx", "scenario_digest", "environment", "arm", "seed", "split", "policy")
+    more = ("training_step", "checkpoint", "group_key", "expert")
     values = {name: getattr(trajectory, name) for name in (*same, *more)}
     start = EpisodeStart.model_validate(
         {"key": key, **{name: value for name, value in values.items() if value not in (None, "")}}

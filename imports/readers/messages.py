@@ -49,7 +49,7 @@ def add_messages(draft: TrajectoryDraft, messages: Sequence[Any], *, own_errors:
 def text_of(content: Any, draft: TrajectoryDraft) -> str:
     """Return the text of a content, which can have parts; parts without text count as lost.
 
-    Nothing stands between the texts of two parts that their maker did not write there.
+    Texts of parts are joined without a character that their maker did not write.
     """
     if content is None:
         return ""

@@ -92,7 +92,7 @@ def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
 
 
 def _is_no_visit(request: HttpRequest) -> bool:
-    """Return whether the request is a prefetch, a HEAD of a link checker, or a load by an image, a frame or a script."""
+    """Return whether this is a prefetch, a HEAD of a link checker, or a load by an image, a frame or a script."""
     if IS_HEAD in request.META:
         return True
     purpose = request.headers.get("Sec-Purpose", "") + request.headers.get("Purpose", "")

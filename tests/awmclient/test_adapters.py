@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from awmclient.adapters.recording import Recording
-from awmclient.adapters.transcript import OpenCalls, Transcript, as_arguments
+from awmclient.adapters.transcript import Transcript, UnreportedCalls, as_arguments
 from awmclient.client import SyncHttpDashboard
 from awmclient.errors import EpisodeEnded, ExpertOff, PolicyFault
 from awmclient.schema import QUESTION_MAX
@@ -66,7 +66,7 @@ def test_concurrent_calls_are_recorded_as_decided():
 
 
 def test_calls_of_one_id_in_a_turn_keep_their_results():
-    told, held = Transcript(), OpenCalls()
+    told, held = Transcript(), UnreportedCalls()
     first, second = Call("shelf", {"item": "tea"}, "same"), Call("shelf", {"item": "coffee"}, "same")
     told.said("", [first, second])
     held.open([first, second])
@@ -79,7 +79,7 @@ def test_calls_of_one_id_in_a_turn_keep_their_results():
 
 
 def test_call_of_a_shared_id_is_taken_by_its_name():
-    held = OpenCalls()
+    held = UnreportedCalls()
     held.open([TEA, Call("price", {}, TEA.call_id)])
     assert [held.take(TEA.call_id, "price").name, held.take(TEA.call_id, "price")] == ["price", TEA]
 

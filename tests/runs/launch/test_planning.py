@@ -16,10 +16,11 @@ from awmclient.schema import Finish, RunStart
 from episodes.errors import KeyConflict
 from episodes.models import Episode
 from episodes.record import noting, pinning, recording
+from episodes.stored import packs
 from people.access import system
 from people.errors import Forbidden, NotFound
 from reviews.record import court
-from runs.errors import BadPlan, NoEndpoint, UnknownPolicy, WrongState
+from runs.errors import BadPlan, NoEndpoint, OtherVersion, UnknownPolicy, WrongState
 from runs.launch import feeding, launching, planning
 from runs.models import Plan
 from runs.plan import servers
@@ -277,6 +278,40 @@ def test_added_seeds_continue_a_finished_run(ada, calls):
     [end(pk, complete=False) for pk in calls[12:]]
     [expert] = compare_run(ada, plan.run_id).contrasts
     assert expert.state == "extended" and expert.running.read == 12
+
+
+def replace_pack(monkeypatch):
+    """Let every scenario have another version from now on."""
+    for module in (launching, planning):
+        monkeypatch.setattr(module, "scenario_digest", lambda scenario: "f" * 64)
+
+
+def test_episodes_name_the_version_of_their_scenario(ada, calls):
+    plan = launched(ada, parallel=50)
+    versions = {row.episode.scenario: row.episode.scenario_digest for row in plan.tries.select_related("episode")}
+    assert versions == {name: packs.find_pack(name).digests[name] for name in versions}
+
+
+@pytest.mark.parametrize("more", [lambda ada, run: planning.add_seeds(ada, run, 1), planning.retry])
+def test_replaced_pack_adds_no_episode_to_a_run(ada, project, calls, monkeypatch, more):
+    plan = launched(ada, parallel=50)
+    recording.begin(calls[0], "w")
+    recording.fail(system(project), calls[0], "environment", "broken")
+    [end(pk) for pk in calls[1:12]]
+    replace_pack(monkeypatch)
+    with pytest.raises(OtherVersion, match="was replaced: the episode was planned with version"):
+        more(ada, plan.run_id)
+    assert plan.run.episodes.count() == 12
+
+
+def test_task_of_two_versions_is_left_out_of_comparisons(ada, calls):
+    plan = launched(ada, parallel=50, tasks=["helpdesk_1/0", "library_1/0"])
+    [end(pk) for pk in list(calls)]
+    changed = plan.tries.filter(scenario="library_1").select_related("episode").first()
+    Episode.objects.filter(pk=changed.episode_id).update(scenario_digest="f" * 64)
+    found = compare_run(ada, plan.run_id)
+    assert [arm.excluded for arm in found.arms] == [{"the pack was replaced during the run": 1}] * 2
+    assert {one.task for one in found.tries if one.complete} == {"helpdesk_1/0"}
 
 
 @pytest.mark.parametrize("word", ["\x00", "\ud800"])
