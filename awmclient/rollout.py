@@ -26,10 +26,12 @@ from awmclient.errors import (
     EnvironmentFault,
     EpisodeEnded,
     ExpertFault,
+    ModelFault,
     Parked,
     PolicyFault,
     Unreachable,
 )
+from awmclient.faults import fault_of
 from awmclient.observations import as_object, as_spec, bounded, observed, result_of, signals_of
 from awmclient.policies import Policy, Turn, View
 from awmclient.ports import ActionEnvironment as ActionEnvironment
@@ -427,11 +429,14 @@ class _Loop:
             with _boundary(PolicyFault):
                 async with timer:
                     return await self.policy.act(self._view(self.steps, number, self.standing.spent))
-        except PolicyFault:
+        except (PolicyFault, ModelFault) as failed:
             # The policy was cancelled by the time limit: this is an end, not its fault.
             if timer.expired():
                 raise _End("timeout") from None
-            raise
+            kind = PolicyFault if fault_of(failed.message, failed.fault) == "policy" else ModelFault
+            if isinstance(failed, kind):
+                raise
+            raise kind(failed.message) from failed
 
     def _view(self, steps: Sequence[Mapping[str, Any]], turn: int, spent: int) -> View:
         seen = [as_seen(step) for step in steps]

@@ -66,8 +66,8 @@ AT_WORK_STATES: tuple[EpisodeState, ...] = ("running", "waiting")
 LIVE_STATES: tuple[EpisodeState, ...] = ("queued", *AT_WORK_STATES, "parked")
 """The episode has not ended."""
 StopReason = Literal["done", "max_steps", "gave_up", "timeout", "error"]
-Fault = Literal["policy", "environment", "expert", "dashboard", "worker"]
-OwnFault = Literal["environment", "policy", "expert"]
+Fault = Literal["policy", "model", "environment", "expert", "dashboard", "worker"]
+OwnFault = Literal["environment", "policy", "model", "expert"]
 """Faults that a loop can report at its end; the dashboard detects the others."""
 AskStatus = Literal["open", "answered", "fell_back", "cancelled"]
 Tier = Literal["cache", "llm", "people", "senior"]

@@ -15,8 +15,9 @@ from episodes.models import AppendOnly, Episode, ExpertMode, Run
 from people.models import IdField, JsonText, Project
 from people.states import Move
 
-INFRASTRUCTURE = ("environment", "dashboard", "worker")
-"""Faults that an arm cannot cause. A retry replaces them, and a comparison leaves them out."""
+INFRASTRUCTURE = ("model", "environment", "expert", "dashboard", "worker")
+"""Faults that are no words of the policy. A retry replaces them, and a comparison leaves them out. The other one is
+`policy`, which counts as not complete: see `awmclient/faults.py`."""
 
 
 class PlanState(models.TextChoices):

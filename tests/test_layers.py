@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "people": {"awmclient.schema"},
     "notices": {"people", "episodes.events"},
     "episodes": {
-        *("people", "awmclient.fields", "awmclient.schema"),
+        *("people", "awmclient.fields", "awmclient.schema", "awmclient.faults"),
         *("awmenv.packs", "awmenv.health", "awmenv.models", "awmenv.attesting", "awmenv.errors"),
     },
     "reviews": {"people", "notices", "episodes", "awmclient.fields", "awmclient.schema"},
@@ -160,7 +160,18 @@ WRITES = {
 
 CLIENT_FLOORS = (
     {"fields", "schema", "metrics"},
-    {"errors", "wire", "bodies", "toolcalls", "prompts", "conversation", "memory_store", "observations", "blotting"},
+    {
+        "errors",
+        "faults",
+        "wire",
+        "bodies",
+        "toolcalls",
+        "prompts",
+        "conversation",
+        "memory_store",
+        "observations",
+        "blotting",
+    },
     {"policies", "outbox", "ports", "standing"},
     {"client", "chat", "scripted", "restoring"},
     {"rollout", "testing", "adapters.transcript", "adapters.missing", "__init__"},

@@ -65,7 +65,7 @@ async def _play(episode_id: str, worker: str) -> None:
     if isinstance(policy, AppError):
         begun = await in_database(_begin)(episode, worker)
         if begun is not None:
-            await _fail(actor, episode, "policy", policy.message)
+            await _fail(actor, episode, "model" if isinstance(policy, NoEndpoint) else "worker", policy.message)
         return
     briefing = await distilling.briefing_for(episode) if briefings.is_briefed(episode) else None
     if briefing == distilling.LATER:

@@ -1,8 +1,7 @@
 """Reads: the tries of a planned run with their outcomes, its counts, and its comparison.
 
 A verifier's outcome decides: complete or not. A finished episode without one is excluded with its reason, and so is one
-that an infrastructure fault or a person ended. A fault of the policy or the expert can come from the arm: it counts as
-not complete.
+that an infrastructure fault or a person ended. A fault of the policy counts as not complete.
 
 A try of a task that the court found at fault before the run was launched is excluded with the ruling. A later ruling
 excludes nothing: a judge who rules then may have seen what it would do to the difference.
@@ -39,7 +38,6 @@ from runs.taskset import probes
 
 COMPLETE = "complete"
 OTHER_VERSION = "the pack was replaced during the run"
-CAUSED_BY_ARM = ("policy", "expert")
 
 
 @dataclass(frozen=True)
@@ -241,7 +239,7 @@ def _shared_of(plan: Plan) -> dict[str, set[str]]:
 def counted_as(state: str, fault: str, reward_type: str | None = None) -> bool | None:
     """Return whether a try counts as complete or as not complete; None if it counts as neither, or is open."""
     if state == EpisodeState.FAILED:
-        return False if fault in CAUSED_BY_ARM else None
+        return False if fault == "policy" else None
     if state != EpisodeState.FINISHED or reward_type is None or reward_type in NOT_COUNTED:
         return None
     return reward_type == COMPLETE

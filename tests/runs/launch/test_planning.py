@@ -34,7 +34,7 @@ from runs.plan.plans import (
     to_yaml,
 )
 from runs.play import playing
-from runs.show import overview, tables
+from runs.show import overview, report, tables
 from runs.show.comparison import compare_run
 from tests.browsing import as_person
 from tests.people_by_name import token
@@ -243,11 +243,30 @@ def test_retry_replaces_lost_outcomes_not_missing_verifiers(ada, project, calls,
         assert compare_run(ada, plan.run_id).arms[0].excluded == {} and Plan.objects.get().state == "finished"
 
 
+def test_outage_of_a_model_server_is_no_finding_and_is_retried(ada, project, calls):
+    plan = launched(ada, parallel=12)
+    for pk in calls[:]:
+        if Episode.objects.get(pk=pk).arm == "expert":
+            recording.begin(pk, "w")
+            said = "the endpoint answered 500: overloaded"
+            recording.finish(system(project), pk, Finish(stop_reason="error", fault="policy", detail=said))
+        else:
+            end(pk)
+    found = compare_run(ada, plan.run_id)
+    assert [arm.excluded for arm in found.arms] == [{}, {"fault model": 6}]
+    [expert] = found.contrasts
+    assert expert.exclusions.treated == {"fault model": 6} and "Worse" not in expert.sentence
+    assert "fault model" in report.markdown(found, [], {})
+    assert planning.retry(ada, plan.run_id) == 6
+
+
 def counts_of(card):
     return [(arm.planned, arm.complete, arm.others, arm.left_out, arm.live, arm.ended) for arm in card.arms]
 
 
-@pytest.mark.parametrize(("fault", "sides"), [("policy", (1, 0)), ("expert", (1, 0)), ("environment", (0, 1))])
+@pytest.mark.parametrize(
+    ("fault", "sides"), [("policy", (1, 0)), ("model", (0, 1)), ("expert", (0, 1)), ("environment", (0, 1))]
+)
 def test_list_and_page_of_a_run_count_a_failed_try_alike(ada, project, calls, fault, sides):
     plan = launched(ada, tasks={"limit": 2}, parallel=4)
     recording.begin(calls[0], "w")
