@@ -3,6 +3,7 @@
     schema        every shape that crosses a process
     fields        limits of fields
     errors        one class per cause
+    faults        whose doing a failed turn is
     metrics       metrics of the desk, on the wire
     bodies        what a loop sends, for the wire
     wire          one request, its retries and envelope

@@ -69,6 +69,7 @@ class PlanFields(TypedDict, total=False):
     key: str
     scenario: str | None
     task_idx: int | None
+    scenario_digest: str | None
     run: str | None
     arm: str | None
     seed: int | None

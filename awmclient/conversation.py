@@ -53,7 +53,7 @@ def conversation(steps: Iterable[Mapping[str, Any]]) -> list[PromptMessage]:
 
     Takes steps as the loop has them or as they are stored; the author of an advice and its privilege are left out
     either way. Notes and verifications are left out. A call without an ID of its own is `call_N`, N counting the calls
-    from 1.
+    from 1. An ID that an earlier call has gets a number, because providers refuse a conversation with one ID twice.
     """
     turns = _Telling()
     for step in steps:
@@ -149,6 +149,7 @@ class _Telling:
     def __init__(self) -> None:
         self.said: list[PromptMessage] = []
         self._calls = 0
+        self._ids: dict[str, int] = {}
 
     def add(self, step: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         kind, seq, turn = step.get("kind"), step.get("seq") or 0, step.get("turn")
@@ -177,7 +178,7 @@ class _Telling:
     def _call(self, step: Mapping[str, Any], given: Mapping[str, Any], seq: int, turn: Any) -> None:
         part: Part = "advice"
         self._calls += 1
-        call_id = readable(str(step.get("call_id") or f"call_{self._calls}"))
+        call_id = self._unused(readable(str(step.get("call_id") or f"call_{self._calls}")))
         if step["kind"] == "ask":
             name, arguments, content = ASK_TOOL, _question(step), as_text(step["advice"])
         else:
@@ -190,6 +191,15 @@ class _Telling:
         speaker.calls.append(given)
         speaker.seqs.append(seq)
         self._say("tool", content, part, seq, turn).message["tool_call_id"] = call_id
+
+    def _unused(self, call_id: str) -> str:
+        """Return the ID, or with a number if a call has it. Depends on earlier steps only: what was read stays."""
+        unused = call_id
+        while unused in self._ids:
+            self._ids[call_id] += 1
+            unused = f"{call_id}_{self._ids[call_id]}"
+        self._ids[unused] = 1
+        return unused
 
     def _speaker(self, turn: Any) -> PromptMessage:
         """Return the assistant message of this turn, or a new one if the turn has none yet."""

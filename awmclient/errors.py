@@ -191,5 +191,11 @@ class DashboardFault(BoundaryFault):
     code = fault = "dashboard"
 
 
-class EndpointError(PolicyFault):
+class ModelFault(BoundaryFault):
+    """The policy's model server failed."""
+
+    code = fault = "model"
+
+
+class EndpointError(ModelFault):
     """A model endpoint returned an error; the message is the endpoint's, without keys."""

@@ -26,10 +26,12 @@ from awmclient.errors import (
     EnvironmentFault,
     EpisodeEnded,
     ExpertFault,
+    ModelFault,
     Parked,
     PolicyFault,
     Unreachable,
 )
+from awmclient.faults import fault_of
 from awmclient.observations import as_object, as_spec, bounded, observed, result_of, signals_of
 from awmclient.policies import Policy, Turn, View
 from awmclient.ports import ActionEnvironment as ActionEnvironment
@@ -157,6 +159,13 @@ async def rollout(
     return await loop.run(dash, {**episode, **about}, reset, system, on_end)
 
 
+def _version_of(first: Any) -> str | None:
+    """Return the version of the scenario that the environment server named at the reset."""
+    said = getattr(first, "metadata", None)
+    found = said.get("scenario_digest") if isinstance(said, Mapping) else None
+    return found if isinstance(found, str) else None
+
+
 @contextlib.contextmanager
 def _boundary(fault: type[BoundaryFault]) -> Iterator[None]:
     """Attribute failures in the block to this boundary; an episode that was ended or parked has no fault."""
@@ -203,6 +212,7 @@ class _Loop:
         try:
             first, broken = await self._open_environment(fields, reset)
             with _boundary(DashboardFault):
+                fields = {"scenario_digest": _version_of(first), **fields}
                 tools = {"tools": self.tools} if self.has_tools else {}
                 fields = cast(EpisodeFields, {**tools, **{k: v for k, v in fields.items() if v is not None}})
                 self.episode = await dash.start_episode(self.task, **fields)
@@ -419,11 +429,14 @@ class _Loop:
             with _boundary(PolicyFault):
                 async with timer:
                     return await self.policy.act(self._view(self.steps, number, self.standing.spent))
-        except PolicyFault:
+        except (PolicyFault, ModelFault) as failed:
             # The policy was cancelled by the time limit: this is an end, not its fault.
             if timer.expired():
                 raise _End("timeout") from None
-            raise
+            kind = PolicyFault if fault_of(failed.message, failed.fault) == "policy" else ModelFault
+            if isinstance(failed, kind):
+                raise
+            raise kind(failed.message) from failed
 
     def _view(self, steps: Sequence[Mapping[str, Any]], turn: int, spent: int) -> View:
         seen = [as_seen(step) for step in steps]

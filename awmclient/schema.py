@@ -68,8 +68,8 @@ AT_WORK_STATES: tuple[EpisodeState, ...] = ("running", "waiting")
 LIVE_STATES: tuple[EpisodeState, ...] = ("queued", *AT_WORK_STATES, "parked")
 """The episode has not ended."""
 StopReason = Literal["done", "max_steps", "gave_up", "timeout", "error"]
-Fault = Literal["policy", "environment", "expert", "dashboard", "worker"]
-OwnFault = Literal["environment", "policy", "expert"]
+Fault = Literal["policy", "model", "environment", "expert", "dashboard", "worker"]
+OwnFault = Literal["environment", "policy", "model", "expert"]
 """Faults that a loop can report at its end; the dashboard detects the others."""
 AskStatus = Literal["open", "answered", "fell_back", "cancelled"]
 Tier = Literal["cache", "llm", "people", "senior"]
@@ -374,6 +374,7 @@ class EpisodeStart(Shape):
     task: Prose
     scenario: Line | None = None
     task_idx: Count | None = None
+    scenario_digest: Line | None = None
     environment: Line = "awm"
     tools: Annotated[list[ToolSpec], Field(max_length=MAX_TOOLS), AfterValidator(_bounded_tools)] | None = None
     run: Line | None = None
@@ -766,6 +767,7 @@ class Trajectory(Shape):
     task: str
     scenario: str | None = None
     task_idx: int | None = None
+    scenario_digest: str | None = None
     environment: str = "awm"
     tools: list[ToolSpec] = Field(default_factory=list)
     run: str | None = None

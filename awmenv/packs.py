@@ -7,6 +7,8 @@ memory is bounded before it is used. Whether a scenario's SQL runs is checked in
 and added to the report by `note_build`.
 """
 
+import functools
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, field
@@ -113,10 +115,15 @@ class Verifier:
 
 
 class Pack:
-    """One folder of rows. `scenarios` holds the playable ones, `rejected` the others with their reasons in `report`."""
+    """One folder of rows. `scenarios` holds the playable ones, `rejected` the others with their reasons in `report`.
+
+    A loaded pack is a `link` to the folder of its version. `folder` is that folder, so that a pack that was read before
+    its replacement keeps its rows.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.link = folder
+        self.folder = folder.resolve()
         self.report = Report()
         self.builds: dict[str, BuildReport] = {}
         self.known: dict[str, Scenario] = {}
@@ -126,7 +133,23 @@ class Pack:
 
     @property
     def name(self) -> str:
-        return self.folder.name
+        return self.link.name or self.folder.name
+
+    @functools.cached_property
+    def digests(self) -> dict[str, str]:
+        """The version of each scenario: a digest over all of its rows in all files."""
+        lines: dict[str, list[str]] = {name: [] for name in self.known}
+        for places in (self._rows, self._verifiers, self._scripts):
+            for key, place in places.items():
+                name = key[1] if places is self._rows else key[0]
+                if name in lines:
+                    lines[name].append(f"{place.file} {place.sha256}\n")
+        return {name: hashlib.sha256("".join(sorted(found)).encode()).hexdigest() for name, found in lines.items()}
+
+    @property
+    def digest(self) -> str:
+        """The version of the pack: a digest over those of its scenarios."""
+        return hashlib.sha256("".join(f"{one}\n" for one in sorted(self.digests.items())).encode()).hexdigest()
 
     @property
     def scenarios(self) -> dict[str, Scenario]:

@@ -4,6 +4,7 @@ Owns the size limit of a line that becomes Python objects, which are up to a hun
 Knows nothing of the meaning of rows. Called by `packs`.
 """
 
+import hashlib
 import itertools
 import json
 import re
@@ -31,12 +32,13 @@ class BadRow(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RowPosition:
-    """The position of a row in a file, enough to read it again."""
+    """The position of a row in a file, enough to read it again, and the SHA-256 of its line."""
 
     file: str
     offset: int
     length: int
     line: int
+    sha256: str
 
 
 def places(folder: Path, file: str) -> Iterator[tuple[RowPosition, dict[str, Any] | BadRow]]:
@@ -56,7 +58,10 @@ def read(folder: Path, place: RowPosition) -> dict[str, Any]:
     """Read one row again. Raises BadRow if the file has another row there now."""
     with (folder / place.file).open("rb") as stream:
         stream.seek(place.offset)
-        return parse(stream.read(place.length))
+        line = stream.read(place.length)
+    if hashlib.sha256(line).hexdigest() != place.sha256:
+        raise BadRow("changed", f"{place.file} line {place.line} is another row now")
+    return parse(line)
 
 
 def parse(line: bytes) -> dict[str, Any]:
@@ -90,12 +95,14 @@ def _lines(stream: IO[bytes], file: str) -> Iterator[tuple[bytes, RowPosition]]:
     for number in itertools.count(1):
         line = stream.readline(MAX_ROW_BYTES + 1)
         length = len(line)
+        digest = hashlib.sha256(line)
         last = line
         while len(last) > MAX_ROW_BYTES and not last.endswith(b"\n"):
             last = stream.readline(MAX_ROW_BYTES + 1)
             length += len(last)
+            digest.update(last)
         if not line:
             return
         if line.strip():
-            yield line, RowPosition(file, offset, length, number)
+            yield line, RowPosition(file, offset, length, number, digest.hexdigest())
         offset += length

@@ -18,7 +18,7 @@ from django.utils.deprecation import MiddlewareMixin
 from django.views import defaults
 
 from people.errors import AWAY, AppError, Away, NotFound
-from people.http import refusal
+from people.http import IS_HEAD, refusal
 from people.plain_text import cleaned
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,13 @@ ANSWERED = frozenset({"text", "nonce", "tool_calls"})
 
 
 class Answers(MiddlewareMixin):
-    """The outermost layer: headers and clean text of every response."""
+    """The outermost layer: headers and clean text of every response, and HEAD."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        """Let a page answer HEAD as it answers GET: load balancers and link checkers send it."""
+        if request.method == "HEAD" and not request.path.startswith("/api/"):
+            request.META[IS_HEAD] = True
+            request.method = "GET"
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         if request.path.startswith("/api/") and response.status_code in CODES and not _is_json(response):
@@ -52,7 +58,18 @@ class Answers(MiddlewareMixin):
             _show_turns(response)
         if not response.has_header("Cache-Control"):
             patch_cache_control(response, private=True, no_store=True)
+        if IS_HEAD in request.META:
+            _leave_out_body(response)
         return response
+
+
+def _leave_out_body(response: HttpResponse) -> None:
+    """Keep the length of a page, and read nothing of a file."""
+    if response.streaming:
+        response.streaming_content = []  # type: ignore[attr-defined]
+    else:
+        response.setdefault("Content-Length", str(len(response.content)))
+        response.content = b""
 
 
 def _show_turns(response: HttpResponse) -> None:

@@ -6,7 +6,9 @@ awmweb's verifier returned it or an environment server signed it.
 
 from __future__ import annotations
 
+import functools
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
@@ -16,7 +18,7 @@ from awmclient.schema import NOT_COUNTED
 from curriculum.rules.levels import Counted
 from curriculum.rules.weights import Rates
 from episodes.models import Episode, EpisodeState, ExpertMode, Run, Step, StepKind, VerifierOutcome
-from episodes.stored import outcomes, splits
+from episodes.stored import outcomes, packs, splits
 from episodes.stored.strip import BRIEFED
 from runs.rewards.played import NOT_EXECUTABLE
 
@@ -39,6 +41,8 @@ class Solo(NamedTuple):
     task: str
     complete: bool
     alone: bool
+    is_now: bool = True
+    """False if the episode is of a version of its scenario that was replaced: then it counts in no rate."""
 
 
 def format_errors(run: Run, training_step: int) -> StepCount:
@@ -83,24 +87,33 @@ def counted(run: Run, newest: int | None = None) -> list[Solo]:
     rows = outcomes.proved_of(run.project).filter(episode__run=run, episode__state=EpisodeState.FINISHED)
     rows = rows.exclude(reward_type__in=EXCLUDED).exclude(episode__fault__gt="").order_by("-episode__ended_at", "-pk")
     columns = ("episode_id", "source", "reward_type", "episode__expert", "episode__strip")
-    place = ("episode__scenario", "episode__task_idx", "episode__task", "episode__split")
+    place = ("episode__scenario", "episode__task_idx", "episode__task", "episode__split", "episode__scenario_digest")
+    now = functools.cache(packs.scenario_digest)
     by_episode: dict[str, tuple[str, Solo]] = {}
-    for episode, source, reward_type, expert, marks, scenario, number, task, split in rows.values_list(
+    for episode, source, reward_type, expert, marks, scenario, number, task, split, version in rows.values_list(
         *columns, *place
     ):
         key = splits.task_key(scenario, number, task)
         if key in held_out or not splits.is_training_name(split):
             continue
         if episode not in by_episode or source == VerifierOutcome.Source.VERIFIER:
-            said = Solo(key, reward_type == "complete", expert == ExpertMode.OFF and BRIEFED not in marks)
+            is_now = not version or version == (now(scenario) or version)
+            said = Solo(key, reward_type == "complete", expert == ExpertMode.OFF and BRIEFED not in marks, is_now)
             by_episode[episode] = (source, said)
     return [said for _, said in by_episode.values()][:newest]
+
+
+def of_other_versions(episodes: Collection[Solo]) -> Counter[str]:
+    """Return how many episodes of each task are of a replaced version of its scenario."""
+    return Counter(one.task for one in episodes if not one.is_now)
 
 
 def rates(episodes: Collection[Solo]) -> dict[str, Rates]:
     """Return the solve counts of each task."""
     sums: dict[str, list[int]] = {}
     for one in episodes:
+        if not one.is_now:
+            continue
         row = sums.setdefault(one.task, [0, 0, 0, 0])
         place = 0 if one.alone else 2
         row[place] += 1
@@ -109,4 +122,4 @@ def rates(episodes: Collection[Solo]) -> dict[str, Rates]:
 
 
 def as_counted(episodes: Collection[Solo]) -> list[Counted]:
-    return [Counted(one.task, one.complete) for one in episodes]
+    return [Counted(one.task, one.complete) for one in episodes if one.is_now]

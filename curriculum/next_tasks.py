@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from curriculum.counting import Solo, as_counted, counted, rates
+from curriculum.counting import Solo, as_counted, counted, of_other_versions, rates
 from curriculum.models import Decision, LevelOpened, TrainingStep
 from curriculum.rules import levels, ratio
 from curriculum.rules.levels import UNKNOWN, VERSION, Level, LevelGate
@@ -114,7 +114,7 @@ def content(run: Run) -> tuple[dict[str, Any], LevelProgress]:
     known = own if reference is None else rates(counted(reference))
     placed = level_names(tasks, known, plan.as_levels())
     at = standing(run, plan, placed, seen, step)
-    rows = _rows(run, plan, tasks, placed, own, at)
+    rows = _rows(run, plan, tasks, placed, own, at, of_other_versions(seen))
     expert, solo = ratio.group(plan.strategy, coming.phase, plan.group_size)
     about = {
         "schema_version": VERSION,
@@ -149,6 +149,7 @@ def _rows(
     placed: Mapping[str, str],
     known: Mapping[str, Rates],
     at: LevelProgress,
+    replaced: Mapping[str, int],
 ) -> list[dict[str, Any]]:
     """Return every task, served ones first, by weight; a person's decision overrides the rules."""
     pinned = {one.subject: place for place, one in enumerate(decisions(run, Decision.Kind.PIN))}
@@ -178,6 +179,7 @@ def _rows(
                 "level": level,
                 "state": state,
                 "probe": _probe(probed.get(task)),
+                **({"other_versions": replaced[task]} if replaced.get(task) else {}),
                 "pinned": pinned.get(task) if state == SERVED else None,
                 "weight": round(weigh(rate), 6) if state == SERVED else 0.0,
                 **asdict(rate),

@@ -153,6 +153,8 @@ class Episode(models.Model):
     task = models.TextField()
     scenario = models.CharField(max_length=200, blank=True)
     task_idx = models.IntegerField(null=True, blank=True)
+    scenario_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
+    """The version of its scenario: a digest of the scenario's rows in the pack; empty if unknown."""
     environment = models.CharField(max_length=200, default="awm")
     tools = JsonText(default=list, blank=True)
     partial = JsonText(default=dict, blank=True)
@@ -388,6 +390,7 @@ class Certificate(AppendOnly):
     episode = models.ForeignKey(Episode, null=True, on_delete=models.CASCADE, related_name="certificates")
     scenario = models.CharField(max_length=200)
     task_idx = models.IntegerField(null=True)
+    scenario_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     source = models.CharField(max_length=8, choices=Source.choices)
     grade = models.CharField(max_length=8, choices=Grade.choices)
     calls = models.IntegerField()

@@ -340,7 +340,7 @@ def _no_criteria(words: str, source: str, task: str) -> str:
 
 def _verifier_of(ask: Ask) -> str:
     episode = Episode.objects.get(pk=ask.episode_id)
-    return packs.verifier_text(episode.scenario, episode.task_idx)
+    return packs.verifier_text(episode.scenario, episode.task_idx, episode.scenario_digest)
 
 
 def _read(words: str) -> ModelAnswer:

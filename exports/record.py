@@ -51,6 +51,7 @@ class Record:
     results: dict[str, EpisodeResult] = field(default_factory=dict)
     scenario: str = ""
     task_idx: int | None = None
+    scenario_digest: str = ""
     environment: str = "awm"
     tools: list[dict[str, Any]] = field(default_factory=list)
     run: str = ""

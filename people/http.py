@@ -39,6 +39,8 @@ REFUSALS = dict.fromkeys((400, 401, 403, 404, 408, 409, 413, 422, 429, 503), Err
 """Error responses that every call can return."""
 AGAIN = (429, 503)
 SLOW = 408
+IS_HEAD = "people.is_head"
+"""In a request's META if it asks for a page's headers only. Its method is GET."""
 RETRY_AFTER_S = "1"
 
 

@@ -62,6 +62,8 @@ def _read(raw: bytes) -> Any:
         return json.loads(text, parse_constant=_refuse_constant, **exact)
     except RecursionError as error:
         raise BadJson(TOO_DEEP) from error
+    except UnicodeDecodeError as error:
+        raise BadJson(f"The body is not UTF-8 text: byte {error.start + 1} cannot be read.") from error
     except ValueError as error:
         raise BadJson(f"The body is not JSON: {error}") from error
 

@@ -40,6 +40,13 @@ class NoEndpoint(AppError):
     status = 409
 
 
+class OtherVersion(AppError):
+    """The pack of the scenario was replaced."""
+
+    code = "other_version"
+    status = 409
+
+
 class BadPack(AppError):
     """The folder contains no pack that can run."""
 

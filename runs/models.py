@@ -15,8 +15,9 @@ from episodes.models import AppendOnly, Episode, ExpertMode, Run
 from people.models import IdField, JsonText, Project
 from people.states import Move
 
-INFRASTRUCTURE = ("environment", "dashboard", "worker")
-"""Faults that an arm cannot cause. A retry replaces them, and a comparison leaves them out."""
+INFRASTRUCTURE = ("model", "environment", "expert", "dashboard", "worker")
+"""Faults that are no words of the policy. A retry replaces them, and a comparison leaves them out. The other one is
+`policy`, which counts as not complete: see `awmclient/faults.py`."""
 
 
 class PlanState(models.TextChoices):
@@ -209,6 +210,7 @@ class Probe(AppendOnly):
     scenario = models.CharField(max_length=200)
     task_idx = models.IntegerField()
     verifier = models.CharField(max_length=64, blank=True)
+    scenario_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     server = models.CharField(max_length=60, blank=True)
     state = models.CharField(max_length=12, choices=State.choices)
     attempts = models.JSONField(default=dict)

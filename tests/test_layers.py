@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "people": {"awmclient.schema"},
     "notices": {"people", "episodes.events"},
     "episodes": {
-        *("people", "awmclient.fields", "awmclient.schema"),
+        *("people", "awmclient.fields", "awmclient.schema", "awmclient.faults"),
         *("awmenv.packs", "awmenv.health", "awmenv.models", "awmenv.attesting", "awmenv.errors"),
     },
     "reviews": {"people", "notices", "episodes", "awmclient.fields", "awmclient.schema"},
@@ -164,6 +164,7 @@ CLIENT_FLOORS = (
     {"fields", "schema", "metrics"},
     {
         "errors",
+        "faults",
         "wire",
         "bodies",
         "toolcalls",

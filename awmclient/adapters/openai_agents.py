@@ -15,7 +15,7 @@ from typing import Any
 
 from awmclient.adapters import recording
 from awmclient.adapters.missing import missing
-from awmclient.adapters.transcript import as_arguments, tokens
+from awmclient.adapters.transcript import UnreportedCalls, as_arguments, tokens
 from awmclient.conversation import as_text
 from awmclient.schema import ASK_SPEC
 from awmclient.toolcalls import Call
@@ -48,7 +48,7 @@ class Recording(recording.Recording, RunHooks[Any]):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._calls: dict[str, Call] = {}
+        self._calls = UnreportedCalls()
         self.ask_expert = FunctionTool(
             name=ASK_SPEC.name,
             description=ASK_SPEC.description,
@@ -67,24 +67,23 @@ class Recording(recording.Recording, RunHooks[Any]):
         words = [text for item in response.output if (text := ItemHelpers.extract_text(item))]
         made = [item for item in response.output if item.type == "function_call"]
         calls = [Call(one.name, as_arguments(one.arguments), one.call_id) for one in made]
-        self._calls = {str(call.call_id): call for call in calls}
+        self._calls.open(calls)
         await self.here(self.said("\n\n".join(words), calls, tokens(response.usage)))
 
     async def on_tool_end(self, context: Any, agent: Agent[Any], tool: Tool, result: object) -> None:
-        call = self._calls.pop(getattr(context, "tool_call_id", ""), None)
+        call = self._calls.take(getattr(context, "tool_call_id", ""), tool.name)
         if call is not None:
             await self.here(self.came(call, result=result))
 
     async def on_handoff(self, context: Any, from_agent: Agent[Any], to_agent: Agent[Any]) -> None:
         tools = {tool.name for tool in from_agent.tools}
-        call = next((one for one in self._calls.values() if one.name not in tools), None)
+        call = self._calls.first_of_others(tools)
         if call is not None:
-            del self._calls[str(call.call_id)]
             await self.here(self.came(call, result={"assistant": to_agent.name}))
 
     async def _failed(self, failed: ToolErrorFormatterArgs[Any]) -> None:
         """Record an error with the text that the model reads; the SDK's own text is unchanged."""
-        call = self._calls.pop(failed.call_id, None)
+        call = self._calls.take(failed.call_id, failed.tool_name)
         if call is not None:
             trace = "".join(traceback.format_exception(failed.error)) if failed.error else ""
             await self.here(self.came(call, error=failed.default_message, traceback=trace))

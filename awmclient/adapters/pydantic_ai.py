@@ -13,7 +13,7 @@ from typing import Any
 
 from awmclient.adapters import recording
 from awmclient.adapters.missing import missing
-from awmclient.adapters.transcript import as_arguments, as_json, tokens
+from awmclient.adapters.transcript import UnreportedCalls, as_arguments, as_json, tokens
 from awmclient.conversation import as_text
 from awmclient.schema import ASK_SPEC
 from awmclient.toolcalls import Call
@@ -36,7 +36,7 @@ class Recording(recording.Recording, AbstractCapability[Any]):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._calls: dict[str, Call] = {}
+        self._calls = UnreportedCalls()
         self.ask_expert: Tool[Any] = Tool.from_schema(
             self._asked, ASK_SPEC.name, ASK_SPEC.description, dict(ASK_SPEC.input_schema), takes_ctx=True
         )
@@ -44,7 +44,7 @@ class Recording(recording.Recording, AbstractCapability[Any]):
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
         requests = [one for one in request_context.messages if isinstance(one, ModelRequest)]
         for part in _parts(requests, ToolReturnPart):
-            if call := self._calls.pop(part.tool_call_id, None):
+            if call := self._calls.take(part.tool_call_id, part.tool_name):
                 failed = part.outcome != "success"
                 words = part.model_response_str(wrap_if_error=False)
                 await self.here(self.came(call, **({"error": words} if failed else {"result": part.content})))
@@ -56,7 +56,7 @@ class Recording(recording.Recording, AbstractCapability[Any]):
 
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
         calls = [Call(one.tool_name, as_arguments(one.args or {}), one.tool_call_id) for one in response.tool_calls]
-        self._calls = {str(call.call_id): call for call in calls}
+        self._calls.open(calls)
         await self.here(self.said(response.text or "", calls, tokens(response.usage)))
         return response
 
@@ -66,11 +66,11 @@ class Recording(recording.Recording, AbstractCapability[Any]):
         except NO_RESULT_YET:
             raise
         except Exception as error:
-            if not self.left and (made := self._calls.pop(call.tool_call_id, None)):
+            if not self.left and (made := self._calls.take(call.tool_call_id, call.tool_name)):
                 trace = "".join(traceback.format_exception(error))
                 await self.here(self.came(made, error=f"{type(error).__name__}: {error}", traceback=trace))
             raise
-        if made := self._calls.pop(call.tool_call_id, None):
+        if made := self._calls.take(call.tool_call_id, call.tool_name):
             await self.here(self.came(made, result=getattr(result, "return_value", result)))
         return result
 

@@ -19,9 +19,10 @@ from awmclient.adapters.transcript import Step, Transcript
 from awmclient.bodies import NO_QUESTIONS_LEFT, context_text, question_problem
 from awmclient.client import SyncEpisode
 from awmclient.errors import BoundaryFault, ClientError, DashboardError, EpisodeEnded, Parked, Unreachable
+from awmclient.faults import fault_of
 from awmclient.observations import bounded
 from awmclient.ports import EpisodePort
-from awmclient.schema import ASK_TOOL, Fault, StopReason
+from awmclient.schema import ASK_TOOL, StopReason
 from awmclient.toolcalls import Call
 
 log = logging.getLogger(__name__)
@@ -168,8 +169,8 @@ class Recording:
             self.left = True
 
     async def _fail(self, error: Exception) -> None:
-        fault: Fault = "worker"
         words = error.message if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
+        fault = fault_of(words, "worker")
         if isinstance(error, BoundaryFault | DashboardError):
             fault = error.fault if isinstance(error, BoundaryFault) else "dashboard"
         try:

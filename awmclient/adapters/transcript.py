@@ -7,7 +7,8 @@ until those of the calls before it have arrived. Called by `recording.py`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -27,8 +28,7 @@ class Transcript:
         self.last_words: str | None = None
         self._system: str | None = None
         self._users = 0
-        self._due: list[str] = []
-        self._held: dict[str, Step] = {}
+        self._due: list[_Due] = []
 
     def heard(self, system: str | None, users: Sequence[str]) -> list[Step]:
         """Add a model's input: changed instructions, and new messages of users."""
@@ -44,7 +44,7 @@ class Transcript:
         """Start a turn with the model's message and the calls that it decided."""
         steps = self.rest()
         self.turn += 1
-        self._due = [call.call_id for call in calls if call.call_id]
+        self._due = [_Due(call) for call in calls if call.call_id]
         if not calls:
             self.last_words = content
         extra: Step = {"usage": dict(usage)} if usage else {}
@@ -63,15 +63,17 @@ class Transcript:
         step |= {"result": as_json(result)} if error is None else {"error": error}
         if traceback:
             step["meta"] = {"traceback": traceback[-TRACEBACK:]}
-        if call.call_id not in self._due:
+        place = self._place_of(call)
+        if place is None:
             return [bounded(step)]
-        self._held[str(call.call_id)] = bounded(step)
+        place.step = bounded(step)
         return self._ready()
 
     def asks_now(self, call: Call) -> list[Step]:
         """Add a question that is being asked: it has its place already, and no result of it follows."""
-        if call.call_id in self._due:
-            self._due.remove(call.call_id)
+        place = self._place_of(call)
+        if place is not None:
+            self._due.remove(place)
         return self._ready()
 
     def place(self, call: Call) -> Step:
@@ -79,15 +81,57 @@ class Transcript:
 
     def rest(self) -> list[Step]:
         """Return the results that wait for calls without a result."""
-        left = [self._held[one] for one in self._due if one in self._held]
-        self._due, self._held = [], {}
+        left = [one.step for one in self._due if one.step is not None]
+        self._due = []
         return left
 
     def _ready(self) -> list[Step]:
         ready = []
-        while self._due and self._due[0] in self._held:
-            ready.append(self._held.pop(self._due.pop(0)))
+        while self._due and (step := self._due[0].step) is not None:
+            ready.append(step)
+            del self._due[0]
         return ready
+
+    def _place_of(self, call: Call) -> _Due | None:
+        """Return the place that waits for this call's result. Some models give two calls of a turn the same ID."""
+        waiting = [one for one in self._due if one.step is None]
+        found = taken([one.call for one in waiting], call.call_id, call.name, call.arguments)
+        return None if found is None else waiting[found]
+
+
+@dataclass(eq=False)
+class _Due:
+    """The place of a call in its turn, and its step once its result has arrived."""
+
+    call: Call
+    step: Step | None = None
+
+
+class UnreportedCalls:
+    """The calls of a turn that a framework has still to report, for adapters that get only the ID of a call."""
+
+    def __init__(self) -> None:
+        self._calls: list[Call] = []
+
+    def open(self, calls: Sequence[Call]) -> None:
+        """Start a turn: calls of earlier turns are no longer waited for."""
+        self._calls = list(calls)
+
+    def take(self, call_id: Any, name: str = "") -> Call | None:
+        """Return the first open call of this ID, those of this name before others."""
+        place = taken(self._calls, call_id, name)
+        return None if place is None else self._calls.pop(place)
+
+    def first_of_others(self, names: Collection[str]) -> Call | None:
+        """Return the first open call of a name that is none of these."""
+        place = next((place for place, one in enumerate(self._calls) if one.name not in names), None)
+        return None if place is None else self._calls.pop(place)
+
+
+def taken(calls: Sequence[Call], call_id: Any, name: str, arguments: Any = None) -> int | None:
+    """Return the place of the first call of this ID, best with this name and these arguments, too."""
+    places = [place for place, one in enumerate(calls) if call_id and one.call_id == call_id]
+    return min(places, key=lambda at: (calls[at].name != name, calls[at].arguments != arguments), default=None)
 
 
 def as_arguments(value: Any) -> dict[str, Any]:

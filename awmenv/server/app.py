@@ -148,7 +148,7 @@ def _add_standing(api: FastAPI, world: World) -> None:
     async def schema() -> JSONResponse:
         return JSONResponse(schemas)
 
-    @api.get("/health")
+    @api.api_route("/health", methods=["GET", "HEAD"])  # load balancers send HEAD
     async def health() -> dict[str, Any]:
         return {
             "status": "healthy",

@@ -18,6 +18,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from awmclient.faults import fault_of
 from awmclient.schema import (
     AT_WORK_STATES,
     DETAIL_MAX,
@@ -372,8 +373,8 @@ def finish(actor: Actor, episode_id: str, end: Finish, attempt: int | None = Non
     episode.stop_reason = end.stop_reason
     reason: str = end.stop_reason
     if end.fault is not None:
-        episode.fault, episode.fault_detail = end.fault, storable(end.detail or "")
-        reason = f"{end.fault}: {episode.fault_detail[:200]}"
+        episode.fault, episode.fault_detail = named_fault(end), storable(end.detail or "")
+        reason = f"{episode.fault}: {episode.fault_detail[:200]}"
     state = EpisodeState.FAILED if end.stop_reason == "error" else EpisodeState.FINISHED
     if end.outcome is not None:
         reported(episode, end.outcome).save()
@@ -387,6 +388,11 @@ def reported(episode: Episode, outcome: ReportedOutcome) -> VerifierOutcome:
     """Return the row of a loop's own judgement, which the caller saves."""
     said = outcome.model_dump(exclude_none=True, exclude={"attestation"})
     return _outcome(episode, Outcome(source="reported", **said))
+
+
+def named_fault(end: Finish) -> str:
+    """Return the fault that a loop named. Older clients call a failed model server a fault of the policy."""
+    return fault_of(end.detail or "") if end.fault == "policy" else end.fault or ""
 
 
 def storable(detail: str) -> str:
@@ -410,7 +416,7 @@ def attest(actor: Actor, episode: Episode, attestation: dict[str, Any]) -> None:
 
 def _is_same_end(episode: Episode, end: Finish) -> bool:
     stored = (episode.stop_reason, episode.final_answer, episode.fault, episode.fault_detail)
-    if stored != (end.stop_reason, end.final_answer, end.fault or "", storable(end.detail or "")):
+    if stored != (end.stop_reason, end.final_answer, named_fault(end), storable(end.detail or "")):
         return False
     kept = VerifierOutcome.objects.filter(episode=episode, source="reported").first()
     if kept is None or end.outcome is None:

@@ -101,7 +101,7 @@ def _new(actor: Actor, one: WholeEpisode, runs: dict[str, Run]) -> _New:
         state=EpisodeState.FAILED if end.stop_reason == "error" else EpisodeState.FINISHED,
         stop_reason=end.stop_reason,
         final_answer=end.final_answer,
-        fault=end.fault or "",
+        fault=recording.named_fault(end),
         fault_detail=recording.storable(end.detail or ""),
         last_seq=len(entries),
         strip="".join([entry.code for entry in entries]),
@@ -135,7 +135,7 @@ def _insert(actor: Actor, new: Sequence[_New]) -> None:
 
 def _history(actor: Actor, one: _New) -> list[EpisodeEvent]:
     end = one.said.finish
-    why = f"{end.fault}: {one.row.fault_detail[:200]}" if end.fault else end.stop_reason
+    why = f"{one.row.fault}: {one.row.fault_detail[:200]}" if end.fault else end.stop_reason
     lines = [("started", ""), (one.row.state, why)]
     return [EpisodeEvent(episode=one.row, verb=verb, actor=name_of(actor), reason=reason) for verb, reason in lines]
 

@@ -17,7 +17,7 @@ from awmenv.errors import PackError
 from episodes.models import Episode, Step
 from episodes.stored import outcomes
 from episodes.stored.entries import read
-from episodes.stored.packs import find_pack
+from episodes.stored.packs import find_version
 
 BATCH = 20
 """Steps that are in memory at once."""
@@ -55,7 +55,7 @@ def _task(episode: Episode) -> str | None:
 
 def _verifier(episode: Episode, mode: str) -> str | None:
     """Return the digest of the task's verifier in a loaded pack; None if no pack holds one."""
-    pack = find_pack(episode.scenario) if episode.scenario else None
+    pack = find_version(episode.scenario, episode.scenario_digest) if episode.scenario else None
     if pack is None or episode.task_idx is None or mode not in ("code", "sql"):
         return None
     try:

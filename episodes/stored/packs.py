@@ -17,14 +17,33 @@ from awmenv.packs import state_of as state_of
 
 
 def pack_folders() -> list[Path]:
-    """Return the folders of packs that came with the product or were loaded since."""
-    found = [folder for root in (settings.PACKS_DIR, settings.VAR / "packs") for folder in root.glob("*/")]
-    return sorted(folder for folder in found if (folder / "gen_tasks.jsonl").exists())
+    """Return the folders of packs that came with the product, then of those that were loaded since.
+
+    The environment server has the same order: of two packs with a scenario, the first has it.
+    """
+    found = [folder for root in (settings.PACKS_DIR, loaded_folder()) for folder in sorted(root.glob("*/"))]
+    return [folder for folder in found if (folder / "gen_tasks.jsonl").exists()]
+
+
+def loaded_folder() -> Path:
+    """Return the folder of loaded packs. Each is a link to the folder of its version."""
+    root: Path = settings.VAR / "packs"
+    return root
+
+
+def version_folder(name: str, digest: str) -> Path:
+    """Return the folder of one version of a loaded pack. A version stays after its replacement."""
+    return loaded_folder() / VERSIONS / name / digest[:VERSION_LENGTH]
+
+
+VERSIONS = ".versions"
+VERSION_LENGTH = 16
+"""Characters of a digest that name a version in folders and messages."""
 
 
 def state() -> Hashable:
     """Return a value that changes whenever a file of any pack changes."""
-    return tuple(state_of(folder) for folder in pack_folders())
+    return tuple((folder.resolve(), state_of(folder)) for folder in pack_folders())
 
 
 def row_files(folder: Path) -> list[Path]:
@@ -48,21 +67,42 @@ def _digest(folder: Path, _state: Hashable) -> str:
 
 
 @functools.lru_cache(maxsize=32)
-def _pack(folder: Path, _state: Hashable) -> Pack:
+def _pack(folder: Path, _version: Path, _state: Hashable) -> Pack:
     return load_pack(folder, cache=settings.VAR / "cache")
 
 
 def packs() -> list[Pack]:
     """Return the current packs on disk; they are read again when their files change."""
-    return [_pack(folder, state_of(folder)) for folder in pack_folders()]
+    return [_pack(folder, folder.resolve(), state_of(folder)) for folder in pack_folders()]
 
 
 def find_pack(scenario: str) -> Pack | None:
     return next((pack for pack in packs() if scenario in pack.scenarios), None)
 
 
-def verifier_text(scenario: str, task_idx: int | None) -> str:
-    """Return the code verifier of a task, for readers with verifier access; "" if no pack here holds it."""
-    pack = find_pack(scenario) if scenario and task_idx is not None else None
+def scenario_digest(scenario: str) -> str:
+    """Return the version of a scenario in the loaded packs, or ""."""
+    pack = find_pack(scenario) if scenario else None
+    return pack.digests[scenario] if pack is not None else ""
+
+
+def find_version(scenario: str, digest: str) -> Pack | None:
+    """Return the pack that has this version of a scenario, also if it was replaced; the loaded one without a digest."""
+    now = find_pack(scenario)
+    if not digest or (now is not None and now.digests[scenario] == digest):
+        return now
+    for folder in sorted((loaded_folder() / VERSIONS).glob("*/*/")):
+        pack = _pack(folder, folder, state_of(folder))
+        if pack.digests.get(scenario) == digest:
+            return pack
+    return None
+
+
+def verifier_text(scenario: str, task_idx: int | None, version: str = "") -> str:
+    """Return the code verifier of a task, for readers with verifier access; "" if no pack here holds it.
+
+    `version` is that of an episode's scenario.
+    """
+    pack = find_version(scenario, version) if scenario and task_idx is not None else None
     found = pack.verifier(scenario, task_idx, "code") if pack is not None and task_idx is not None else None
     return found.code if found is not None else ""

@@ -136,7 +136,7 @@ def build(episode: Episode) -> Trajectory:
         "tools",
         "final_answer",
     )
-    maybe = ("scenario", "arm", "split", "checkpoint", "group_key", "stop_reason", "fault")
+    maybe = ("scenario", "scenario_digest", "arm", "split", "checkpoint", "group_key", "stop_reason", "fault")
     return Trajectory.model_validate(
         {name: getattr(episode, name) for name in same}
         | {name: getattr(episode, name) or None for name in maybe}

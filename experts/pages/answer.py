@@ -121,7 +121,8 @@ def verifier(request: MemberRequest, pk: str) -> HttpResponse:
     one = _ask(request, pk)
     if one.privilege != Privilege.SEES_VERIFIER:
         raise Forbidden("This ask is blind: experts cannot see the verifier.")
-    text = packs.verifier_text(one.episode.scenario, one.episode.task_idx)
+    episode = one.episode
+    text = packs.verifier_text(episode.scenario, episode.task_idx, episode.scenario_digest)
     return _fragment("experts/_verifier.html", {"text": clean(text)})
 
 

@@ -31,7 +31,7 @@ from exports.build.parts import (
 from exports.formats import FORMATS, ExportFormat
 from exports.recipe import Recipe
 from exports.select import curricula
-from exports.select.ground import pack_digests, tokenizer_of
+from exports.select.ground import pack_digests, scenario_versions, tokenizer_of
 from exports.select.selecting import SnapshotEntry, entries_of, matching
 from exports.writers import inspect_log
 from people.models import Project
@@ -110,7 +110,8 @@ def build(project: Project, plan: DatasetPlan, folder: Path, progress: Progress,
         reports = parts.write(progress, processes if plan.steps > PART_STEPS else 1)
     files = _join(plan, folder, len(reports))
     (folder / RECIPE).write_text(plan.recipe.as_yaml(), encoding="utf-8")
-    manifest = _manifest(plan, reports, files)
+    versions = scenario_versions(project, (entry.episode for entry in entries(folder)))
+    manifest = _manifest(plan, reports, files, versions)
     (folder / CARD).write_text(card.text(manifest, plan.format), encoding="utf-8")
     shutil.rmtree(folder / "parts", ignore_errors=True)
     with whole(folder / MANIFEST) as out:
@@ -191,7 +192,12 @@ def _about(file: Path, folder: Path) -> dict[str, Any]:
     return {"path": str(file.relative_to(folder)), "bytes": file.stat().st_size, "sha256": digest.hexdigest()}
 
 
-def _manifest(plan: DatasetPlan, reports: list[dict[str, Any]], files: list[dict[str, Any]]) -> dict[str, Any]:
+def _manifest(
+    plan: DatasetPlan,
+    reports: list[dict[str, Any]],
+    files: list[dict[str, Any]],
+    versions: dict[str, list[str]],
+) -> dict[str, Any]:
     def total(name: str) -> int:
         return sum(report[name] for report in reports)
 
@@ -213,6 +219,7 @@ def _manifest(plan: DatasetPlan, reports: list[dict[str, Any]], files: list[dict
         "for_training": plan.recipe.kind.trains and "evaluation" not in plan.recipe.include,
         "snapshot_sha256": plan.snapshot_digest,
         "packs": plan.packs,
+        "scenario_versions": versions,
         "tokenizer_sha256": plan.tokenizer_digest or None,
         "license": plan.recipe.license,
         "episodes": total("episodes"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection
+import itertools
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,15 +13,20 @@ from django.conf import settings
 from awmenv.errors import PackError
 from awmenv.packs import Pack
 from episodes.find.near_tasks import NearTasks
+from episodes.models import Episode
 from episodes.quoting import Secret
 from episodes.stored import packs, splits
 from exports.recipe import Recipe
 from exports.record import Record
 from exports.rules.leakage import Ground
+from people.access import scoped
 from people.models import Project
 
 if TYPE_CHECKING:
     from exports.rules.tokenizing import LocalTokenizer
+
+
+BATCH = 5000
 
 
 def ground_for(project: Project, recipe: Recipe) -> Ground:
@@ -67,8 +73,8 @@ def verifier_finder() -> Callable[[Record], Secret]:
     task once."""
 
     @functools.lru_cache(maxsize=4096)
-    def secret(scenario: str, task_idx: int) -> Secret:
-        pack = packs.find_pack(scenario)
+    def secret(scenario: str, task_idx: int, version: str) -> Secret:
+        pack = packs.find_version(scenario, version)
         if pack is None:
             return Secret(())
         try:
@@ -82,7 +88,7 @@ def verifier_finder() -> Callable[[Record], Secret]:
     def of(record: Record) -> Secret:
         if not record.scenario or record.task_idx is None:
             return Secret(())
-        return secret(record.scenario, record.task_idx)
+        return secret(record.scenario, record.task_idx, record.scenario_digest)
 
     return of
 
@@ -92,6 +98,17 @@ def pack_digests(scenarios: Collection[str]) -> dict[str, str]:
     can leave out other rows."""
     known = [pack for pack in packs.packs() if _holds(pack, scenarios)]
     return {pack.name: packs.rows_digest(pack.folder) for pack in known}
+
+
+def scenario_versions(project: Project, episodes: Iterable[str]) -> dict[str, list[str]]:
+    """Return the versions of each scenario that these episodes name."""
+    found: dict[str, set[str]] = {}
+    ids = iter(episodes)
+    while batch := list(itertools.islice(ids, BATCH)):
+        rows = scoped(Episode.objects.filter(pk__in=batch), project).exclude(scenario_digest="").order_by()
+        for scenario, digest in rows.values_list("scenario", "scenario_digest").distinct():
+            found.setdefault(scenario, set()).add(digest)
+    return {scenario: sorted(digests) for scenario, digests in sorted(found.items())}
 
 
 def _holds(pack: Pack, scenarios: Collection[str]) -> bool:

@@ -29,7 +29,8 @@ TEXT_PER_GROUP = 64 << 10
 """Steps are redacted and parsed in groups of about this many characters: for small steps the overhead of a call costs
 more than its work."""
 _SAME = (
-    *("state", "scenario", "task_idx", "environment", "arm", "seed", "split", "policy_kind", "policy_name"),
+    *("state", "scenario", "task_idx", "scenario_digest", "environment", "arm", "seed", "split"),
+    *("policy_kind", "policy_name"),
     *("training_step", "checkpoint", "group_key", "expert", "origin", "stop_reason", "fault"),
 )
 _COLUMNS = (*_SAME, "id", "run_id", "task", "final_answer", "tools", "policy", "partial", "created_at")

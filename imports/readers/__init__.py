@@ -4,6 +4,8 @@ A format recognises its rows and reads one; `containers.py` cuts the file into r
 
     found       what a reader returns
     containers  rows of a file
+    doubled     names that an object repeats
+    open_calls  which call a result answers
     messages    chat messages as steps
     own         awmweb's own formats
     chats       lists of chat messages
@@ -22,7 +24,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from awmclient.schema import EpisodeStart, Trajectory
-from imports.readers import calls, chats, own
+from imports.readers import calls, chats, doubled, own
 from imports.readers.containers import BadFile as BadFile
 from imports.readers.containers import rows
 from imports.readers.found import TrajectoryDraft, UnreadableRow
@@ -78,7 +80,7 @@ def read(path: Path, wanted: str = "") -> Iterator[FoundTrajectory]:
 
     """
     name = wanted
-    for place, value, behind in rows(path):
+    for place, value, behind, dropped in rows(path):
         if isinstance(value, UnreadableRow):
             yield FoundTrajectory(place, behind, refusal=str(value))
         elif not isinstance(value, dict):
@@ -86,7 +88,7 @@ def read(path: Path, wanted: str = "") -> Iterator[FoundTrajectory]:
         elif not (name := name or recognize(value)):
             yield FoundTrajectory(place, behind, refusal=f"Unknown format. Use one of {', '.join(FORMATS)}.")
         else:
-            yield _read_row(name, place, value, behind)
+            yield _read_row(name, place, value, behind, dropped)
 
 
 def recognize(row: Mapping[str, Any]) -> str:
@@ -94,10 +96,11 @@ def recognize(row: Mapping[str, Any]) -> str:
     return next((name for name, one in FORMATS.items() if one.knows(row)), "")
 
 
-def _read_row(name: str, place: str, row: dict[str, Any], behind: int) -> FoundTrajectory:
+def _read_row(name: str, place: str, row: dict[str, Any], behind: int, dropped: int) -> FoundTrajectory:
     if not FORMATS[name].knows(row):
         return FoundTrajectory(place, behind, name, refusal=f"It is not {FORMATS[name].title}.")
     draft = TrajectoryDraft()
+    draft.lose(doubled.LOST, dropped)
     try:
         trajectory = FORMATS[name].read(row, draft)
         digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
@@ -112,8 +115,8 @@ def _read_row(name: str, place: str, row: dict[str, Any], behind: int) -> FoundT
 def _start_of(trajectory: Trajectory, key: str) -> EpisodeStart:
     """Return the start of the episode for a trajectory, within the bounds of every episode. Its tools were checked when
     they were read."""
-    same = ("task", "scenario", "task_idx", "environment", "arm", "seed", "split", "policy", "training_step")
-    more = ("checkpoint", "group_key", "expert")
+    same = ("task", "scenario", "task_idx", "scenario_digest", "environment", "arm", "seed", "split", "policy")
+    more = ("training_step", "checkpoint", "group_key", "expert")
     values = {name: getattr(trajectory, name) for name in (*same, *more)}
     start = EpisodeStart.model_validate(
         {"key": key, **{name: value for name, value in values.items() if value not in (None, "")}}

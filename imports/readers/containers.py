@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from imports.readers import doubled
 from imports.readers.found import UnreadableRow
 from people.errors import BadJson
-from people.json_text import parse_json
 
 FILE_MAX = 2 * 1024**3
 LINE_MAX = 64 * 1024 * 1024
@@ -29,6 +29,12 @@ RATIO_FROM = 8 * 1024 * 1024
 BLOCK = 1 << 20
 MARK = b"\xef\xbb\xbf"
 """The byte order mark of UTF-8, which some editors write at the start of a file. It has no meaning."""
+ENCODINGS = {
+    b"\xff\xfe\x00\x00": "UTF-32",
+    b"\x00\x00\xfe\xff": "UTF-32",
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff", b"{\x00", b"\x00{", b"[\x00", b"\x00["), "UTF-16"),
+}
+"""Encodings by the first bytes of a file. JSON is UTF-8."""
 ZIP = b"PK\x03\x04"
 PACKED = {
     b"\x1f\x8b": "gzip",
@@ -44,8 +50,15 @@ class BadFile(Exception):
     """A file without a readable row."""
 
 
-def rows(path: Path) -> Iterator[tuple[str, Any, int]]:
-    """Yield place, value and the number of bytes read so far. Raises `BadFile`."""
+Row = tuple[str, Any, int]
+
+
+def rows(path: Path) -> Iterator[tuple[str, Any, int, int]]:
+    """Yield place, value, the number of bytes read so far, and how many values repeated names dropped.
+
+    Raises `BadFile`.
+    """
+    repeats = Repeats()
     size = path.stat().st_size
     if size > FILE_MAX:
         raise BadFile(f"The file has more than {FILE_MAX // 1024**3} GB.")
@@ -55,31 +68,50 @@ def rows(path: Path) -> Iterator[tuple[str, Any, int]]:
         if not start.removeprefix(MARK).strip():
             raise BadFile("The file is empty.")
         if start.startswith(ZIP):
-            found = _of_log(file)
+            found = _of_log(file, repeats)
         elif kind := next((word for mark, word in PACKED.items() if start.startswith(mark)), ""):
             raise BadFile(f"The file is packed as {kind}. Unpack it first.")
+        elif kind := next((word for mark, word in ENCODINGS.items() if start.startswith(mark)), ""):
+            raise BadFile(f"The file is encoded as {kind}. Save it as UTF-8.")
         else:
-            found = _of_text(file, size)
+            found = _of_text(file, size, repeats)
         for number, (place, value, behind) in enumerate(found):
             if number >= ROWS_MAX:
                 raise BadFile(f"The file has more than {ROWS_MAX:,} rows.")
-            yield place, value, behind
+            yield place, value, behind, repeats.dropped(value)
 
 
-def _of_text(file: IO[bytes], size: int) -> Iterator[tuple[str, Any, int]]:
+class Repeats:
+    """Whether the value that was parsed last repeats names: only then is it searched for them."""
+
+    def __init__(self) -> None:
+        self._is_possible = False
+
+    def parse(self, raw: bytes) -> Any:
+        value, self._is_possible = doubled.parse(raw)
+        return value
+
+    def dropped(self, value: Any) -> int:
+        if not self._is_possible:
+            return 0
+        is_sample = isinstance(value, dict) and value.keys() == {"eval", "sample"}
+        return doubled.dropped_in(value["sample"] if is_sample else value)  # the head is that of all samples
+
+
+def _of_text(file: IO[bytes], size: int, repeats: Repeats) -> Iterator[Row]:
     """Yield one document if the whole file is one JSON value, else one value per line."""
-    first = _value(file.readline(LINE_MAX + 1))
+    first = _value(file.readline(LINE_MAX + 1), repeats)
     if not isinstance(first, UnreadableRow) and not _is_blank_after(file):
         file.seek(0)
-        yield from _lines(file)
+        yield from _lines(file, repeats)
         return
     file.seek(0)
     if isinstance(first, UnreadableRow) and size > LINE_MAX:
-        yield from _lines(file)
+        yield from _lines(file, repeats)
         return
-    whole = _value(file.read(LINE_MAX + 1))
-    if isinstance(whole, UnreadableRow) and _looks_like_lines(file):
-        yield from _lines(file)
+    whole = _value(file.read(LINE_MAX + 1), repeats)
+    if isinstance(whole, UnreadableRow) and _looks_like_lines(file, repeats):
+        yield from _lines(file, repeats)
     elif isinstance(whole, list):
         yield from ((f"item {number}", one, size) for number, one in enumerate(whole, 1))
     elif isinstance(whole, dict) and isinstance(whole.get("samples"), list) and "eval" in whole:
@@ -95,15 +127,16 @@ def _is_blank_after(file: IO[bytes]) -> bool:
     return not rest.strip()
 
 
-def _looks_like_lines(file: IO[bytes]) -> bool:
+def _looks_like_lines(file: IO[bytes], repeats: Repeats) -> bool:
     """Return whether any of the first lines is a JSON object: then one line is invalid, not the document."""
     file.seek(0)
-    found = any(isinstance(_value(line), dict) for line in (file.readline(LINE_MAX + 1) for _ in range(5)) if line)
+    lines = (file.readline(LINE_MAX + 1) for _ in range(5))
+    found = any(isinstance(_value(line, repeats), dict) for line in lines if line)
     file.seek(0)
     return found
 
 
-def _lines(file: IO[bytes]) -> Iterator[tuple[str, Any, int]]:
+def _lines(file: IO[bytes], repeats: Repeats) -> Iterator[Row]:
     behind = number = 0
     while line := file.readline(LINE_MAX + 1):
         number += 1
@@ -112,24 +145,24 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[str, Any, int]]:
             yield f"line {number}", UnreadableRow(f"The line has more than {LINE_MAX // 1024**2} MB."), behind
             return
         if line.removeprefix(MARK).strip():
-            yield f"line {number}", _value(line), behind
+            yield f"line {number}", _value(line, repeats), behind
 
 
-def _value(raw: bytes) -> Any:
+def _value(raw: bytes, repeats: Repeats) -> Any:
     if len(raw) > LINE_MAX:
         return UnreadableRow(f"It has more than {LINE_MAX // 1024**2} MB.")
     try:
-        return parse_json(raw.removeprefix(MARK))
+        return repeats.parse(raw.removeprefix(MARK))
     except BadJson as error:
         return UnreadableRow(error.message.replace("The body", "It"))
 
 
-def _samples(log: Mapping[str, Any], size: int) -> Iterator[tuple[str, Any, int]]:
+def _samples(log: Mapping[str, Any], size: int) -> Iterator[Row]:
     for number, sample in enumerate(log["samples"], 1):
         yield f"sample {number}", {"eval": log["eval"], "sample": sample}, size
 
 
-def _of_log(file: IO[bytes]) -> Iterator[tuple[str, Any, int]]:
+def _of_log(file: IO[bytes], repeats: Repeats) -> Iterator[Row]:
     """Yield the samples of Inspect's `.eval`."""
     try:
         with zipfile.ZipFile(file) as log:
@@ -141,12 +174,12 @@ def _of_log(file: IO[bytes]) -> Iterator[tuple[str, Any, int]]:
             about = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
             if about is None:
                 raise BadFile("The archive is not an Inspect log: it has no header.json.")
-            head = _value(room.read(log, log.getinfo(about)))
+            head = _value(room.read(log, log.getinfo(about)), repeats)
             if isinstance(head, UnreadableRow) or not isinstance(head, dict) or not isinstance(head.get("eval"), dict):
                 raise BadFile(f"{about}: {head if isinstance(head, UnreadableRow) else 'it has no object eval.'}")
             samples = [one for one in members if one.filename.startswith("samples/") and not one.is_dir()]
             for member in samples:
-                value = _value(room.read(log, member))
+                value = _value(room.read(log, member), repeats)
                 sample = value if isinstance(value, UnreadableRow) else {"eval": head["eval"], "sample": value}
                 yield member.filename, sample, room.behind
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from awmclient.conversation import readable
 from awmclient.fields import Moment
 from awmclient.schema import EpisodeStart, ToolSpec, Trajectory
+from imports.readers.open_calls import OpenCalls
 
 TASK_MAX, LINE_MAX = 20_000, 200
 MOMENT: TypeAdapter[Any] = TypeAdapter(Moment)
@@ -44,8 +45,7 @@ class TrajectoryDraft:
     lost: Counter[str] = field(default_factory=Counter)
     steps: list[dict[str, Any]] = field(default_factory=list)
     turn: int = 0
-    calls: dict[str, dict[str, Any]] = field(default_factory=dict)
-    unanswered: list[dict[str, Any]] = field(default_factory=list)
+    unanswered: OpenCalls = field(default_factory=OpenCalls)
 
     def add(self, kind: str, **fields: Any) -> dict[str, Any]:
         if len(self.steps) >= STEPS_MAX:

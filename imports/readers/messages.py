@@ -10,9 +10,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from imports.readers import doubled
 from imports.readers.found import TrajectoryDraft, UnreadableRow
+from imports.readers.open_calls import OpenCalls
 from people.errors import BadJson
-from people.json_text import parse_json
 
 ROLES = {"developer": "system", "function": "tool", "human": "user", "gpt": "assistant"}
 ERROR = "Error: "
@@ -46,7 +47,10 @@ def add_messages(draft: TrajectoryDraft, messages: Sequence[Any], *, own_errors:
 
 
 def text_of(content: Any, draft: TrajectoryDraft) -> str:
-    """Return the text of a content, which can have parts; parts without text count as lost."""
+    """Return the text of a content, which can have parts; parts without text count as lost.
+
+    Texts of parts are joined without a character that their maker did not write.
+    """
     if content is None:
         return ""
     if isinstance(content, str):
@@ -64,7 +68,8 @@ def text_of(content: Any, draft: TrajectoryDraft) -> str:
             draft.lose("reasoning in parts of a message")
         else:
             draft.lose("parts of messages that are not text")
-    return "\n".join(texts)
+    draft.lose("borders of text parts (their texts are joined)", max(0, len(texts) - 1))
+    return "".join(texts)
 
 
 def _add_turn(draft: TrajectoryDraft, message: Mapping[str, Any], text: str, number: int) -> None:
@@ -102,16 +107,17 @@ def add_call(draft: TrajectoryDraft, call: Any) -> None:
     call_id = draft.line(call.get("id") or call.get("tool_call_id"), "ids of calls")
     step = draft.add("tool_call", name=said["name"], turn=draft.turn, call_id=call_id)
     step["arguments"] = arguments_of(said.get("arguments"), draft)
-    if call_id:
-        draft.calls[call_id] = step
-    draft.unanswered.append(step)
+    draft.unanswered.add(_id_of(call.get("id") or call.get("tool_call_id")), step, draft.turn)
 
 
 def arguments_of(given: Any, draft: TrajectoryDraft) -> dict[str, Any]:
     """Return arguments as an object; a text that is not one is stored under a fixed name."""
     if isinstance(given, str):
         try:
-            given = parse_json(given.encode("utf-8", "surrogatepass")) if given.strip() else {}
+            given, is_repeating = (
+                doubled.parse(given.encode("utf-8", "surrogatepass")) if given.strip() else ({}, False)
+            )
+            draft.lose(doubled.LOST, doubled.dropped_in(given) if is_repeating else 0)
         except BadJson:
             draft.lose("arguments that are not a JSON object (kept as text)")
             return {"_text": given}
@@ -124,17 +130,13 @@ def arguments_of(given: Any, draft: TrajectoryDraft) -> dict[str, Any]:
 
 
 def add_result(draft: TrajectoryDraft, message: Mapping[str, Any], text: str, *, own_errors: bool = False) -> None:
-    """Add a result to its call: by ID, else to the oldest call without a result; without such a call it becomes a
-    message."""
-    named = draft.calls.get(str(message.get("tool_call_id") or ""))
-    open_ = [step for step in draft.unanswered if named is None or step is named]
-    if not open_:
+    """Add a result to its call; a result of no known call becomes a message and is counted."""
+    step = draft.unanswered.take(_id_of(message.get("tool_call_id")), _name_of(message), draft.turn)
+    if step is None:
         draft.add("message", role="tool", content=text)
         draft.lose("results without a call (kept as messages)")
         draft.lose_fields(message, SAID, "messages")
         return
-    step = open_[0]
-    draft.unanswered = [one for one in draft.unanswered if one is not step]
     error = message.get("error")
     known = RESULT | {one for one in ("name", "function") if message.get(one) == step["name"]}
     if own_errors and text.startswith(ERROR):
@@ -150,7 +152,16 @@ def add_result(draft: TrajectoryDraft, message: Mapping[str, Any], text: str, *,
     draft.lose_fields(message, known, "messages")
 
 
+def _name_of(result: Mapping[str, Any]) -> str:
+    return next((result[one] for one in ("name", "function") if isinstance(result.get(one), str)), "")
+
+
+def _id_of(given: Any) -> str:
+    """Return the ID of a call as the file writes it, or ""; a recorded one can be shorter."""
+    return str(given) if isinstance(given, str | int) and not isinstance(given, bool) else ""
+
+
 def settle(draft: TrajectoryDraft) -> None:
     """Count the calls without a result; they stay as steps without one."""
     draft.lose("calls without a result (kept)", len(draft.unanswered))
-    draft.unanswered = []
+    draft.unanswered = OpenCalls()

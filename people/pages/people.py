@@ -34,6 +34,7 @@ from people.access import (
     scoped,
 )
 from people.errors import AppError, Invalid, LinkSpent, NotFound
+from people.http import IS_HEAD
 from people.models import ApiToken, Membership, Role, display_name
 
 SCOPES = [
@@ -91,7 +92,9 @@ def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
 
 
 def _is_no_visit(request: HttpRequest) -> bool:
-    """Return whether the request is a prefetch, or a load by an image, a frame or a script, as browsers report it."""
+    """Return whether this is a prefetch, a HEAD of a link checker, or a load by an image, a frame or a script."""
+    if IS_HEAD in request.META:
+        return True
     purpose = request.headers.get("Sec-Purpose", "") + request.headers.get("Purpose", "")
     return "prefetch" in purpose or request.headers.get("Sec-Fetch-Dest", "document") != "document"
 

@@ -6,10 +6,12 @@ is the record: `wake_forgotten` calls again for episodes whose wake-up was lost.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -26,10 +28,20 @@ from awmenv.errors import PackError
 from awmenv.packs import Pack, load_pack
 from episodes.models import Episode, EpisodeState, Origin, Run
 from episodes.record import recording
-from episodes.stored.packs import find_pack, packs
+from episodes.stored.packs import VERSION_LENGTH, find_pack, loaded_folder, packs, scenario_digest, version_folder
 from people import jobs
 from people.access import Actor, may_launch, scoped, visible_or_404
-from runs.errors import BadPack, DatabasesUnchecked, NoEndpoint, NotBroken, NoWorker, UnknownPolicy, UnknownTask
+from people.in_words import count
+from runs.errors import (
+    BadPack,
+    DatabasesUnchecked,
+    NoEndpoint,
+    NotBroken,
+    NoWorker,
+    OtherVersion,
+    UnknownPolicy,
+    UnknownTask,
+)
 from runs.models import PlanState
 from runs.plan.limits import FIRST
 from runs.taskset import checking
@@ -43,7 +55,7 @@ DEMO_STAGGER_S = 6
 DEMO_EACH = 3  # tasks per scenario: the demo shows every business, and all of it starts within a minute
 MAX_STEPS = 30
 PLAN = {
-    *("task", "scenario", "task_idx", "environment", "arm", "seed", "split", "policy"),
+    *("task", "scenario", "task_idx", "scenario_digest", "environment", "arm", "seed", "split", "policy"),
     *("training_step", "checkpoint", "group_key", "expert"),
 }
 """The fields of a stored episode that are its plan, beside its run."""
@@ -67,20 +79,25 @@ class LaunchRequest:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-def take_in(folder: Path, name: str, on_built: Callable[[int, int], object] = lambda done, total: None) -> Pack:
-    """Load a folder of rows: build its databases in the sandbox, raise if nothing can run or the name exists, and copy
-    its row files to the packs, completely or not at all.
+def take_in(
+    folder: Path,
+    name: str,
+    on_built: Callable[[int, int], object] = lambda done, total: None,
+    *,
+    replace: bool = False,
+) -> Pack:
+    """Load a folder of rows: build its databases in the sandbox, and copy its row files to the packs, completely or not
+    at all. With `replace`, the new version takes the place of the loaded one in one step.
 
-    `on_built` gets the number of built databases and the total.
+    `on_built` gets the number of built databases and the total. Raises `BadPack` if nothing can run, if the name is
+    loaded and `replace` is not given, or if a scenario belongs to another pack.
 
     """
-    target = settings.VAR / "packs" / slugify(name)
-    if target.exists() or (settings.PACKS_DIR / slugify(name)).exists():
-        raise BadPack(f"A pack named {slugify(name)!r} exists. Pass another name with --name.")
     try:
         found = load_pack(folder)
     except PackError as error:
         raise BadPack(str(error)) from error
+    _refuse_second_version(found, slugify(name), replace=replace)
     try:
         for done, total in checking.databases([found]):
             on_built(done, total)
@@ -89,17 +106,107 @@ def take_in(folder: Path, name: str, on_built: Callable[[int, int], object] = la
     if not found.scenarios:
         reasons = "; ".join(finding.message for finding in found.report.errors[:3])
         raise BadPack(f"No scenario in {folder} can run. {reasons}".strip())
-    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as unfinished:
-        draft = Path(unfinished) / "pack"
-        draft.mkdir(mode=0o755)
-        for file in sorted(folder.glob("*.jsonl")):
-            shutil.copy2(file, draft / file.name)
-        draft.rename(target)
-    taken = load_pack(target, cache=settings.VAR / "cache")
+    loaded_folder().mkdir(mode=0o755, parents=True, exist_ok=True)
+    with _one_change_at_a_time():
+        _refuse_second_version(found, slugify(name), replace=replace)
+        target = _keep_version(folder, slugify(name), found.digest)
+        _point(slugify(name), target)
+    taken = load_pack(loaded_folder() / slugify(name), cache=settings.VAR / "cache")
     taken.report, taken.known, taken.builds = found.report, found.known, found.builds
     taken.keep_builds(settings.VAR / "cache")
     return taken
+
+
+def _refuse_second_version(found: Pack, name: str, *, replace: bool) -> None:
+    """Raise `BadPack` if the loaded packs have this name or one of these scenarios already."""
+    new = found.digest[:VERSION_LENGTH]
+    if (settings.PACKS_DIR / name).exists():
+        raise BadPack(f"The pack {name!r} exists: it comes with awmweb and cannot be replaced. Pass another --name.")
+    loaded = {pack.name: pack for pack in packs()}
+    here = loaded.pop(name, None)
+    if here is not None and here.digest == found.digest:
+        raise BadPack(f"A pack named {name!r} exists in this version, {new}.")
+    if here is not None and not replace:
+        raise BadPack(
+            f"A pack named {name!r} exists in version {here.digest[:VERSION_LENGTH]}; this folder is version {new}. "
+            "Pass --replace to replace it."
+        )
+    if here is None and replace:
+        raise BadPack(f"No pack named {name!r} is loaded. Leave out --replace.")
+    for pack in loaded.values():
+        if shared := sorted(found.known.keys() & pack.known.keys()):
+            one = shared[0]
+            raise BadPack(
+                f"{count(len(shared), 'scenario')} of this folder, such as {one}, belong to the pack {pack.name!r}: it "
+                f"has {one} in version {pack.digests[one][:VERSION_LENGTH]}, this folder has version "
+                f"{found.digests[one][:VERSION_LENGTH]}. Pass --name {pack.name} --replace, or unload that pack first."
+            )
+
+
+@contextlib.contextmanager
+def _one_change_at_a_time() -> Iterator[None]:
+    """Hold the lock of the loaded packs: two commands would otherwise both find a name free."""
+    with (loaded_folder() / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _keep_version(folder: Path, name: str, digest: str) -> Path:
+    """Copy the rows to the folder of their version, which keeps them after a replacement."""
+    target = version_folder(name, digest)
+    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if not target.exists():
+        with tempfile.TemporaryDirectory(dir=target.parent) as unfinished:
+            draft = Path(unfinished) / "pack"
+            draft.mkdir(mode=0o755)
+            for file in sorted(folder.glob("*.jsonl")):
+                shutil.copy2(file, draft / file.name)
+            draft.rename(target)
+    return target
+
+
+def _point(name: str, version: Path) -> None:
+    """Let a pack's name mean a version, in one step."""
+    link, fresh = loaded_folder() / name, loaded_folder() / f".{name}.new"
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(version.relative_to(loaded_folder()))
+    _make_version(link)
+    fresh.replace(link)
+
+
+def _make_version(link: Path) -> Path:
+    """Move a pack that an earlier awmweb loaded, a plain folder, to the folder of its version. Return that folder."""
+    if link.is_symlink():
+        return link.resolve()
+    if not link.exists():
+        return link
+    before = version_folder(link.name, load_pack(link).digest)
+    before.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    return link.rename(before)
+
+
+@dataclass(frozen=True)
+class Unloaded:
+    """A pack that was taken out, and where its rows stay."""
+
+    name: str
+    scenarios: int
+    version: str
+    folder: Path
+
+
+def take_out(name: str) -> Unloaded:
+    """Unload a pack. Raises `BadPack` for one that is not loaded, or that comes with awmweb."""
+    link = loaded_folder() / name
+    known = {pack.name: pack for pack in packs()}
+    if (settings.PACKS_DIR / name).exists():
+        raise BadPack(f"The pack {name!r} comes with awmweb and cannot be unloaded.")
+    if name not in known or link.parent != loaded_folder():
+        raise BadPack(f"No pack named {name!r} is loaded; loaded packs: {', '.join(sorted(known)) or 'none'}.")
+    with _one_change_at_a_time():
+        version = _make_version(link)
+        link.unlink(missing_ok=True)
+    return Unloaded(name, len(known[name].scenarios), known[name].digest[:VERSION_LENGTH], version)
 
 
 def pack_with(scenario: str) -> Pack:
@@ -107,6 +214,23 @@ def pack_with(scenario: str) -> Pack:
     if found is None:
         raise UnknownTask(f"No loaded pack contains the scenario {scenario!r}.")
     return found
+
+
+def refuse_other_version(episode: Episode) -> None:
+    """Raise `OtherVersion` if the pack of an episode's scenario was replaced since it was planned."""
+    if problem := other_version(episode, scenario_digest(episode.scenario)):
+        raise OtherVersion(problem)
+
+
+def other_version(episode: Episode, now: str) -> str:
+    """Return what differs between the version of a scenario and the one of an episode; "" for equal or unknown ones."""
+    planned = episode.scenario_digest
+    if not planned or not now or planned == now:
+        return ""
+    return (
+        f"The pack of {episode.scenario} was replaced: the episode was planned with version "
+        f"{planned[:VERSION_LENGTH]}, and {now[:VERSION_LENGTH]} is loaded."
+    )
 
 
 def task_text(scenario: str, task_idx: int) -> str:
@@ -174,6 +298,7 @@ def rerun(actor: Actor, episode_id: str) -> Episode:
     broken = visible_or_404(Episode.objects.all(), actor, episode_id)
     if not broken.is_builtin or broken.state != EpisodeState.FAILED:
         raise NotBroken
+    refuse_other_version(broken)
     policy = playable(broken.scenario, broken.task_idx or 0, broken.policy)
     if policy[OURS] == "model":
         policy_named(f"model:{policy.get('endpoint', '')}")
@@ -193,6 +318,7 @@ def _plan(run: Run, number: int, start: LaunchRequest) -> EpisodeStart:
         task=start.task,
         scenario=start.scenario,
         task_idx=start.task_idx,
+        scenario_digest=scenario_digest(start.scenario) or None,
         run=run.pk,
         arm=start.arm or None,
         policy=start.policy,

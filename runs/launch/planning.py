@@ -23,7 +23,7 @@ from awmclient.schema import EpisodeStart, RunStart
 from episodes.errors import KeyConflict
 from episodes.models import Episode, EpisodeState, ExpertMode, Run, Split, SplitTask
 from episodes.record import queueing, recording
-from episodes.stored.packs import packs
+from episodes.stored.packs import packs, scenario_digest
 from people.access import Actor, may_launch, visible_or_404
 from people.errors import Invalid
 from runs.errors import BadPlan, NoExpertModel, WrongState
@@ -251,11 +251,18 @@ def _start(plan: Plan, cell: NewTry, policy: dict[str, Any], again: int = 0) -> 
         task=text,
         scenario=scenario,
         task_idx=idx,
+        scenario_digest=_version(plan, scenario),
         arm=cell.arm.name,
         seed=cell.seed,
         policy=policy | ({"experts": cell.experts} if cell.experts else {}),
         expert=cell.expert,
     )
+
+
+def _version(plan: Plan, scenario: str) -> str | None:
+    """Return the loaded version of a scenario; None on servers that have packs of their own."""
+    is_ours = plan.document.get("environment", servers.BUILTIN) == servers.BUILTIN
+    return (scenario_digest(scenario) or None) if is_ours else None
 
 
 def _locked(actor: Actor, run_id: str) -> Plan:
@@ -337,6 +344,7 @@ def retry(actor: Actor, run_id: str) -> int:
     rows = list(broken.order_by("wave", "position", "seed", "arm__place"))
     starts = []
     for row in rows:
+        launching.refuse_other_version(row.episode)
         cell = NewTry(row.arm, (row.scenario, row.task_idx, row.episode.task), row.seed, row.position, row.offered)
         starts.append(_start(plan, cell, row.episode.policy, again=row.tries + 1))
     for row, episode in zip(
@@ -359,6 +367,8 @@ def add_seeds(actor: Actor, run_id: str, seeds: int) -> Plan:
     if plan.state == PlanState.CANCELLED:
         raise WrongState("The run is cancelled.")
     first = plan.tries.filter(seed=0, arm__place=0).order_by("position").select_related("episode")
+    for row in first:
+        launching.refuse_other_version(row.episode)
     tasks = [(row.scenario, row.task_idx, row.episode.task) for row in first]
     arms = list(plan.arms.all())
     if len(tasks) * len(arms) * (plan.seeds + seeds) > MAX_EPISODES:

@@ -46,6 +46,7 @@ class OracleTask:
     scenario: str
     task_idx: int
     calls: list[tuple[str, dict[str, Any]]]
+    version: str
 
 
 def request(actor: Actor, episode_id: str) -> Certificate | None:
@@ -75,9 +76,8 @@ def _of_pack(pack: Pack, scenarios: Sequence[str]) -> list[OracleTask]:
             script = pack.scripts(scenario, task_idx).get(ORACLE, [])
             calls = [turn["call"] for turn in script if "call" in turn]
             if calls:
-                found.append(
-                    OracleTask(scenario, task_idx, [(one["name"], one.get("arguments") or {}) for one in calls])
-                )
+                made = [(one["name"], one.get("arguments") or {}) for one in calls]
+                found.append(OracleTask(scenario, task_idx, made, pack.digests[scenario]))
     return found
 
 
@@ -85,7 +85,7 @@ async def certified(chosen: Sequence[OracleTask]) -> AsyncIterator[tuple[OracleT
     """Run each task's oracle, then replay it in another environment; store and yield the certificates."""
     for task in chosen:
         found = await _certify_task(task)
-        place = {"scenario": task.scenario, "task_idx": task.task_idx}
+        place = {"scenario": task.scenario, "task_idx": task.task_idx, "scenario_digest": task.version}
         await database_sync_to_async(_keep)(found, found.checked + 1, source=Certificate.Source.ORACLE, **place)
         yield task, found
 
@@ -132,7 +132,8 @@ async def certify_episode(episode: Episode) -> Certified:
         raise NoServer(str(away)) from away
     at = calls[found.checked]["seq"] if found.checked < len(calls) else episode.last_seq
     found = replace(found, clocks=episode.clocks)
-    place = {"scenario": episode.scenario, "task_idx": episode.task_idx, "episode": episode}
+    version = episode.scenario_digest
+    place = {"scenario": episode.scenario, "task_idx": episode.task_idx, "scenario_digest": version, "episode": episode}
     await database_sync_to_async(_keep)(found, at, source=Certificate.Source.EPISODE, **place)
     return found
 

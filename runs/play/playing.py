@@ -30,6 +30,7 @@ from awmenv.models import BuildReport, Observation
 from episodes.models import Episode
 from episodes.record import noting, recording
 from episodes.stored import settled
+from episodes.stored.packs import scenario_digest
 from people.access import Actor, system
 from people.errors import AppError
 from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
@@ -65,7 +66,7 @@ async def _play(episode_id: str, worker: str) -> None:
     if isinstance(policy, AppError):
         begun = await in_database(_begin)(episode, worker)
         if begun is not None:
-            await _fail(actor, episode, "policy", policy.message)
+            await _fail(actor, episode, "model" if isinstance(policy, NoEndpoint) else "worker", policy.message)
         return
     briefing = await distilling.briefing_for(episode) if briefings.is_briefed(episode) else None
     if briefing == distilling.LATER:
@@ -169,6 +170,15 @@ class _World(EnvironmentClient):
             await patiently(noting.note_partial, self._actor, self.episode.pk, partial)
         return observation
 
+    def _other_version(self, observation: Observation) -> str:
+        """Return what differs if the server runs another version of the scenario than the episode was planned with.
+
+        It loads a replacement within seconds. Raises an EnvironmentFault if the episode's version is the replaced one.
+        """
+        if problem := launching.other_version(self.episode, scenario_digest(self.episode.scenario)):
+            raise AwmenvError(problem)
+        return launching.other_version(self.episode, str(observation.metadata.get("scenario_digest") or ""))
+
     def fresh(self) -> dict[str, Any]:
         """Return the initial state of the environment, for an attempt without a record; else {}."""
         is_fresh = self.world is not None and self.episode.last_seq == 0
@@ -200,7 +210,13 @@ class _World(EnvironmentClient):
                 if self._lost is not None:
                     self._lost = None
                     await self.open()
-                return await super().reset(**arguments)
+                observation = await super().reset(**arguments)
+                problem = await asyncio.to_thread(self._other_version, observation)
+                if not problem:
+                    return observation
+                if loop.time() > give_up:
+                    raise AwmenvError(problem)
+                log.warning("episode %s: the server has not loaded the new version yet", self.episode.pk)
             except ServerTimeout:
                 raise
             except (SessionLost, ServerUnreachable, CapacityReached) as away:

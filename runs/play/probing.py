@@ -45,6 +45,7 @@ class ProbedTask:
     task_idx: int
     text: str
     verifier: str
+    version: str
 
 
 class _Changed(Exception):
@@ -68,7 +69,10 @@ def tasks(scenario: str = "") -> list[ProbedTask]:
 
 def _of(pack: Pack, scenario: str) -> list[ProbedTask]:
     texts = pack.tasks(scenario)
-    return [ProbedTask(scenario, idx, text, probes.digest(pack, scenario, idx)) for idx, text in enumerate(texts)]
+    version = pack.digests[scenario]
+    return [
+        ProbedTask(scenario, idx, text, probes.digest(pack, scenario, idx), version) for idx, text in enumerate(texts)
+    ]
 
 
 async def probed(chosen: Sequence[ProbedTask]) -> AsyncIterator[Probe]:
@@ -81,7 +85,8 @@ async def probed(chosen: Sequence[ProbedTask]) -> AsyncIterator[Probe]:
 
 
 async def _probe(task: ProbedTask, server: str) -> Probe:
-    row = Probe(scenario=task.scenario, task_idx=task.task_idx, verifier=task.verifier, server=server)
+    about = {"verifier": task.verifier, "scenario_digest": task.version, "server": server}
+    row = Probe(scenario=task.scenario, task_idx=task.task_idx, **about)
     if not task.verifier:
         return _with_state(row, State.UNVERIFIABLE, "The pack holds no code verifier for it.")
     fault = ""

@@ -1,8 +1,7 @@
 """Reads: the tries of a planned run with their outcomes, its counts, and its comparison.
 
 A verifier's outcome decides: complete or not. A finished episode without one is excluded with its reason, and so is one
-that an infrastructure fault or a person ended. A fault of the policy or the expert can come from the arm: it counts as
-not complete.
+that an infrastructure fault or a person ended. A fault of the policy counts as not complete.
 
 A try of a task that the court found at fault before the run was launched is excluded with the ruling. A later ruling
 excludes nothing: a judge who rules then may have seen what it would do to the difference.
@@ -12,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, Q, Sum
@@ -38,7 +37,7 @@ from runs.statistics.offers import Effect, effects
 from runs.taskset import probes
 
 COMPLETE = "complete"
-CAUSED_BY_ARM = ("policy", "expert")
+OTHER_VERSION = "the pack was replaced during the run"
 
 
 @dataclass(frozen=True)
@@ -160,6 +159,7 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
         plan.tries.order_by("wave", "position", "seed", "arm__place").values_list(
             "scenario", "task_idx", "arm__name", "seed", "position", "wave",
             "episode_id", "episode__state", "episode__fault", "offered", "chance", "tries", "episode__created_at",
+            "episode__scenario_digest",
         )
     )  # fmt: skip
     of_plan = outcomes.of_project(plan.run.project).filter(episode__planned__plan=plan)
@@ -169,9 +169,27 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
     known = probes.unfit(plan.run.project, before=plan.run.created_at)
     tries = []
     asks, shared = _asks_of(plan), _shared_of(plan)
-    for scenario, idx, arm, seed, position, wave, episode, state, fault, offered, chance, episodes, created_at in rows:
+    changed = _changed((row[0], row[-1]) for row in rows)
+    for (
+        scenario,
+        idx,
+        arm,
+        seed,
+        position,
+        wave,
+        episode,
+        state,
+        fault,
+        offered,
+        chance,
+        episodes,
+        created_at,
+        _,
+    ) in rows:
         complete, excluded = _became(state, fault, types.get(episode), unverified.get(episode, ""))
         task = f"{scenario}/{idx}"
+        if complete is not None and scenario in changed:
+            complete, excluded = None, OTHER_VERSION
         if complete is not None and task in known:
             complete, excluded = None, known[task]
         about = (complete, excluded, offered, chance, episode in asks, asks.get(episode, 0.0), episode)
@@ -179,6 +197,14 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
         retried_at = created_at.timestamp() if episodes > 1 else 0.0
         tries.append(Try(task, scenario, arm, seed, position, wave, *about, answers, retried_at, unfit=task in known))
     return tries, [row[7] for row in rows]
+
+
+def _changed(versions: Iterable[tuple[str, str]]) -> set[str]:
+    """Return the scenarios of which a run has episodes of several versions: these are no repetitions of one task."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for scenario, version in versions:
+        found[scenario] |= {version} if version else set()
+    return {scenario for scenario, of_it in found.items() if len(of_it) > 1}
 
 
 def _asks_of(plan: Plan) -> dict[str, float]:
@@ -213,7 +239,7 @@ def _shared_of(plan: Plan) -> dict[str, set[str]]:
 def counted_as(state: str, fault: str, reward_type: str | None = None) -> bool | None:
     """Return whether a try counts as complete or as not complete; None if it counts as neither, or is open."""
     if state == EpisodeState.FAILED:
-        return False if fault in CAUSED_BY_ARM else None
+        return False if fault == "policy" else None
     if state != EpisodeState.FINISHED or reward_type is None or reward_type in NOT_COUNTED:
         return None
     return reward_type == COMPLETE

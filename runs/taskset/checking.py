@@ -52,7 +52,7 @@ def packs_named(names: Sequence[str]) -> list[Pack]:
         )
     try:
         return [
-            load_pack(found[name].folder, cache=settings.VAR / "cache") if name in found else load_pack(name)
+            load_pack(found[name].link, cache=settings.VAR / "cache") if name in found else load_pack(name)
             for name in names or sorted(found)
         ]
     except PackError as error:
@@ -65,7 +65,7 @@ def databases(chosen: Sequence[Pack]) -> Iterator[tuple[int, int]]:
     Raises `DatabasesUnchecked`.
 
     """
-    by_name = {pack.folder.resolve().name: pack for pack in chosen}
+    by_name = {pack.folder.name: pack for pack in chosen}
     with _process([pack.folder for pack in chosen], "--databases") as lines:
         total, done, last = -1, 0, ""
         for line in lines:
@@ -101,7 +101,7 @@ def _note_database(pack: Pack, said: dict[str, Any]) -> None:
 
 def verifiers(chosen: Sequence[Pack], *, judge: bool = False) -> Iterator[Checked]:
     """Yield every task when it is checked, filling each pack's report. Raises `VerifiersUnchecked`."""
-    by_name = {pack.name: pack for pack in chosen}
+    by_name = {pack.folder.name: pack for pack in chosen}
     with _process([pack.folder for pack in chosen], *(["--judge"] if judge else [])) as lines:
         total, done, last = 0, 0, ""
         for line in lines:
@@ -112,7 +112,7 @@ def verifiers(chosen: Sequence[Pack], *, judge: bool = False) -> Iterator[Checke
             if said is not None and health is not None:
                 done += 1
                 by_name[said["pack"]].report.health[said["scenario"], said["task_idx"]] = health
-                yield Checked(said["pack"], said["scenario"], said["task_idx"], health, done, total)
+                yield Checked(by_name[said["pack"]].name, said["scenario"], said["task_idx"], health, done, total)
         if done < total or not total:
             raise VerifiersUnchecked(f"{done} of {total} tasks were checked. {last.strip()}".strip())
 
@@ -120,7 +120,7 @@ def verifiers(chosen: Sequence[Pack], *, judge: bool = False) -> Iterator[Checke
 @contextmanager
 def _process(folders: Sequence[Path], *options: str) -> Iterator[Iterator[str]]:
     command = [sys.executable, "-m", "awmenv.server.checkpack", *options]
-    command += [part for folder in folders for part in ("--packs", str(folder.resolve()))]
+    command += [part for folder in folders for part in ("--packs", str(folder))]
     environment = {name: value for name, value in os.environ.items() if name in PLAIN or name.startswith("AWMENV_")}
     environment.setdefault("AWMENV_CACHE_DIR", str(settings.VAR / "cache"))
     with subprocess.Popen(

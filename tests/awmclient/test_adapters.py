@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from awmclient.adapters.recording import Recording
-from awmclient.adapters.transcript import Transcript, as_arguments
+from awmclient.adapters.transcript import Transcript, UnreportedCalls, as_arguments
 from awmclient.client import SyncHttpDashboard
 from awmclient.errors import EpisodeEnded, ExpertOff, PolicyFault
 from awmclient.schema import QUESTION_MAX
@@ -63,6 +63,25 @@ def test_concurrent_calls_are_recorded_as_decided():
         ("c2", None, 0),
     ]
     assert both[0]["meta"] == {"traceback": "line 1"} and both[0]["turn"] == 1
+
+
+def test_calls_of_one_id_in_a_turn_keep_their_results():
+    told, held = Transcript(), UnreportedCalls()
+    first, second = Call("shelf", {"item": "tea"}, "same"), Call("shelf", {"item": "coffee"}, "same")
+    told.said("", [first, second])
+    held.open([first, second])
+    assert told.came(second, result=0) == []
+    assert [(step["arguments"]["item"], step["result"]) for step in told.came(first, result=1)] == [
+        ("tea", 1),
+        ("coffee", 0),
+    ]
+    assert [held.take("same"), held.take("same"), held.take("same")] == [first, second, None]
+
+
+def test_call_of_a_shared_id_is_taken_by_its_name():
+    held = UnreportedCalls()
+    held.open([TEA, Call("price", {}, TEA.call_id)])
+    assert [held.take(TEA.call_id, "price").name, held.take(TEA.call_id, "price")] == ["price", TEA]
 
 
 def test_question_holds_up_no_result_of_its_turn():

@@ -121,9 +121,9 @@ async def test_model_endpoint_error_is_reported_without_the_key(serve):
     dash = MemoryDashboard()
     policy = ChatPolicy(server.base_url, model="toy", api_key=KEY)
     result = await rollout(policy, FakeEnv(), dash, task="Look")
-    assert (result.fault, result.stop_reason) == ("policy", None)
+    assert (result.fault, result.stop_reason) == ("model", None)
     assert result.detail == "the endpoint answered 401: Incorrect API key provided: [key]."
-    assert dash.book.entry(result.episode).fault == "policy"
+    assert dash.book.entry(result.episode).fault == "model"
     assert KEY not in str(dash.steps(result.episode)) + repr(policy) + repr(policy.endpoint) + result.detail
 
 

@@ -54,6 +54,10 @@ def test_gate_knows_loopback_and_addresses(server: Server, host: str) -> None:
     assert status_of(server, "/health", host) == 200
 
 
+def test_health_answers_head(server: Server) -> None:
+    assert status_of(server, "/health", "localhost", method="HEAD") == 200
+
+
 @pytest.mark.parametrize("host", STRANGE)
 @pytest.mark.parametrize("path", ["/health", "/mcp"])
 def test_gate_refuses_names_that_are_not_ours(server: Server, host: str, path: str) -> None:

@@ -315,3 +315,65 @@ def test_pack_in_watched_folder_loads_with_task_numbers(tmp_path):
     assert [library.place(index) for index in range(len(before))] == before
     assert [one["name"] for one in library.listed] == ["lamps_1", "notes_1", "a_notes_1"]
     assert asyncio.run(library.take_in()) == []
+
+
+def own_copy(target, change=("", "")):
+    target.mkdir(parents=True)
+    for file in TINY.glob("*.jsonl"):
+        (target / file.name).write_text(file.read_text().replace(*change))
+    return target
+
+
+def test_version_of_a_scenario_covers_all_of_its_rows(tmp_path):
+    first = load_pack(TINY)
+    same = load_pack(own_copy(tmp_path / "same"))
+    assert same.digests == first.digests and same.digest == first.digest
+    for number, file in enumerate(sorted(TINY.glob("*.jsonl"))):
+        other = own_copy(tmp_path / f"other{number}")
+        lines = file.read_text().splitlines(keepends=True)
+        changed = [line.replace('"scenario": "notes_1"', '"scenario":  "notes_1"') for line in lines]
+        changed = [line.replace('"name": "notes_1"', '"name":  "notes_1"') for line in changed]
+        (other / file.name).write_text("".join(changed))
+        found = load_pack(other)
+        assert found.digests["lamps_1"] == first.digests["lamps_1"]
+        assert found.digests["notes_1"] != first.digests["notes_1"], file.name
+        assert found.digest != first.digest
+
+
+def test_replaced_pack_is_taken_in_and_an_old_one_keeps_its_rows(tmp_path):
+    versions, packs = tmp_path / "versions", tmp_path / "packs"
+    old, new = own_copy(versions / "1"), own_copy(versions / "2", ("lamp", "bulb"))
+    packs.mkdir()
+    link = packs / "own"
+    link.symlink_to(old)
+    library = Library([], watched=[packs])
+    before = library.find("notes_1")
+    told = before.tasks("notes_1")
+    link.unlink()
+    link.symlink_to(new)
+    assert asyncio.run(library.take_in()) == ["own"]
+    assert library.find("bulbs_1").name == "own" and library.find("notes_1") is not before
+    with pytest.raises(UnknownScenario):
+        library.find("lamps_1")
+    assert before.tasks("notes_1") == told
+    link.unlink()
+    assert asyncio.run(library.take_in()) == ["own"]
+    assert library.listed == [] and library.task_count == 0
+
+
+def test_scenario_stays_with_the_pack_that_had_it(tmp_path, caplog):
+    own_copy(tmp_path / "zoo")
+    library = Library([], watched=[tmp_path])
+    own_copy(tmp_path / "ark")
+    assert asyncio.run(library.take_in()) == ["ark"]
+    assert {library.find(name).name for name in ("lamps_1", "notes_1")} == {"zoo"}
+    assert "scenario lamps_1 of pack ark is left out: pack zoo has it" in caplog.text
+
+
+def test_row_that_changed_under_a_pack_is_refused(tmp_path):
+    folder = own_copy(tmp_path / "own")
+    pack = load_pack(folder)
+    file = folder / "gen_tasks.jsonl"
+    file.write_text(file.read_text().replace("a", "b"))
+    with pytest.raises(PackError, match="changed since it was indexed"):
+        pack.tasks("notes_1")

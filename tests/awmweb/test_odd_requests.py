@@ -120,6 +120,26 @@ def test_no_address_and_no_form_breaks_a_page(scene, project):
     assert not broken, "\n".join(f"{what}: {where}" for what, where in broken.items())
 
 
+def test_every_page_answers_head_as_it_answers_get(scene, project):
+    client = as_person(person(project, "kim", "admin"))
+    ids = [scene["episode"], scene["ask"]]
+    pages = [filled(route, ids) for route in ROUTES if not route.startswith("login/once/")]
+    wrong = {}
+    for page in pages:
+        head, get = client.head(page), client.get(page)
+        if (head.status_code, head.get("Content-Type")) != (get.status_code, get.get("Content-Type")):
+            wrong[page] = (head.status_code, get.status_code)
+    assert not wrong
+
+
+def test_head_of_a_page_has_its_length_and_no_body(ada):
+    health = Client().head("/health")
+    assert (health.status_code, health.content) == (200, b"") and int(health["Content-Length"]) > 0
+    secret = link_of(ada)
+    assert Client().head(f"/login/once/{secret}").status_code == 403
+    assert Client().get(f"/login/once/{secret}").status_code == 302
+
+
 @pytest.mark.parametrize(
     "where", ["abc", "people", "home", "login_once", "..", "\x00", HALF, "\\\\evil.example", "/\\evil.example"]
 )

@@ -6,6 +6,7 @@ import pytest
 
 from curriculum import counting, snapshots, steering, taking
 from curriculum.models import LevelOpened, Snapshot
+from episodes.models import Episode
 from episodes.record import pinning
 from people.errors import Forbidden, Invalid, NotFound
 from reviews.record import court
@@ -229,3 +230,15 @@ def test_reference_run_decides_the_levels(train, project):
     learner = Trainer(project, reference=train.run.pk)
     play_level(learner, 1, "shop/0", 4)
     assert {row["task"]: row["level"] for row in content(learner)["tasks"]}["shop/0"] == "hard"
+
+
+def test_episodes_of_a_replaced_version_count_in_no_rate(train, monkeypatch):
+    old = train.play(1, "shop/4", complete=True)
+    train.report(1)
+    Episode.objects.filter(pk=old.pk).update(scenario_digest="1" * 64)
+    monkeypatch.setattr(counting.packs, "scenario_digest", lambda scenario: "2" * 64)
+    train.play(2, "shop/5", complete=True)
+    train.report(2)
+    rows = {row["task"]: row for row in content(train)["tasks"]}
+    assert (rows["shop/4"]["solo"], rows["shop/4"]["other_versions"]) == (0, 1)
+    assert rows["shop/5"]["solo"] == 1 and "other_versions" not in rows["shop/5"]

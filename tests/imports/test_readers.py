@@ -139,6 +139,56 @@ def test_results_of_atif_go_to_their_calls(one):
     assert found.lost == {"parts of messages that are not text": 1, "links to subagents": 1}
 
 
+def called(*calls: tuple[str, str]):
+    made = [{"id": one, "function": {"name": name, "arguments": "{}"}} for one, name in calls]
+    return {"role": "assistant", "content": "", "tool_calls": made}
+
+
+def told(content, **fields):
+    return {"role": "tool", "content": content, **fields}
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted", "lost"),
+    [
+        ([called(("x", "a"), ("x", "b")), told("1", tool_call_id="x"), told("2", tool_call_id="x")], ["1", "2"], 0),
+        ([called(("x", "a"), ("y", "b")), told("2", tool_call_id="z")], [None, None], 1),
+        ([called(("x", "a"), ("y", "b")), told("2", tool_call_id="z"), told("3", tool_call_id="y")], [None, "3"], 1),
+        ([called(("", "a"), ("", "b")), {"role": "function", "name": "b", "content": "2"}], [None, "2"], 0),
+        ([called(("", "a")), {"role": "function", "name": "c", "content": "2"}], [None], 1),
+        ([called(("x", "a")), called(("x", "a")), told("2", tool_call_id="x")], [None, "2"], 0),
+        (
+            [called(("x", "a")), called(("x", "a")), told("2", tool_call_id="x"), told("1", tool_call_id="x")],
+            ["1", "2"], 0,
+        ),
+        ([called(("", "a")), called(("", "a")), told("2", name="a")], [None, "2"], 0),
+        ([called(("x", "a")), called(("y", "b")), told("1", tool_call_id="x")], ["1", None], 0),
+        ([called(("x", "a"), ("y", "b")), told("1")], [None, None], 1),
+        ([called(("x", "a")), told("1")], ["1"], 0),
+        ([called(("", "a"), ("", "b")), told("1"), told("2")], ["1", "2"], 0),
+        (
+            [called(("1", "a"), ("y" * 300, "b")), told("2", tool_call_id="y" * 300), told("1", tool_call_id=1)],
+            ["1", "2"], 0,
+        ),
+    ],
+)  # fmt: skip
+def test_result_goes_to_the_call_it_answers(one, said, wanted, lost):
+    found = one({"messages": [*MESSAGES[:2], *said]}, "openai")
+    calls = [step for step in steps_of(found) if step["kind"] == "tool_call"]
+    assert [step.get("result") for step in calls] == wanted
+    kept = [step["content"] for step in steps_of(found) if step.get("role") == "tool"]
+    assert len(kept) == lost == found.lost.get("results without a call (kept as messages)", 0)
+
+
+def test_atif_result_of_an_unknown_call_stays_a_message(one):
+    results = [{"source_call_id": "c9", "content": "nine"}, {"source_call_id": "c2", "content": "two"}]
+    steps = [ATIF["steps"][0], {**ATIF["steps"][1], "observation": {"results": results}}]
+    found = one({**ATIF, "steps": steps})
+    first, second = (step for step in steps_of(found) if step["kind"] == "tool_call")
+    assert (first.get("result"), second["result"]) == (None, "two")
+    assert found.lost["results without a call (kept as messages)"] == 1
+
+
 def test_times_of_atif_are_those_of_its_steps(one):
     times = ["2025-01-15T14:00:00Z", "2025-01-15T14:00:03.5+01:00", "noon", 5]
     said = [{"source": "user", "message": TASK, "timestamp": at, "metrics": {"cost_usd": 1}} for at in times]
@@ -202,6 +252,51 @@ def test_call_arguments_beyond_json_are_kept_as_text(one, said):
     found = one({"messages": [MESSAGES[1], {"role": "assistant", "tool_calls": [call]}]})
     assert steps_of(found)[1]["arguments"] == {"_text": said}
     assert found.lost["arguments that are not a JSON object (kept as text)"] == 1
+
+
+TWICE = "values of a name that an object has again (the last is kept)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept", "count"),
+    [
+        ('{"id": 1, "id": 2, "id": 3}', {"id": 3}, 2),
+        ('{"id": {"a": 1, "\\u0061": 2}}', {"id": {"a": 2}}, 1),
+        ('{"a": "\\"", "a": "\\u0022"}', {"a": '"'}, 1),
+        ('{"a": "\\u0022", "b": "\\"id\\": 1, \\"id\\": 2"}', {"a": '"', "b": '"id": 1, "id": 2'}, 0),
+        ('{"a": 123456789012345678901234567890, "a": 1}', {"a": 1}, 1),
+    ],
+)
+def test_repeated_names_in_arguments_are_counted(one, arguments, kept, count):
+    call = {"id": "c1", "type": "function", "function": {"name": "get_ticket", "arguments": arguments}}
+    found = one({"messages": [*MESSAGES[:2], {"role": "assistant", "tool_calls": [call]}]}, "openai")
+    assert steps_of(found)[-1]["arguments"] == kept
+    assert found.lost.get(TWICE, 0) == count
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_repeated_names_in_a_row_are_counted(rows_of, indent):
+    text = json.dumps([AWM, AWM], indent=indent).replace('"id": 7', '"id": 6, "id": 7', 1)
+    first, second = rows_of(text.encode())
+    assert (first.lost.get(TWICE), second.lost.get(TWICE)) == (1, None)
+    assert next(step for step in steps_of(first) if step["kind"] == "tool_call")["arguments"] == {"id": 7}
+
+
+@pytest.mark.parametrize("parts", [["I look", " first."], [{"type": "text", "text": "I look"}, {"text": " first."}]])
+def test_texts_of_content_parts_are_joined_as_written(one, parts):
+    found = one({"messages": [*MESSAGES[:2], {"role": "assistant", "content": parts}]}, "openai")
+    assert steps_of(found)[-1]["content"] == "I look first."
+    assert found.lost == {"borders of text parts (their texts are joined)": 1}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_other_encodings_are_refused_by_name(rows_of, encoding):
+    with pytest.raises(readers.BadFile, match=f"encoded as {encoding.upper()[:6]}. Save it as UTF-8"):
+        rows_of(json.dumps(OPENAI).encode(encoding))
+
+
+def test_bytes_that_are_no_utf_8_are_named(one):
+    assert one(b'{"messages": "caf\xe9"}').refusal == "It is not UTF-8 text: byte 18 cannot be read."
 
 
 def test_lists_of_tools_that_differ_a_little_stay_apart(rows_of):

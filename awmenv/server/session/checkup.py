@@ -61,11 +61,11 @@ class Checkup:
         self.judge = judge
         self._workers = workers
         self._room = CoreTurns(at_a_time, PATIENCE_S, each=1, late=at_a_time)
-        self._asked: dict[tuple[Path, str, int], asyncio.Task[Health]] = {}
+        self._asked: dict[tuple[str, str, int], asyncio.Task[Health]] = {}
 
     def ask(self, pack: Pack, scenario: str, task_idx: int) -> asyncio.Task[Health]:
         """Return the known or running check of one task; concurrent callers share it. Never fails."""
-        key = (pack.folder, scenario, task_idx)
+        key = (pack.digests[scenario], scenario, task_idx)
         if key not in self._asked:
             self._asked[key] = asyncio.ensure_future(self._health_of(pack, scenario, task_idx))
             self._asked[key].add_done_callback(lambda task: self._forget_unchecked(key, task))
@@ -77,7 +77,7 @@ class Checkup:
         except (AwmenvError, OSError) as error:
             return Health(unchecked=str(error))
 
-    def _forget_unchecked(self, key: tuple[Path, str, int], task: asyncio.Task[Health]) -> None:
+    def _forget_unchecked(self, key: tuple[str, str, int], task: asyncio.Task[Health]) -> None:
         """Forget a failed check, so that it can be repeated later."""
         if task.cancelled() or task.exception() or task.result().unchecked:
             self._asked.pop(key, None)
@@ -87,7 +87,7 @@ class Checkup:
 
         Raises an EnvironmentFault if nothing can be tried; then nothing is recorded.
         """
-        async with self._room.hold((pack.folder, scenario)):
+        async with self._room.hold((pack.digests[scenario], scenario)):
             subjects = await asyncio.to_thread(lambda: [TaskUnderTest(pack, scenario, task_idx) for task_idx in tasks])
             known = await asyncio.to_thread(lambda: {one.task_idx: self._recorded(one.digest) for one in subjects})
             found = {
@@ -106,7 +106,7 @@ class Checkup:
 
         Raises an EnvironmentFault if nothing can be built here; then nothing is recorded.
         """
-        async with self._room.hold((pack.folder, scenario)):
+        async with self._room.hold((pack.digests[scenario], scenario)):
             digest = await asyncio.to_thread(lambda: _digest(["database", VERSION, pack.statements(scenario)]))
             known = BuildReport.from_wire(await asyncio.to_thread(self.records.read, digest))
             if known is not None:

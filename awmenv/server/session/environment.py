@@ -166,7 +166,9 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             num_tools=len(session.tools.names),
             warning=None if session.tools.names else "The scenario offers no tools.",
             metadata={
-                **({"tier": self.world.tier, **_built(session)} if session.case.wants_diff else {}),
+                **(
+                    {"tier": self.world.tier, **_version(session), **_built(session)} if session.case.wants_diff else {}
+                ),
                 **_start(session),
             },
         )
@@ -413,6 +415,10 @@ def _record(world: Any) -> WorldStart | bool | None:
 def _start(session: Session) -> dict[str, Any]:
     """Return the start of a recorded world, for the control side."""
     return {"world": session.start.wire()} if session.start is not None else {}
+
+
+def _version(session: Session) -> dict[str, str]:
+    return {"scenario_digest": session.case.held_pack().digests[session.case.scenario]}
 
 
 def _built(session: Session) -> dict[str, Any]:

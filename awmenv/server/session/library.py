@@ -1,6 +1,7 @@
 """The server's packs: which pack has a scenario, what is listed, and the entries of the Task API.
 
-Packs that are added to a watched folder while it runs are loaded. Called by `environment` and `app`. Reading only;
+Packs that are added to a watched folder, replaced or removed while it runs are taken in. Called by `environment` and
+`app`. Reading only;
 `awmenv.packs` owns the format.
 """
 
@@ -9,13 +10,13 @@ import bisect
 import functools
 import itertools
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Hashable, Iterable
 from pathlib import Path
 from typing import Any
 
 from awmenv.errors import PackError, UnknownScenario
 from awmenv.models import normalise_name
-from awmenv.packs import Pack, Scenario, load_pack
+from awmenv.packs import Pack, Scenario, load_pack, state_of
 from awmenv.server.strict import clean
 
 log = logging.getLogger("awmenv")
@@ -23,52 +24,74 @@ SPLIT = "all"
 
 
 class Library:
-    """Scenarios by name over all packs; the first pack with a name keeps it."""
+    """Scenarios by name over all packs. A name belongs to one pack: the one that had it first."""
 
     def __init__(self, folders: Iterable[Path | str], cache: Path | None = None, watched: Iterable[Path] = ()) -> None:
         self.packs: list[Pack] = []
         self._cache = cache
         self._watched = tuple(watched)
-        self._tried: set[Path] = set()
+        self._seen: dict[Path, Hashable] = {}
+        self._loaded: dict[Path, Pack] = {}
         self._by_name: dict[str, Pack] = {}
         self._names: list[str] = []
         self._ends: list[int] = []
-        first = [load_pack(folder, cache=cache) for folder in folders]
-        self._join([*first, *self._load(self._new())])
+        self._given = [load_pack(folder, cache=cache) for folder in folders]
+        self._load(self._look())
+        self._join()
 
-    def _new(self) -> list[Path]:
-        """Return new folders of rows in the watched folders; `loadpack` renames whole ones into them."""
-        found = (folder for root in self._watched for folder in root.glob("*/") if any(folder.glob("*.jsonl")))
-        return sorted(folder for folder in found if folder not in self._tried)
+    def _look(self) -> dict[Path, Hashable]:
+        """Return the folders of rows in the watched folders, each with a value that changes with its version.
 
-    def _load(self, folders: Iterable[Path]) -> list[Pack]:
-        """Load the packs. An unreadable one is logged once and does not stop the others."""
-        packs = []
-        for folder in folders:
-            self._tried.add(folder)
+        `loadpack` puts a whole version there, or replaces one, in one step.
+        """
+        found = [folder for root in self._watched for folder in root.glob("*/") if any(folder.glob("*.jsonl"))]
+        return {folder: (folder.resolve(), state_of(folder)) for folder in sorted(found)}
+
+    def _load(self, found: dict[Path, Hashable]) -> list[str]:
+        """Load the new versions and forget the unloaded packs; return the names of both.
+
+        An unreadable pack is logged once and does not stop the others.
+        """
+        changed = [folder for folder in self._seen if folder not in found]
+        for folder in changed:
+            self._loaded.pop(folder, None)
+        for folder, version in found.items():
+            if self._seen.get(folder) == version:
+                continue
+            changed.append(folder)
             try:
-                packs.append(load_pack(folder, cache=self._cache))
+                self._loaded[folder] = load_pack(folder, cache=self._cache)
             except (PackError, OSError) as error:
+                self._loaded.pop(folder, None)
                 log.warning("%s is not loaded: %s", folder, error)
-        return packs
+        self._seen = found
+        return [folder.name for folder in changed]
 
-    def _join(self, packs: list[Pack]) -> None:
-        """Add new scenarios after the listed ones, whose numbers in the Task API do not change."""
-        for pack in packs:
+    def _join(self) -> None:
+        """Give each scenario to the pack that has it. New ones follow the listed ones in the Task API."""
+        before = {name: pack.name for name, pack in self._by_name.items()}
+        self.packs = [*self._given, *(self._loaded[folder] for folder in sorted(self._loaded))]
+        self._by_name, holders = {}, dict[str, list[Pack]]()
+        for pack in self.packs:
             for name in pack.scenarios:
-                self._by_name.setdefault(name, pack)
-        self.packs = [*self.packs, *packs]
+                holders.setdefault(name, []).append(pack)
+        for name, held in holders.items():
+            owner = self._by_name[name] = next((one for one in held if one.name == before.get(name)), held[0])
+            for other in held:
+                if other is not owner:
+                    log.warning("scenario %s of pack %s is left out: pack %s has it", name, other.name, owner.name)
+        self._names = [name for name in self._names if name in self._by_name]
         self._names += sorted(self._by_name.keys() - set(self._names))
         self._ends = list(itertools.accumulate(self.scenario(name).task_count for name in self._names))
         self.__dict__.pop("listed", None)
 
     async def take_in(self) -> list[str]:
-        """Load packs that are new in the watched folders, and return their names."""
-        if not self._watched or not (folders := await asyncio.to_thread(self._new)):
+        """Load packs that are new or replaced in the watched folders, and forget unloaded ones; return their names."""
+        if not self._watched or (found := await asyncio.to_thread(self._look)) == self._seen:
             return []
-        packs = await asyncio.to_thread(self._load, folders)
-        self._join(packs)
-        return [pack.name for pack in packs]
+        changed = await asyncio.to_thread(self._load, found)
+        self._join()
+        return changed
 
     def find(self, name: str) -> Pack:
         key = normalise_name(name)

@@ -215,10 +215,11 @@ class ScenarioPool:
 
         With a `clock`, the one whose rows were built at that time.
         """
-        key = (str(pack.folder), scenario)
+        version = pack.digests[scenario]
+        key = (version, scenario)
         current = self.templates.get(key)
         if clock is not None and not (current is not None and current.clock == clock and self._usable(current)):
-            key = (str(pack.folder), f"{scenario}@{clock}")
+            key = (version, f"{scenario}@{clock}")
         async with self._locks.setdefault(key, asyncio.Lock()):
             found = self.templates.get(key)
             if found is not None and not self._usable(found):
@@ -289,7 +290,7 @@ class ScenarioPool:
 
         The caller removes it. Raises DatabaseBroken if the rows do not build one.
         """
-        template = await self._load(pack, scenario, (str(pack.folder), scenario), with_app=False)
+        template = await self._load(pack, scenario, (pack.digests[scenario], scenario), with_app=False)
         kept = template.snapshot.with_name(f"{template.home.name}-build_database.db")
         template.snapshot.rename(kept)
         self._discard(template)

@@ -118,12 +118,11 @@ class Session:
         Find the scenario and task, warm its template, fork its process. With `world` the session is recorded, and
         begins as another one did that is named, with its clocks. Raises an EnvironmentFault.
         """
-        library = self.world.library
-        pack = library.find(scenario)
+        pack = self.case.pack = self.world.library.find(scenario)
         self.case.scenario = pack.scenario(scenario).name
         self.case.task, self.case.task_idx, self.case.wants_diff = task, task_idx, diff
         if task_idx is not None:
-            texts = await library.tasks(self.case.scenario)
+            texts = await asyncio.to_thread(pack.tasks, self.case.scenario)
             if not 0 <= task_idx < len(texts):
                 raise AwmenvError(f"task_idx {task_idx} out of range (0..{len(texts) - 1})")
             self.case.own_task = texts[task_idx]
@@ -277,7 +276,7 @@ class Session:
             database.remove(target)
 
     async def _ends_a_fresh_one(self, start: Path | None, request: dict[str, Any]) -> bool:
-        _template, fresh = await self._fork(self.world.library.find(self.case.scenario), start)
+        _template, fresh = await self._fork(self.case.held_pack(), start)
         try:
             await fresh.ask(request, self.world.settings.call_timeout_s)
         except HostFailed:

@@ -14,7 +14,7 @@ from typing import Any
 from awmenv.attesting import sha256_of
 from awmenv.errors import AwmenvError
 from awmenv.health import Health
-from awmenv.packs import Mode
+from awmenv.packs import Mode, Pack
 from awmenv.server.session.shared import World
 from awmenv.server.strict import clean
 from awmenv.server.verifier import verdict
@@ -48,6 +48,8 @@ class Case:
 
     world: World
     scenario: str = ""
+    pack: Pack | None = None
+    """The version of the scenario's pack at the reset. A replacement does not change a session."""
     task: str | None = None
     own_task: str | None = None
     task_idx: int | None = None
@@ -91,7 +93,11 @@ class Case:
         """Have the verifier's health checked, if it is not yet."""
         if self.task_idx is None:
             return None
-        return self.world.checkup.ask(self.world.library.find(self.scenario), self.scenario, self.task_idx)
+        return self.world.checkup.ask(self.held_pack(), self.scenario, self.task_idx)
+
+    def held_pack(self) -> Pack:
+        """Return the pack that the session began with."""
+        return self.pack if self.pack is not None else self.world.library.find(self.scenario)
 
     async def verify(self, mode: Mode, final_answer: str | None) -> VerifierResult:
         """Run one verifier; a second request for the same mode gets the stored result."""
@@ -111,9 +117,7 @@ class Case:
 
     async def _run_verifier(self, mode: Mode, final_answer: str | None) -> VerifierResult:
         task_idx = self.task_idx if self.task_idx is not None else -1
-        verifier = await asyncio.to_thread(
-            self.world.library.find(self.scenario).verifier, self.scenario, task_idx, mode
-        )
+        verifier = await asyncio.to_thread(self.held_pack().verifier, self.scenario, task_idx, mode)
         if verifier is None or self.final is None or self.missed_calls:
             missing = "no verifier" if verifier is None else f"no final database: {self.no_final}"
             if self.missed_calls:

@@ -10,6 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from awmenv.packs import Report
+from episodes.stored.packs import VERSION_LENGTH
 from people.errors import AppError
 from people.in_words import count
 from runs.launch import launching
@@ -25,20 +26,24 @@ class Command(BaseCommand):
         parser.add_argument("folder", type=Path)
         parser.add_argument("--name", default="", help="the pack's name; by default the folder's")
         parser.add_argument(
+            "--replace", action="store_true", help="replace the loaded pack of this name; its episodes keep its version"
+        )
+        parser.add_argument(
             "--unchecked", action="store_true", help="skip the check of the verifiers; `checkpack` can run it later"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             name = options["name"] or options["folder"].resolve().name
-            pack = launching.take_in(options["folder"], name, self._built)
+            pack = launching.take_in(options["folder"], name, self._built, replace=options["replace"])
         except AppError as refused:
             raise CommandError(refused.message) from refused
         self._report(pack.report)
         partial = sum(bool(scenario.partial) for scenario in pack.scenarios.values())
         also_partial = f", {partial} partial" if partial else ""
         self.stdout.write(
-            f"{count(len(pack.scenarios), 'scenario')} in {pack.folder}{also_partial}, {len(pack.rejected)} rejected"
+            f"{count(len(pack.scenarios), 'scenario')} in {settings.VAR / 'packs' / pack.name}{also_partial}, "
+            f"{len(pack.rejected)} rejected, version {pack.digest[:VERSION_LENGTH]}"
         )
         if not options["unchecked"]:
             self._verifiers(pack.name)

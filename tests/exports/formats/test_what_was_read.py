@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from starlette.responses import Response
 
 from awmclient.chat import ChatPolicy
-from awmclient.conversation import for_openai
+from awmclient.conversation import for_openai, messages
 from awmclient.rollout import rollout
 from awmclient.schema import Advice, ToolCall, ToolSpec
 from awmclient.testing import FakeResult, MemoryDashboard
@@ -128,6 +128,8 @@ def test_a_models_messages_equal_the_exported_ones_byte_for_byte(endpoint, said,
         return
     (row,) = rows
     exported = [for_openai(message) for message in row["messages"]]
+    named = [call["id"] for message in heard["messages"] for call in message.get("tool_calls", ())]
+    assert len(set(named)) == len(named)
     assert b"".join(map(line, exported)).startswith(b"".join(map(line, heard["messages"])))
     assert line({"tools": row["tools"]}) == line({"tools": heard["tools"]})
     for openai in walk("openai", one)[0]:
@@ -138,6 +140,24 @@ def test_a_models_messages_equal_the_exported_ones_byte_for_byte(endpoint, said,
         assert not list(Draft202012Validator(ATIF).iter_errors(crossed)) and atif_problem(crossed) is None
     for episode in walk("openenv", one, include=["gave_up"])[0]:
         assert line(episode["messages"]) == line(row["messages"])
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (["call_2", None, "call_1"], ["call_2", "call_2_2", "call_1"]),
+        ([None, "call_1", None], ["call_1", "call_1_2", "call_3"]),
+        (["x", "x", "x", "x_2"], ["x", "x_2", "x_3", "x_2_2"]),
+    ],
+)
+def test_ids_of_calls_are_unique_and_stay_as_read(given, wanted):
+    steps = [
+        {"kind": "tool_call", "name": "look", "result": 1, "turn": at, "call_id": one} for at, one in enumerate(given)
+    ]
+    for end in range(1, len(steps) + 1):
+        said = messages(steps[:end])
+        assert [message["tool_calls"][0]["id"] for message in said[::2]] == wanted[:end]
+        assert [message["tool_call_id"] for message in said[1::2]] == wanted[:end]
 
 
 COMPLETE = {"verified": EpisodeResult("complete", 1.0, "verified")}

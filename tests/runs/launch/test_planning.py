@@ -16,10 +16,11 @@ from awmclient.schema import Finish, RunStart
 from episodes.errors import KeyConflict
 from episodes.models import Episode
 from episodes.record import noting, pinning, recording
+from episodes.stored import packs
 from people.access import system
 from people.errors import Forbidden, NotFound
 from reviews.record import court
-from runs.errors import BadPlan, NoEndpoint, UnknownPolicy, WrongState
+from runs.errors import BadPlan, NoEndpoint, OtherVersion, UnknownPolicy, WrongState
 from runs.launch import feeding, launching, planning
 from runs.models import Plan
 from runs.plan import servers
@@ -33,7 +34,7 @@ from runs.plan.plans import (
     to_yaml,
 )
 from runs.play import playing
-from runs.show import overview, tables
+from runs.show import overview, report, tables
 from runs.show.comparison import compare_run
 from tests.browsing import as_person
 from tests.people_by_name import token
@@ -242,11 +243,30 @@ def test_retry_replaces_lost_outcomes_not_missing_verifiers(ada, project, calls,
         assert compare_run(ada, plan.run_id).arms[0].excluded == {} and Plan.objects.get().state == "finished"
 
 
+def test_outage_of_a_model_server_is_no_finding_and_is_retried(ada, project, calls):
+    plan = launched(ada, parallel=12)
+    for pk in calls[:]:
+        if Episode.objects.get(pk=pk).arm == "expert":
+            recording.begin(pk, "w")
+            said = "the endpoint answered 500: overloaded"
+            recording.finish(system(project), pk, Finish(stop_reason="error", fault="policy", detail=said))
+        else:
+            end(pk)
+    found = compare_run(ada, plan.run_id)
+    assert [arm.excluded for arm in found.arms] == [{}, {"fault model": 6}]
+    [expert] = found.contrasts
+    assert expert.exclusions.treated == {"fault model": 6} and "Worse" not in expert.sentence
+    assert "fault model" in report.markdown(found, [], {})
+    assert planning.retry(ada, plan.run_id) == 6
+
+
 def counts_of(card):
     return [(arm.planned, arm.complete, arm.others, arm.left_out, arm.live, arm.ended) for arm in card.arms]
 
 
-@pytest.mark.parametrize(("fault", "sides"), [("policy", (1, 0)), ("expert", (1, 0)), ("environment", (0, 1))])
+@pytest.mark.parametrize(
+    ("fault", "sides"), [("policy", (1, 0)), ("model", (0, 1)), ("expert", (0, 1)), ("environment", (0, 1))]
+)
 def test_list_and_page_of_a_run_count_a_failed_try_alike(ada, project, calls, fault, sides):
     plan = launched(ada, tasks={"limit": 2}, parallel=4)
     recording.begin(calls[0], "w")
@@ -277,6 +297,40 @@ def test_added_seeds_continue_a_finished_run(ada, calls):
     [end(pk, complete=False) for pk in calls[12:]]
     [expert] = compare_run(ada, plan.run_id).contrasts
     assert expert.state == "extended" and expert.running.read == 12
+
+
+def replace_pack(monkeypatch):
+    """Let every scenario have another version from now on."""
+    for module in (launching, planning):
+        monkeypatch.setattr(module, "scenario_digest", lambda scenario: "f" * 64)
+
+
+def test_episodes_name_the_version_of_their_scenario(ada, calls):
+    plan = launched(ada, parallel=50)
+    versions = {row.episode.scenario: row.episode.scenario_digest for row in plan.tries.select_related("episode")}
+    assert versions == {name: packs.find_pack(name).digests[name] for name in versions}
+
+
+@pytest.mark.parametrize("more", [lambda ada, run: planning.add_seeds(ada, run, 1), planning.retry])
+def test_replaced_pack_adds_no_episode_to_a_run(ada, project, calls, monkeypatch, more):
+    plan = launched(ada, parallel=50)
+    recording.begin(calls[0], "w")
+    recording.fail(system(project), calls[0], "environment", "broken")
+    [end(pk) for pk in calls[1:12]]
+    replace_pack(monkeypatch)
+    with pytest.raises(OtherVersion, match="was replaced: the episode was planned with version"):
+        more(ada, plan.run_id)
+    assert plan.run.episodes.count() == 12
+
+
+def test_task_of_two_versions_is_left_out_of_comparisons(ada, calls):
+    plan = launched(ada, parallel=50, tasks=["helpdesk_1/0", "library_1/0"])
+    [end(pk) for pk in list(calls)]
+    changed = plan.tries.filter(scenario="library_1").select_related("episode").first()
+    Episode.objects.filter(pk=changed.episode_id).update(scenario_digest="f" * 64)
+    found = compare_run(ada, plan.run_id)
+    assert [arm.excluded for arm in found.arms] == [{"the pack was replaced during the run": 1}] * 2
+    assert {one.task for one in found.tries if one.complete} == {"helpdesk_1/0"}
 
 
 @pytest.mark.parametrize("word", ["\x00", "\ud800"])

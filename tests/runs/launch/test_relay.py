@@ -191,7 +191,7 @@ def test_one_call_plays_a_run_of_short_episodes(ada, served, calls):
     assert plan.state == "finished" and not PlannedTry.objects.filter(begun_at=None).exists()
 
 
-@pytest.mark.parametrize("fault", ["policy", "environment"])
+@pytest.mark.parametrize("fault", ["worker", "environment"])
 @pytest.mark.django_db(transaction=True)
 def test_a_call_that_only_fails_is_taken_all_the_same(ada, calls, settings, monkeypatch, fault):
     """Else every later look at what runs next would read it again."""
@@ -200,7 +200,7 @@ def test_a_call_that_only_fails_is_taken_all_the_same(ada, calls, settings, monk
     def refuse(episode):
         raise UnknownPolicy
 
-    if fault == "policy":
+    if fault == "worker":
         monkeypatch.setattr(playing, "policy_of", refuse)
     else:
         Episode.objects.update(environment="gone")

@@ -77,6 +77,32 @@ def test_queued_episode_waits_for_a_server_and_starts_later(settings, ada, episo
     assert verbs(episode).count("started") == 1
 
 
+def test_replaced_version_is_a_fault_of_the_environment(settings, episode, folder):
+    planned = episode.scenario_digest
+    (folder / "scripts.jsonl").write_text((folder / "scripts.jsonl").read_text().replace("done", "made"))
+    folders = OpenFolders()
+    server = start_server(folders.mktemp("run"), folder)
+    try:
+        settings.AWMENV_URL = server.url
+        playing.play(episode.pk, WORKER)
+    finally:
+        server.stop()
+        folders.remove()
+    failed = Episode.objects.get()
+    assert len(planned) == 64 and failed.scenario_digest == planned
+    assert (failed.state, failed.fault, failed.last_seq) == ("failed", "environment", 0)
+    assert (
+        f"The pack of open_1 was replaced: the episode was planned with version {planned[:16]}" in failed.fault_detail
+    )
+
+
+async def test_lagging_server_is_waited_for_after_a_replacement(episode, monkeypatch):
+    other = Observation(metadata={"scenario_digest": "f" * 64})
+    world = playing._World(None, episode, playing.servers.profile("awm"), extended=True)
+    assert "and ffffffffffffffff is loaded" in world._other_version(other)
+    assert world._other_version(Observation(metadata={"scenario_digest": episode.scenario_digest})) == ""
+
+
 def test_an_old_episode_is_left_to_the_sweep(episode, calls):
     Episode.objects.update(created_at=episode.created_at - launching.WAKE_AFTER)
     playing.play(episode.pk, WORKER)

@@ -11,6 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from awmenv.packs import load_pack
 from episodes.stored import packs
 from runs.taskset import checking
 from tests.running import ROOT
@@ -165,3 +166,77 @@ def test_checkpack_checks_an_unloaded_folder_with_code_only(var, tmp_path, capsy
     assert {pack.name for pack in packs.packs()} == {"starter"}
     with pytest.raises(CommandError, match="no pack or folder named nowhere"):
         call_command("checkpack", "nowhere")
+
+
+def changed(tmp_path, name, *change):
+    """A copy of the tiny pack with other texts."""
+    folder = shutil.copytree(TINY, tmp_path / name)
+    for file in folder.glob("*.jsonl"):
+        file.write_text(file.read_text().replace(*change))
+    return folder
+
+
+def test_second_version_is_refused_with_both_digests(var, tmp_path):
+    call_command("loadpack", str(TINY), "--unchecked")
+    second = changed(tmp_path, "second", "Switch all lamps off.", "Switch all lamps on.")
+    old, new = (load_pack(folder).digest[:16] for folder in (TINY, second))
+    with pytest.raises(CommandError, match=f"exists in version {old}; this folder is version {new}. Pass --replace"):
+        call_command("loadpack", str(second), "--name", "tiny")
+    theirs, mine = (load_pack(folder).digests["lamps_1"][:16] for folder in (TINY, second))
+    with pytest.raises(CommandError, match=f"'tiny': it has lamps_1 in version {theirs}, this folder has .* {mine}"):
+        call_command("loadpack", str(second), "--name", "other")
+    with pytest.raises(CommandError, match=f"exists in this version, {old}"):
+        call_command("loadpack", str(TINY), "--replace")
+    assert packs.find_pack("lamps_1").tasks("lamps_1") == ["Switch all lamps off."]
+    assert sorted(path.name for path in (var / "packs").glob("[!.]*")) == ["tiny"]
+
+
+def test_replaced_pack_keeps_its_version_for_old_episodes(var, tmp_path, capsys):
+    call_command("loadpack", str(TINY), "--unchecked")
+    before = packs.find_pack("lamps_1").digests["lamps_1"]
+    verifier = packs.verifier_text("lamps_1", 0)
+    second = changed(tmp_path, "second", "result", "results")
+    call_command("loadpack", str(second), "--name", "tiny", "--replace", "--unchecked")
+    assert f"version {load_pack(second).digest[:16]}" in capsys.readouterr().out
+    assert packs.find_pack("lamps_1").digests["lamps_1"] != before
+    assert packs.verifier_text("lamps_1", 0) != verifier == packs.verifier_text("lamps_1", 0, before)
+    assert packs.verifier_text("lamps_1", 0, "0" * 64) == ""
+
+
+def test_pack_of_an_earlier_awmweb_is_replaced(var, tmp_path):
+    (var / "packs").mkdir()
+    shutil.copytree(TINY, var / "packs" / "tiny")
+    before = packs.find_pack("lamps_1").digests["lamps_1"]
+    second = changed(tmp_path, "second", "Switch all lamps off.", "Switch all lamps on.")
+    call_command("loadpack", str(second), "--name", "tiny", "--replace", "--unchecked")
+    assert packs.find_pack("lamps_1").tasks("lamps_1") == ["Switch all lamps on."]
+    assert packs.find_version("lamps_1", before).tasks("lamps_1") == ["Switch all lamps off."]
+
+
+def test_unloaded_pack_is_gone_and_can_be_loaded_again(var, capsys):
+    call_command("loadpack", str(TINY), "--unchecked")
+    version = packs.find_pack("lamps_1").digest[:16]
+    capsys.readouterr()
+    call_command("unloadpack", "tiny")
+    said = capsys.readouterr().out
+    assert said.startswith(f"Unloaded 2 scenarios of tiny, version {version}.\nThe rows stay in {var}/packs/.versions/")
+    assert packs.find_pack("lamps_1") is None
+    with pytest.raises(CommandError, match="No pack named 'tiny' is loaded; loaded packs: starter"):
+        call_command("unloadpack", "tiny")
+    call_command("loadpack", str(TINY), "--unchecked")
+    assert packs.find_pack("lamps_1").name == "tiny"
+
+
+@pytest.mark.parametrize("name", ["starter", "../packs/tiny", ".versions", ""])
+def test_pack_that_is_not_loaded_cannot_be_unloaded(var, name):
+    call_command("loadpack", str(TINY), "--unchecked")
+    with pytest.raises(CommandError):
+        call_command("unloadpack", name)
+    assert packs.find_pack("lamps_1").name == "tiny"
+
+
+def test_packs_of_the_product_stay(var, tmp_path):
+    with pytest.raises(CommandError, match="comes with awmweb and cannot be replaced"):
+        call_command("loadpack", str(TINY), "--name", "starter", "--replace")
+    with pytest.raises(CommandError, match="Leave out --replace"):
+        call_command("loadpack", str(TINY), "--replace")

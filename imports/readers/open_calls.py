@@ -1,0 +1,92 @@
+"""The calls of a trajectory that have no result so far, and which of them a result answers. Pure.
+
+Each look-up is quick however many calls are open, because their number comes from the file.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from typing import Any
+
+Step = dict[str, Any]
+
+
+class _Call:
+    """A call, and whether a result has answered it."""
+
+    __slots__ = ("call_id", "is_open", "step", "turn")
+
+    def __init__(self, call_id: str, step: Step, turn: int) -> None:
+        self.call_id, self.step, self.turn, self.is_open = call_id, step, turn, True
+
+
+class OpenCalls:
+    """Calls in the order in which they were made.
+
+    Some tools use the same IDs again in each turn, so that calls of the latest turn come before earlier ones.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._by_id: dict[str, list[deque[_Call]]] = {}
+        self._turn = 0
+        self._latest: dict[_Call, None] = {}
+        self._by_name: dict[str, deque[_Call]] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, call_id: str, step: Step, turn: int) -> None:
+        """Add a call with its ID in the file, or "" for none."""
+        if turn != self._turn:
+            self._turn, self._latest, self._by_name = turn, {}, defaultdict(deque)
+        call = _Call(call_id, step, turn)
+        self._count += 1
+        self._latest[call] = None
+        self._by_name[step["name"]].append(call)
+        if call_id:
+            turns = self._by_id.setdefault(call_id, [])
+            if not turns or turns[-1][0].turn != turn:
+                turns.append(deque())
+            turns[-1].append(call)
+
+    def take(self, call_id: str, name: str, turn: int) -> Step | None:
+        """Return the step of the first call that a result answers, which is no longer open then.
+
+        The result's ID decides; without one its name, among the calls of this turn. Without both only the order is
+        known: it counts if this turn has one open call, or if its first one has no ID either.
+        """
+        if call_id:
+            found = self._of_id(call_id)
+        elif turn != self._turn:
+            found = None
+        elif name:
+            found = self._of_name(name)
+        else:
+            found = next(iter(self._latest), None)
+            if found is not None and found.call_id and len(self._latest) > 1:
+                found = None
+        if found is None:
+            return None
+        found.is_open = False
+        self._latest.pop(found, None)
+        self._count -= 1
+        return found.step
+
+    def _of_id(self, call_id: str) -> _Call | None:
+        turns = self._by_id.get(call_id)
+        while turns:
+            calls = turns[-1]
+            while calls:
+                call = calls[0]
+                if call.is_open:
+                    return call
+                calls.popleft()
+            turns.pop()
+        return None
+
+    def _of_name(self, name: str) -> _Call | None:
+        calls = self._by_name.get(name)
+        while calls and not calls[0].is_open:
+            calls.popleft()
+        return calls[0] if calls else None
