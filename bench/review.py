@@ -208,7 +208,7 @@ def decisions(web: Product, page: Page) -> None:
     page.wait_for_timeout(2000)
     began, cpu = time.monotonic(), cpu_s(web)
     for item in range(ITEMS):
-        for key in ("x", "d", "1", "Control+Shift+Enter"):
+        for key in ("x", "2", "1", "Control+Enter"):
             page.keyboard.press(key)
             if "Enter" not in key:
                 page.wait_for_timeout(KEY_MS)
@@ -218,7 +218,7 @@ def decisions(web: Product, page: Page) -> None:
         left = len(http.get("/reviews", params={"queue": queue}).raise_for_status().json()["reviews"])
     page.goto(f"{web.url}/episodes/?verdict=reject&label=quality")
     both = int(page.locator("[data-part=head] h1").inner_text().split()[0])
-    keys = {"keys": "x d 1 Control+Shift+Enter", "key_ms": KEY_MS, "items": ITEMS, "with_verdict_and_label": both}
+    keys = {"keys": "x 2 1 Control+Enter", "key_ms": KEY_MS, "items": ITEMS, "with_verdict_and_label": both}
     keys["cpu_ms_each"] = round(cpu / ITEMS * 1000)
     limit = statistics.median(fetched(page, f"{web.url}/reviews/queues/{queue}/"))
     report(

@@ -46,7 +46,7 @@ def attested(episode: Episode, final_answer: str | None, attestation: Mapping[st
 
 def _task(episode: Episode) -> str | None:
     """Return the digest of the task's text in a loaded pack; None if no pack holds it."""
-    pack = find_pack(episode.scenario) if episode.scenario else None
+    pack = find_version(episode.scenario, episode.scenario_digest) if episode.scenario else None
     if pack is None or episode.task_idx is None:
         return None
     tasks = pack.tasks(episode.scenario)

@@ -68,7 +68,7 @@ function offerActions(box) {
 async function toggle() {
   const box = place("model-draft");
   const { state } = box.dataset;
-  if (state === "ready") return draft("shown" in box.dataset ? "" : "?show=1");
+  if (state === "ready") return "shown" in box.dataset ? useDraft() : draft("?show=1");
   if (!["idle", "writing"].includes(state)) return say(box.textContent.trim().replace(/\s+/g, " "), true);
   wanted = true;
   if (state === "idle") return draft("", bodyOf({}));
@@ -97,7 +97,9 @@ function redraft() {
 function startDraft() {
   if (!place("model-draft")) return;
   bind("draft", toggle);
-  bind("use-draft", useDraft);
+  document.addEventListener("click", (event) => {
+    if (event.target instanceof Element && event.target.closest("[data-hide-draft]")) draft();
+  }, { signal: life() });
   bind("redraft", redraft);
   /** @type {HTMLDialogElement} */
   const dialog = document.getElementById("hint");

@@ -222,7 +222,7 @@ export function freeze(words, { out = false } = {}) {
   for (const [kind, hidden] of /** @type {[string, boolean][]} */ ([["live", true], ["late", out], ["out", !out]])) {
     for (const one of form.querySelectorAll(`[data-${kind}-only]`)) one.hidden = hidden;
   }
-  for (const id of ["send", "send-watch", "insert-call", "leave", "draft", "use-draft", "redraft", "replies", "similar"]) unbind(id);
+  for (const id of ["send", "send-watch", "insert-call", "quit", "release", "draft", "redraft", "replies", "similar"]) unbind(id);
   if (!out) {
     bind("keep", () => isQuiet() && keepLate());
     bind("discard", () => isQuiet() && discard());
@@ -349,13 +349,9 @@ async function leaveAmending() {
   location.assign(location.pathname);
 }
 
-/** Leave the field, then release the ask. An answer that is being edited stays as it was; the page asks about a changed text. */
-function leave() {
-  const inside = document.activeElement?.closest("input, textarea, select");
-  if (inside) return inside.blur();
-  if (amends()) return leaveAmending();
+function release() {
   saver.leave();
-  return document.querySelector("[data-release]")?.click();
+  document.querySelector("[data-release]")?.click();
 }
 
 // --- calls
@@ -443,7 +439,8 @@ export function startForm() {
   bind("send", () => send(amends() ? "watch" : "next"));
   bind("send-watch", () => send("watch"));
   bind("write", () => field("text").focus());
-  bind("leave", leave);
+  if (amends()) bind("quit", leaveAmending);
+  else bind("release", release);
   startLease();
   whenBack(backOnline);
   document.addEventListener("awm:deadline", (event) => {

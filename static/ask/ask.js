@@ -45,7 +45,7 @@ function startLists() {
   });
   const list = all.at(-1);
   if (!list) return null;
-  startKeys(list, { next: "context-down", before: "context-up", open: "open-all" });
+  startKeys(list);
   let early = true;
   keepTrue(list, page.dataset.socket, {
     heard(frame) {

@@ -1,4 +1,4 @@
-// Keys for lists: j and k move, Enter opens, c claims, r releases, p declines, t transfers, x selects, Esc clears.
+// Keys for lists: j and k move, Home and End go to the ends, Enter opens, c claims, r releases, p declines, t transfers, x selects, Esc clears.
 // Rows are `[data-key]` in `[data-list]`. A row's commands are addresses below its `data-actions`.
 
 import { bind, print } from "../shell/keys.js";
@@ -42,9 +42,9 @@ function select(row) {
   row.scrollIntoView({ block: "nearest" });
 }
 
-function move(step) {
+function move(step, from = selected()) {
   const all = rows();
-  select(all[movedOver(all.indexOf(selected()), step, all.map(isClosed))]);
+  select(all[movedOver(all.indexOf(from), step, all.map(isClosed))]);
 }
 
 /** Return the control of the selected row; without a selection the first on the page. */
@@ -174,6 +174,8 @@ function startChoosing() {
 export function start() {
   bind("down", () => move(1));
   bind("up", () => move(-1));
+  bind("top", () => move(1, null));
+  bind("bottom", () => move(-1, null));
   bind("open", open);
   bind("take", () => {
     const button = selected() && part("claim");

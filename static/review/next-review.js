@@ -60,7 +60,7 @@ export function startNext(start, settle, sendsOther) {
   const timer = setTimeout(look, BREATH_MS);
   whenOver(() => clearTimeout(timer));
   every(look, OLD_MS); // another reviewer may have claimed it meanwhile
-  bind("complete-next", (event) => { if (!sendsOther(event)) give(button, start, settle); });
+  bind("complete", (event) => { if (!sendsOther(event)) give(button, start, settle); });
 }
 
 if (typeof document !== "undefined" && document.body?.dataset.page === "review") keepAddress("review");

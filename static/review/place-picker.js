@@ -197,7 +197,7 @@ function startLetters() {
     event.stopPropagation();
   });
   bind("letters", () => {
-    if (find("letters").hidden) return say("Press ] until a text is chosen, then v.", true);
+    if (find("letters").hidden) return say("Press v until a text is selected, then t.", true);
     area.focus();
     if (now.place.start === undefined) area.setSelectionRange(0, 0);
   });

@@ -201,8 +201,10 @@ function startKeys() {
   if (verdict) bind("verdict", () => verdict.focus());
   const note = /** @type {HTMLElement | null} */ (document.querySelector("[data-note]"));
   if (note) bind("note", () => note.focus());
-  const button = /** @type {HTMLButtonElement | null} */ (document.querySelector('[data-act="complete"]'));
-  if (button) bind("complete", (event) => { if (!sendsOther(event)) button.form.requestSubmit(button); });
+  for (const id of ["complete", "complete-stay"]) {
+    const button = /** @type {HTMLButtonElement | null} */ (document.querySelector(`[data-act="${id}"]`));
+    if (button?.form) bind(id, (event) => { if (!sendsOther(event)) button.form.requestSubmit(button); });
+  }
 }
 
 /** Bind what is on the page: once with the page, and again for each review that is swapped in. */

@@ -23,8 +23,8 @@ function places() {
 }
 
 function entries() {
-  const keys = usableKeys().filter(({ id }) => id !== "palette" && !id.startsWith("go-"));
-  return [...keys.map(({ id, keys: cap, words }) => ({ words, cap, go: () => act(id) })), ...places()];
+  const keys = usableKeys().filter(({ id, onlyField }) => id !== "palette" && !onlyField && !id.startsWith("go-"));
+  return [...keys.map(({ id, keys: [cap], words }) => ({ words, cap, go: () => act(id) })), ...places()];
 }
 
 export function startPalette() {

@@ -68,13 +68,12 @@ function pause() {
 
 [list] = lists({ onChange: changed, onNew: news });
 seen = list.last;
-startKeys(list, { next: "step-down", before: "step-up", first: "first", open: "open-all" });
+startKeys(list);
 startFind(list);
-const newest = () => {
+bind("last", () => {
   list.choose(null);
   follow();
-};
-for (const id of ["newest", "last"]) bind(id, newest);
+});
 const source = living ? keepTrue(list, page.dataset.socket, {
   hold: () => paused,
   heard(frame) {

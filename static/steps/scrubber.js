@@ -10,13 +10,12 @@ import { LongList } from "./longlist.js";
 import { jumpsFrom, lookAhead, lookNoMore } from "./look-ahead.js";
 import { afterFrames, life, whenOver } from "../shell/page-life.js";
 import { startMarks } from "./place-marks.js";
-import { startFind } from "./steps.js";
+import { MARKS, startFind } from "./steps.js";
 import { pictures } from "./strip.js";
 import { startTables } from "./tables-at.js";
 
 const PLAY_MS = 900;
 const KINDS = { ask: "olafdc", error: "e", write: "w" };
-const MARKS = "bweoafdcdCXJv";
 const TICKS = 61;
 
 /**
@@ -172,10 +171,10 @@ export function start(onStep) {
   if (onStep) heard = onStep;
   list = new LongList(document.querySelector("ol[data-steps]"));
   const mark = (step, marks) => nextMark(list.list.dataset.codes || "", here() - 1, step, marks) + 1;
-  bind("back", () => show(here() - 1));
-  bind("forth", () => show(here() + 1));
-  bind("back-mark", () => show(mark(-1)));
-  bind("forth-mark", () => show(mark(1)));
+  bind("step-up", () => show(here() - 1));
+  bind("step-down", () => show(here() + 1));
+  bind("mark-up", () => show(mark(-1)));
+  bind("mark-down", () => show(mark(1)));
   bind("back-ask", () => show(mark(-1, KINDS.ask)));
   bind("forth-ask", () => show(mark(1, KINDS.ask)));
   bind("back-error", () => show(mark(-1, KINDS.error)));

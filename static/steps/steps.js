@@ -8,6 +8,8 @@ import { LongList } from "./longlist.js";
 import { every, life } from "../shell/page-life.js";
 import { wake, watch } from "../shell/connection.js";
 
+/** The letters of steps that are more than a read: writes, asks, errors and verifications. */
+export const MARKS = "bweoafdcdCXJv";
 const SLOW_MS = 10_000;
 const SLEPT_MS = 15_000;
 
@@ -26,16 +28,27 @@ export function stepOf(address) {
   return found ? Number(found) : null;
 }
 
-/** Bind the keys of every list of steps. */
-export function startKeys(list, ids) {
-  const actions = {
-    next: () => list.move(1),
-    before: () => list.move(-1),
-    first: () => list.choose(list.first),
-    last: () => list.choose(list.last),
-    open: () => list.openAll(),
-  };
-  for (const [action, id] of Object.entries(ids)) bind(id, actions[action]);
+/**
+ * Choose the next write, ask or error in direction `step`; the last step that is here if there is none.
+ * @param {import("./longlist.js").LongList} list
+ * @param {number} step
+ */
+function moveFar(list, step) {
+  let seq = list.current ?? list.move(step);
+  const codeAt = () => list.kept.get(seq)?.dataset.code;
+  do seq += step; while (codeAt() && !MARKS.includes(codeAt()));
+  list.choose(seq);
+}
+
+/** Bind the keys of every list of steps. @param {import("./longlist.js").LongList} list */
+export function startKeys(list) {
+  bind("step-down", () => list.move(1));
+  bind("step-up", () => list.move(-1));
+  bind("mark-down", () => moveFar(list, 1));
+  bind("mark-up", () => moveFar(list, -1));
+  bind("first", () => list.choose(list.first));
+  bind("last", () => list.choose(list.last));
+  bind("open-all", () => list.openAll());
 }
 
 /** Go to the step of the address, now and whenever it changes. */

@@ -148,9 +148,9 @@ def test_values_and_letters_are_chosen_by_keyboard(review):
     page.keyboard.press("ArrowRight")
     expect(page.locator("[data-where]")).to_have_text("step 2 of 5")
     for where in ("$.arguments.row", "$.arguments.row.id", '$.arguments.row.text: “say "hi"”'):
-        page.keyboard.press("]")
+        page.keyboard.press("v")
         says(page, where)
-    page.keyboard.press("v")
+    page.keyboard.press("t")
     area = page.locator("[data-letters] textarea")
     expect(area).to_be_focused()
     for _ in range(4):
@@ -162,7 +162,7 @@ def test_values_and_letters_are_chosen_by_keyboard(review):
     expect(area).to_have_value('say "hi"')
     page.keyboard.press("1")
     expect(page.locator("[data-said-list] .where")).to_have_text('in $.arguments.row.text, letters 5 to 8: “"hi"”')
-    press(page, "[")
+    press(page, "Shift+V")
     expect(page.locator("[data-place-title]")).to_have_text("Label selection")
     page.keyboard.press("Escape")
     expect(page.locator("[data-place-title]")).to_have_text("Label step 2")
@@ -187,14 +187,14 @@ def test_changed_rows_and_their_values_are_labeled(review):
     says(page, "$.state_diff.tickets.added[0].row.title, letter 8: “🙂”")
     page.keyboard.press("1")
     expect(said.locator(".where").last).to_contain_text("letter 8: “🙂”")
-    press(page, "]")
+    press(page, "v")
     for where in (
         "$.result",
         "$.state_diff.tickets.changed[0]",
         "$.state_diff.tickets.changed[0].after.state: “shut by Ann”",
     ):
         says(page, where)
-        page.keyboard.press("]")
+        page.keyboard.press("v")
     says(page, "$.state_diff.tickets.changed[0].before.state: “open”")
 
 
@@ -205,12 +205,12 @@ def test_lines_of_errors_and_tracebacks_are_labeled(review):
     page.keyboard.press("Escape")
     wheres = ("$.arguments.x", "$.error: “No such row. Try 7.”", "$.error, letters 1 to 12: “No such row.”")
     for where in (*wheres, "$.error, letters 14 to 19: “Try 7.”"):
-        page.keyboard.press("]")
+        page.keyboard.press("v")
         says(page, where)
-    page.keyboard.press("[")
+    page.keyboard.press("Shift+V")
     says(page, wheres[-1])
     for _ in range(5):
-        page.keyboard.press("]")
+        page.keyboard.press("v")
     says(page, "$.meta.traceback, letters 54 to 64: “KeyError: 9”")
     page.keyboard.press("1")
     expect(page.locator("[data-said-list] .where")).to_contain_text("in $.meta.traceback, letters 54 to 64")

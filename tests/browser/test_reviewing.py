@@ -83,6 +83,38 @@ def press(page, key):
     page.keyboard.press(key)
 
 
+def press_as(page, key, code, modifiers=0):
+    """Press a key of another layout; 8 is Shift."""
+    session = page.context.new_cdp_session(page)
+    for kind in ("keyDown", "keyUp"):
+        session.send("Input.dispatchKeyEvent", {"type": kind, "key": key, "code": code, "modifiers": modifiers})
+
+
+def keys_of_any_layout(page):
+    """Caps Lock, a German keyboard whose brackets need AltGr, and a Russian one; Escape leaves a field first."""
+    at = page.locator("[data-where]")
+    press(page, "n")
+    page.keyboard.type("hjkl")
+    for key in ("Escape", "J"):  # Caps Lock: a capital without Shift
+        page.keyboard.press(key)
+    expect(at).to_have_text("step 2 of 2")
+    expect(page.locator("[data-note]")).to_have_value("hjkl")
+    page.locator("ol[data-steps]").evaluate("list => { list.dataset.codes = 'ww'; }")  # two writes, to go between
+    for key, code, modifiers, step in (
+        ("ArrowLeft", "ArrowLeft", 8, 1),
+        ("о", "KeyJ", 0, 2),
+        ("ü", "BracketLeft", 0, 1),
+        ("ArrowRight", "ArrowRight", 8, 2),
+    ):
+        press_as(page, key, code, modifiers)
+        expect(at).to_have_text(f"step {step} of 2")
+    press_as(page, "?", "Minus", 8)
+    expect(page.locator("[data-keysheet]")).to_contain_text("next write, ask or error")
+    page.keyboard.press("Escape")
+    page.locator("[data-note]").fill("")
+    page.keyboard.press("Escape")
+
+
 def test_blind_verdict_by_keys_opens_the_outcome(house, person, played):
     queue = make_queue(house, person)
     page = person(house.link("rolf", "reviewer", PROJECT))
@@ -91,8 +123,7 @@ def test_blind_verdict_by_keys_opens_the_outcome(house, person, played):
     press(page, "Enter")
     expect(page.locator(".chip.priv")).to_have_text("BLIND")
     review = page.url.partition("?")[0]  # the script adds the step that it shows
-    press(page, "ArrowRight")
-    expect(page.locator("[data-where]")).to_have_text("step 2 of 2")
+    keys_of_any_layout(page)
     press(page, "2")
     expect(page.locator("[data-said-list]")).to_contain_text("step_quality: wrong_argument")
     press(page, "z")
@@ -111,7 +142,7 @@ def test_blind_verdict_by_keys_opens_the_outcome(house, person, played):
     leaks_nothing(house, page, played, [queue, review])
     mention_is_read_and_answered(house, page, person, review)
     press(page, "a")
-    press(page, "Control+Enter")
+    press(page, "Control+Shift+Enter")
     beside = page.locator("section[aria-labelledby='h-revealed']")
     expect(beside).to_contain_text("Not complete")
     expect(page.locator("[data-said-list]")).to_contain_text("canary-answer")
@@ -181,19 +212,20 @@ def test_three_keys_give_a_decision_and_the_next_review(house, person):
     expect(page.locator("[data-verdict-next]")).to_be_visible()
     first = page.url.partition("?")[0]
     page.evaluate("document.body.kept = true")
-    press(page, "d")
+    press(page, "x")
+    page.keyboard.press("2")
     expect(page.get_by_role("radio", name="Reject")).to_be_checked()
     expect(page.get_by_role("radio", name="wrong_argument")).to_be_checked()
     press(page, "1")
     expect(page.locator("[data-said-list]")).to_contain_text("step_quality: good_step")
     expect(page.get_by_role("radio", name="Reject")).to_be_checked()  # a label leaves the verdict in the making
-    page.keyboard.press("Control+Shift+Enter")
+    page.keyboard.press("Control+Enter")
     expect(page.locator("[data-said]")).to_contain_text("Verdict given. The verifier agrees.")
     assert page.url.partition("?")[0] != first and page.evaluate("document.body.kept")
     expect(page.locator(".rail a", has_text="Submitted")).to_have_count(1)
     expect(page.locator(".rail a[aria-current]")).to_contain_text("Claimed")
     press(page, "a")
-    page.keyboard.press("Control+Shift+Enter")
+    page.keyboard.press("Control+Enter")
     expect(page.locator("section[aria-labelledby='h-revealed']")).to_contain_text(
         "Your verdict differs from the verifier"
     )

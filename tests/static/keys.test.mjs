@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
-import { KEYS, capsOf, dispatcher, isIgnored, keysOf, nameOf } from "../../static/shell/keys.js";
+import { EVERYWHERE, KEYS } from "../../static/shell/key-map.js";
+import { capsOf, dispatcher, isIgnored, keysOf, namesOf } from "../../static/shell/keys.js";
+import { PAGE, written } from "../../tools/keys.mjs";
 import { matching } from "../../static/shell/command-palette.js";
 
 const here = new URL("../../", import.meta.url);
@@ -22,8 +24,8 @@ function pressOn(page, { surroundings = free, usable = () => true } = {}) {
 
 test("no page gives one key two meanings", () => {
   for (const page of pages) {
-    const keys = keysOf(page).map((key) => key.keys);
-    assert.deepEqual(keys, [...new Set(keys)], page);
+    const taken = keysOf(page).filter((key) => !key.onlyField && !key.id.startsWith("reason-")).flatMap(({ keys }) => keys);
+    assert.deepEqual(taken, [...new Set(taken)], page); // a reason takes its digit from a label while it is asked for
   }
 });
 
@@ -32,6 +34,34 @@ test("every key has a deed: a handler bound in a module, or an element that is c
     const bound = new RegExp(`bind\\("${key.id}"|\\["${key.id}"|startKeys\\([^)]*"${key.id}"`).test(scripts);
     assert.ok(bound || templates.includes(`data-act="${key.id}"`), `nothing happens at ${key.id}`);
   }
+});
+
+test("one command has the same keys on every page, and no ID comes twice", () => {
+  const known = new Map();
+  for (const { words, keys } of KEYS) {
+    assert.deepEqual(known.get(words) || keys, keys, words);
+    known.set(words, keys);
+  }
+  assert.equal(new Set(KEYS.map(({ id }) => id)).size, KEYS.length);
+});
+
+test("a key that means one thing everywhere means nothing else anywhere", () => {
+  for (const { id, words, keys } of KEYS) {
+    for (const key of keys) assert.match(words, EVERYWHERE[key] || /./, `${key} of ${id}`);
+  }
+});
+
+test("no key is one of the browser's own or needs AltGr without a second spelling", () => {
+  const browsers = /^Ctrl\+(Shift\+[BCIJNTPRW]|[acfhlnprstvwxz]|Tab)$/; // Chrome, Firefox and Safari
+  for (const { id, keys } of KEYS) {
+    assert.ok(!keys.some((key) => browsers.test(key)), id);
+    assert.ok(keys.some((key) => !/[[\]{}@\\|~#]/.test(key)), id);
+  }
+});
+
+test("docs/keys.md lists the keys of the map", () => {
+  const page = readFileSync(PAGE, "utf8");
+  assert.equal(page, written(page), "run `node tools/keys.mjs`");
 });
 
 test("every key cap printed in a template belongs to a key", () => {
@@ -43,11 +73,49 @@ test("no template prints a key cap by hand", () => {
 });
 
 test("a letter with shift is a capital, a sign keeps its name, Cmd counts as Ctrl", () => {
-  assert.equal(nameOf(event("N", { shiftKey: true })), "Shift+N");
-  assert.equal(nameOf(event("?", { shiftKey: true })), "?");
-  assert.equal(nameOf(event("Enter", { metaKey: true })), "Ctrl+Enter");
-  assert.equal(nameOf(event(" ")), "Space");
-  assert.equal(nameOf(event("ArrowLeft", { shiftKey: true })), "Shift+ArrowLeft");
+  assert.deepEqual(namesOf(event("N", { shiftKey: true })), ["Shift+N"]);
+  assert.deepEqual(namesOf(event("?", { shiftKey: true })), ["?"]);
+  assert.deepEqual(namesOf(event("Enter", { metaKey: true })), ["Ctrl+Enter"]);
+  assert.deepEqual(namesOf(event(" ")), ["Space"]);
+  assert.deepEqual(namesOf(event("ArrowLeft", { shiftKey: true })), ["Shift+ArrowLeft"]);
+});
+
+test("Caps Lock changes no key", () => {
+  assert.deepEqual(namesOf(event("J", { code: "KeyJ" })), ["j"]);
+  assert.deepEqual(namesOf(event("j", { code: "KeyJ", shiftKey: true })), ["Shift+J"]);
+  assert.deepEqual(namesOf(event("K", { code: "KeyK", ctrlKey: true })), ["Ctrl+k"]);
+});
+
+test("a layout names its letters, and the place counts without a Latin one", () => {
+  assert.deepEqual(namesOf(event("z", { code: "KeyY" })), ["z"]); // German
+  assert.deepEqual(namesOf(event("ü", { code: "BracketLeft" })), ["["]);
+  assert.deepEqual(namesOf(event("/", { code: "Digit7", shiftKey: true })), ["/"]);
+  assert.deepEqual(namesOf(event("о", { code: "KeyJ" })), ["j"]); // Russian
+  assert.deepEqual(namesOf(event("О", { code: "KeyJ", shiftKey: true })), ["Shift+J"]);
+  assert.deepEqual(namesOf(event("л", { code: "KeyK", ctrlKey: true })), ["Ctrl+k"]);
+  assert.deepEqual(namesOf(event("ě", { code: "Digit2" })), ["2"]); // Czech
+  assert.deepEqual(namesOf(event("&", { code: "Digit1" })), ["&", "1"]); // French
+  assert.deepEqual(namesOf(event("!", { code: "Digit1", shiftKey: true })), ["!"]);
+});
+
+test("a modifier on its own leaves a pair open, and a key that runs can begin one", () => {
+  const { press, ran } = pressOn("review");
+  press(event("x"));
+  press(event("Shift", { shiftKey: true }));
+  press(event("1", { shiftKey: true }));
+  press(event("1"));
+  assert.deepEqual(ran, ["reject", "failure-1", "label-1"]);
+});
+
+test("Escape leaves a field on every page, and clears the selection only outside of one", () => {
+  for (const page of [...pages, "plain"]) {
+    const { press, ran } = pressOn(page, { surroundings: { ...free, inField: true } });
+    press(event("Escape"));
+    assert.deepEqual(ran, ["leave"], page);
+  }
+  const { press, ran } = pressOn("episodes");
+  press(event("Escape"));
+  assert.deepEqual(ran, ["unselect"]);
 });
 
 test("a pair runs within its time and not after", () => {
