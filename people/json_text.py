@@ -41,7 +41,7 @@ def parse_json(raw: bytes) -> Any:
         value = _read_fast(raw)
     except orjson.JSONDecodeError:
         value = _read(raw)
-    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _is_deep(value):
+    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and is_deep(value):
         raise BadJson(TOO_DEEP)
     return value
 
@@ -75,7 +75,7 @@ def _may_overflow(raw: bytes) -> bool:
     return b"e999" in shape or b"e+999" in shape or b"9" * 200 in shape
 
 
-def _is_deep(value: Any) -> bool:
+def is_deep(value: Any) -> bool:
     """Tell whether a value is nested too deeply, without recursion, which hostile nesting would exhaust."""
     level = [value] if isinstance(value, _BOXES) else []
     for _ in range(MAX_DEPTH):

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from awmclient.schema import AskOpen, EpisodeStart
+from awmclient.schema import STEP, AskOpen, EpisodeStart
 from episodes.record import recording
 from experts import advising, closing, desk, queue
 from experts.find import board
@@ -68,6 +68,19 @@ def test_an_empty_queue_says_so_and_a_filter_says_what_it_hides(edo, project, as
     assert "No open asks match." in hides and "1 open ask outside this filter" in hides
     Ask.objects.all().delete()
     assert "No agent is stuck." in html(as_person(edo).get("/queue/"))
+
+
+@pytest.mark.parametrize("deep", ["[" * 950 + "]" * 950, '{"a":' * 950 + "1" + "}" * 950])
+def test_pages_show_result_that_nests_too_deeply(ada, edo, episode, deep):
+    step = {"seq": 1, "kind": "tool_call", "name": "tree", "arguments": {}, "result": deep}
+    recording.append_steps(ada, episode.pk, [STEP.validate_python(step)])
+    asked = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=2, question="Which?", context=deep))[0]
+    client = as_person(edo)
+    queue.claim(edo, asked.pk)
+    one, mine = f"/episodes/{episode.pk}/", f"/asks/{asked.pk}/"
+    for path in (one, f"{one}replay/", f"{one}steps.html", mine, f"{mine}steps.html"):
+        page = client.get(path)
+        assert page.status_code == 200 and deep[:40].replace('"', "&quot;") in html(page), path
 
 
 def test_a_stranger_finds_nothing_of_an_ask(max_, ask):
