@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -31,7 +32,7 @@ def _whole(text: str) -> int:
 def _number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError("a number is out of range")
+        raise ValueError(f"the number {text[:60]} is out of range")
     return number
 
 
@@ -83,6 +84,42 @@ def is_deep(value: Any) -> bool:
         if not level:
             return False
     return True
+
+
+def parse_typed(text: str, what: str) -> Any:
+    """Parse strict JSON that a person typed; `what` names it in a refusal, in the plural.
+
+    Raises `Invalid` for what is not JSON or nests too deeply, and for what would not be kept: a number out of range, a
+    decimal that a double changes, a name that comes twice.
+    """
+    hooks: dict[str, Any] = {"parse_int": _whole, "parse_float": _kept, "object_pairs_hook": _once}
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, **hooks)
+    except json.JSONDecodeError as error:
+        raise Invalid(f"{what} are not valid JSON (line {error.lineno}, column {error.colno}).") from error
+    except ValueError as error:
+        raise Invalid(f"{what}: {error}.") from error
+    except RecursionError as error:
+        raise Invalid(f"{what} nest deeper than {MAX_DEPTH} levels.") from error
+    if is_deep(value):
+        raise Invalid(f"{what} nest deeper than {MAX_DEPTH} levels.")
+    return value
+
+
+def _kept(text: str) -> float:
+    number = _number(text)
+    if Decimal(text) != Decimal(repr(number)):
+        raise ValueError(f"{text[:60]} has more digits than a number keeps ({number!r})")
+    return number
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f'the name "{twice[:60]}" comes twice')
+    return found
 
 
 def read_object(raw: bytes, limit: int) -> dict[str, Any]:

@@ -197,7 +197,7 @@ def test_the_script_gets_json_with_the_contracts_code(edo, ask):
         ({"tool_calls": '[{"name": "nope", "arguments": {}}]'}, "has no tool nope"),
         ({"tool_calls": '[{"name": "merge", "arguments": {"into": "x"}}]'}, "into is not of type integer"),
         ({"tool_calls": '[{"name": "merge"}]'}, "required property"),
-        ({"tool_calls": '{"name"'}, "not readable"),
+        ({"tool_calls": '{"name"'}, "not valid JSON (line 1, column 8)"),
         ({"text": "x" * 20_001}, "20000"),
         ({"text": "a\x00b"}, "U+0000"),
         ({"nonce": ""}, "nonce"),
@@ -210,6 +210,20 @@ def test_a_refused_answer_keeps_the_words_and_the_ask_open(edo, ask, fields, wor
     assert page.status_code == 422 and words in html(page)
     ask.refresh_from_db()
     assert ask.is_open and not Advice.objects.exists()
+
+
+def test_typed_text_has_one_line_feed_per_line(edo, ask):
+    client = as_person(edo)
+    client.post(f"/asks/{ask.pk}/claim")
+    typed = {"text": "Run:\r\n\r\n  x = 1\rdone", "version": "0"}
+    kept = "Run:\n\n  x = 1\ndone"
+    assert client.post(f"/asks/{ask.pk}/draft", typed).status_code == 200
+    assert ask.drafts.get().text == kept
+    again = client.post(f"/asks/{ask.pk}/draft", {**typed, "text": kept})  # the same text, so no conflict
+    assert again.status_code == 200
+    send(client, ask, text=typed["text"], tool_calls='[{"name": "merge", "arguments": {"into": 9007199254740993}}]')
+    said = Advice.objects.get()
+    assert said.text == kept and said.tool_calls[0]["arguments"] == {"into": 9007199254740993}
 
 
 def test_invalid_agent_schema_does_not_block_an_answer(edo, ask):
