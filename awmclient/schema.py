@@ -296,10 +296,14 @@ STEP: TypeAdapter[Any] = TypeAdapter(Step)
 
 class Cut(Shape):
     """The mark of a step that a socket sends shortened: how large the whole one is, and which fields are not whole. A
-    step of this seq is fetched whole with `GET /episodes/{id}/steps/{seq}`. No stored step carries it."""
+    step of this seq is fetched whole with `GET /episodes/{id}/steps/{seq}`. No stored step carries it.
+
+    `counts` has the entries of a shortened `result` or `observation`, and of lists in it (`result.orders`).
+    """
 
     size: int
     fields: list[str]
+    counts: dict[str, int] = {}
 
 
 class StepBatch(Shape):

@@ -1,4 +1,4 @@
-"""Turns refusals of the apps into error pages, and refuses U+0000 before a page's view runs.
+"""Turns refusals of the apps into error pages; before a page's view runs, refuses U+0000 and unifies line ends.
 
 Owns what holds for every response of Django's: no private page is cached, no text reorders a line, and below `/api/`
 every refusal has the envelope, also those of Django and of the framework.
@@ -19,7 +19,7 @@ from django.views import defaults
 
 from people.errors import AWAY, AppError, Away, NotFound
 from people.http import IS_HEAD, refusal
-from people.plain_text import cleaned
+from people.plain_text import cleaned, with_line_ends
 
 log = logging.getLogger(__name__)
 CODES = {
@@ -98,13 +98,14 @@ class Refusals(MiddlewareMixin):
     """Errors as pages. For htmx the message only, with the status, so that a form keeps its contents."""
 
     def process_view(self, request: HttpRequest, view: object, args: object, kwargs: object) -> HttpResponse | None:
-        """Refuse U+0000 in forms: no text column accepts it and no person types it.
+        """Bring line ends of forms to one line feed, and refuse U+0000: no text column accepts it and no one types it.
 
         The API reads its bodies itself and keeps it. An answer's fields are checked by their schema, so that a refused
         form keeps its text.
         """
         if request.path.startswith("/api/"):
             return None
+        _unify_line_ends(request)
         checked = ANSWERED if request.path.endswith("/answer") else frozenset[str]()
         given = [request.path, *_values(request.GET), *_values(request.POST, checked)]
         return self.process_exception(request, NotFound()) if any("\x00" in value for value in given) else None
@@ -136,6 +137,16 @@ def _away(error: Exception) -> HttpResponse:
     page = HttpResponse(render_to_string("503.html"), status=Away.status)
     page["Retry-After"] = "2"
     return page
+
+
+def _unify_line_ends(request: HttpRequest) -> None:
+    """Replace the line ends that browsers send for texts that were typed, before anything reads or compares them."""
+    if any("\r" in value for value in _values(request.POST)):
+        form = request.POST.copy()
+        for name, values in request.POST.lists():
+            form.setlist(name, [with_line_ends(str(value)) for value in values])
+        form._mutable = False
+        request.POST = form  # type: ignore[misc, assignment]
 
 
 def _values(form: QueryDict, without: Collection[str] = ()) -> list[str]:

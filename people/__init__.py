@@ -8,7 +8,7 @@
     access        one function per right; scoped querysets
     revalidation  whether open sockets may stay open
     audit_trail   reads of the audit trail
-    plain_text    cleans hostile text for display
+    plain_text    cleans hostile text for display; line ends
     figures       the grammar of charts
     in_words      counts, durations and sizes as words
     zones         the reader's time zone

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -31,7 +32,7 @@ def _whole(text: str) -> int:
 def _number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError("a number is out of range")
+        raise ValueError(f"the number {text[:60]} is out of range")
     return number
 
 
@@ -41,7 +42,7 @@ def parse_json(raw: bytes) -> Any:
         value = _read_fast(raw)
     except orjson.JSONDecodeError:
         value = _read(raw)
-    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _is_deep(value):
+    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and is_deep(value):
         raise BadJson(TOO_DEEP)
     return value
 
@@ -77,7 +78,7 @@ def _may_overflow(raw: bytes) -> bool:
     return b"e999" in shape or b"e+999" in shape or b"9" * 200 in shape
 
 
-def _is_deep(value: Any) -> bool:
+def is_deep(value: Any) -> bool:
     """Tell whether a value is nested too deeply, without recursion, which hostile nesting would exhaust."""
     level = [value] if isinstance(value, _BOXES) else []
     for _ in range(MAX_DEPTH):
@@ -85,6 +86,42 @@ def _is_deep(value: Any) -> bool:
         if not level:
             return False
     return True
+
+
+def parse_typed(text: str, what: str) -> Any:
+    """Parse strict JSON that a person typed; `what` names it in a refusal, in the plural.
+
+    Raises `Invalid` for what is not JSON or nests too deeply, and for what would not be kept: a number out of range, a
+    decimal that a double changes, a name that comes twice.
+    """
+    hooks: dict[str, Any] = {"parse_int": _whole, "parse_float": _kept, "object_pairs_hook": _once}
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, **hooks)
+    except json.JSONDecodeError as error:
+        raise Invalid(f"{what} are not valid JSON (line {error.lineno}, column {error.colno}).") from error
+    except ValueError as error:
+        raise Invalid(f"{what}: {error}.") from error
+    except RecursionError as error:
+        raise Invalid(f"{what} nest deeper than {MAX_DEPTH} levels.") from error
+    if is_deep(value):
+        raise Invalid(f"{what} nest deeper than {MAX_DEPTH} levels.")
+    return value
+
+
+def _kept(text: str) -> float:
+    number = _number(text)
+    if Decimal(text) != Decimal(repr(number)):
+        raise ValueError(f"{text[:60]} has more digits than a number keeps ({number!r})")
+    return number
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f'the name "{twice[:60]}" comes twice')
+    return found
 
 
 def read_object(raw: bytes, limit: int) -> dict[str, Any]:

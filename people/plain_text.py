@@ -31,6 +31,11 @@ def cleaned(page: bytes) -> bytes:
     return _TURNING.sub(lambda found: clean(found[0].decode()).encode(), page)
 
 
+def with_line_ends(text: str) -> str:
+    """Return text whose lines end with one line feed each, as agents and files have them; forms send two signs."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def printable(text: object) -> str:
     """Return text for mail, terminals and files, which have no template.
 

@@ -3,6 +3,7 @@
     step_cards   the one picture of a step
     state_lines  a state change, line by line
     json_paths   paths within a step
+    json_layout  JSON text in lines, its values unchanged
     findings     why a verifier failed an episode
     windows      windows of a long episode
     tables       rows that recorded steps touched

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from episodes.show.json_layout import is_json, laid_out, shape_of
 from episodes.show.json_paths import ROOT, under
 from episodes.show.legend import why_no_answer
 from episodes.show.state_lines import LONG_VALUE, DiffLine, as_text, diff_lines
 from episodes.stored.strip import StepMark, is_cancelled, mark_of, outcome_words
-from people.in_words import bytes_in_words
+from episodes.stored.truncation import LIMITS
 from people.plain_text import clean
 
 LONG_WORDS = 90
@@ -27,6 +28,7 @@ TABLE_ROWS = 50
 TABLE_COLUMNS = 12
 DIFF_LINES = 8
 SOURCES_SHOWN = 12
+CUT_AT = frozenset(most for _, most in LIMITS)
 _ID = re.compile(r"[A-Za-z0-9]{1,40}")
 _TOKEN = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*(?:"|\\?\Z))|(?P<atom>-?\d[\d.eE+-]*|true|false|null)'
@@ -214,16 +216,19 @@ def result_of(step: Mapping[str, Any]) -> ShownResult | None:
     raw = step.get(name)
     if raw is None:
         return ShownResult("no result", _meta(step, ""))
-    value = _parsed(raw)
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    table = table_of(value)
-    shown, cut = text[:LONG_RESULT], len(text) > LONG_RESULT
-    pieces = [] if table else ([("", clean(shown))] if isinstance(value, str) else list(json_pieces(shown)))
+    text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
+    value = shape_of(text) if isinstance(raw, str) else raw
+    full = _FullCounts(step, name)
+    table = table_of(value, full)
+    in_json = not isinstance(value, str) or is_json(text)
+    whole_text = laid_out(text, LONG_RESULT) if in_json else text
+    shown, cut = whole_text[:LONG_RESULT], len(whole_text) > LONG_RESULT
+    pieces = [] if table else list(json_pieces(shown)) if in_json else [("", clean(shown))]
     size = size_in_words(text)
     if whole := _cut_before(step):
         size = f"{size} of {bytes_in_words(whole)}"
-    path = f"{ROOT}.{name}"
-    return ShownResult(words_of(value), _meta(step, size), table=table, pieces=pieces, cut=cut, size=size, path=path)
+    path, words, meta = f"{ROOT}.{name}", words_of(value, full), _meta(step, size)
+    return ShownResult(words, meta, table=table, pieces=pieces, cut=cut, size=size, path=path)
 
 
 def _failure(step: Mapping[str, Any]) -> ShownResult:
@@ -236,16 +241,6 @@ def _failure(step: Mapping[str, Any]) -> ShownResult:
     is_rest = bool(body) and not long
     path = f"{ROOT}.error"
     return ShownResult(words or "the call failed", _meta(step, ""), failed=True, open=is_rest, pieces=pieces, path=path)
-
-
-def _parsed(raw: object) -> object:
-    """Return the value of JSON inside a string, which is how AWM's tools answer."""
-    if not isinstance(raw, str) or not raw.lstrip().startswith(("{", "[")):
-        return raw
-    try:
-        return json.loads(raw)
-    except ValueError:
-        return raw
 
 
 def _meta(step: Mapping[str, Any], size: str) -> str:
@@ -266,33 +261,57 @@ def number(value: object) -> str:
     return (text + "0" if text.endswith(".") else text).replace("-", "−")
 
 
-def words_of(value: object) -> str:
+class _FullCounts:
+    """How many entries the lists of a result have, in a step that is here only in its cut form, too."""
+
+    def __init__(self, step: Mapping[str, Any] | None = None, field_name: str = "") -> None:
+        cut = (step or {}).get("cut")
+        mark: Mapping[str, Any] = cut if isinstance(cut, Mapping) else {}
+        counts = mark.get("counts")
+        self._counts: Mapping[str, Any] = counts if isinstance(counts, Mapping) else {}
+        self._field, self._is_cut = field_name, field_name in (mark.get("fields") or ())
+
+    def of(self, entries: Sized, name: str = "") -> int:
+        """Return the count of the whole result, or of the list that it has under `name`."""
+        known = self._counts.get(f"{self._field}.{name}" if name else self._field)
+        return known if isinstance(known, int) and known > len(entries) else len(entries)
+
+    def is_open(self, entries: Sized, name: str = "") -> bool:
+        """Return whether there can be more entries: steps that were stored before counts were have none."""
+        return self._is_cut and len(entries) in CUT_AT and self.of(entries, name) == len(entries)
+
+
+def words_of(value: object, full: _FullCounts | None = None) -> str:
     """Return a result in one short line."""
+    full = full or _FullCounts()
     if isinstance(value, str):
         first = clean(value).strip().split("\n", 1)[0]
         return first[:LONG_WORDS] + ("…" if len(first) > LONG_WORDS else "") if first else "empty text"
     if isinstance(value, list):
         unit = "row" if value and all(isinstance(row, Mapping) for row in value) else "item"
-        return f"{len(value)} {unit}{'' if len(value) == 1 else 's'}"
+        count = full.of(value)
+        return f"{'first ' if full.is_open(value) else ''}{count:,} {unit}{'' if count == 1 else 's'}"
     if isinstance(value, Mapping):
-        return _object_in_words(value)
+        return _object_in_words(value, full)
     return clean(json.dumps(value))
 
 
 _NAMES = ("id", "key", "subject", "title", "name", "status", "state")
 
 
-def _object_in_words(value: Mapping[str, Any]) -> str:
+def _object_in_words(value: Mapping[str, Any], full: _FullCounts) -> str:
     """Return an object by its name field, else by its only list, else by the object inside it."""
     flat = {name: item for name, item in value.items() if not isinstance(item, list | Mapping) and item is not None}
     lists = [(name, rows) for name, rows in value.items() if isinstance(rows, list)]
     inside = [(name, item) for name, item in value.items() if isinstance(item, Mapping) and item]
     if len(lists) == 1 and not any(_is_name(name) for name in flat):
-        return count_of(*lists[0])
+        name, rows = lists[0]
+        return f"{'first ' if full.is_open(rows, name) else ''}{count_of(name, full.of(rows, name))}"
     if len(inside) == 1 and not any(_is_name(name) for name in flat):
-        return _cut(f"{clean(inside[0][0])}: {_object_in_words(inside[0][1])}")
+        return _cut(f"{clean(inside[0][0])}: {_object_in_words(inside[0][1], _FullCounts())}")
     if not flat:
-        return f"{len(value)} {'field' if len(value) == 1 else 'fields'}" if value else "empty object"
+        count = full.of(value)
+        return f"{count:,} {'field' if count == 1 else 'fields'}" if value else "empty object"
     first = sorted(flat, key=lambda name: _NAMES.index(name) if name in _NAMES else len(_NAMES))
     return _cut(", ".join(f"{clean(name)} {as_text(flat[name])}" for name in first[:3]))
 
@@ -305,29 +324,31 @@ def _cut(line: str) -> str:
     return line[:LONG_WORDS] + "…" if len(line) > LONG_WORDS else line
 
 
-def count_of(name: str, rows: list[Any]) -> str:
+def count_of(name: str, count: int) -> str:
     """Return no tickets, 1 ticket, 3 tickets: by the name of the list."""
-    if len(rows) != 1:
-        return f"{len(rows) or 'no'} {clean(name)}"
+    if count != 1:
+        return f"{count:,} {clean(name)}" if count else f"no {clean(name)}"
     for many, one in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ss", "ss"), ("s", "")):
         if str(name).endswith(many):
             return f"1 {clean(str(name)[: -len(many)] + one)}"
     return f"1 in {clean(name)}"
 
 
-def table_of(value: object) -> ResultTable | None:
+def table_of(value: object, full: _FullCounts | None = None) -> ResultTable | None:
     """Return a table for a list of flat objects, also if the list is the only field of an object."""
+    place = ""
     if isinstance(value, Mapping):
-        lists = [rows for rows in value.values() if isinstance(rows, list)]
+        lists = [(name, rows) for name, rows in value.items() if isinstance(rows, list)]
         flat = all(not isinstance(item, Mapping) for item in value.values())
-        value = lists[0] if len(lists) == 1 and flat else None
+        place, value = lists[0] if len(lists) == 1 and flat else ("", None)
     if not isinstance(value, list) or not value or not all(isinstance(row, Mapping) for row in value):
         return None
     if any(isinstance(item, list | Mapping) for row in value for item in row.values()):
         return None
     columns = list(dict.fromkeys(name for row in value for name in row))[:TABLE_COLUMNS]
     rows = [[null_or_text(row.get(column, "")) for column in columns] for row in value[:TABLE_ROWS]]
-    return ResultTable([clean(column) for column in columns], rows, max(0, len(value) - TABLE_ROWS))
+    count = (full or _FullCounts()).of(value, place)
+    return ResultTable([clean(column) for column in columns], rows, max(0, count - TABLE_ROWS))
 
 
 def null_or_text(value: object) -> str | None:
@@ -354,7 +375,8 @@ def json_pieces(text: str) -> Iterator[tuple[str, str]]:
 
 
 def pieces_of(value: object) -> list[tuple[str, str]]:
-    return list(json_pieces(json.dumps(value, ensure_ascii=False, indent=2, default=str)[:LONG_RESULT]))
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return list(json_pieces(laid_out(text, LONG_RESULT)[:LONG_RESULT]))
 
 
 def initials(name: str) -> str:

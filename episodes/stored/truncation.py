@@ -15,6 +15,8 @@ from awmclient.schema import CUT_ABOVE_BYTES
 # (longest text, most entries of a list or object) in the order in which they are tried
 LIMITS = ((2000, 100), (500, 30), (100, 8))
 DEEPEST = 12
+COUNTED = ("result", "observation")
+MOST_COUNTS, LONGEST_NAME = 20, 100
 # fields that identify a step and link it to others; short by its schema, and never cut
 KEPT = frozenset({"seq", "kind", "at", "turn", "call_id", "reward", "done", "role", "ask", "reward_type"})
 
@@ -26,7 +28,10 @@ def cut_of(body: Mapping[str, Any], size: int) -> str | None:
     for longest, most in LIMITS:
         fields: list[str] = []
         short = {name: _field(name, value, longest, most, fields) for name, value in body.items()}
-        text = _text({**short, "cut": {"size": size, "fields": sorted(fields)}})
+        mark: dict[str, Any] = {"size": size, "fields": sorted(fields)}
+        if counts := _counts(body, most):
+            mark["counts"] = counts
+        text = _text({**short, "cut": mark})
         if len(text) <= CUT_ABOVE_BYTES:
             return text
     bare = {name: value for name, value in body.items() if name in KEPT}
@@ -45,9 +50,37 @@ def _text(body: Mapping[str, Any]) -> str:
 def _field(name: str, value: Any, longest: int, most: int, fields: list[str]) -> Any:
     if name in KEPT:
         return value
-    short = _short(value, longest, most)
+    short = _short_diff(value, longest, most) if name == "state_diff" else _short(value, longest, most)
     if short != value:
         fields.append(name)
+    return short
+
+
+def _counts(body: Mapping[str, Any], most: int) -> dict[str, int]:
+    """Return the entries of the results that have more than `most`, by name: `result`, or `result.orders` of a list in
+    it."""
+    found: dict[str, int] = {}
+    for name in COUNTED:
+        value = body.get(name)
+        inside = list(value.items())[:most] if isinstance(value, dict) else []
+        lists = [(f"{name}.{key}", one) for key, one in inside if isinstance(one, list) and len(key) <= LONGEST_NAME]
+        for place, one in [(name, value), *lists]:
+            if isinstance(one, list | dict) and len(one) > most:
+                found[place] = len(one)
+    return dict(list(found.items())[:MOST_COUNTS])
+
+
+def _short_diff(value: Any, longest: int, most: int) -> Any:
+    """Shorten a state change; each table counts the rows that are left out under `more`, as the format has it."""
+    short = _short(value, longest, most)
+    for table, kinds in value.items() if isinstance(value, dict) else ():
+        mine = short.get(table[:longest])
+        if not isinstance(kinds, dict) or not isinstance(mine, dict):
+            continue
+        rows = (kinds.get(kind) for kind in ("added", "changed", "removed"))
+        if left := sum(max(0, len(one) - most) for one in rows if isinstance(one, list)):
+            known = kinds.get("more")
+            mine["more"] = left + (known if type(known) is int and known > 0 else 0)
     return short
 
 

@@ -20,6 +20,7 @@ from experts.find.reading import NOT_LISTED
 from experts.models import EARLIER, MODEL, Advice, Ask, AskStatus, Privilege
 from experts.rules.routing import likeness
 from people.access import Actor, scoped
+from people.plain_text import with_line_ends
 
 PAIRS = 6
 """Word pairs kept per question: two questions that share half of their pairs share one of these in 98 of 100 cases."""
@@ -213,7 +214,9 @@ def _gathered(actor: Actor, rows: list[tuple[Ask, str, int]]) -> list[Earlier]:
         said = ask.accepted
         if said is None:
             continue
-        one = by_words.setdefault(repr((said.text.strip(), said.tool_calls)), Earlier(ask, said, near, alike))
+        one = by_words.setdefault(
+            repr((with_line_ends(said.text).strip(), said.tool_calls)), Earlier(ask, said, near, alike)
+        )
         one.given += 1
         if ask.episode_id in verdicts:
             one.verdicts[ask.episode_id] = verdicts[ask.episode_id]

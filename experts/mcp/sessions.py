@@ -65,7 +65,7 @@ class PendingCall(NamedTuple):
         """Return the call of the event that the caller received last."""
         try:
             call = cls(*json.loads(base64.urlsafe_b64decode(event_id)))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             call = cls(None, "")
         if not isinstance(call.number, str | int) or not KEY.fullmatch(str(call.key)):
             raise Invalid("Unknown Last-Event-ID.")

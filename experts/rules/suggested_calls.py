@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from awmclient.schema import ToolCall
 from episodes.tool_schemas import Checker
-from people.errors import BadJson, Invalid
-from people.json_text import parse_json
+from people.errors import Invalid
+from people.json_text import parse_typed
 from people.plain_text import clean
 
 CALLS = TypeAdapter(list[ToolCall])
@@ -23,8 +23,8 @@ def calls_of(text: str) -> list[ToolCall] | None:
     if not text or text == "[]":
         return None
     try:
-        return CALLS.validate_python(parse_json(text.encode("utf-8", "surrogatepass")))
-    except (ValueError, BadJson) as error:
+        return CALLS.validate_python(parse_typed(text, "The suggested calls"))
+    except ValidationError as error:
         raise Invalid("The suggested calls are not readable; remove them and add them again.") from error
 
 

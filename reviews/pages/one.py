@@ -22,8 +22,8 @@ from episodes.models import Episode
 from episodes.show import windows
 from episodes.visible.lens import Lens, lens_of
 from people.access import MemberRequest, holds, may_review, may_see_reviews, member_required, scoped, visible_or_404
-from people.errors import AppError, BadJson, Invalid, NotFound
-from people.json_text import parse_json
+from people.errors import AppError, Invalid, NotFound
+from people.json_text import parse_typed
 from reviews.models import (
     COMMENT,
     Annotation,
@@ -253,10 +253,7 @@ def _undo(request: MemberRequest, pk: str) -> None:
 def _correct(request: MemberRequest, pk: str) -> None:
     given = request.POST
     review = visible_or_404(Review.objects.select_related("episode"), request.actor, pk, "queue__project")
-    try:
-        arguments = parse_json((given.get("arguments") or "{}").encode("utf-8", "surrogatepass"))
-    except BadJson as error:
-        raise Invalid(f"The arguments are not JSON. {error.message}") from error
+    arguments = parse_typed(given.get("arguments") or "{}", "Arguments")
     if not isinstance(arguments, dict):
         raise Invalid("Arguments are a JSON object.")
     better = Better(

@@ -142,6 +142,6 @@ def _process(folders: Sequence[Path], *options: str) -> Iterator[Iterator[str]]:
 def _object(line: str) -> dict[str, Any] | None:
     try:
         said = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return said if isinstance(said, dict) else None

@@ -7,6 +7,7 @@ import { tick } from "../shell/clock.js";
 import { bind, print } from "../shell/keys.js";
 import { life } from "../shell/page-life.js";
 import { fetchFragment } from "../shell/connection.js";
+import { parseExact } from "../forms/exact-json.js";
 import { insert, page, sayNear, wordsNow } from "./ask-form.js";
 import { announce, say } from "../shell/toast.js";
 import { walk } from "../shell/arrow-keys.js";
@@ -79,7 +80,7 @@ function useDraft() {
   const box = place("model-draft");
   const words = box?.querySelector("[data-words]");
   if (!words) return false;
-  insert(words.textContent, { atEnd: true, calls: JSON.parse(document.getElementById("draft-calls").textContent), began: words.dataset.key });
+  insert(words.textContent, { atEnd: true, calls: parseExact(document.getElementById("draft-calls").textContent), began: words.dataset.key });
   draft(); // closed again: the text now has it
   return true;
 }

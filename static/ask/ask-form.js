@@ -12,7 +12,8 @@ import { ahead, lookAhead, showEarly } from "./next-ask.js";
 import { life } from "../shell/page-life.js";
 import { whenBack } from "../shell/connection.js";
 import { NO_CONTACT, isOut, outWords, post } from "../shell/post.js";
-import { CallBuilder, chosen } from "../forms/schema-form.js";
+import { CallBuilder, chosen, typedOf } from "../forms/schema-form.js";
+import { parseExact, writeExact } from "../forms/exact-json.js";
 import { noteSent } from "../shell/delivery-toast.js";
 import { announce, say } from "../shell/toast.js";
 import { visible } from "../shell/visible-text.js";
@@ -125,7 +126,7 @@ function showOffer() {
   box.hidden = !first;
   if (!first) return;
   box.querySelector("[data-say]").textContent = `${first.why} The other version:`;
-  const calls = (first.other.calls || []).map((call) => `${call.name}(${JSON.stringify(call.arguments)})`);
+  const calls = (first.other.calls || []).map((call) => `${call.name}(${writeExact(call.arguments)})`);
   box.querySelector("[data-text]").textContent = visible([first.other.text, ...calls].join("\n"));
   sayNear("[data-saved]", "not saved: choose a version", true);
   announce(`${first.why} Choose a version.`);
@@ -143,7 +144,7 @@ function choose(what) {
 }
 
 function startWords() {
-  const written = JSON.parse(document.getElementById("written-calls").textContent);
+  const written = typedOf(parseExact(document.getElementById("written-calls").textContent));
   const version = Number(form.dataset.version);
   const server = { text: field("text").value, calls: written, drafted: field("drafted_by").value, version, at: Date.parse(form.dataset.savedAt) || 0 };
   begun = server;
@@ -359,9 +360,9 @@ function release() {
 function startCalls() {
   const box = document.querySelector("[data-calls]");
   if (!box) return; // the agent named no tools, so no call can be suggested
-  const tools = JSON.parse(document.getElementById("tools-data").textContent);
+  const tools = parseExact(document.getElementById("tools-data").textContent);
   builder = new CallBuilder(box, tools, (made, problems) => {
-    field("tool_calls").value = JSON.stringify(made);
+    field("tool_calls").value = writeExact(made);
     form.dataset.problems = problems[0] || "";
     box.hidden = made.length === 0;
     saver?.touch();

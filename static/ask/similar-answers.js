@@ -1,5 +1,6 @@
 // Earlier answers to similar asks: fetched when opened, chosen by keys, appended to the text with their source.
 
+import { parseExact } from "../forms/exact-json.js";
 import { insert } from "./ask-form.js";
 import { bind } from "../shell/keys.js";
 import { fetchFragment } from "../shell/connection.js";
@@ -18,7 +19,7 @@ export function unknownTools(calls, names) {
 const toolNames = () => JSON.parse(document.getElementById("tools-data")?.textContent || "[]").map((tool) => tool.name);
 
 function takeUp(button) {
-  const calls = JSON.parse(document.getElementById(button.dataset.calls).textContent);
+  const calls = parseExact(document.getElementById(button.dataset.calls).textContent);
   const left = unknownTools(calls, toolNames());
   insert(button.querySelector("[data-words]").textContent, { atEnd: true, calls, began: button.dataset.pick });
   if (left.length) say(`Call skipped: the agent has no tool ${left.join(", ")}.`, true);

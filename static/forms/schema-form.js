@@ -3,10 +3,12 @@
 // The agent wrote the schema: only a bounded part of it is read, and its texts are cleaned before they are shown.
 
 import { visible } from "../shell/visible-text.js";
+import { compared, isNumber, parseExact, unfixed, writeExact } from "./exact-json.js";
 
 const ARGUMENTS = 100;
 const CHOICES = 500; // above this number a value is typed, not chosen
 const WORDS = 300;
+const ROWS = 12;
 const KNOWN = new Set(["string", "integer", "number", "boolean", "array", "object"]);
 
 /**
@@ -29,7 +31,7 @@ export function typeOf(schema = {}) {
 }
 
 /** Return a choice as the form shows and sends it. */
-const inWords = (one) => (typeof one === "string" ? one : JSON.stringify(one));
+const inWords = (one) => (typeof one === "string" ? one : writeExact(one));
 
 /**
  * Return the value of a field's text by its type; `undefined` leaves the argument out. Throw an error with words for people.
@@ -42,19 +44,21 @@ export function valueOf(text, schema = {}) {
   if (type === "string") return text === "" ? undefined : text;
   if (text.trim() === "") return undefined;
   if (type === "boolean") return text === "true";
-  if (type === "integer") {
-    if (!/^\s*-?\d+\s*$/.test(text)) throw new Error("a whole number");
-    return Number(text);
-  }
-  if (type === "number") {
-    if (Number.isNaN(Number(text))) throw new Error("a number");
-    return Number(text);
-  }
+  if (type === "integer" || type === "number") return numberOf(text.trim(), type);
   try {
-    return JSON.parse(text);
-  } catch {
-    throw new Error(`JSON (${type})`);
+    return parseExact(text, { fixed: true });
+  } catch (error) {
+    throw new Error(`JSON (${type}): ${error.message}`);
   }
+}
+
+/** Return a typed number digit by digit. */
+function numberOf(text, type) {
+  if (type === "integer" && !/^-?(0|[1-9]\d*)(\.0+)?$/.test(text)) throw new Error(/^-?0\d+$/.test(text) ? "a whole number without zeros before it" : "a whole number");
+  if (!/^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i.test(text)) throw new Error("a number, such as 0.5");
+  const why = unfixed(text);
+  if (why) throw new Error(`a number that can be sent: ${why}`);
+  return parseExact(text);
 }
 
 function choiceOf(text, choices) {
@@ -64,7 +68,8 @@ function choiceOf(text, choices) {
   return choices[at];
 }
 
-const limitOf = (schema, name) => (typeof schema[name] === "number" ? schema[name] : undefined);
+const limitOf = (schema, name) => (isNumber(schema[name]) ? schema[name] : undefined);
+const sizeOf = (schema, name) => Number(limitOf(schema, name) ?? NaN); // compares as false without a limit
 
 /**
  * Return why a value of the right type does not fit, or nothing. The environment checks patterns.
@@ -73,12 +78,12 @@ const limitOf = (schema, name) => (typeof schema[name] === "number" ? schema[nam
  */
 export function misfit(value, schema = {}) {
   const [low, high] = [limitOf(schema, "minimum"), limitOf(schema, "maximum")];
-  if (typeof value === "number" && low !== undefined && value < low) return `at least ${low}`;
-  if (typeof value === "number" && high !== undefined && value > high) return `at most ${high}`;
-  const [short, long] = [limitOf(schema, "minLength"), limitOf(schema, "maxLength")];
-  if (typeof value === "string" && short !== undefined && [...value].length < short) return `at least ${short} characters long`;
-  if (typeof value === "string" && long !== undefined && [...value].length > long) return `at most ${long} characters long`;
-  if (Array.isArray(value) && limitOf(schema, "minItems") > value.length) return `a list of at least ${schema.minItems}`;
+  if (isNumber(value) && low !== undefined && compared(value, low) < 0) return `at least ${low}`;
+  if (isNumber(value) && high !== undefined && compared(value, high) > 0) return `at most ${high}`;
+  const [short, long] = [sizeOf(schema, "minLength"), sizeOf(schema, "maxLength")];
+  if (typeof value === "string" && [...value].length < short) return `at least ${short} characters long`;
+  if (typeof value === "string" && [...value].length > long) return `at most ${long} characters long`;
+  if (Array.isArray(value) && sizeOf(schema, "minItems") > value.length) return `a list of at least ${schema.minItems}`;
   return "";
 }
 
@@ -91,7 +96,7 @@ const TYPES = { integer: "whole number", number: "number", array: "JSON list", o
 export function helpOf(schema = {}) {
   const [low, high] = [limitOf(schema, "minimum"), limitOf(schema, "maximum")];
   const range = low !== undefined && high !== undefined ? `${low} to ${high}` : low !== undefined ? `from ${low}` : high !== undefined ? `to ${high}` : "";
-  const standard = schema.default !== undefined && schema.default !== null ? `else ${JSON.stringify(schema.default).slice(0, WORDS)}` : "";
+  const standard = schema.default !== undefined && schema.default !== null ? `else ${writeExact(schema.default).slice(0, WORDS)}` : "";
   const described = typeof schema.description === "string" ? schema.description.slice(0, WORDS).replace(/\.$/, "") : "";
   const parts = [described, TYPES[typeOf(schema)] || "", range, schema.format || "", standard];
   return parts.filter((one) => one && typeof one === "string").map(visible).join("; ");
@@ -194,9 +199,19 @@ function control(name, schema) {
     area.placeholder = type === "array" ? "[ ]" : "{ }";
     return named(area, name);
   }
+  if (type === "string" || type === "enum") {
+    const area = document.createElement("textarea"); // an input drops line breaks
+    area.rows = 1;
+    return named(area, name);
+  }
   const input = document.createElement("input");
-  input.inputMode = type === "integer" || type === "number" ? "decimal" : "text";
+  input.inputMode = "decimal";
   return named(input, name);
+}
+
+/** Give a field as many rows as its text has lines. */
+function grow(field_) {
+  if (field_ instanceof HTMLTextAreaElement) field_.rows = Math.min(ROWS, Math.max(Number(field_.dataset.rows ||= String(field_.rows)), field_.value.split("\n").length));
 }
 
 function warn(label) {
@@ -210,6 +225,13 @@ function named(control_, name) {
   control_.dataset.argument = name;
   return control_;
 }
+
+/**
+ * Return calls with their arguments as the form has them: texts, which every copy of a draft keeps digit by digit.
+ * @param {import("./drafts.js").Call[]} calls
+ */
+export const typedOf = (calls) =>
+  calls.map((call) => ({ ...call, arguments: Object.fromEntries(Object.entries(call.arguments || {}).map(([name, one]) => [name, inWords(one)])) }));
 
 /** The builder: `box` shows calls, `tools` are `{name, input_schema}`, `onChange(calls, problems)` receives every change. */
 export class CallBuilder {
@@ -252,7 +274,7 @@ export class CallBuilder {
       /** @type {HTMLInputElement} */
       const input = label.querySelector("[data-argument]");
       const value = own(given, argument);
-      if (value !== undefined) input.value = typeof value === "string" ? value : JSON.stringify(value);
+      if (value !== undefined) input.value = inWords(value);
       grid.append(label);
     }
     if (!grid.children.length) grid.append("This tool takes no arguments.");
@@ -270,6 +292,7 @@ export class CallBuilder {
       const texts = {};
       for (const one of card.querySelectorAll("[data-argument]")) texts[one.dataset.argument] = one.value;
       for (const label of card.querySelectorAll("label")) warn(label);
+      for (const one of card.querySelectorAll("textarea")) grow(one);
       const { arguments: given, problems } = read(texts, this.tools.get(card.dataset.call));
       const fits = card.querySelector("[data-fits]");
       fits.textContent = problems.length ? problems[0] : "fits the tool's schema";

@@ -1,6 +1,7 @@
 // The form of a correction. It follows the step in view and starts with its recorded call. After the first change it stays on
 // its step, which it names, until it is saved or discarded.
 
+import { parseExact, writeExact } from "../forms/exact-json.js";
 import { bind } from "../shell/keys.js";
 
 /** @type {{name: string, arguments: Record<string, any>} | null} the call that the form started with */
@@ -30,7 +31,7 @@ const part = (form, mark) => /** @type {HTMLElement} */ (form.querySelector(`[da
 export function difference(before, after) {
   const lines = [];
   for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
-    const [was, is] = [JSON.stringify(before[name]), JSON.stringify(after[name])];
+    const [was, is] = [before, after].map((side) => (Object.hasOwn(side, name) ? writeExact(side[name]) : undefined));
     if (was === is) lines.push([" ", `${name} ${is}`]);
     else {
       if (was !== undefined) lines.push(["−", `${name} ${was}`]);
@@ -45,7 +46,7 @@ function drawDifference(form) {
   const box = /** @type {HTMLElement} */ (form.querySelector("[data-diff]"));
   let wanted = null;
   try {
-    wanted = JSON.parse(field(form, "arguments").value);
+    wanted = parseExact(field(form, "arguments").value);
   } catch {
     // invalid JSON has no difference; the server names the error when it is saved
   }
@@ -76,7 +77,7 @@ function drawStep(form) {
 /** Start with the recorded call, or empty until it is known. @param {HTMLFormElement} form */
 function fill(form) {
   field(form, "name").value = recorded ? recorded.name : "";
-  field(form, "arguments").value = recorded ? JSON.stringify(recorded.arguments, null, 2) : "";
+  field(form, "arguments").value = recorded ? writeExact(recorded.arguments, "\n") : "";
   form.dataset.began = written(form);
 }
 
@@ -94,7 +95,7 @@ async function load(form, at) {
   let step = null;
   try {
     const answer = await fetch(`/api/v1/episodes/${document.getElementById("main").dataset.episode}/steps/${at}`);
-    if (answer.ok) step = await answer.json();
+    if (answer.ok) step = parseExact(await answer.text());
   } catch {
     // opening the form again retries
   }

@@ -365,20 +365,25 @@ def test_answer_fetched_in_another_episode_shows_immediately(house, agent, perso
     expect(family).not_to_contain_text("not delivered yet")  # no frame of this page's own episode tells of it
 
 
-def test_a_field_names_what_turns_its_line_around(house, agent, person):
+def test_typed_call_arrives_digit_by_digit_and_line_by_line(house, agent, person):
     ask = agent.ask(tools=TOOLS)
     edo = claimed(person(house.link("edo", "expert")), house, ask)
+    edo.keyboard.type("Run:\n  x = 1")
     edo.locator("[data-pick-tool]").fill("merge_tickets")
     edo.locator("[data-pick-tool]").press("Enter")
-    edo.locator("[data-argument=into]").fill("5")
+    edo.locator("[data-argument=into]").fill("1e400")
+    expect(edo.locator("[data-fits]")).to_have_text("into must be a whole number")
+    edo.locator("[data-argument=into]").fill("9007199254740993")
+    expect(edo.locator("[data-fits]")).to_have_text("fits the tool's schema")
     note, warning = edo.locator("[data-argument=note]"), edo.locator("[data-argument=note] ~ [data-turned]")
     expect(warning).to_be_hidden()
-    note.fill("42\u202e71")
-    expect(warning).to_have_text("holds characters that turn lines around: 42⟨U+202E⟩71")
+    note.fill("42\u202e71\n\tnext")
+    expect(warning).to_have_text(re.compile("holds characters that turn lines around: 42⟨U\\+202E⟩71"))
     edo.keyboard.press("Control+Enter")
     expect(edo).not_to_have_url(f"{house.url}/asks/{ask}/")
-    [call] = agent.look(ask)["advice"]["tool_calls"]
-    assert call["arguments"] == {"into": 5, "note": "42\u202e71"}
+    advice = agent.look(ask)["advice"]
+    assert advice["tool_calls"][0]["arguments"] == {"into": 9007199254740993, "note": "42\u202e71\n\tnext"}
+    assert advice["text"] == "Run:\n  x = 1"
 
 
 def test_draft_is_inserted_marked_and_answer_edited_until_read(house, agent, person, guests):

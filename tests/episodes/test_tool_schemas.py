@@ -170,11 +170,26 @@ def test_a_spent_budget_lets_the_rest_through():
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 100_000, '[{"name": "t", "arguments": {"x": NaN}}]', '[{"name": "t", "arguments": {"x": 1e999}}]']
+    ("value", "words"),
+    [
+        ("[" * 100_000, "nest deeper than 128 levels"),
+        ("NaN", "NaN is not JSON"),
+        ("1e999", "the number 1e999 is out of range"),
+        ("0.12345678901234567890", r"has more digits than a number keeps \(0.12345678901234568\)"),
+        ('{"a": 1, "a": 2}', 'the name "a" comes twice'),
+        ("{,}", r"not valid JSON \(line 1, column 36\)"),
+    ],
 )
-def test_calls_that_no_json_can_carry_are_refused(text):
+def test_calls_whose_values_would_change_are_refused_by_name(value, words):
+    with pytest.raises(Invalid, match=words):
+        calls_of(f'[{{"name": "t", "arguments": {{"x": {value}}}}}]')
     with pytest.raises(Invalid, match="not readable"):
-        calls_of(text)
+        calls_of('[{"arguments": {}}]')
+
+
+def test_calls_keep_whole_numbers_and_short_decimals():
+    (call,) = calls_of('[{"name": "t", "arguments": {"id": 9007199254740993, "price": 10.10, "e": 1e300}}]')
+    assert call.arguments == {"id": 9007199254740993, "price": 10.1, "e": 1e300}
 
 
 def deep(levels):

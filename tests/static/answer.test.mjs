@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { holds } from "../../static/ask/ask-panels.js";
 import { Saver, Store, beganWith, best, isEmpty, same } from "../../static/forms/drafts.js";
 import { leaseWords, lostWords } from "../../static/ask/lease.js";
-import { helpOf, misfit, read } from "../../static/forms/schema-form.js";
+import { parseExact, unfixed, writeExact } from "../../static/forms/exact-json.js";
+import { helpOf, misfit, read, typedOf } from "../../static/forms/schema-form.js";
 import { deliveredWords } from "../../static/shell/delivery-toast.js";
 import { isTight } from "../../static/ask/mobile-keyboard.js";
 import { stepped } from "../../static/shell/arrow-keys.js";
@@ -229,4 +230,47 @@ test("a text remembers the last draft and the last earlier answer that went into
 test("arrow keys walk around a list, other keys and other places leave it alone", () => {
   assert.deepEqual([stepped("ArrowDown", 0, 3), stepped("ArrowDown", 2, 3), stepped("ArrowUp", 0, 3)], [1, 0, 2]);
   assert.deepEqual([stepped("Enter", 0, 3), stepped("ArrowDown", -1, 3)], [-1, -1]);
+});
+
+// numbers that are typed or were recorded
+
+const NUMBERS = { properties: { id: { type: "integer" }, price: { type: "number" }, filter: { type: "object" }, pick: { enum: parseExact("[9007199254740993, 2]") } } };
+
+test("typed numbers are sent digit by digit", () => {
+  const { arguments: given, problems } = read({ id: "9007199254740993", price: "10.10", filter: '{"at": [9007199254740993, 1e2, 0.10]}', pick: "9007199254740993" }, NUMBERS);
+  assert.deepEqual(problems, []);
+  assert.equal(writeExact(given), '{"id":9007199254740993,"price":10.10,"filter":{"at":[9007199254740993,1e2,0.10]},"pick":9007199254740993}');
+});
+
+test("numbers that can't be sent are refused by name", () => {
+  const problem = (texts) => read(texts, NUMBERS).problems[0];
+  assert.equal(problem({ price: "1e400" }), "price must be a number that can be sent: 1e400 is out of range");
+  assert.equal(problem({ id: "9".repeat(400) }), `id must be a number that can be sent: ${"9".repeat(400)} is out of range`);
+  assert.match(problem({ price: "0.12345678901234567890" }), /has more digits than a number keeps/);
+  assert.equal(problem({ id: "007" }), "id must be a whole number without zeros before it");
+  for (const text of ["0x10", "Infinity", "+5", ".5", "5."]) assert.equal(problem({ price: text }), "price must be a number, such as 0.5");
+  assert.equal(problem({ filter: '{"a": 1e400}' }), "filter must be JSON (object): 1e400 is out of range");
+  assert.equal(problem({ filter: '{"a": 1, "a": 2}' }), 'filter must be JSON (object): the name "a" comes twice');
+  assert.equal(problem({ filter: "[".repeat(200000) }), "filter must be JSON (object): it nests too deeply");
+  assert.equal(problem({ filter: '{"a": 1,}' }), "filter must be JSON (object): a text in quotes is missing at character 9");
+});
+
+test("limits compare long whole numbers by all digits", () => {
+  const schema = parseExact('{"properties": {"id": {"type": "integer", "maximum": 9007199254740992}}}');
+  assert.deepEqual(read({ id: "9007199254740993" }, schema).problems, ["id must be at most 9007199254740992"]);
+  assert.deepEqual(read({ id: "9007199254740992" }, schema).problems, []);
+});
+
+test("recorded calls keep their digits in every copy of a draft", () => {
+  const calls = typedOf(parseExact('[{"name": "pay", "arguments": {"id": 9007199254740993, "price": 10.10, "to": "Ann", "rows": [1.50, {"n": 1e400}]}}]'));
+  assert.deepEqual(JSON.parse(JSON.stringify(calls))[0].arguments, { id: "9007199254740993", price: "10.10", to: "Ann", rows: '[1.50,{"n":1e400}]' });
+});
+
+test("exact JSON reads and writes what JSON does", () => {
+  for (const text of ['{"a":[1,-0.5,true,null,"x\\n\\u00e9\\ud800"],"__proto__":{},"b":{}}', '"x"', "[]", " [ 1 , 2 ] ".replaceAll(" ", ""), "12"]) {
+    assert.equal(writeExact(parseExact(text)), writeExact(JSON.parse(text)));
+  }
+  assert.equal(writeExact(parseExact('{"a":[10.10],"c":[]}'), "\n"), '{\n  "a": [\n    10.10\n  ],\n  "c": []\n}');
+  for (const text of ["", "[1", "{'a': 1}", "01", "1 2", "[1,]", "nul", '"a\nb"', "1e", "-"]) assert.throws(() => parseExact(text), SyntaxError, text);
+  for (const text of ["10.10", "1e22", "100", "-0", "0.1", "5e-324", "123456789012345678901234567890"]) assert.equal(unfixed(text), "", text);
 });

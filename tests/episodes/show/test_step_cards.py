@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -59,6 +60,67 @@ def test_flat_object_list_is_a_table_and_nested_is_not():
     assert table.columns == ["id", "status", "by"] and table.rows[1] == ["2", "", None]
     assert table_of([{"id": {"deep": 1}}]) is None
     assert table_of([]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('{"total": 10.10, "most": 1e400, "none": -0.0}', '{\n  "total": 10.10,\n  "most": 1e400,\n  "none": -0.0\n}'),
+        ('{"id":1,"id":2}', '{\n  "id": 1,\n  "id": 2\n}'),
+        ("[9007199254740993,[ ],{}]", "[\n  9007199254740993,\n  [],\n  {}\n]"),
+        ('{"a":"caf\\u00e9, [1] \\"x\\"","b":[NaN]}', '{\n  "a": "café, [1] \\"x\\"",\n  "b": [\n    NaN\n  ]\n}'),
+        ('{"a": 10.10', '{"a": 10.10'),
+        ("[]", "[]"),
+    ],
+)
+def test_json_in_a_result_keeps_the_values_of_its_text(text, shown):
+    assert "".join(piece for _, piece in card_of({**CALL, "result": text}).result.pieces) == shown
+
+
+def test_rows_of_a_result_keep_the_digits_of_its_text():
+    card = card_of({**CALL, "result": '[{"price": 10.10, "sum": 1e400, "id": 9007199254740993}]'})
+    assert card.result.table.rows == [["10.10", "1e400", "9007199254740993"]]
+    assert card_of({**CALL, "result": '{"id": 7, "total": 10.10}'}).result.words == "id 7, total 10.10"
+    assert card_of({**CALL, "result": '[{"id": 1, "id": 2}]'}).result.table is None  # which of the two is unknown
+
+
+@pytest.mark.parametrize("deep", ["[" * 950 + "]" * 950, '{"a":' * 950 + "1" + "}" * 950, "[" * 90_000])
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"kind": "tool_call", "name": "DEEP", "arguments": {"DEEP": "DEEP"}, "result": "DEEP"},
+        {"kind": "tool_call", "name": "get", "arguments": {}, "error": "DEEP", "meta": {"traceback": "DEEP"}},
+        {"kind": "action", "action": {"body": "DEEP"}, "observation": {"text": "DEEP"}},
+        {"kind": "message", "role": "user", "content": "DEEP"},
+        {"kind": "ask", "question": "DEEP", "context": "DEEP", "advice": {"source": "human", "text": "DEEP"}},
+        {"kind": "verification", "reward_type": "DEEP", "reward": 0.0, "details": {"found": "DEEP"}},
+        {"kind": "briefing", "text": "DEEP", "author": "DEEP"},
+    ],
+    ids=lambda step: step["kind"],
+)
+def test_text_that_nests_too_deeply_is_shown_as_text(deep, step):
+    def filled(value):
+        if isinstance(value, dict):
+            return {name.replace("DEEP", deep): filled(one) for name, one in value.items()}
+        return deep if value == "DEEP" else value
+
+    page = drawn({"seq": 1, **filled(step), "state_diff": {deep: {"added": [{deep: deep}]}}})
+    assert deep[:80].replace('"', "&quot;") in page
+
+
+def test_rows_of_a_step_in_its_cut_form_are_counted_in_full():
+    from episodes.stored.truncation import cut_text
+
+    rows = [{"id": n, "note": "x" * 90} for n in range(500)]
+    for result, words in ((rows, "500 rows"), ({"orders": rows}, "500 orders")):
+        step = json.loads(cut_text(json.dumps({**CALL, "result": result})))
+        assert words_in(card_of(step)) == (words, 450)
+        del step["cut"]["counts"]  # as it was stored before it had counts
+        assert words_in(card_of(step)) == (words.replace("500", "first 100"), 50)
+
+
+def words_in(card):
+    return card.result.words, card.result.table.hidden
 
 
 def test_a_long_table_says_how_much_it_leaves_out():

@@ -61,6 +61,20 @@ def test_a_small_step_is_told_as_it_is():
     assert cut_text(json.dumps(body)) == json.dumps(body)
 
 
+def test_truncated_step_counts_the_entries_of_its_result():
+    rows = [{"id": n, "note": "x" * 90} for n in range(500)]
+    assert cut(tool_call(rows))["cut"]["counts"] == {"result": 500}
+    assert cut(tool_call({"orders": rows, "total": 500}))["cut"]["counts"] == {"result.orders": 500}
+    assert "counts" not in cut(tool_call("x" * 90_000))["cut"]
+
+
+def test_truncated_state_diff_counts_missing_rows_as_more():
+    rows = [{"id": n, "note": "x" * 90} for n in range(500)]
+    diff = {"orders": {"added": rows, "changed": [], "removed": rows[:3], "more": 7}, "odd": [1]}
+    short = cut({**tool_call("ok"), "state_diff": diff})["state_diff"]
+    assert len(short["orders"]["added"]) + short["orders"]["more"] == 507 and short["odd"] == [1]
+
+
 def test_step_with_too_many_fields_keeps_its_kind():
     body = tool_call("x" * 9000) | {"arguments": {"a": ["y" * 1500] * 500}, "meta": {"z": [[0] * 500] * 500}}
     short = cut(body)

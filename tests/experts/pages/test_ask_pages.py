@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from awmclient.schema import AskOpen, EpisodeStart
+from awmclient.schema import STEP, AskOpen, EpisodeStart
 from episodes.record import recording
 from experts import advising, closing, desk, queue
 from experts.find import board
@@ -68,6 +68,19 @@ def test_an_empty_queue_says_so_and_a_filter_says_what_it_hides(edo, project, as
     assert "No open asks match." in hides and "1 open ask outside this filter" in hides
     Ask.objects.all().delete()
     assert "No agent is stuck." in html(as_person(edo).get("/queue/"))
+
+
+@pytest.mark.parametrize("deep", ["[" * 950 + "]" * 950, '{"a":' * 950 + "1" + "}" * 950])
+def test_pages_show_result_that_nests_too_deeply(ada, edo, episode, deep):
+    step = {"seq": 1, "kind": "tool_call", "name": "tree", "arguments": {}, "result": deep}
+    recording.append_steps(ada, episode.pk, [STEP.validate_python(step)])
+    asked = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=2, question="Which?", context=deep))[0]
+    client = as_person(edo)
+    queue.claim(edo, asked.pk)
+    one, mine = f"/episodes/{episode.pk}/", f"/asks/{asked.pk}/"
+    for path in (one, f"{one}replay/", f"{one}steps.html", mine, f"{mine}steps.html"):
+        page = client.get(path)
+        assert page.status_code == 200 and deep[:40].replace('"', "&quot;") in html(page), path
 
 
 def test_a_stranger_finds_nothing_of_an_ask(max_, ask):
@@ -184,7 +197,7 @@ def test_the_script_gets_json_with_the_contracts_code(edo, ask):
         ({"tool_calls": '[{"name": "nope", "arguments": {}}]'}, "has no tool nope"),
         ({"tool_calls": '[{"name": "merge", "arguments": {"into": "x"}}]'}, "into is not of type integer"),
         ({"tool_calls": '[{"name": "merge"}]'}, "required property"),
-        ({"tool_calls": '{"name"'}, "not readable"),
+        ({"tool_calls": '{"name"'}, "not valid JSON (line 1, column 8)"),
         ({"text": "x" * 20_001}, "20000"),
         ({"text": "a\x00b"}, "U+0000"),
         ({"nonce": ""}, "nonce"),
@@ -197,6 +210,20 @@ def test_a_refused_answer_keeps_the_words_and_the_ask_open(edo, ask, fields, wor
     assert page.status_code == 422 and words in html(page)
     ask.refresh_from_db()
     assert ask.is_open and not Advice.objects.exists()
+
+
+def test_typed_text_has_one_line_feed_per_line(edo, ask):
+    client = as_person(edo)
+    client.post(f"/asks/{ask.pk}/claim")
+    typed = {"text": "Run:\r\n\r\n  x = 1\rdone", "version": "0"}
+    kept = "Run:\n\n  x = 1\ndone"
+    assert client.post(f"/asks/{ask.pk}/draft", typed).status_code == 200
+    assert ask.drafts.get().text == kept
+    again = client.post(f"/asks/{ask.pk}/draft", {**typed, "text": kept})  # the same text, so no conflict
+    assert again.status_code == 200
+    send(client, ask, text=typed["text"], tool_calls='[{"name": "merge", "arguments": {"into": 9007199254740993}}]')
+    said = Advice.objects.get()
+    assert said.text == kept and said.tool_calls[0]["arguments"] == {"into": 9007199254740993}
 
 
 def test_invalid_agent_schema_does_not_block_an_answer(edo, ask):
