@@ -21,7 +21,8 @@ MODES, FIELDS = get_args(ReasoningMode), get_args(ReasoningField)
 _TEXT_FIELDS = ("reasoning_content", "reasoning")
 _DETAILS = "reasoning_details"
 _PART_TEXTS = ("thinking", "reasoning", "text", "summary")
-_PART_TYPES = ("thinking", "redacted_thinking", "reasoning")
+PART_TYPES = ("thinking", "redacted_thinking", "reasoning")
+"""Types of parts of a content that hold reasoning."""
 _CLOSE = "</think>"
 _TAGGED = re.compile(r"\s*(?:<think>)?(.*?)</think>\n*", re.DOTALL)
 
@@ -57,7 +58,7 @@ def _parts_of(content: Any) -> tuple[str, list[dict[str, Any]]]:
     if not isinstance(content, list):
         return content if isinstance(content, str) else "", []
     parts = [part for part in content if isinstance(part, Mapping)]
-    thoughts = [dict(part) for part in parts if part.get("type") in _PART_TYPES]
+    thoughts = [dict(part) for part in parts if part.get("type") in PART_TYPES]
     texts = [part["text"] for part in parts if part.get("type") == "text" and isinstance(part.get("text"), str)]
     return "".join(texts), thoughts
 

@@ -31,7 +31,8 @@ def text_of(body: Mapping[str, Any]) -> str:
     """
     parts, left = [], FOUND_CHARS
     briefing = [body.get("text")] if body.get("kind") == "briefing" and body.get("privilege") != "sees_verifier" else []
-    for leaf in islice(_leaves([*(body.get(name) for name in FIELDS), *briefing]), LEAVES):
+    thought = reasoning.get("text") if isinstance(reasoning := body.get("reasoning"), Mapping) else None
+    for leaf in islice(_leaves([*(body.get(name) for name in FIELDS), thought, *briefing]), LEAVES):
         parts.append(leaf[:left])
         left -= len(leaf) + 1
         if left <= 0:

@@ -20,6 +20,7 @@ from episodes.show.legend import why_no_answer
 from episodes.show.state_lines import LONG_VALUE, DiffLine, as_text, diff_lines
 from episodes.stored.strip import StepMark, is_cancelled, mark_of, outcome_words
 from episodes.stored.truncation import LIMITS
+from people.in_words import bytes_in_words
 from people.plain_text import clean
 
 LONG_WORDS = 90
@@ -127,11 +128,13 @@ class StepCard:
     waits: bool = False
     cut_from: str = ""
     traceback: str = ""
+    thought: str = ""
+    """What a model thought before this message."""
 
     @property
     def is_empty(self) -> bool:
         """Whether this is a turn of the agent without content: the step counts, and its row is hidden."""
-        return self.kind == "message" and not self.speaker and not self.said.strip()
+        return self.kind == "message" and not self.speaker and not self.said.strip() and not self.thought
 
     @property
     def name(self) -> str:
@@ -155,7 +158,9 @@ def card_of(step: Mapping[str, Any]) -> StepCard:
     if kind == "verification":
         return replace(card, verification=_verification_card(step))
     speaker = str(step.get("role") or kind)
-    return replace(card, said=clean(step.get("content", "")), speaker="" if speaker == "assistant" else speaker)
+    thought = reasoning.get("text") if isinstance(reasoning := step.get("reasoning"), Mapping) else ""
+    said, speaker = clean(step.get("content", "")), "" if speaker == "assistant" else speaker
+    return replace(card, said=said, thought=clean(thought or ""), speaker=speaker)
 
 
 def moment(value: object) -> datetime | None:

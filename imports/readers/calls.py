@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from awmclient.schema import Trajectory
+from awmclient.thinking import read_reasoning
 from imports.readers.chats import outcome_of
 from imports.readers.found import EMPTY, TrajectoryDraft, UnreadableRow, tools_of, wants
 from imports.readers.messages import add_call, add_result, arguments_of, settle, text_of
@@ -148,16 +149,15 @@ def _add_step(draft: TrajectoryDraft, step: Mapping[str, Any], model: Any) -> No
         draft.lose_fields(step, ATIF_STEP, "steps")
     else:
         draft.turn += 1
-        thought = step.get("reasoning_content")
-        meta = {"reasoning": thought} if isinstance(thought, str) else None
-        if text or meta or not calls:
-            draft.add("message", role="assistant", content=text, turn=draft.turn, meta=meta)
+        _, thought = read_reasoning(step)
+        if text or thought or not calls:
+            draft.add("message", role="assistant", content=text, reasoning=thought, turn=draft.turn)
         for call in calls:
             add_call(draft, call)
         beside = {one: step[one] for one in ("model_name", "reasoning_effort") if step.get(one) not in (*EMPTY, model)}
         if beside:
             draft.steps[first]["meta"] = {**draft.steps[first].get("meta", {}), **beside}
-        draft.lose_fields(step, ATIF_TURN if meta else ATIF_TURN - {"reasoning_content"}, "steps")
+        draft.lose_fields(step, ATIF_TURN if thought else ATIF_TURN - {"reasoning_content"}, "steps")
     observed = draft.inner(step, "observation")
     results = observed.get("results")
     draft.lose_fields(observed, {"results"} if isinstance(results, list) else set(), "observations")

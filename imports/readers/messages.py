@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from awmclient.thinking import PART_TYPES, read_reasoning
 from imports.readers import doubled
 from imports.readers.found import TrajectoryDraft, UnreadableRow
 from imports.readers.open_calls import OpenCalls
@@ -20,7 +21,7 @@ ERROR = "Error: "
 SAID = frozenset({"role", "content"})
 TURN = SAID | {"tool_calls"}
 RESULT = SAID | {"tool_call_id"}
-THOUGHTS = ("reasoning_content", "reasoning")
+THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
 PART = frozenset({"type", "text"})
 OUTER_CALL = frozenset({"id", "tool_call_id", "type", "function"})
 INNER_CALL = frozenset({"name", "arguments"})
@@ -33,7 +34,7 @@ def add_messages(draft: TrajectoryDraft, messages: Sequence[Any], *, own_errors:
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
             raise UnreadableRow(f"Message {number} is not an object with a role.")
         role = str(ROLES.get(message["role"], message["role"]))
-        text = text_of(message.get("content"), draft)
+        text = text_of(message.get("content"), draft, thoughts=role == "assistant")
         if role == "assistant":
             _add_turn(draft, message, text, number)
         elif role == "tool":
@@ -46,8 +47,9 @@ def add_messages(draft: TrajectoryDraft, messages: Sequence[Any], *, own_errors:
     settle(draft)
 
 
-def text_of(content: Any, draft: TrajectoryDraft) -> str:
-    """Return the text of a content, which can have parts; parts without text count as lost.
+def text_of(content: Any, draft: TrajectoryDraft, *, thoughts: bool = False) -> str:
+    """Return the text of a content, which can have parts; parts without text count as lost, but for `thoughts`, which
+    the caller reads.
 
     Texts of parts are joined without a character that their maker did not write.
     """
@@ -61,11 +63,11 @@ def text_of(content: Any, draft: TrajectoryDraft) -> str:
     for part in content:
         if isinstance(part, str):
             texts.append(part)
+        elif thoughts and isinstance(part, Mapping) and part.get("type") in PART_TYPES:
+            continue
         elif isinstance(part, Mapping) and isinstance(part.get("text"), str):
             texts.append(part["text"])
             draft.lose_fields(part, PART, "parts of messages")
-        elif isinstance(part, Mapping) and part.get("type") == "reasoning":
-            draft.lose("reasoning in parts of a message")
         else:
             draft.lose("parts of messages that are not text")
     draft.lose("borders of text parts (their texts are joined)", max(0, len(texts) - 1))
@@ -81,12 +83,12 @@ def _add_turn(draft: TrajectoryDraft, message: Mapping[str, Any], text: str, num
     if isinstance(message.get("function_call"), Mapping):
         calls = [*calls, {"function": message["function_call"]}]
         known.add("function_call")
-    thought = next((message[one] for one in THOUGHTS if message.get(one)), None)
-    meta = {"reasoning": thought} if isinstance(thought, str) else None
-    known.update(one for one in THOUGHTS if meta and message.get(one) == thought)
+    _, thought = read_reasoning(message)
+    if thought is not None:
+        known.update(one for one in THOUGHTS if message.get(one) in (thought["text"], thought.get("parts")))
     draft.lose_fields(message, known, "messages")
-    if text or meta or not calls:
-        draft.add("message", role="assistant", content=text, turn=draft.turn, meta=meta)
+    if text or thought or not calls:
+        draft.add("message", role="assistant", content=text, reasoning=thought, turn=draft.turn)
     for call in calls:
         add_call(draft, call)
 

@@ -142,7 +142,7 @@ async def test_endpoint_that_wants_its_reasoning_back_gets_it():
     endpoint = EndpointConfig(server.base_url, "toy", reasoning="all")
     lost = await rollout(ChatPolicy(EndpointConfig(server.base_url, "toy")), FakeEnv(), refused, task="Price?")
     done = await rollout(ChatPolicy(endpoint), FakeEnv(), kept, task="Price?")
-    assert lost.fault == "policy" and "must carry their reasoning" in lost.detail
+    assert lost.fault == "model" and "must carry their reasoning" in lost.detail
     assert (done.stop_reason, done.final_answer) == ("done", "Nine.")
     thoughts = [step["reasoning"]["text"] for step in kept.steps(done.episode) if "reasoning" in step]
     assert thoughts == ["thought 0", "thought 1", "done"]

@@ -11,7 +11,7 @@ from awmclient.conversation import conversation, messages
 from imports import readers
 from imports.readers import containers
 from tests.exports.build.test_briefed_episodes import steps as briefed_steps
-from tests.exports.records import record, walk
+from tests.exports.records import STEPS, record, walk
 from tests.imports.files import (
     ATIF,
     AWM,
@@ -502,8 +502,9 @@ def test_atif_keeps_another_model_and_the_effort(one):
     told = {**TOLD, "model_name": "m-2", "reasoning_effort": "high", "reasoning_content": "so"}
     same = {"source": "agent", "message": "m", "model_name": "m-1"}
     found = one({**ATIF, "steps": [ATIF["steps"][0], told, same]})
-    metas = [step.get("meta") for step in steps_of(found) if step.get("role") == "assistant"]
-    assert metas == [{"reasoning": "so", "model_name": "m-2", "reasoning_effort": "high"}, None]
+    turns = [step for step in steps_of(found) if step.get("role") == "assistant"]
+    assert [step.get("meta") for step in turns] == [{"model_name": "m-2", "reasoning_effort": "high"}, None]
+    assert turns[0]["reasoning"]["text"] == "so" and "reasoning" not in turns[1]
     assert found.trajectory.policy == {"name": "a", "version": "1", "model": "m-1"}
 
 
@@ -532,3 +533,28 @@ def test_hostile_text_is_kept_inside_steps(one):
     text = "\ud800\x00\x1b[2J<script>\u202e"
     found = one({"messages": [MESSAGES[1], {"role": "assistant", "content": text}]})
     assert steps_of(found)[1]["content"] == text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"content": "Nine.", "reasoning_content": "It is 9."},
+        {"content": "Nine.", "reasoning": "It is 9."},
+        {"content": [{"type": "thinking", "thinking": "It is 9."}, {"type": "text", "text": "Nine."}]},
+        {"content": [{"type": "reasoning", "reasoning": "It is 9."}, {"type": "text", "text": "Nine."}]},
+        {"content": "Nine.", "reasoning_details": [{"type": "reasoning.text", "text": "It is 9."}]},
+    ],
+)
+def test_reasoning_is_kept_in_every_form(one, said):
+    found = one({"messages": [{"role": "user", "content": TASK}, {"role": "assistant", **said}]}, "openai")
+    turn = steps_of(found)[-1]
+    assert (turn["content"], turn["reasoning"]["text"]) == ("Nine.", "It is 9.")
+    assert not [kind for kind in found.lost if "reasoning" in kind or "parts" in kind]
+
+
+def test_reasoning_survives_our_own_rows(one):
+    thought = [{**step} for step in STEPS]
+    thought[2]["reasoning"] = {"text": "Look first.", "form": "field"}
+    ((row,), _) = walk("sft", record(steps=thought))
+    found = steps_of(one(row))
+    assert [step["reasoning"]["text"] for step in found if "reasoning" in step] == ["Look first."]
