@@ -378,8 +378,8 @@ function startCalls() {
   }, { signal: life() });
 }
 
-const addCall = (name) => {
-  const card = builder.add(name);
+const addCall = (name, given = {}) => {
+  const card = builder.add(name, given);
   (card?.querySelector("[data-argument]") || card?.querySelector("button"))?.focus();
 };
 
@@ -404,6 +404,10 @@ function startPicker() {
   });
   document.querySelector("[data-add-call]").addEventListener("click", add);
   bind("insert-call", () => picker.focus());
+  document.querySelector("[data-add-failed]")?.addEventListener("click", () => {
+    const failed = JSON.parse(document.getElementById("failed-call").textContent);
+    addCall(failed.name, failed.arguments);
+  });
 }
 
 function startLease() {

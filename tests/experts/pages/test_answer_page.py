@@ -261,6 +261,21 @@ def test_escalate_and_send_to_model_give_reasons(asked, ada, edo, project, model
     )
 
 
+def test_last_failed_call_before_the_question_can_be_suggested(asked, edo):
+    def call(seq, into, name="merge", **end):
+        return {"seq": seq, "kind": "tool_call", "name": name, "arguments": {"into": into, "note": "</script>"}, **end}
+
+    big = 9007199254740993
+    steps = [call(1, 4, error="no"), call(2, big, error="not open"), call(3, 5, result="ok")]
+    shown = page(held(edo, ask := asked(steps=steps)), ask)
+    assert "Start from failed call" in shown
+    found = re.search(r'<script id="failed-call" type="application/json">(.*?)</script>', shown)[1]
+    given = {"into": str(big), "note": "</script>"}
+    assert json.loads(found) == {"name": "merge", "arguments": given, "seq": 2}
+    for none in ([call(1, 4, result="ok")], [call(1, 4, name="gone", error="no")]):
+        assert "Start from failed call" not in page(held(edo, ask := asked(steps=none)), ask)
+
+
 def test_quick_replies_are_ones_own_and_once(asked, ada, edo, rita):
     client = as_person(edo)
     for _ in range(2):
