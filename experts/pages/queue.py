@@ -21,7 +21,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from experts import closing, desk, queue
 from experts.errors import TooLate
-from experts.find import availability, board, eligibility, filters
+from experts.find import availability, board, eligibility, filters, my_answers
 from experts.find.panels import ways_of_project
 from experts.find.reading import asks_of
 from experts.models import Ask
@@ -135,6 +135,17 @@ def newest_ask(request: MemberRequest) -> HttpResponse:
         return redirect("ask", found.pk)
     messages.info(request, f"No ask to open right now{_why_none(request.actor)}.")
     return redirect("queue")
+
+
+@require_GET
+@member_required(may_advise)
+def my_answers_page(request: MemberRequest) -> HttpResponse:
+    """Show the person's own answers and what became of them."""
+    answers = my_answers.my_answers(request.actor)
+    read = sum(one.ask.consumed_at is not None and one.became != "Withdrawn." for one in answers)
+    shown = f"Your last {len(answers)} answers" if len(answers) == my_answers.SHOWN else f"{len(answers)} answers"
+    headline = f"{shown}, {read} read by agents." if len(answers) != 1 else f"1 answer, {read} read by its agent."
+    return render(request, "experts/my_answers.html", {"answers": answers, "headline": headline})
 
 
 @require_POST
