@@ -53,17 +53,24 @@ DRAFT_ALIVE = timedelta(minutes=3)
 """A draft that takes longer than this counts as failed, and another model can start."""
 
 
-def seen(actor: Actor, away: bool | None = None) -> None:
-    """Record that an expert is online. Notifies the desk when someone arrives, leaves or returns."""
+def seen(actor: Actor, away: bool | None = None, away_until: datetime | None = None) -> None:
+    """Record that an expert is online. Notifies the desk when someone arrives, leaves or returns.
+
+    With `away`, set Available or Away, the latter until a time if there is one.
+    """
     if not may_be_present(actor.role, actor.scope):
         return
     now = timezone.now()
     before = Presence.objects.filter(project=actor.project, actor_key=actor.key).first()
-    away_now = bool(before and before.away) if away is None else away
-    if before is not None and before.away == away_now and before.seen_at > now - SEEN_EVERY:
+    is_over = before is not None and before.away and not before.is_away(now)
+    away_now = bool(before and before.is_away(now)) if away is None else away
+    if before is not None and away is None and not is_over and before.seen_at > now - SEEN_EVERY:
         return
     row = {"name": actor.name, "skills": _skills(actor), "seen_at": now}
-    said = {} if away is None else {"away": away}  # a beat of another tab must not undo what was said meanwhile
+    # a beat of another tab must not undo what was said meanwhile
+    said: dict[str, Any] = {} if away is None else {"away": away, "away_until": away_until if away else None}
+    if before is not None and is_over and away is None:
+        Presence.objects.filter(pk=before.pk, away_until=before.away_until).update(away=False, away_until=None)
     Presence.objects.update_or_create(project=actor.project, actor_key=actor.key, defaults={**row, **said})
     if before is None or before.away != away_now or before.seen_at < now - PRESENT_FOR:
         _tell_presence(actor, "away" if away_now else "here")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -40,6 +40,8 @@ from people.errors import AppError, Invalid, NotFound
 from people.slots import SlotState
 
 BULK_MAX = 500
+AWAY_MINUTES = ("15", "30", "60", "120", "240", "480")
+"""How long a person can set themselves to Away; the menu offers them."""
 
 
 @require_GET
@@ -200,12 +202,15 @@ def _transfer(request: MemberRequest, pk: str) -> str:
 @require_POST
 @member_required()
 def presence(request: MemberRequest) -> HttpResponse:
-    """Record presence; with `away`, set Available or Away. Sent by every visible page."""
-    said = request.POST.get("away", "")
-    desk.seen(request.actor, {"1": True, "0": False}.get(said))
-    away = availability.has_set_away(request.actor)
+    """Record presence; with `away`, set Available or Away, for some `minutes` or without an end. Sent by every visible
+    page."""
+    said, minutes, now = request.POST.get("away", ""), request.POST.get("minutes", ""), timezone.now()
+    until = now + timedelta(minutes=int(minutes)) if minutes in AWAY_MINUTES else None
+    desk.seen(request.actor, {"1": True, "0": False}.get(said), until)
+    away = availability.away_of(request.actor, now)
     if request.headers.get("Accept") == "application/json":
-        return JsonResponse({"away": away})
+        end = away.away_until.isoformat() if away is not None and away.away_until else ""
+        return JsonResponse({"away": away is not None, "until": end})
     back = request.headers.get("Referer", "")
     return redirect(back if url_has_allowed_host_and_scheme(back, {request.get_host()}) else "queue")
 

@@ -204,14 +204,19 @@ function startCopies() {
 const BEAT_MS = 45_000;
 const duties = () => [...document.querySelectorAll("form[data-duty]")];
 
-/** Show Available or Away in every switch. */
-function showDuty(away) {
+/**
+ * Show Available or Away in every switch, and until when.
+ * @param {boolean} away
+ * @param {string} [until]
+ */
+function showDuty(away, until = "") {
+  const end = until ? ` until ${new Date(until).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}` : "";
   for (const form of duties()) {
     const button = form.querySelector("button");
     button.value = away ? "0" : "1";
     button.title = away ? "Away: you don't count as online and get no notifications. Click to become available." : "Available. Click to set yourself to Away.";
     form.querySelector(".dot").classList.toggle("off", away);
-    form.querySelector("[data-say]").textContent = away ? "Away" : "Available";
+    form.querySelector("[data-say]").textContent = away ? `Away${end}` : "Available";
   }
 }
 
@@ -220,7 +225,7 @@ async function beat(fields = {}) {
   const [form] = duties();
   if (document.visibilityState !== "visible") return;
   const { ok, answer, error } = await post(form.getAttribute("action"), new URLSearchParams(fields));
-  if (ok) showDuty(answer.away);
+  if (ok) showDuty(answer.away, answer.until);
   if ("away" in fields) say(ok ? (answer.away ? "You are set to Away." : "You are available.") : error.message, !ok);
 }
 
@@ -236,7 +241,7 @@ function startDuty() {
     });
   }
   document.addEventListener("awm:frame", ({ detail }) => {
-    if (detail.type === "presence" && detail.who === duties()[0].dataset.duty) showDuty(detail.state === "away");
+    if (detail.type === "presence" && detail.who === duties()[0].dataset.duty) beat(); // it knows until when
   });
   beat();
 }
