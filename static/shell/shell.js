@@ -10,6 +10,7 @@ import { startPalette } from "./command-palette.js";
 import { startConnection, watch, whenRefused } from "./connection.js";
 import { startOpened } from "./opened.js";
 import { post } from "./post.js";
+import { chime, startSound } from "./sound.js";
 import { announce, say } from "./toast.js";
 import { startSent } from "./delivery-toast.js";
 
@@ -37,6 +38,7 @@ export function ring(count, nearest) {
   else left?.remove();
   bell.replaceChildren(template.content);
   tick(bell);
+  if (count > before) chime();
   if (count > before) announce(`${count - before} new ${count - before === 1 ? "ask" : "asks"}${nearest ? `, next due in ${clock((Date.parse(nearest) - serverNow()) / 1000)}` : ""}`);
 }
 
@@ -264,6 +266,7 @@ function start() {
   const path = document.body.dataset.queue;
   if (!path) return;
   startDuty();
+  startSound();
   watch(path, {
     onFrame: (frame) => {
       if (noteAsk(frame)) ringNow();
