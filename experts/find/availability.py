@@ -132,7 +132,7 @@ class Colleague:
 def colleagues(project: Project, now: datetime) -> list[Colleague]:
     """Return the members who can answer, those online first, then by name."""
     recent = Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR)
-    away = {one.actor_key: one.is_away(now) for one in recent}
+    away = {one.actor_key: one.has_left(now) for one in recent}
     found = []
     for row in advisers(project, now):
         key = f"user:{row.user_id}"
@@ -216,9 +216,11 @@ def _seats(project: Project, now: datetime) -> list[Seat]:
     held = Assignment.objects.filter(ask__project=project, state=SlotState.CLAIMED, lease_until__gt=now)
     hands = Counter(held.values_list("holder", "holder_name"))
     recent = list(Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR).order_by("name"))
-    recent.sort(key=lambda one: one.is_away(now))
+    recent.sort(key=lambda one: one.has_left(now))
     in_hand = {key: count for (key, _), count in hands.items()}
-    seats = [Seat(one.actor_key, one.name, one.skills, one.is_away(now), in_hand.get(one.actor_key, 0)) for one in recent]
+    seats = [
+        Seat(one.actor_key, one.name, one.skills, one.has_left(now), in_hand.get(one.actor_key, 0)) for one in recent
+    ]
     known = {one.key for one in seats}
     others = sorted((name, key, count) for (key, name), count in hands.items() if key not in known)
     return [*seats, *(Seat(key, name, [], False, count, seen=False) for name, key, count in others)]
@@ -242,8 +244,8 @@ def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
 
 
 def to_tell(ask: Ask, now: datetime) -> set[str]:
-    """Return the keys of those to notify about this ask: they can answer it and are not set to Away. One that was handed
-    to a colleague concerns only them."""
+    """Return the keys of those to notify about this ask: they can answer it and are not set to Away. One that was
+    handed to a colleague concerns only them."""
     away = Presence.objects.set_away(now).filter(project=ask.project).values_list("actor_key", flat=True)
     fit = pool(ask, now)[0]
     return (fit & {ask.handed_to} or fit) - set(away)

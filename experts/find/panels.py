@@ -36,7 +36,7 @@ from experts.models import (
     QuickReply,
     Tier,
 )
-from people.access import Actor, scoped
+from people.access import Actor, holds, may_set_desk, scoped
 from people.errors import BadJson, NotFound
 from people.json_text import parse_json
 from people.models import Membership, display_name
@@ -288,6 +288,17 @@ def tags_of(actor: Actor, ask: Ask) -> dict[str, str]:
 def replies_of(actor: Actor) -> QuerySet[QuickReply]:
     """Return this person's quick replies in this project."""
     return scoped(QuickReply.objects.filter(author_key=actor.key), actor.project).order_by("created_at", "pk")
+
+
+def shared_replies(actor: Actor) -> QuerySet[QuickReply]:
+    """Return the quick replies that others share with the project."""
+    shared = scoped(QuickReply.objects.filter(shared=True), actor.project)
+    return shared.exclude(author_key=actor.key).order_by("created_at", "pk")
+
+
+def changeable_replies(actor: Actor) -> QuerySet[QuickReply]:
+    """Return the quick replies that this person can change: their own, and for managers the shared ones."""
+    return replies_of(actor) | shared_replies(actor) if holds(actor, may_set_desk) else replies_of(actor)
 
 
 def tables_of(actor: Actor, episode: Episode) -> tuple[list[tables.TouchedTable], int]:

@@ -17,12 +17,14 @@ from people.models import IdField, JsonText, Project
 
 
 class QuickReply(models.Model):
-    """A text that one expert saved for reuse in one project."""
+    """A text that one expert saved for reuse in one project, for themselves or for everyone there."""
 
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="quick_replies")
     author_key = models.CharField(max_length=160)
+    author = models.CharField(max_length=160, blank=True)
     text = JsonText()
+    shared = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -118,7 +120,7 @@ class Presence(models.Model):
     def __str__(self) -> str:
         return f"{self.name} was seen"
 
-    def is_away(self, now: datetime) -> bool:
+    def has_left(self, now: datetime) -> bool:
         return self.away and (self.away_until is None or self.away_until > now)
 
 

@@ -314,7 +314,7 @@ function refused(error) {
   saver.chosen(0); // the text was saved beside the ask and is a draft again
 }
 
-/** The server can be reached again: take back what said that it can't. */
+/** The server can be reached again: remove the line that says it can't. */
 function backOnline() {
   if (page.querySelector("[data-problem]")?.textContent !== NOT_SENT) return;
   sayNear("[data-problem]", "");

@@ -5,7 +5,7 @@ const NOTES = [660, 880];
 const NOTE_S = 0.14;
 const VOLUME = 0.12;
 
-/** Return whether this device plays the sound. */
+/** Return whether the sound is on for this device. */
 export function isOn() {
   try {
     return localStorage.getItem(KEY) === "on";

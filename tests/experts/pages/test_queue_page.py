@@ -337,7 +337,10 @@ def test_availability_is_posted_and_survives_reload(edo, rita):
     client = as_person(edo)
     assert client.post("/presence", headers=JSON).json() == {"away": False, "until": ""}
     assert client.post("/presence", {"away": "1"}, headers=JSON).json() == {"away": True, "until": ""}
-    assert client.post("/presence", headers=JSON).json() == {"away": True, "until": ""}  # a beat does not bring anybody back
+    assert client.post("/presence", headers=JSON).json() == {
+        "away": True,
+        "until": "",
+    }  # a beat does not bring anybody back
     assert "Away" in html(client.get("/queue/"))
     assert client.post("/presence", {"away": "0"}, headers={"referer": "http://testserver/people/"})[
         "Location"
