@@ -94,9 +94,10 @@ def _here(request: HttpRequest) -> Membership | None:
 
 
 def _duty(actor: Actor) -> dict[str, Any]:
-    """Return the person's key if their role can answer, and whether they are set to Away."""
+    """Return the person's key if their role can answer, and whether and until when they are set to Away."""
     advises = availability.may_be_present(actor.role, None)
-    return {"me": actor.key if advises else "", "away": advises and availability.has_set_away(actor)}
+    away = availability.away_of(actor, timezone.now()) if advises else None
+    return {"me": actor.key if advises else "", "away": away is not None, "until": away and away.away_until}
 
 
 @require_GET

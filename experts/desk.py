@@ -21,7 +21,7 @@ from episodes import events as live
 from experts import events
 from experts.errors import DraftConflict, PolicyRefused, TooLate
 from experts.find.availability import ADVISERS, held_by, may_be_present, models_may_help
-from experts.find.panels import replies_of
+from experts.find.panels import changeable_replies, replies_of
 from experts.models import MODEL, Ask, Desk, Draft, ModelCall, Presence, QueueView, QuickReply
 from experts.rules.routing import PRESENT_FOR
 from people.access import Actor, is_id, may_advise, may_see_queue, may_set_desk, visible_or_404
@@ -53,17 +53,24 @@ DRAFT_ALIVE = timedelta(minutes=3)
 """A draft that takes longer than this counts as failed, and another model can start."""
 
 
-def seen(actor: Actor, away: bool | None = None) -> None:
-    """Record that an expert is online. Notifies the desk when someone arrives, leaves or returns."""
+def seen(actor: Actor, away: bool | None = None, away_until: datetime | None = None) -> None:
+    """Record that an expert is online. Notifies the desk when someone arrives, leaves or returns.
+
+    With `away`, set Available or Away, the latter until a time if there is one.
+    """
     if not may_be_present(actor.role, actor.scope):
         return
     now = timezone.now()
     before = Presence.objects.filter(project=actor.project, actor_key=actor.key).first()
-    away_now = bool(before and before.away) if away is None else away
-    if before is not None and before.away == away_now and before.seen_at > now - SEEN_EVERY:
+    is_over = before is not None and before.away and not before.has_left(now)
+    away_now = bool(before and before.has_left(now)) if away is None else away
+    if before is not None and away is None and not is_over and before.seen_at > now - SEEN_EVERY:
         return
     row = {"name": actor.name, "skills": _skills(actor), "seen_at": now}
-    said = {} if away is None else {"away": away}  # a beat of another tab must not undo what was said meanwhile
+    # a beat of another tab must not undo what was said meanwhile
+    said: dict[str, Any] = {} if away is None else {"away": away, "away_until": away_until if away else None}
+    if before is not None and is_over and away is None:
+        Presence.objects.filter(pk=before.pk, away_until=before.away_until).update(away=False, away_until=None)
     Presence.objects.update_or_create(project=actor.project, actor_key=actor.key, defaults={**row, **said})
     if before is None or before.away != away_now or before.seen_at < now - PRESENT_FOR:
         _tell_presence(actor, "away" if away_now else "here")
@@ -275,8 +282,8 @@ def called(
     )
 
 
-def keep_reply(actor: Actor, text: str, reply_id: str = "") -> QuickReply:
-    """Save or edit a quick reply. The same text is stored once."""
+def keep_reply(actor: Actor, text: str, reply_id: str = "", *, shared: bool = False) -> QuickReply:
+    """Save or edit a quick reply, `shared` with the project or not. The same text is stored once."""
     may_advise(actor)
     if not text.strip() or len(text) > REPLY_CHARS:
         raise Invalid(f"A quick reply must have 1 to {REPLY_CHARS:,} characters.")
@@ -284,12 +291,15 @@ def keep_reply(actor: Actor, text: str, reply_id: str = "") -> QuickReply:
     if not reply_id:
         if mine.count() >= REPLIES_MAX:
             raise Invalid(f"You have {REPLIES_MAX} quick replies (the maximum). Remove one first.")
-        return QuickReply.objects.get_or_create(project=actor.project, author_key=actor.key, text=text)[0]
-    reply = visible_or_404(mine, actor, reply_id)
-    reply.text = text
+        said = {"author": actor.name, "shared": shared}
+        return QuickReply.objects.update_or_create(
+            project=actor.project, author_key=actor.key, text=text, defaults=said
+        )[0]
+    reply = visible_or_404(changeable_replies(actor), actor, reply_id)
+    reply.text, reply.shared = text, shared
     try:
         with transaction.atomic():
-            reply.save(update_fields=["text"])
+            reply.save(update_fields=["text", "shared"])
     except IntegrityError as conflict:
         raise Invalid("You already have this quick reply.") from conflict
     return reply
@@ -297,7 +307,7 @@ def keep_reply(actor: Actor, text: str, reply_id: str = "") -> QuickReply:
 
 def drop_reply(actor: Actor, reply_id: str) -> None:
     may_advise(actor)
-    replies_of(actor).filter(pk=reply_id if is_id(reply_id) else "").delete()
+    changeable_replies(actor).filter(pk=reply_id if is_id(reply_id) else "").delete()
 
 
 def look_at(actor: Actor, ask_id: str) -> list[str]:

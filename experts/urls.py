@@ -11,6 +11,7 @@ from experts.pages import answer, ask, queue, routing, saved_views
 urlpatterns = [
     path("queue/", queue.queue_page, name="queue"),
     path("queue/next", queue.next_ask, name="next_ask"),
+    path("queue/mine/", queue.my_answers_page, name="my_answers"),
     path("queue/newest", queue.newest_ask, name="newest_ask"),
     path("desk/", routing.desk_page, name="desk"),
     path("desk/models/<str:name>/test", routing.test_expert, name="test_expert"),

@@ -131,9 +131,8 @@ class Colleague:
 
 def colleagues(project: Project, now: datetime) -> list[Colleague]:
     """Return the members who can answer, those online first, then by name."""
-    away = dict(
-        Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR).values_list("actor_key", "away")
-    )
+    recent = Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR)
+    away = {one.actor_key: one.has_left(now) for one in recent}
     found = []
     for row in advisers(project, now):
         key = f"user:{row.user_id}"
@@ -144,7 +143,8 @@ def colleagues(project: Project, now: datetime) -> list[Colleague]:
 
 def here(project: Project, now: datetime) -> QuerySet[Presence]:
     """Return who is online at the desk: seen recently and not set to Away."""
-    return Presence.objects.filter(project=project, away=False, seen_at__gt=now - PRESENT_FOR).order_by("name")
+    recent = Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR)
+    return recent.available(now).order_by("name")
 
 
 @dataclass(frozen=True)
@@ -194,9 +194,9 @@ class Outlook:
         return sum(one.is_waited_for and one.is_script for one in self.seats)
 
 
-def has_set_away(actor: Actor) -> bool:
-    """Return whether this person is set to Away."""
-    return Presence.objects.filter(project=actor.project, actor_key=actor.key, away=True).exists()
+def away_of(actor: Actor, now: datetime) -> Presence | None:
+    """Return the presence of a person who is set to Away now; None of one who is not."""
+    return Presence.objects.set_away(now).filter(project=actor.project, actor_key=actor.key).first()
 
 
 def outlook(project: Project, now: datetime) -> Outlook:
@@ -215,9 +215,12 @@ def outlook(project: Project, now: datetime) -> Outlook:
 def _seats(project: Project, now: datetime) -> list[Seat]:
     held = Assignment.objects.filter(ask__project=project, state=SlotState.CLAIMED, lease_until__gt=now)
     hands = Counter(held.values_list("holder", "holder_name"))
-    recent = Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR).order_by("away", "name")
+    recent = list(Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR).order_by("name"))
+    recent.sort(key=lambda one: one.has_left(now))
     in_hand = {key: count for (key, _), count in hands.items()}
-    seats = [Seat(one.actor_key, one.name, one.skills, one.away, in_hand.get(one.actor_key, 0)) for one in recent]
+    seats = [
+        Seat(one.actor_key, one.name, one.skills, one.has_left(now), in_hand.get(one.actor_key, 0)) for one in recent
+    ]
     known = {one.key for one in seats}
     others = sorted((name, key, count) for (key, name), count in hands.items() if key not in known)
     return [*seats, *(Seat(key, name, [], False, count, seen=False) for name, key, count in others)]
@@ -241,9 +244,9 @@ def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
 
 
 def to_tell(ask: Ask, now: datetime) -> set[str]:
-    """Return the keys of those to notify about this ask: they can answer it and are not set to Away. One that was handed
-    to a colleague concerns only them."""
-    away = Presence.objects.filter(project=ask.project, away=True).values_list("actor_key", flat=True)
+    """Return the keys of those to notify about this ask: they can answer it and are not set to Away. One that was
+    handed to a colleague concerns only them."""
+    away = Presence.objects.set_away(now).filter(project=ask.project).values_list("actor_key", flat=True)
     fit = pool(ask, now)[0]
     return (fit & {ask.handed_to} or fit) - set(away)
 

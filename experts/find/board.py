@@ -143,7 +143,9 @@ def board_of(actor: Actor, now: datetime, wish: QueueQuery) -> Board:
     families = groups(some, found, alone=bool(wish.group))
     page = families[(wish.page - 1) * ROWS : wish.page * ROWS]
     pages = max(1, -(-len(families) // ROWS))
-    return Board(found, len(some), _rows(actor, page, now), pages, eligibility.next_of(found, some, actor.key) is not None)
+    return Board(
+        found, len(some), _rows(actor, page, now), pages, eligibility.next_of(found, some, actor.key) is not None
+    )
 
 
 def front_rows(actor: Actor, now: datetime, room: int) -> tuple[list[Spot], list[AskRow]]:

@@ -33,7 +33,13 @@ class Epoch(Func):
 COLUMNS = (
     *("pk", "tier", "priority", Epoch(F("created_at")), Epoch(F("deadline_at")), "skills", "group", "privilege"),
     *("episode__run_id", "episode__run__name", "episode__arm", "episode_id"),
-    *("handed_to", "assignment__state", "assignment__holder", "assignment__holder_name", Epoch(F("assignment__lease_until"))),
+    *(
+        "handed_to",
+        "assignment__state",
+        "assignment__holder",
+        "assignment__holder_name",
+        Epoch(F("assignment__lease_until")),
+    ),
 )
 TIMES = [n for n, column in enumerate(COLUMNS) if isinstance(column, Epoch)]
 
@@ -149,8 +155,8 @@ def newest_of(found: list[Spot]) -> Spot | None:
 
 
 def next_of(found: list[Spot], listed: list[Spot], me: str) -> Spot | None:
-    """Return the ask to work on next: the claimed one due first, else one that was handed to this person, else the first
-    free one of the list."""
+    """Return the ask to work on next: the claimed one due first, else one that was handed to this person, else the
+    first free one of the list."""
     mine = sorted((one for one in found if one.place == MINE), key=lambda one: one.deadline_at)
     free = [one for one in listed if one.place == FREE and not one.for_other]
     handed = [one for one in free if me and one.handed_to == me]

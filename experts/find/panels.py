@@ -6,6 +6,7 @@ unsent text. Leaves texts about closed asks to `board.py`. Called by views and b
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -18,6 +19,7 @@ from episodes.models import Episode
 from episodes.show import tables, windows
 from episodes.show.step_cards import call_in_words
 from episodes.stored.strip import actions_in
+from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
 from experts.find import availability
 from experts.find.reading import NOT_LISTED, asks_of
@@ -34,7 +36,9 @@ from experts.models import (
     QuickReply,
     Tier,
 )
-from people.access import Actor, scoped
+from people.access import Actor, holds, may_set_desk, scoped
+from people.errors import BadJson, NotFound
+from people.json_text import parse_json
 from people.models import Membership, display_name
 from people.plain_text import clean
 from reviews.models import Annotation
@@ -97,6 +101,24 @@ def _to_model(ask: Ask) -> Way:
     passed = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
     left = [name for name in settings.EXPERT_ENDPOINTS if f"{MODEL}{name}" not in passed]
     return Way(Tier.LLM, left[0], "") if left else Way(Tier.LLM, "the model", "the model declined it")
+
+
+def failed_call(actor: Actor, ask: Ask) -> dict[str, Any] | None:
+    """Return the last call before the question that failed, with its arguments as texts of a form: an answer can
+    suggest it again. None without one, or if the agent no longer has the tool."""
+    failed = ask.episode.strip[: ask.seq - 1].rfind("e") + 1
+    if not failed:
+        return None
+    try:
+        step = parse_json(trajectory.step_text(lens_of(actor, ask.episode), ask.episode, failed).encode())
+    except (BadJson, NotFound, UnicodeEncodeError):
+        return None
+    name, given = step.get("name"), step.get("arguments")
+    tools = [tool.get("name") for tool in ask.episode.tools if isinstance(tool, dict)]
+    if not isinstance(given, dict) or name not in tools:
+        return None
+    texts = {key: one if isinstance(one, str) else json.dumps(one) for key, one in given.items()}
+    return {"name": name, "arguments": texts, "seq": failed}
 
 
 @dataclass(frozen=True)
@@ -266,6 +288,17 @@ def tags_of(actor: Actor, ask: Ask) -> dict[str, str]:
 def replies_of(actor: Actor) -> QuerySet[QuickReply]:
     """Return this person's quick replies in this project."""
     return scoped(QuickReply.objects.filter(author_key=actor.key), actor.project).order_by("created_at", "pk")
+
+
+def shared_replies(actor: Actor) -> QuerySet[QuickReply]:
+    """Return the quick replies that others share with the project."""
+    shared = scoped(QuickReply.objects.filter(shared=True), actor.project)
+    return shared.exclude(author_key=actor.key).order_by("created_at", "pk")
+
+
+def changeable_replies(actor: Actor) -> QuerySet[QuickReply]:
+    """Return the quick replies that this person can change: their own, and for managers the shared ones."""
+    return replies_of(actor) | shared_replies(actor) if holds(actor, may_set_desk) else replies_of(actor)
 
 
 def tables_of(actor: Actor, episode: Episode) -> tuple[list[tables.TouchedTable], int]:

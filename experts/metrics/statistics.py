@@ -228,7 +228,8 @@ def desk_line(
         fell_back=dict(Counter(one.reason for one in asks if one.status == "fell_back").most_common()),
         run=run,
         arm=arm,
-        **_shared(answered, asks) | {"took": Middle.among(one.took_s for one in by_people), "per_hour": per_hour(by_people)},
+        **_shared(answered, asks)
+        | {"took": Middle.among(one.took_s for one in by_people), "per_hour": per_hour(by_people)},
     )
 
 

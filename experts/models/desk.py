@@ -5,6 +5,8 @@ Owns what a row can contain. Leaves changes to `desk.py`.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import MD5
@@ -15,12 +17,14 @@ from people.models import IdField, JsonText, Project
 
 
 class QuickReply(models.Model):
-    """A text that one expert saved for reuse in one project."""
+    """A text that one expert saved for reuse in one project, for themselves or for everyone there."""
 
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="quick_replies")
     author_key = models.CharField(max_length=160)
+    author = models.CharField(max_length=160, blank=True)
     text = JsonText()
+    shared = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -88,21 +92,36 @@ class Desk(models.Model):
         return f"desk of {self.project}"
 
 
+class PresenceQuerySet(models.QuerySet["Presence"]):
+    def set_away(self, now: datetime) -> PresenceQuerySet:
+        """Return who is set to Away now; an end that has passed counts as Available."""
+        return self.filter(Q(away_until=None) | Q(away_until__gt=now), away=True)
+
+    def available(self, now: datetime) -> PresenceQuerySet:
+        return self.exclude(pk__in=self.model.objects.set_away(now).values("pk"))
+
+
 class Presence(models.Model):
-    """When an expert was last online, and whether they are set to Away."""
+    """When an expert was last online, and whether and until when they are set to Away."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="presence")
     actor_key = models.CharField(max_length=160)
     name = models.CharField(max_length=160)
     skills = models.JSONField(default=list)
     away = models.BooleanField(default=False)
+    away_until = models.DateTimeField(null=True, blank=True)
     seen_at = models.DateTimeField()
+
+    objects = PresenceQuerySet.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["project", "actor_key"], name="one_presence_per_expert")]
 
     def __str__(self) -> str:
         return f"{self.name} was seen"
+
+    def has_left(self, now: datetime) -> bool:
+        return self.away and (self.away_until is None or self.away_until > now)
 
 
 class ModelCall(AppendOnly):

@@ -23,8 +23,10 @@ from experts import advising, desk, queue, tagging
 from experts.errors import DraftConflict
 from experts.find import availability
 from experts.find.panels import (
+    changeable_replies,
     model_draft,
     replies_of,
+    shared_replies,
     tables_of,
     tags_of,
     written_by,
@@ -222,9 +224,10 @@ def transfer(request: MemberRequest, pk: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @member_required(may_advise)
 def replies(request: MemberRequest) -> HttpResponse:
-    """Serve the person's quick replies: list them, add one, edit one."""
+    """Serve the quick replies of the person and of their team: list them, add one, edit one."""
     if request.method == "POST":
-        desk.keep_reply(request.actor, request.POST.get("text", ""), request.POST.get("id", ""))
+        said = (request.POST.get("text", ""), request.POST.get("id", ""))
+        desk.keep_reply(request.actor, *said, shared="shared" in request.POST)
     return _replies(request)
 
 
@@ -236,5 +239,10 @@ def drop_reply(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _replies(request: MemberRequest) -> HttpResponse:
-    kept = [{"pk": one.pk, "text": clean(one.text)} for one in replies_of(request.actor)]
+    actor = request.actor
+    mine = set(changeable_replies(actor).values_list("pk", flat=True))
+    kept = [
+        {"pk": one.pk, "text": clean(one.text), "shared": one.shared, "by": clean(one.author), "mine": one.pk in mine}
+        for one in (*replies_of(actor), *shared_replies(actor))
+    ]
     return render(request, "experts/_replies.html", {"replies": kept})

@@ -31,6 +31,7 @@ from experts import (
 from experts.errors import AlreadyClaimed, LeaseLost, TooLate
 from experts.find import board, eligibility
 from experts.find.panels import (
+    failed_call,
     family_of,
     mine_of,
     model_draft,
@@ -130,6 +131,7 @@ def _hands(actor: Actor, one: Ask, now: datetime) -> dict[str, Any]:
         "draft": model_draft(one, now),
         "same_question": same_question_of(actor, one, now),
         "up": [way for way in found if way.to != Tier.LLM and not way.why_not],
+        "failed_call": failed_call(actor, one),
         "model": next((way for way in found if way.to == Tier.LLM and not way.why_not), None),
     }
 

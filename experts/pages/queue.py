@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from experts import closing, desk, queue
 from experts.errors import TooLate
-from experts.find import availability, board, eligibility, filters
+from experts.find import availability, board, eligibility, filters, my_answers
 from experts.find.panels import ways_of_project
 from experts.find.reading import asks_of
 from experts.models import Ask
@@ -41,6 +41,8 @@ from people.slots import SlotState
 from people.zones import midnight, zone_of
 
 BULK_MAX = 500
+AWAY_MINUTES = ("15", "30", "60", "120", "240", "480")
+"""How long a person can set themselves to Away; the menu offers them."""
 
 
 @require_GET
@@ -138,6 +140,17 @@ def newest_ask(request: MemberRequest) -> HttpResponse:
     return redirect("queue")
 
 
+@require_GET
+@member_required(may_advise)
+def my_answers_page(request: MemberRequest) -> HttpResponse:
+    """Show the person's own answers and what became of them."""
+    answers = my_answers.my_answers(request.actor)
+    read = sum(one.ask.consumed_at is not None and one.became != "Withdrawn." for one in answers)
+    shown = f"Your last {len(answers)} answers" if len(answers) == my_answers.SHOWN else f"{len(answers)} answers"
+    headline = f"{shown}, {read} read by agents." if len(answers) != 1 else f"1 answer, {read} read by its agent."
+    return render(request, "experts/my_answers.html", {"answers": answers, "headline": headline})
+
+
 @require_POST
 @member_required(may_advise, rows=Ask.objects.all)
 def row_action(request: MemberRequest, pk: str, action: str) -> HttpResponse:
@@ -190,12 +203,15 @@ def _transfer(request: MemberRequest, pk: str) -> str:
 @require_POST
 @member_required()
 def presence(request: MemberRequest) -> HttpResponse:
-    """Record presence; with `away`, set Available or Away. Sent by every visible page."""
-    said = request.POST.get("away", "")
-    desk.seen(request.actor, {"1": True, "0": False}.get(said))
-    away = availability.has_set_away(request.actor)
+    """Record presence; with `away`, set Available or Away, for some `minutes` or without an end. Sent by every visible
+    page."""
+    said, minutes, now = request.POST.get("away", ""), request.POST.get("minutes", ""), timezone.now()
+    until = now + timedelta(minutes=int(minutes)) if minutes in AWAY_MINUTES else None
+    desk.seen(request.actor, {"1": True, "0": False}.get(said), until)
+    away = availability.away_of(request.actor, now)
     if request.headers.get("Accept") == "application/json":
-        return JsonResponse({"away": away})
+        end = away.away_until.isoformat() if away is not None and away.away_until else ""
+        return JsonResponse({"away": away is not None, "until": end})
     back = request.headers.get("Referer", "")
     return redirect(back if url_has_allowed_host_and_scheme(back, {request.get_host()}) else "queue")
 

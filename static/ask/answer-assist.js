@@ -9,6 +9,7 @@ import { life } from "../shell/page-life.js";
 import { fetchFragment } from "../shell/connection.js";
 import { parseExact } from "../forms/exact-json.js";
 import { insert, page, sayNear, wordsNow } from "./ask-form.js";
+import { answered, askFor, variablesOf } from "./reply-variables.js";
 import { announce, say } from "../shell/toast.js";
 import { walk } from "../shell/arrow-keys.js";
 
@@ -148,8 +149,14 @@ function changeReply(button) {
   form.querySelector('input[name="id"]').value = button.dataset.edit;
   text.value = place("replies").querySelector(`[data-reply="${button.dataset.edit}"]`).textContent;
   form.querySelector("[data-say]").textContent = "Edit quick reply";
+  /** @type {HTMLInputElement} */
+  const shared = form.querySelector('input[name="shared"]');
+  shared.checked = Boolean(button.closest("li").querySelector("[data-team]"));
   text.focus();
 }
+
+/** Return what the page knows of variables: the arguments of the agent's last failed call. */
+const knownValues = () => JSON.parse(document.getElementById("failed-call")?.textContent || "{}").arguments || {};
 
 function startReplies() {
   /** @type {HTMLDialogElement} */
@@ -163,7 +170,9 @@ function startReplies() {
   walk(dialog, "[data-reply]");
   dialog.addEventListener("click", (event) => {
     const button = event.target instanceof Element ? event.target.closest("button") : null;
-    if (button?.dataset.reply) {
+    if (button?.dataset.reply && variablesOf(button.textContent).length) {
+      askFor(dialog.querySelector("[data-fill]"), button.textContent, knownValues());
+    } else if (button?.dataset.reply) {
       dialog.close();
       insert(button.textContent);
     } else if (button?.dataset.edit) changeReply(button);
@@ -173,8 +182,13 @@ function startReplies() {
   dialog.addEventListener("submit", async (event) => {
     event.preventDefault();
     const form = /** @type {HTMLFormElement} */ (event.target);
+    if ("fill" in form.dataset) {
+      dialog.close();
+      return insert(answered(form));
+    }
+    const shared = form.querySelector('input[name="shared"]:checked') ? { shared: "1" } : {};
     const [id, text] = [form.querySelector('input[name="id"]').value, form.querySelector("textarea").value];
-    if (await replies(undefined, bodyOf({ id, text }))) dialog.querySelector("[data-reply]")?.focus();
+    if (await replies(undefined, bodyOf({ id, text, ...shared }))) dialog.querySelector("[data-reply]")?.focus();
   });
 }
 

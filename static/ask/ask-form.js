@@ -315,7 +315,7 @@ function refused(error) {
   saver.chosen(0); // the text was saved beside the ask and is a draft again
 }
 
-/** The server can be reached again: take back what said that it can't. */
+/** The server can be reached again: remove the line that says it can't. */
 function backOnline() {
   if (page.querySelector("[data-problem]")?.textContent !== NOT_SENT) return;
   sayNear("[data-problem]", "");
@@ -375,8 +375,8 @@ function startCalls() {
   }, { signal: life() });
 }
 
-const addCall = (name) => {
-  const card = builder.add(name);
+const addCall = (name, given = {}) => {
+  const card = builder.add(name, given);
   (card?.querySelector("[data-argument]") || card?.querySelector("button"))?.focus();
 };
 
@@ -401,6 +401,10 @@ function startPicker() {
   });
   document.querySelector("[data-add-call]").addEventListener("click", add);
   bind("insert-call", () => picker.focus());
+  document.querySelector("[data-add-failed]")?.addEventListener("click", () => {
+    const failed = JSON.parse(document.getElementById("failed-call").textContent);
+    addCall(failed.name, failed.arguments);
+  });
 }
 
 function startLease() {

@@ -10,6 +10,7 @@ import { startPalette } from "./command-palette.js";
 import { startConnection, watch, whenRefused } from "./connection.js";
 import { startOpened } from "./opened.js";
 import { post } from "./post.js";
+import { chime, startSound } from "./sound.js";
 import { announce, say } from "./toast.js";
 import { startSent } from "./delivery-toast.js";
 
@@ -37,6 +38,7 @@ export function ring(count, nearest) {
   else left?.remove();
   bell.replaceChildren(template.content);
   tick(bell);
+  if (count > before) chime();
   if (count > before) announce(`${count - before} new ${count - before === 1 ? "ask" : "asks"}${nearest ? `, next due in ${clock((Date.parse(nearest) - serverNow()) / 1000)}` : ""}`);
 }
 
@@ -204,14 +206,19 @@ function startCopies() {
 const BEAT_MS = 45_000;
 const duties = () => [...document.querySelectorAll("form[data-duty]")];
 
-/** Show Available or Away in every switch. */
-function showDuty(away) {
+/**
+ * Show Available or Away in every switch, and until when.
+ * @param {boolean} away
+ * @param {string} [until]
+ */
+function showDuty(away, until = "") {
+  const end = until ? ` until ${new Date(until).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}` : "";
   for (const form of duties()) {
     const button = form.querySelector("button");
     button.value = away ? "0" : "1";
     button.title = away ? "Away: you don't count as online and get no notifications. Click to become available." : "Available. Click to set yourself to Away.";
     form.querySelector(".dot").classList.toggle("off", away);
-    form.querySelector("[data-say]").textContent = away ? "Away" : "Available";
+    form.querySelector("[data-say]").textContent = away ? `Away${end}` : "Available";
   }
 }
 
@@ -220,7 +227,7 @@ async function beat(fields = {}) {
   const [form] = duties();
   if (document.visibilityState !== "visible") return;
   const { ok, answer, error } = await post(form.getAttribute("action"), new URLSearchParams(fields));
-  if (ok) showDuty(answer.away);
+  if (ok) showDuty(answer.away, answer.until);
   if ("away" in fields) say(ok ? (answer.away ? "You are set to Away." : "You are available.") : error.message, !ok);
 }
 
@@ -236,7 +243,7 @@ function startDuty() {
     });
   }
   document.addEventListener("awm:frame", ({ detail }) => {
-    if (detail.type === "presence" && detail.who === duties()[0].dataset.duty) showDuty(detail.state === "away");
+    if (detail.type === "presence" && detail.who === duties()[0].dataset.duty) beat(); // it knows until when
   });
   beat();
 }
@@ -259,6 +266,7 @@ function start() {
   const path = document.body.dataset.queue;
   if (!path) return;
   startDuty();
+  startSound();
   watch(path, {
     onFrame: (frame) => {
       if (noteAsk(frame)) ringNow();

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { holds } from "../../static/ask/ask-panels.js";
 import { Saver, Store, beganWith, best, isEmpty, same } from "../../static/forms/drafts.js";
+import { filled, variablesOf } from "../../static/ask/reply-variables.js";
 import { leaseWords, lostWords } from "../../static/ask/lease.js";
 import { parseExact, unfixed, writeExact } from "../../static/forms/exact-json.js";
 import { helpOf, misfit, read, typedOf } from "../../static/forms/schema-form.js";
@@ -192,6 +193,14 @@ test("a lost claim names its holder and can be claimed again only while no one h
   assert.deepEqual(lostWords({ ...mine, taken: true, holder: "Mina" }), { words: "Mina has this ask now. Your text is saved.", again: false });
   assert.equal(lostWords({ ...mine, left: -1, taken: true, holder: "Mina" }).again, false);
   assert.deepEqual(lostWords({ ...mine, taken: true }), { words: "You lost the claim, and no one has the ask now. Your text is saved.", again: true });
+});
+
+test("variables of a quick reply are named once and filled; other braces stay", () => {
+  const text = 'Dear {customer}, order {order id} is {state}: {"a": 1} {} {customer}';
+  assert.deepEqual(variablesOf(text), ["customer", "order id", "state"]);
+  const values = { customer: "$& {state}", "order id": "7", state: " " };
+  assert.equal(filled(text, values), 'Dear $& {state}, order 7 is {state}: {"a": 1} {} $& {state}');
+  assert.deepEqual(variablesOf("no {1} variables {}"), []);
 });
 
 test("a filter takes all its words, in any order and case", () => {

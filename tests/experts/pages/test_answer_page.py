@@ -17,6 +17,7 @@ from people.access import expert_model, system
 from people.models import Membership
 from reviews.models import Annotation
 from tests.browsing import as_person, html
+from tests.people_by_name import person
 
 MODEL = "small"
 TOOLS = [{"name": "merge", "input_schema": {"type": "object", "properties": {"into": {"type": "integer"}}}}]
@@ -261,6 +262,21 @@ def test_escalate_and_send_to_model_give_reasons(asked, ada, edo, project, model
     )
 
 
+def test_last_failed_call_before_the_question_can_be_suggested(asked, edo):
+    def call(seq, into, name="merge", **end):
+        return {"seq": seq, "kind": "tool_call", "name": name, "arguments": {"into": into, "note": "</script>"}, **end}
+
+    big = 9007199254740993
+    steps = [call(1, 4, error="no"), call(2, big, error="not open"), call(3, 5, result="ok")]
+    shown = page(held(edo, ask := asked(steps=steps)), ask)
+    assert "Start from failed call" in shown
+    found = re.search(r'<script id="failed-call" type="application/json">(.*?)</script>', shown)[1]
+    given = {"into": str(big), "note": "</script>"}
+    assert json.loads(found) == {"name": "merge", "arguments": given, "seq": 2}
+    for none in ([call(1, 4, result="ok")], [call(1, 4, name="gone", error="no")]):
+        assert "Start from failed call" not in page(held(edo, ask := asked(steps=none)), ask)
+
+
 def test_quick_replies_are_ones_own_and_once(asked, ada, edo, rita):
     client = as_person(edo)
     for _ in range(2):
@@ -277,6 +293,25 @@ def test_quick_replies_are_ones_own_and_once(asked, ada, edo, rita):
     client.post(f"/replies/{kept.pk}/drop")
     assert list(QuickReply.objects.values_list("text", flat=True)) == ["Second."]
     assert client.post("/replies/", {"text": "  "}).status_code == 422
+
+
+def test_shared_replies_reach_the_team_and_change_by_managers(asked, ada, edo, project):
+    noa = person(project, "noa", "expert")
+    as_person(edo).post("/replies/", {"text": "Refund {customer}.", "shared": "1"})
+    as_person(edo).post("/replies/", {"text": "My own words."})
+    kept = QuickReply.objects.get(shared=True)
+    for who, may_change in ((edo, True), (noa, False), (ada, True)):
+        shown = html(as_person(who).get("/replies/"))
+        assert "Refund {customer}." in shown and "team, edo" in shown
+        assert (f'data-edit="{kept.pk}"' in shown) is may_change
+        assert ("My own words." in shown) is (who is edo)
+    assert as_person(noa).post("/replies/", {"id": kept.pk, "text": "No."}).status_code == 404
+    as_person(noa).post(f"/replies/{kept.pk}/drop")
+    assert "Pay {customer}." in html(
+        as_person(ada).post("/replies/", {"id": kept.pk, "text": "Pay {customer}.", "shared": "1"})
+    )
+    as_person(edo).post("/replies/", {"id": kept.pk, "text": "Pay {customer}."})
+    assert "Pay {customer}." not in html(as_person(noa).get("/replies/"))
 
 
 def test_unsent_text_is_offered_after_the_ask_closed(asked, edo):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.utils import timezone
@@ -223,6 +223,21 @@ def test_claiming_giving_back_and_passing_stay_in_the_queue(asked, ada, edo):
     assert "You declined this ask." in html(client.post(f"/queue/{ask.pk}/claim", follow=True))
 
 
+def test_away_with_an_end_is_over_by_itself(asked, edo):
+    client, ask = as_person(edo), asked()
+    told = client.post("/presence", {"away": "1", "minutes": "30"}, headers=JSON).json()
+    left = datetime.fromisoformat(told["until"]) - timezone.now()
+    assert told["away"] and timedelta(minutes=29) < left <= timedelta(minutes=30)
+    assert "Away until" in page(edo) and edo.key not in availability.to_tell(ask, timezone.now())
+    later = timezone.now() + timedelta(minutes=31)
+    assert edo.key in availability.to_tell(ask, later) and availability.away_of(edo, later) is None
+    Presence.objects.update(away_until=timezone.now() - timedelta(seconds=1))
+    assert client.post("/presence", headers=JSON).json() == {"away": False, "until": ""}
+    assert not Presence.objects.get().away
+    for minutes in ("0", "-5", "7", "9999", "x"):
+        assert client.post("/presence", {"away": "1", "minutes": minutes}, headers=JSON).json()["until"] == ""
+
+
 def test_transfers_offer_what_exists_and_colleagues_by_name(asked, ada, edo, rita, settings):
     asked()
     desk.seen(edo)
@@ -320,9 +335,12 @@ def test_only_those_who_run_the_place_act_on_many(asked, edo, max_):
 
 def test_availability_is_posted_and_survives_reload(edo, rita):
     client = as_person(edo)
-    assert client.post("/presence", headers=JSON).json() == {"away": False}
-    assert client.post("/presence", {"away": "1"}, headers=JSON).json() == {"away": True}
-    assert client.post("/presence", headers=JSON).json() == {"away": True}  # a beat does not bring anybody back
+    assert client.post("/presence", headers=JSON).json() == {"away": False, "until": ""}
+    assert client.post("/presence", {"away": "1"}, headers=JSON).json() == {"away": True, "until": ""}
+    assert client.post("/presence", headers=JSON).json() == {
+        "away": True,
+        "until": "",
+    }  # a beat does not bring anybody back
     assert "Away" in html(client.get("/queue/"))
     assert client.post("/presence", {"away": "0"}, headers={"referer": "http://testserver/people/"})[
         "Location"

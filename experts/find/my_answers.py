@@ -1,0 +1,58 @@
+"""Reads: a person's own answers, newest first, and what became of them.
+
+Leaves the texts about the end of an ask to `endings.py`, and outcomes to `visibility`. Called by `pages/queue.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from episodes.models import Episode
+from episodes.visible import visibility
+from experts import endings
+from experts.find.reading import NOT_LISTED
+from experts.models import Advice, Ask
+from people.access import Actor, scoped
+from people.plain_text import clean
+
+SHOWN = 100
+
+
+@dataclass(frozen=True)
+class MyAnswer:
+    """One answer. `outcome` is empty before the verifier ran, and while it is withheld from this person."""
+
+    ask: Ask
+    question: str
+    text: str
+    at: datetime
+    became: str
+    episode: Episode
+    outcome: str
+
+
+def my_answers(actor: Actor) -> list[MyAnswer]:
+    """Return the newest answers of this person in the last wording of each."""
+    rows = scoped(Advice.objects.filter(author_key=actor.key, amended_by=None), actor.project, "ask__project")
+    rows = rows.select_related("ask__episode", "ask__episode__run", "ask__accepted", "ask__accepted__taken_from")
+    said = list(rows.defer(*(f"ask__{name}" for name in NOT_LISTED)).order_by("-created_at", "-pk")[:SHOWN])
+    outcomes = visibility.verdict_types(actor, {one.ask.episode_id for one in said})
+    return [
+        MyAnswer(
+            one.ask,
+            clean(one.ask.question),
+            clean(one.text),
+            one.created_at,
+            _became(one),
+            one.ask.episode,
+            outcomes.get(one.ask.episode_id, ""),
+        )
+        for one in said
+    ]
+
+
+def _became(said: Advice) -> str:
+    if said.late:
+        return "Sent too late or without a claim; saved with the ask."
+    return endings.line(said.ask) if said.ask.accepted_id == said.pk else "Withdrawn."
