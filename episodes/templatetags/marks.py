@@ -21,10 +21,13 @@ from episodes.show.step_cards import bytes_in_words, initials, number
 from episodes.show.windows import ShownStep
 from episodes.stored import strip as line
 from people.in_words import ago, clock, duration, percent
-from people.plain_text import clean
+from people.plain_text import clean, writable
+from people.prose import prose
 
 register = template.Library()
 register.filter("clean", clean)
+register.filter("typed", writable)
+register.simple_tag(prose)
 register.filter("initials", initials)
 register.filter("number", number)
 register.filter("size", bytes_in_words)
