@@ -6,6 +6,7 @@ Owns which characters are replaced. Leaves escaping to templates. Pure; called b
 from __future__ import annotations
 
 import re
+import unicodedata
 
 _UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
@@ -29,6 +30,11 @@ def clean(text: object) -> str:
     """Return text that any page can contain. Control characters, and those that break encoding or reorder lines, become
     visible names or codes; tabs and line ends stay."""
     return _as_codes(_UNSAFE, str(text))
+
+
+def folded(text: object) -> str:
+    """Return text to compare: without case, and with one form of each letter that has an accent."""
+    return unicodedata.normalize("NFC", str(text)).casefold()
 
 
 def writable(text: object) -> str:
