@@ -9,7 +9,7 @@
     revalidation  whether open sockets may stay open
     audit_trail   reads of the audit trail
     plain_text    cleans hostile text for display; line ends
-    prose         text as HTML, or its Markdown as a safe subset
+    prose         text as HTML, Markdown as a safe subset
     figures       the grammar of charts
     in_words      counts, durations and sizes as words
     json_text     strict JSON of strangers, within bounds
