@@ -16,7 +16,7 @@ from episodes.stored.entries import read
 from episodes.visible.lens import Lens, steps_through, through
 from people.plain_text import clean, folded
 
-LONGEST, AT_ONCE = 8 * 1024 * 1024, 200
+LONGEST, CHUNK = 8 * 1024 * 1024, 200
 _ASCII_WORD, _CODE = re.compile(r"[A-Za-z0-9]+"), re.compile("⟨[^⟩]*⟩?")
 _SHOWN = ("role", "content", "name", "question", "context", "text", "error", "reward_type")
 _VALUES = ("arguments", "action", "state_diff", "details")
@@ -39,7 +39,7 @@ def _candidates(lens: Lens, episode: Episode | str, wanted: str) -> Iterator[tup
     rows = steps_through(lens, episode).order_by("seq")
     for word in _ASCII_WORD.findall(_CODE.sub(" ", wanted)):
         rows = rows.filter(body__icontains=word)
-    for seq, body in rows.values_list("seq", "body").iterator(chunk_size=AT_ONCE):
+    for seq, body in rows.values_list("seq", "body").iterator(chunk_size=CHUNK):
         yield seq, read(through(lens, body))
 
 
