@@ -35,6 +35,7 @@ urlpatterns = [
     path("asks/<str:pk>/amend", answer.edit, name="amend"),
     path("asks/<str:pk>/take-back", answer.withdraw, name="take_back"),
     path("asks/<str:pk>/hand", answer.transfer, name="hand_over"),
+    path("asks/preview", answer.preview, name="preview"),
     path("asks/<str:pk>/draft", answer.save_draft, name="save_draft"),
     path("asks/<str:pk>/keep", answer.keep_unsent, name="keep_unsent"),
     path("asks/<str:pk>/next", ask.ahead, name="ahead"),

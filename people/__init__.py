@@ -9,11 +9,13 @@
     revalidation  whether open sockets may stay open
     audit_trail   reads of the audit trail
     plain_text    cleans hostile text for display; line ends
+    prose         text as HTML, Markdown as a safe subset
     figures       the grammar of charts
     in_words      counts, durations and sizes as words
     zones         the reader's time zone
     json_text     strict JSON of strangers, within bounds
     yaml_text     YAML of strangers, within bounds
+    spreadsheets  CSV files without formulas
     rates         a share with its interval
     rows          model rows from a statement in SQL
     bodies        limits on request bodies, per sender

@@ -5,14 +5,13 @@ Writes go through `audit.record`. Called by the Audit page.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from django.db.models import QuerySet
 
+from people import spreadsheets
 from people.access import Actor, may_manage_projects, scoped
 from people.errors import Invalid
 from people.models import AuditEntry
@@ -20,7 +19,6 @@ from people.models import AuditEntry
 COLUMNS = ("at", "actor", "verb", "target", "reason")
 CSV_ROWS = 50_000
 PAGE_ROWS = 100
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """A cell that begins with one of these is a formula to a spreadsheet."""
 
 
@@ -76,15 +74,7 @@ def choices(actor: Actor, column: str) -> list[str]:
 
 
 def in_csv(entries: Iterable[AuditEntry]) -> str:
-    """Return the entries as CSV; an apostrophe keeps spreadsheets from running names and reasons as formulas."""
-    text = io.StringIO()
-    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
-    writer.writerow(COLUMNS)
-    for one in entries:
-        cells = (one.at.astimezone(UTC).isoformat(), one.actor, one.verb, one.target, one.reason)
-        writer.writerow([inert(cell) for cell in cells])
-    return text.getvalue()
-
-
-def inert(cell: str) -> str:
-    return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
+    """Return the entries as CSV."""
+    return spreadsheets.in_csv(
+        COLUMNS, ((one.at.astimezone(UTC).isoformat(), one.actor, one.verb, one.target, one.reason) for one in entries)
+    )

@@ -6,21 +6,40 @@ Owns which characters are replaced. Leaves escaping to templates. Pure; called b
 from __future__ import annotations
 
 import re
+import unicodedata
 
-_UNSAFE = re.compile("[\x00\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+_UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+_UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
+_NAMES = ["NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL", "BS", "HT", "LF", "VT", "FF", "CR", "SO", "SI"]
+_NAMES += ["DLE", "DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US"]
 _TURNING = re.compile(b"\xe2\x80[\xaa-\xae]|\xe2\x81[\xa6-\xa9]")
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029]")
 LOOKED_AT = 4000
 """Characters that are searched for a first line."""
 
 
+def _name(code: int) -> str:
+    return _NAMES[code] if code < len(_NAMES) else "DEL" if code == 0x7F else f"U+{code:04X}"
+
+
 def _as_codes(pattern: re.Pattern[str], text: str) -> str:
-    return pattern.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
+    return pattern.sub(lambda found: f"⟨{_name(ord(found[0]))}⟩", text)
 
 
 def clean(text: object) -> str:
-    """Return text that any page can contain. Characters that break encoding or reorder lines become visible codes."""
+    """Return text that any page can contain. Control characters, and those that break encoding or reorder lines, become
+    visible names or codes; tabs and line ends stay."""
     return _as_codes(_UNSAFE, str(text))
+
+
+def folded(text: object) -> str:
+    """Return text to compare: without case, and with one form of each letter that has an accent."""
+    return unicodedata.normalize("NFC", str(text)).casefold()
+
+
+def writable(text: object) -> str:
+    """Return text for a field that is sent back: only what UTF-8 or a text column cannot hold becomes a code."""
+    return _as_codes(_UNWRITABLE, str(text))
 
 
 def cleaned(page: bytes) -> bytes:

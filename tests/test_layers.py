@@ -84,6 +84,8 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "in_words",
             "json_text",
             "plain_text",
+            "prose",
+            "spreadsheets",
             "rates",
             "revalidation",
             "rows",

@@ -73,3 +73,13 @@ def test_every_template_is_used() -> None:
     texts = [path.read_text("utf-8") for path in [*sources, *FOLDER.rglob("*.html")]]
     unused = [name for name in TEMPLATES if name not in BY_DJANGO and not any(f'"{name}"' in text for text in texts)]
     assert unused == []
+
+
+def test_counts_that_have_a_noun_have_thousands_separators():
+    """One filter writes them: a count beside its plural, in text and not in an attribute."""
+    bare = []
+    for path in map(FOLDER.joinpath, TEMPLATES):
+        text = re.sub(r'="[^"]*"', "", path.read_text(encoding="utf-8"))
+        for name in set(re.findall(r"\{\{ ([\w.]+(?:\|length)?)\|pluralize", text)):
+            bare += [f"{path.name}: {name}" for _ in re.findall(rf"[\s>]\{{\{{ {re.escape(name)} \}}\}}[\s<{{]", text)]
+    assert bare == []

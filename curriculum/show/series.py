@@ -6,8 +6,6 @@ training step: format errors as the ratio uses them, completion by outcomes that
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from curriculum.counting import EXCLUDED, finished_of
 from curriculum.models import TrainingStep
 from episodes.models import ExpertMode, Run
 from episodes.stored import outcomes
-from people.audit_trail import inert
+from people import spreadsheets
 
 CUT_OFF = ("max_steps", "timeout")
 Counts = dict[int, tuple[int, int]]
@@ -106,12 +104,9 @@ def rates_of(run: Run) -> dict[str, Counts]:
 
 
 def in_csv(series: Iterable[Series]) -> str:
-    """Return a row per step and series. A leading apostrophe keeps spreadsheets from running names as formulas."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["training_step", "name", "value"])
-    writer.writerows((step, inert(one.name), value) for one in series for step, value in one.points)
-    return text.getvalue()
+    """Return a row per step and series."""
+    rows = ((step, one.name, value) for one in series for step, value in one.points)
+    return spreadsheets.in_csv(["training_step", "name", "value"], rows)
 
 
 def events_name(run: Run) -> str:

@@ -5,6 +5,7 @@
     facets       filters with their counts
     search_text  words and facts of a step
     search       episodes by words, with the hit
+    in_episode   steps of one episode that show a text
     lists        episodes and runs for the API
     near_tasks   tasks with nearly the same text
 

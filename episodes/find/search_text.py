@@ -7,9 +7,10 @@ steps, and by `search.py` for the excerpt of a hit.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 FOUND_CHARS = 32 * 1024
@@ -17,6 +18,12 @@ FOUND_CHARS = 32 * 1024
 FIELDS = ("content", "name", "question", "context", "advice", "arguments", "error", "result", "action", "observation")
 LEAVES = 5_000
 _BESIDE_WORDS = re.compile(r"[^\w\s]|_")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]+"
+)
+"""Scripts that write words without spaces between them: Thai, Lao, Burmese, Khmer, Chinese, Japanese; Korean, whose
+words take endings."""
 _TERM = re.compile(r'(-?)"([^"]*)"?|(-?)(\S+)')
 BEFORE, AFTER = 70, 110
 """Characters of an excerpt around its first hit."""
@@ -32,26 +39,46 @@ def text_of(body: Mapping[str, Any]) -> str:
     parts, left = [], FOUND_CHARS
     briefing = [body.get("text")] if body.get("kind") == "briefing" and body.get("privilege") != "sees_verifier" else []
     thought = reasoning.get("text") if isinstance(reasoning := body.get("reasoning"), Mapping) else None
-    for leaf in islice(_leaves([*(body.get(name) for name in FIELDS), thought, *briefing]), LEAVES):
+    for leaf in islice(leaves_of([*(body.get(name) for name in FIELDS), thought, *briefing]), LEAVES):
         parts.append(leaf[:left])
         left -= len(leaf) + 1
         if left <= 0:
             break
-    return " ".join(parts).encode("utf-8", "replace").decode().replace("\x00", " ")
+    text = " ".join(parts).encode("utf-8", "replace").decode().replace("\x00", " ")
+    return unicodedata.normalize("NFC", text)
 
 
 def indexed(text: str) -> str:
     """Return the same text as separate words: paths, addresses, tags and names_with_parts are found by any of their
-    words."""
-    return _BESIDE_WORDS.sub(" ", text)
+    words, and scripts without spaces by any of their letters."""
+    if text.isascii():
+        return _words(text)
+    single = dict.fromkeys(letter for run in _UNSPACED.findall(text) for letter in _letters(run))
+    return " ".join([_words(text), *single])
+
+
+def _words(text: str) -> str:
+    """Return text as words; a run of a script without spaces becomes its overlapping pairs of letters."""
+    return _BESIDE_WORDS.sub(" ", text if text.isascii() else _UNSPACED.sub(_in_pairs, text))
+
+
+def _in_pairs(run: re.Match[str]) -> str:
+    letters = _letters(run[0])
+    pairs = [one + other for one, other in pairwise(letters)]
+    return f" {' '.join(pairs or letters)} "
+
+
+def _letters(run: str) -> list[str]:
+    """Return the letters of a run without the marks on them, at which the database would part a word."""
+    return [letter for letter in run if letter.isalnum()]
 
 
 def terms_of(search: str) -> list[tuple[bool, str]]:
     """Return the terms of a search: words or phrases, each wanted or not. A phrase is in quotes, an excluded term
     begins with a minus."""
     found = []
-    for minus, phrase, less, word in _TERM.findall(search):
-        said = " ".join(indexed(phrase or word).split())
+    for minus, phrase, less, word in _TERM.findall(unicodedata.normalize("NFC", search)):
+        said = " ".join(_words(phrase or word).split())
         if said:
             found.append((not (minus or less), said))
     return found
@@ -67,8 +94,8 @@ def matches(text: str, search: str) -> bool:
 
 def excerpt_of(text: str, search: str) -> list[tuple[str, bool]]:
     """Return the text around the first hit, in parts of which each is a hit or not."""
-    words = {re.escape(word) for wanted, said in terms_of(search) if wanted for word in said.split()}
-    hit = re.compile(rf"(?<![^\W_])({'|'.join(sorted(words, key=len, reverse=True))})(?![^\W_])", re.IGNORECASE)
+    words = _patterns(search)
+    hit = re.compile(f"({'|'.join(sorted(words, key=len, reverse=True))})", re.IGNORECASE)
     first = hit.search(text) if words else None
     start = max(0, first.start() - BEFORE) if first else 0
     end = (first.end() if first else 0) + AFTER
@@ -77,7 +104,18 @@ def excerpt_of(text: str, search: str) -> list[tuple[str, bool]]:
     return [("…", False)] * bool(start) + parts + [("…", False)] * (end < len(text))
 
 
-def _leaves(values: Iterable[Any]) -> Iterator[str]:
+def _patterns(search: str) -> set[str]:
+    """Return a pattern for each wanted word: it is whole, but in scripts without spaces, which have no whole words."""
+    found = set()
+    for minus, phrase, less, word in _TERM.findall(unicodedata.normalize("NFC", search)):
+        said = "" if minus or less else phrase or word
+        found |= {re.escape(run) for run in _UNSPACED.findall(said)}
+        spaced = _BESIDE_WORDS.sub(" ", _UNSPACED.sub(" ", said)).split()
+        found |= {rf"(?<![^\W_]){re.escape(one)}(?![^\W_])" for one in spaced}
+    return found
+
+
+def leaves_of(values: Iterable[Any]) -> Iterator[str]:
     """Yield texts, numbers and field names, without recursion."""
     todo = [iter(values)]
     while todo:

@@ -182,7 +182,7 @@ def _cancel(request: MemberRequest, ids: list[str]) -> HttpResponse:
     live = list(Episode.objects.live().filter(pk__in=ids).values_list("pk", flat=True))
     for pk in live:
         recording.cancel(request.actor, pk, request.POST.get("reason", "")[:500])
-    messages.success(request, "1 live episode stopped." if len(live) == 1 else f"{len(live)} live episodes stopped.")
+    messages.success(request, "1 live episode stopped." if len(live) == 1 else f"{len(live):,} live episodes stopped.")
     return redirect(f"{reverse('episodes')}{ListQuery.of(request.POST.get('query', '')).query()}")
 
 

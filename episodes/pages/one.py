@@ -17,6 +17,7 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from episodes.find import in_episode
 from episodes.models import AGAIN, Episode, EpisodeState
 from episodes.record import noting, recording
 from episodes.show import durability, wall, windows
@@ -88,7 +89,7 @@ def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
 def find_in_episode(request: MemberRequest, pk: str) -> JsonResponse:
     """Return the numbers of the steps that contain a text; the page holds only a window of them."""
     one = _episode(request, pk)
-    found, more = trajectory.holding(lens_of(request.actor, one), one, request.GET.get("q", "")[:200])
+    found, more = in_episode.holding(lens_of(request.actor, one), one, request.GET.get("q", "")[:200])
     return JsonResponse({"seqs": found, "more": more})
 
 

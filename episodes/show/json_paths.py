@@ -16,7 +16,7 @@ LONGEST = 500
 # them
 _PART = re.compile(
     r"\.([A-Za-z_][\w-]*)|\[(\d{1,9})\]|"
-    r"\[\"([^\"\\\x00\ud800-\udfff\u202a-\u202e\u2066-\u2069]{1,200})\"\]",
+    r"\[\"([^\"\\\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]{1,200})\"\]",
     re.ASCII,
 )
 _NOTHING = object()

@@ -132,6 +132,11 @@ class StepCard:
     """What a model thought before this message."""
 
     @property
+    def whole_said(self) -> str:
+        """The text of a message as far as a page shows it."""
+        return self.said[:LONG_RESULT]
+
+    @property
     def is_empty(self) -> bool:
         """Whether this is a turn of the agent without content: the step counts, and its row is hidden."""
         return self.kind == "message" and not self.speaker and not self.said.strip() and not self.thought

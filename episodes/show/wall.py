@@ -104,7 +104,9 @@ class Wall:
         if not self.rows:
             return ""
         waiting, stalled = (sum(row.need == need for row in self.rows) for need in ("person", "stalled"))
-        parts = [f"{self.total} live" if self.total == len(self.rows) else f"{len(self.rows)} of {self.total} live"]
+        parts = [
+            f"{self.total:,} live" if self.total == len(self.rows) else f"{len(self.rows):,} of {self.total:,} live"
+        ]
         parts += [f"{waiting} {'needs' if waiting == 1 else 'need'} a person"] if waiting else []
         return ", ".join(parts + ([f"{stalled} stalled"] if stalled else []))
 
@@ -260,7 +262,7 @@ def headline(episode: Episode, outcome: VerifierOutcome | None, open_asks: int, 
         found = FOUND.get(outcome.reward_type)
         return f"{found or 'Outcome: ' + clean(outcome.reward_type)}, after {actions}."
     if episode.state in ("waiting", "parked"):
-        awaited = "an answer" if open_asks < 2 else f"{open_asks} answers"
+        awaited = "an answer" if open_asks < 2 else f"{open_asks:,} answers"
         parked = ", parked" if episode.state == "parked" else ""
         return f"The agent is waiting for {awaited}{parked} ({actions} so far)."
     return {

@@ -20,11 +20,14 @@ from episodes.show.html_cache import context_of, picture_of
 from episodes.show.step_cards import initials, number
 from episodes.show.windows import ShownStep
 from episodes.stored import strip as line
-from people.in_words import ago, bytes_in_words, clock, duration, percent
-from people.plain_text import clean
+from people.in_words import ago, bytes_in_words, clock, count, duration, percent
+from people.plain_text import clean, writable
+from people.prose import prose
 
 register = template.Library()
 register.filter("clean", clean)
+register.filter("typed", writable)
+register.simple_tag(prose)
 register.filter("initials", initials)
 register.filter("number", number)
 register.filter("size", bytes_in_words)
@@ -125,9 +128,9 @@ def tier_words(tier: str) -> str:
 
 
 @register.filter
-def grouped(count: int) -> str:
-    """Return a count with thousands separators."""
-    return f"{count:,}"
+def grouped(count: Any) -> str:
+    """Return a count with thousands separators; a word in the place of a count stays."""
+    return f"{count:,}" if isinstance(count, int) else str(count)
 
 
 @register.filter
@@ -159,7 +162,8 @@ def arm(expert: str | None, name: str = "", briefing: str = "") -> SafeString:
 @register.filter
 def facts(episode: Episode) -> str:
     """Return the length, policy, seed and run of an episode in one line."""
-    said = [f"{episode.last_seq:,} {'step' if episode.last_seq == 1 else 'steps'}", clean(episode.policy_name)]
+    length = f"{count(line.actions_in(episode.strip), 'action')} in {count(episode.last_seq, 'step')}"
+    said = [length, clean(episode.policy_name)]
     said += ["" if episode.seed is None else f"seed {episode.seed}", clean(episode.run.name) if episode.run else ""]
     return ", ".join(filter(None, said))
 

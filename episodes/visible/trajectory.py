@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import Any
 
 from django.conf import settings
@@ -47,19 +46,6 @@ def steps_of(episode: Episode, since: int = 0, limit: int | None = None, *, lens
     for row in found:
         row.body = through(lens, row.body)
     return [row.wire() for row in found]
-
-
-def holding(lens: Lens, episode: Episode, text: str, limit: int = 500) -> tuple[list[int], bool]:
-    """Return numbers of the steps whose body holds a text, and whether there are more than that. Upper and lower case
-    are the same in ASCII letters alone: bodies hold others as escapes."""
-    if not text.strip():
-        return [], False
-    stored = json.dumps(text.strip())[1:-1]  # bodies are ASCII JSON
-    rows = _rows(lens, episode, 0).filter(body__icontains=stored)
-    bodies = rows.values_list("seq", "body").iterator(chunk_size=PAGE)
-    hits = (seq for seq, body in bodies if lens is EVERYTHING or stored.lower() in through(lens, body).lower())
-    found = list(islice(hits, limit + 1))
-    return found[:limit], len(found) > limit
 
 
 def page_text(lens: Lens, episode: Episode, since: int = 0, limit: int = PAGE) -> str:

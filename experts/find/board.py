@@ -234,7 +234,7 @@ def headline(found: list[Spot], now: datetime) -> tuple[str, datetime | None]:
         open_one = "1 ask is open and claimed" if claimed else "1 ask is open"
         return (f"{open_one}{more}. It is due in" if more else f"{open_one}, due in"), first
     part = f", {'all' if claimed == len(people) else claimed} claimed" if claimed else ""
-    return f"{len(people)} asks are open{part}{more}. The next is due in", first
+    return f"{len(people):,} asks are open{part}{more}. The next is due in", first
 
 
 def barred(found: Spot | None) -> str:
@@ -261,7 +261,7 @@ def reasons(found: list[Spot], now: datetime, capacity: int) -> list[Reason]:
         *_said(mine, "you have {n} claimed" + (" (the maximum)" if mine >= capacity else "")),
         *([Reason(_counted(len(held), "{n} claimed"), _holders(held))] if (held := by.get(HELD)) else []),
         *_said(count.get(LOOKS, 0), "your role can view asks but not answer"),
-        *(Reason(f"{n} require{'s' if n == 1 else ''} {skills}") for skills, n in sorted(lacking.items())),
+        *(Reason(f"{n:,} require{'s' if n == 1 else ''} {skills}") for skills, n in sorted(lacking.items())),
         *_said(count.get(SENIOR, 0), "{n} {is} for the senior expert"),
         *_said(count.get(PASSED, 0), "you declined {n}"),
         *_said(working, "{n} being answered by a model"),

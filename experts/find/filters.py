@@ -28,7 +28,7 @@ from experts.find.eligibility import (
 )
 from experts.models import Ask, Privilege, Tier
 from people.access import Actor
-from people.plain_text import clean
+from people.plain_text import clean, folded
 
 SHOWS = {
     "all": "Open",
@@ -139,7 +139,7 @@ def _saying(actor: Actor, now: datetime, q: str) -> set[str]:
 
 
 def says(ask: Ask, q: str) -> bool:
-    return q.casefold() in f"{clean(ask.question)} {ask.episode} {ask.episode.task}".casefold()
+    return folded(q) in folded(f"{clean(ask.question)} {ask.episode} {ask.episode.task}")
 
 
 def sorted_by(some: list[Spot], sort: str) -> list[Spot]:

@@ -5,8 +5,6 @@ Owns headline, columns and the text of a cell. Values come from `metrics/statist
 
 from __future__ import annotations
 
-import csv
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,6 +21,7 @@ from experts.metrics.statistics import RATE_FROM_H, Calls, HourlyRate, MetricsLi
 from people.access import MemberRequest, may_see_metrics, member_required
 from people.in_words import duration
 from people.plain_text import clean
+from people.spreadsheets import in_csv
 
 COLUMNS = {
     "asks": ("Answers", "answers that agents got, including drafts used at the deadline"),
@@ -51,7 +50,6 @@ REASONS = {
     "expert_fault": "the model failed",
     "no_model": "no model configured",
 }
-FORMULA = ("=", "+", "-", "@", "\u2212")
 
 
 @require_GET
@@ -237,37 +235,22 @@ def metrics_file(request: MemberRequest) -> HttpResponse:
     """Return the metrics as CSV: one row for the project, each expert and each arm."""
     look = Look.read(request.GET)
     found = records.metrics_of(request.actor, look, timezone.now())
-    answer = HttpResponse(content_type="text/csv; charset=utf-8")
-    answer["Content-Disposition"] = f'attachment; filename="awmweb-{request.project.slug}-metrics.csv"'
     rows = [dict(_cells(line)) for line in found.lines]
-    writer = csv.DictWriter(answer, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    return answer
+    text = in_csv(list(rows[0]), [list(row.values()) for row in rows])
+    headers = {"Content-Disposition": f'attachment; filename="awmweb-{request.project.slug}-metrics.csv"'}
+    return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=headers)
 
 
 def _cells(line: MetricsLine) -> Iterator[tuple[str, Any]]:
     """Yield the cells of a row without nesting: `waited_median`, `in_time_low`, and so on."""
     for name, value in asdict(line).items():
         if name == "fell_back":
-            yield name, _safe("; ".join(f"{why} {count}" for why, count in value.items()))
+            yield name, "; ".join(f"{why} {count}" for why, count in value.items())
         elif isinstance(value, dict):
             yield from ((f"{name}_{part}", _rounded(one)) for part, one in value.items())
         else:
-            yield name, _safe(value)
+            yield name, value
 
 
 def _rounded(value: float | None) -> float | None:
     return round(value, 4) if isinstance(value, float) else value
-
-
-def _safe(value: Any) -> Any:
-    """Return a cell that spreadsheets read as text.
-
-    Handles leading blanks, invisible characters and full-width signs.
-    """
-    if not isinstance(value, str):
-        return value
-    shown = clean(value)
-    seen = "".join(char for char in unicodedata.normalize("NFKC", shown) if unicodedata.category(char)[0] not in "CZ")
-    return f"'{shown}" if seen.startswith(FORMULA) or shown.startswith(("\t", "\r", "\n")) else shown

@@ -38,6 +38,7 @@ from experts.rules.suggested_calls import calls_of, refuse_unfit
 from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
 from people.errors import AppError, Forbidden, Invalid, words_of
 from people.plain_text import clean
+from people.prose import prose
 
 ask_page = member_required(may_see_queue, rows=Ask.objects.all)
 ask_form = member_required(may_advise, rows=Ask.objects.all)
@@ -103,6 +104,13 @@ def save_draft(request: MemberRequest, pk: str) -> JsonResponse:
         newer = {"text": other.text, "calls": other.calls, "version": other.version, "drafted_by": other.drafted_by}
         return JsonResponse({"error": error, "draft": newer}, status=conflict.status)
     return JsonResponse({"version": kept.version, "saved_at": kept.saved_at.isoformat()})
+
+
+@require_POST
+@member_required(may_advise)
+def preview(request: MemberRequest) -> HttpResponse:
+    """Show a text as every page shows an answer."""
+    return HttpResponse(prose(request.POST.get("text", "")[:100_000], css="voice"))
 
 
 @require_http_methods(["GET", "POST"])

@@ -55,6 +55,7 @@ from people.access import (
 )
 from people.errors import AppError
 from people.plain_text import clean
+from people.prose import is_markdown
 
 SWAPPED = "_swapped.html"
 """The frame of an ask that is swapped into an open page."""
@@ -155,6 +156,7 @@ def _after(one: Ask, actor: Actor) -> dict[str, Any]:
         "said": mine_of(actor, one, timezone.now()),
         "family": [] if one.is_open else family_of(actor, one),
         "question": clean(one.question),
+        "question_is_markdown": is_markdown(one.question),
         "ask": one,
         "episode": one.episode,
         "ended": not one.episode.is_live,

@@ -64,13 +64,13 @@ def _answer(request: MemberRequest, ids: list[str]) -> str:
 def _own(label: LabelSchema, said: Mapping[str, Annotation], total: int) -> str:
     """Return on how many of the selected episodes this person has set the label, and which values; nothing for none."""
     if not said or not SchemaKind(label.kind).is_counted:
-        return f"You labeled {len(said)} of {total}." if said else ""
+        return f"You labeled {len(said):,} of {total:,}." if said else ""
     names = {one.get("value"): one.get("label") for one in label.options}
     chosen = (row.text if isinstance(row.text, list) else [row.text] for row in said.values())
     tally = Counter(", ".join(str(names.get(one) or one) for one in values) or "none" for values in chosen)
-    return f"You labeled {len(said)} of {total}: {'; '.join(f'{count} {name}' for name, count in tally.items())}."
+    return f"You labeled {len(said):,} of {total:,}: {'; '.join(f'{count} {name}' for name, count in tally.items())}."
 
 
 def _said(title: str, tally: Counter[str], total: int) -> str:
-    labeled = f"Set {title} on {tally.pop('', 0)} of {total} selected {'episode' if total == 1 else 'episodes'}."
+    labeled = f"Set {title} on {tally.pop('', 0):,} of {total:,} selected {'episode' if total == 1 else 'episodes'}."
     return " ".join([labeled, *(f"{count} {reason}" for reason, count in tally.items())])

@@ -117,7 +117,7 @@ def _ids(request: MemberRequest) -> list[str]:
 
 def _add(request: MemberRequest, pk: str, ids: list[str]) -> None:
     added = assigning.fill(request.actor, pk, scoped(Episode.objects.filter(pk__in=ids), request.project))
-    messages.success(request, f"Added {added} of {len(ids)} selected {'episode' if len(ids) == 1 else 'episodes'}.")
+    messages.success(request, f"Added {added:,} of {len(ids):,} selected {'episode' if len(ids) == 1 else 'episodes'}.")
 
 
 @require_POST

@@ -310,7 +310,7 @@ def command(request: MemberRequest, pk: str, name: str) -> HttpResponse:
     try:
         if name == "retry":
             count = planning.retry(request.actor, pk)
-            messages.success(request, "1 episode queued again." if count == 1 else f"{count} episodes queued again.")
+            messages.success(request, "1 episode queued again." if count == 1 else f"{count:,} episodes queued again.")
         elif name == "seeds":
             planning.add_seeds(request.actor, pk, _whole(request, "seeds"))
             messages.success(request, "Seeds added. From now on only the anytime statement applies.")

@@ -5,14 +5,12 @@ Called with the results of `comparison.py` and `compare.py`, and reads shaped re
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from people.audit_trail import inert
+from people import spreadsheets
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.plans import MAX_SEEDS, PlanDocument, plan_of, repeatable
@@ -215,15 +213,9 @@ TABLES: dict[str, tuple[list[str] | Callable[[], list[str]], Callable[[RunCompar
 
 
 def in_csv(name: str, found: RunComparison) -> str:
-    """Return a table as CSV. A leading apostrophe keeps spreadsheets from running texts as formulas."""
+    """Return a table as CSV."""
     columns, rows_of = TABLES[name]
     rows, names = rows_of(found), dict.fromkeys(columns() if callable(columns) else columns)
     # stored rewards can have components that their profile has lost since
     names |= dict.fromkeys(column for row in rows for column in row)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(names), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
-        {column: inert(value) if isinstance(value, str) else value for column, value in row.items()} for row in rows
-    )
-    return text.getvalue()
+    return spreadsheets.in_csv(list(names), ([row.get(column, "") for column in names] for row in rows))

@@ -34,8 +34,8 @@ def of_tasks(one: Contrast, scope: UnitResult) -> str:
     if scope.interval is None or one.delta is None:
         kept = f" ({count(scope.units, 'unit')}, as tasks share answers)" if scope.units < n else ""
         return f"{count(n, 'task')}{kept} are too few for a result." if n != 1 else "1 task is too few for a result."
-    on = f"on {'this task' if n == 1 else f'these {n} tasks'}"
-    found = f"{on}: {points(one.delta)} {span_text(scope.interval)}, {one.won} won, {one.lost} lost"
+    on = f"on {'this task' if n == 1 else f'these {n:,} tasks'}"
+    found = f"{on}: {points(one.delta)} {span_text(scope.interval)}, {one.won:,} won, {one.lost:,} lost"
     test = scope.method.partition(",")[0].partition(" on ")[0]
     if scope.is_shown:
         return f"{scope.verdict.capitalize()} {found}, {_p_words(scope, f' ({test}, planned size)')}."

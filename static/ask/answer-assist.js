@@ -1,4 +1,4 @@
-// What helps beside the form: the model's draft, quick replies, and other asks with the same question.
+// What helps beside the form: a preview, the model's draft, quick replies, and other asks with the same question.
 //
 // The page holds no draft: the server sends it when `d` is pressed, and the frame `draft` on the queue's socket announces one.
 // Words are inserted at the caret or appended; nothing that a person wrote is replaced.
@@ -219,9 +219,35 @@ function startSameQuestion() {
   keepTicks();
 }
 
+// --- the answer as pages show it
+
+const SOON_MS = 300;
+
+function startPreview() {
+  const [button, box] = [document.querySelector("[data-preview]"), document.getElementById("preview")];
+  let timer = 0;
+  const draw = async () => {
+    try {
+      box.replaceChildren(...(await fetchFragment(button.dataset.preview, bodyOf({ text: wordsNow() }))).body.childNodes);
+    } catch (error) {
+      box.textContent = error instanceof TypeError ? "No preview: can't reach the server." : error.message;
+    }
+  };
+  button.addEventListener("click", () => {
+    box.hidden = !box.hidden;
+    button.setAttribute("aria-expanded", String(!box.hidden));
+    if (!box.hidden) draw();
+  });
+  document.getElementById("advice").addEventListener("input", () => {
+    clearTimeout(timer);
+    if (!box.hidden) timer = setTimeout(draw, SOON_MS);
+  });
+}
+
 export function startAssist() {
   wanted = false;
   ticked.clear();
+  startPreview();
   startDraft();
   startReplies();
   startSameQuestion();

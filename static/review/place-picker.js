@@ -113,6 +113,11 @@ async function fromSelection(list) {
   const [found, ...more] = parts.filter(({ letters: [from, to] }) => from < to);
   if (!found || more.length) {
     clear();
+    const drawn = /** @type {Element} */ (range.commonAncestorContainer.parentElement).closest(".md");
+    if (!found && drawn) {
+      drawn.querySelector("details").open = true;
+      return say("This text is drawn as Markdown. Select the part in its source below.", true);
+    }
     say(found ? "Select within one text: it spans several now." : "Select text of a message, a call, a result or an answer.", true);
     return;
   }

@@ -72,7 +72,7 @@ export function startFind(list) {
   const [field, says] = [form.querySelector("input"), form.querySelector("[data-found]")];
   let [asked, seqs, more, at] = ["", [], false, -1];
   const say = () => {
-    says.textContent = !asked ? "" : !seqs.length ? "not found" : `${at + 1} of ${seqs.length}${more ? " and more" : ""}`;
+    says.textContent = !asked ? "" : !seqs.length ? "not found" : `${(at + 1).toLocaleString("en-US")} of ${seqs.length.toLocaleString("en-US")}${more ? " and more" : ""}`;
     for (const button of form.querySelectorAll("[data-find-step]")) button.hidden = seqs.length < 2;
   };
   const go = (step) => {

@@ -60,7 +60,7 @@ export function strip(codes, { budget = 0, running = false, stalled = false, roo
   const start = lead + pitch * shown.length;
   const todo = Array.from({ length: dots }, (_, n) => `<rect class="todo" x="${start + 4 + pitch * n}" y="5.5" width="3" height="2"/>`);
   const earlier = left ? `<text class="more" x="0" y="10.5">+${left}</text>` : "";
-  const part = count > codes.length ? `${Number(count)} steps, of the last ` : "";
+  const part = count > codes.length ? `${Number(count).toLocaleString("en-US")} steps, of the last ` : "";
   return `<svg class="strip" width="${width}" height="13" viewBox="0 0 ${width} 13" fill="currentColor" role="img"`
     + ` aria-label="${part}${inWords(all, from)}">${earlier}${uses.join("")}${todo.join("")}</svg>`;
 }

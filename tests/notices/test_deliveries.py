@@ -30,7 +30,7 @@ def test_human_ask_is_notified_once_with_first_line_and_link(edo, bell, asked):
 def test_agent_text_in_notices_is_bounded_without_bidi(bell, asked):
     asked("a\u202eb\ud800\x00" + "c" * 1000)
     (parcel,) = due()
-    assert parcel.text.startswith("a⟨U+202E⟩b⟨U+D800⟩⟨U+0000⟩ccc") and len(parcel.text) <= 160
+    assert parcel.text.startswith("a⟨U+202E⟩b⟨U+D800⟩⟨NUL⟩ccc") and len(parcel.text) <= 160
 
 
 def test_model_first_ask_notifies_people_on_escalation(ada, bell, asked, models, project):

@@ -47,7 +47,7 @@ def test_what_looks_like_a_key_is_cut_out(token):
 
 
 def test_quoted_words_are_one_clean_line():
-    assert quoted("\n a\u202eb\x1b[31m\u2066 \nsecond", []) == "a⟨U+202E⟩b⟨U+001B⟩[31m⟨U+2066⟩"
+    assert quoted("\n a\u202eb\x1b[31m\u2066 \nsecond", []) == "a⟨U+202E⟩b⟨ESC⟩[31m⟨U+2066⟩"
 
 
 def test_query_and_keylike_path_of_an_address_are_secret():
@@ -83,7 +83,7 @@ def test_a_webhook_turns_no_line_of_the_log_around(edo, there, asked):
     subscriptions.subscribe(edo, "webhook", f"{there.url}/hook")
     asked()
     sending.work()
-    assert words() == "The webhook responded 400: ⟨U+202E⟩gnp.exe⟨U+2069⟩⟨U+0007⟩"
+    assert words() == "The webhook responded 400: ⟨U+202E⟩gnp.exe⟨U+2069⟩⟨BEL⟩"
 
 
 def test_a_push_service_that_echoes_its_keys_is_not_quoted(edo, there, asked):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from people.plain_text import clean, first_line
+from people.plain_text import clean, first_line, writable
 
 
 def test_clean_leaves_ordinary_text_alone():
@@ -21,8 +21,13 @@ def test_first_line_ends_at_every_kind_of_line_break(end):
     assert first_line(f"safe{end}Bcc: max@example.org", 160) == "safe"
 
 
-@pytest.mark.parametrize(
-    "sign", ["\x00", "\x07", "\x1b", "\x7f", "\x9b", "\u200f", "\u061c", "\u202e", "\u2066", "\udc00"]
-)
+NAMED = {"\x00": "NUL", "\x07": "BEL", "\x1b": "ESC", "\x7f": "DEL"}
+
+
+@pytest.mark.parametrize("sign", [*NAMED, "\x9b", "\u200f", "\u061c", "\u202e", "\u2066", "\udc00"])
 def test_first_line_shows_controls_and_directions_as_codes(sign):
-    assert first_line(f"a{sign}b", 160) == f"a⟨U+{ord(sign):04X}⟩b"
+    assert first_line(f"a{sign}b", 160) == f"a⟨{NAMED.get(sign, f'U+{ord(sign):04X}')}⟩b"
+
+
+def test_writable_text_keeps_what_was_typed():
+    assert writable("a\x1b\u202e\r\n\tb\x00\ud800") == "a\x1b\u202e\r\n\tb⟨NUL⟩⟨U+D800⟩"

@@ -184,7 +184,7 @@ test("what was typed is one of the choices, or is told to be none", () => {
 });
 
 test("texts that turn lines around are shown as codes and sent as they are", () => {
-  assert.equal(visible("a\u202eb\u2067\0\ud800😀 עברית"), "a⟨U+202E⟩b⟨U+2067⟩⟨U+0000⟩⟨U+D800⟩😀 עברית");
+  assert.equal(visible("a\u202eb\u2067\0\ud800😀 עברית"), "a⟨U+202E⟩b⟨U+2067⟩⟨NUL⟩⟨U+D800⟩😀 עברית");
   const turned = "to\u202enimda";
   const { arguments: given, problems } = read({ [turned]: "x" }, { properties: { [turned]: {}, "b\u2067": {} }, required: ["b\u2067"] });
   assert.deepEqual([given, problems], [{ [turned]: "x" }, ["b⟨U+2067⟩ is missing"]]);

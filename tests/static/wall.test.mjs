@@ -20,7 +20,7 @@ test("rows stand by need and then by age", () => {
 });
 
 test("what turns lines around is shown as a code", () => {
-  assert.equal(visible("a\u202eb\u2067c\0"), "a⟨U+202E⟩b⟨U+2067⟩c⟨U+0000⟩");
+  assert.equal(visible("a\u202eb\u2067c\0"), "a⟨U+202E⟩b⟨U+2067⟩c⟨NUL⟩");
   assert.equal(visible("עברית"), "עברית");
 });
 

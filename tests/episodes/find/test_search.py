@@ -8,11 +8,13 @@ import pytest
 from django.db import connection
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
-from episodes.find import lists, search
+from episodes.find import in_episode, lists, search
 from episodes.find.narrowing import matching
-from episodes.find.search_text import FOUND_CHARS, text_of
+from episodes.find.search import hits
+from episodes.find.search_text import FOUND_CHARS, matches, text_of
 from episodes.models import Episode, EpisodeFacts, EpisodeWords, SearchMark, Step, StepWords
 from episodes.record import indexing, recording
+from episodes.visible.lens import EVERYTHING
 from experts import advising, queue
 from people.errors import Invalid
 
@@ -323,7 +325,7 @@ def test_steps_read_before_words_were_joined_are_found(ada, monkeypatch):
 def test_more_words_than_a_vector_takes_are_joined(ada):
     one = started(ada, "one")
     for step in range(6):
-        wide = (f"{step}\U00020000" + "\U00020000" * 50 + str(number) for number in range(600))
+        wide = (f"{step}\U00010450" + "\U00010450" * 50 + str(number) for number in range(600))
         add(ada, one, *[said(f"{step} " + " ".join(wide))] * 12)
     recording.finish(ada, one.pk, Finish(stop_reason="done"))
     indexing.work()
@@ -336,3 +338,49 @@ def test_many_episodes_are_read_in_few_statements(ada, django_assert_max_num_que
         add(ada, started(ada, f"e{number}"), said("apple"), call("get"))
     with django_assert_max_num_queries(25):
         assert indexing.work() == 60
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "other"),
+    [
+        ("请为订单1003退款，谢谢", ["退款", "订单", "订单1003", "款", "请为订单"], ["单订", "退谢", "发"]),
+        ("注文のキャンセルをお願いします", ["キャンセル", "注文", "お願い", "願"], ["文注", "配送"]),
+        ("ฉันต้องการคืนเงินสำหรับคำสั่งซื้อ", ["คืนเงิน", "คำสั่งซื้อ"], ["จัดส่ง"]),
+        ("주문을 환불해 주세요", ["환불", "주문"], ["배송"]),
+        ("le café fermé", ["café", "cafe\u0301", '"café fermé"'], ["cafe"]),
+        ("le cafe\u0301 ferme\u0301", ["café", "cafe\u0301"], ["ferme"]),
+    ],
+)
+def test_words_in_sentences_without_spaces_are_found(ada, text, found, other):
+    add(ada, started(ada, "one"), said(text))
+    indexing.work()
+    for words in found:
+        assert keys(ada, q=words) == ["one"] and matches(text_of(said(text)), words), words
+        [episode] = Episode.objects.all()
+        assert any(marked for _, marked in hits([episode], words)[episode.pk].parts), words
+    for words in other:
+        assert keys(ada, q=words) == [] and not matches(text_of(said(text)), words), words
+
+
+def test_find_in_an_episode_looks_at_what_its_page_shows(ada):
+    one = started(ada, "one")
+    steps = [
+        {"kind": "message", "role": "user", "content": "Le café\n est ouvert", "turn": 1},
+        {
+            "kind": "tool_call",
+            "name": "get",
+            "arguments": {"id": [1, "x"]},
+            "result": '{"name":"caf\\u00e9","n":10.10}',
+        },
+        {"kind": "tool_call", "name": "put", "arguments": {}, "result": {"state": "open"}, "turn": 2},
+        {"kind": "action", "action": {"go": "退款"}, "observation": {"text": "\x1b[31m"}},
+    ]
+    add(ada, one, *steps)
+
+    def where(text):
+        return in_episode.holding(EVERYTHING, one, text)[0]
+
+    assert where("content") == where("turn") == where("kind") == where("seq") == []
+    assert where("cafe\u0301") == [1, 2] and where("EST ouvert") == [1] and where("退款") == [4]
+    assert where('"name": "café"') == where("10.10") == where('[1, "x"]') == [2]
+    assert where('"state": "open"') == [3] and where("\\u001b[31m") == [4] and where("observation") == []

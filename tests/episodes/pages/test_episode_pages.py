@@ -7,9 +7,9 @@ import re
 import pytest
 
 from awmclient.schema import STEP, EpisodeStart, Finish, Outcome, RunStart, StepBatch
+from episodes.find import in_episode
 from episodes.models import Episode, OutcomeHold
 from episodes.record import recording
-from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
 from people import access
 from people.members import issue_token
@@ -205,6 +205,6 @@ def test_blind_find_counts_what_matches_beyond_rewards(rita, ada, episode):
     ]
     recording.append_steps(ada, episode.pk, [STEP.validate_python(one) for one in said])
     OutcomeHold.objects.create(actor_key=rita.key, episode=episode, by="review")
-    assert trajectory.holding(lens_of(rita, episode), episode, "0.4375", limit=2) == ([9, 10], True)
-    assert trajectory.holding(lens_of(rita, episode), episode, "0.4375", limit=3) == ([9, 10, 11], False)
-    assert trajectory.holding(lens_of(ada, episode), episode, "0.4375", limit=2) == ([4, 5], True)
+    assert in_episode.holding(lens_of(rita, episode), episode, "0.4375", limit=2) == ([9, 10], True)
+    assert in_episode.holding(lens_of(rita, episode), episode, "0.4375", limit=3) == ([9, 10, 11], False)
+    assert in_episode.holding(lens_of(ada, episode), episode, "0.4375", limit=2) == ([4, 5], True)

@@ -193,7 +193,7 @@ def test_markup_and_turned_text_of_an_agent_stay_text():
         {"seq": 1, "kind": "message", "role": "assistant", "content": "<script>x</script>\u202eevil\x00\ud800"}
     )
     assert "<script>" not in page and "&lt;script&gt;" in page
-    assert "⟨U+202E⟩" in page and "⟨U+0000⟩" in page and "⟨U+D800⟩" in page
+    assert "⟨U+202E⟩" in page and "⟨NUL⟩" in page and "⟨U+D800⟩" in page
     page.encode()
 
 
@@ -217,9 +217,9 @@ def test_an_ask_without_advice_of_an_ended_episode_is_cancelled():
 def test_advice_of_a_person_speaks_serif_and_of_a_model_sans():
     advice = {"text": "Reopen it.", "source": "human", "author": "Edo", "privilege": "blind"}
     step = {"seq": 4, "kind": "ask", "question": "Which?", "advice": advice}
-    assert 'class="voice"' in drawn(step) and "answered, blind" in drawn(step)
+    assert 'class="words voice"' in drawn(step) and "answered, blind" in drawn(step)
     model = drawn({**step, "advice": {**advice, "source": "llm", "privilege": "sees_verifier"}})
-    assert 'class="voice"' not in model and "sees verifier" in model
+    assert 'class="words voice"' not in model and "sees verifier" in model
 
 
 def test_a_fallback_never_reads_as_advice():
@@ -229,7 +229,7 @@ def test_a_fallback_never_reads_as_advice():
     assert (
         "No answer before the deadline. No advice was sent." in page
         and "a-fell" in page
-        and 'class="voice"' not in page
+        and 'class="words voice"' not in page
     )
 
 

@@ -49,7 +49,7 @@ def test_a_diff_that_is_none_and_hostile_cells_break_nothing():
     steps = [step(1), {"seq": 2, "state_diff": 7}, step(3, t={"added": ["x", {"a": "\x00" + "y" * 500}], "changed": 3})]
     [table] = touched([*steps, {"seq": 4, "state_diff": {"u": [1]}}])
     [(_, [cell])] = table.rows
-    assert cell.after.startswith("⟨U+0000⟩y") and cell.after.endswith("…") and cell.reported
+    assert cell.after.startswith("⟨NUL⟩y") and cell.after.endswith("…") and cell.reported
 
 
 def test_tables_at_a_step_hold_rows_that_later_steps_change():

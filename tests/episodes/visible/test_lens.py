@@ -10,6 +10,7 @@ import pytest
 from awmclient.schema import STEP, EpisodeStart, Finish, Outcome
 from awmclient.schema import Step as AnyStep
 from episodes import events
+from episodes.find import in_episode
 from episodes.live.consumers import LensListener
 from episodes.live.live_html import drawn
 from episodes.live.wire import Payload
@@ -93,7 +94,7 @@ def quotes(lens, episode):
 
 def found_words(lens, episode):
     words = [word for secrets in (SAID, *SECRETS.values()) for word in secrets]
-    return "\n".join(word for word in words if trajectory.holding(lens, episode, word.strip('":'))[0])
+    return "\n".join(word for word in words if in_episode.holding(lens, episode, word.strip('":'))[0])
 
 
 def wire(rows):
@@ -105,7 +106,6 @@ TEXTS = {
     "steps_of": lambda lens, one: json.dumps(trajectory.steps_of(one, lens=lens), separators=(",", ":")),
     "page_text": trajectory.page_text,
     "told_after": lambda lens, one: json.dumps(trajectory.sent_after(lens, one.pk, 0, 20)[0]).replace("\\", ""),
-    "holding": found_words,
     "around": lambda lens, one: wire(windows.around(lens, one).rows),
     "after": lambda lens, one: wire(windows.after(lens, one, 0).rows),
     "again": lambda lens, one: wire(windows.after(lens, one, 20, 0, list(SEQS)).rows),
@@ -117,6 +117,7 @@ TEXTS = {
 }
 """Readers whose whole text can be held against the table."""
 PARTS = {
+    "holding": found_words,
     "writes": lambda lens, one: json.dumps(windows.writes(lens, one), separators=(",", ":"), default=str),
     "first_writes": lambda lens, one: json.dumps(windows.first_writes(lens, one), separators=(",", ":"), default=str),
     "quotes": quotes,
