@@ -192,9 +192,10 @@ function setAside(body, row) {
   if (row.dataset.need === "over" || row.matches(':hover, :focus-within, [aria-selected="true"]')) return;
   const gap = document.createElement("tr");
   gap.className = "gap";
-  gap.append(document.createElement("td"));
-  gap.firstElementChild.colSpan = row.cells.length;
-  gap.firstElementChild.style.height = `${row.offsetHeight}px`;
+  const cells = document.createElement("td");
+  cells.colSpan = row.cells.length;
+  cells.style.height = `${row.offsetHeight}px`;
+  gap.append(cells);
   row.replaceWith(gap);
   row.dataset.need = "over";
   body.append(row);

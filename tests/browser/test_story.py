@@ -81,6 +81,28 @@ def test_the_demo_plays_again_at_a_button(demo, person):
     expect(owner.locator("body")).to_contain_text("Waiting")
 
 
+def test_an_ended_episode_leaves_running_also_in_a_list_in_use(demo, person):
+    """It never stands under Running as Finished, and the row under the pointer keeps its place."""
+    owner = person(demo.link("owner", "admin"))
+    owner.goto(demo.url + "/")
+    with demo.http(demo.token("agent")) as agent:
+        ends, stays = (
+            agent.post("/episodes", json={"key": key, "task": key}).json()["id"] for key in ("ends", "stays")
+        )
+        first, second = (owner.locator(f"tr[data-episode='{pk}']") for pk in (ends, stays))
+        expect(second).to_be_visible()
+        second.locator("[data-row=open]").hover()
+        place = second.bounding_box()["y"]
+        agent.post(f"/episodes/{ends}/finish", json={"stop_reason": "done"}).raise_for_status()
+        expect(first).to_have_attribute("data-need", "over")
+        expect(owner.locator("tr.grp[data-need=over]")).to_contain_text("Just ended")
+        assert second.bounding_box()["y"] == place
+        owner.mouse.move(0, 0)
+        expect(first).to_have_count(0)
+        expect(owner.locator("tr.gap")).to_have_count(0)
+        agent.post(f"/episodes/{stays}/finish", json={"stop_reason": "done"}).raise_for_status()
+
+
 def test_an_unanswered_ask_shows_that_the_agent_went_on_alone(demo, person):
     token = demo.token("agent")
     with demo.http(token) as agent:

@@ -29,10 +29,12 @@ def house(wise):
 
 
 def test_the_demo_asks_a_person_and_a_model_side_by_side(house, wise):
+    with house.http(house.token("launch")) as reader:
+        (run,) = reader.get("/runs", params={"name": "demo"}).raise_for_status().json()["items"]
     with house.http(house.token("expert")) as expert:
 
         def asks(status):
-            return expert.get("/asks", params={"status": status}).raise_for_status().json()["asks"]
+            return expert.get("/asks", params={"status": status, "run": run["id"]}).raise_for_status().json()["asks"]
 
         (answered,) = until(lambda: asks("answered"), 60)
         (waiting,) = until(lambda: asks("open"), 60)
