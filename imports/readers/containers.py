@@ -24,6 +24,7 @@ UNPACKED_MAX = 4 * 1024**3
 MEMBERS_MAX = 50_000
 ROWS_MAX = 200_000
 RATIO_MAX = 200
+VALUES_MAX = 2_000_000
 """The highest compression ratio, above `RATIO_FROM`: logs compress 5 to 30 times."""
 RATIO_FROM = 8 * 1024 * 1024
 BLOCK = 1 << 20
@@ -119,7 +120,7 @@ def _value(raw: bytes) -> Any:
     if len(raw) > LINE_MAX:
         return UnreadableRow(f"It has more than {LINE_MAX // 1024**2} MB.")
     try:
-        return parse_json(raw.removeprefix(MARK))
+        return parse_json(raw.removeprefix(MARK), VALUES_MAX)
     except BadJson as error:
         return UnreadableRow(error.message.replace("The body", "It"))
 
