@@ -17,7 +17,7 @@ from django.utils.cache import patch_cache_control
 from django.utils.deprecation import MiddlewareMixin
 from django.views import defaults
 
-from people.errors import AWAY, AppError, Away, NotFound
+from people.errors import AWAY, AppError, Away, NotFound, Overlong, away_of
 from people.http import IS_HEAD, refusal
 from people.plain_text import cleaned, with_line_ends
 
@@ -112,7 +112,11 @@ class Refusals(MiddlewareMixin):
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if isinstance(error, AWAY):
-            return _away(error)
+            away = away_of(error)
+            if not isinstance(away, Overlong):
+                return _away(error)
+            log.warning("%s takes too long: %s", request.path, error)
+            error = away
         if not isinstance(error, AppError):
             return None
         if request.headers.get("HX-Request"):
@@ -127,7 +131,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """Return the page for an error outside of any view, such as an unavailable database (`handler500` of Django)."""
     error = sys.exc_info()[1]
     if isinstance(error, AWAY):
-        return refusal(Away()) if request.path.startswith("/api/") else _away(error)
+        return refusal(away_of(error)) if request.path.startswith("/api/") else _away(error)
     return defaults.server_error(request)
 
 

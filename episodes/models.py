@@ -138,6 +138,10 @@ class EpisodeQuerySet(models.QuerySet["Episode"]):
     def live(self) -> EpisodeQuerySet:
         return self.filter(state__in=LIVE_STATES)
 
+    def cut_off(self) -> EpisodeQuerySet:
+        """Return the lost ones: their loops could reopen them."""
+        return self.filter(state=EpisodeState.FAILED, fault="worker", stop_reason="")
+
     def silent_since(self, moment: datetime) -> EpisodeQuerySet:
         return self.filter(state__in=AT_WORK_STATES, heartbeat_at__lt=moment)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import InterfaceError, OperationalError
+from psycopg.errors import QueryCanceled
 
 AWAY = (OperationalError, InterfaceError)
 """What the database raises while it is unavailable or gives up a statement; the same call can succeed later. Its other
@@ -113,6 +114,17 @@ class Away(AppError):
 
     code = "unavailable"
     status = 503
+
+
+class Overlong(Away):
+    """This takes the database too long. Narrow the filters, or ask for less at once."""
+
+    code = "too_long"
+
+
+def away_of(error: BaseException | None) -> Away:
+    """Return the refusal for one of `AWAY`: a read that was ended at its limit of time is not a missing database."""
+    return Overlong() if isinstance(getattr(error, "__cause__", None), QueryCanceled) else Away()
 
 
 class Broken(AppError):

@@ -21,6 +21,7 @@ from django.http.cookie import parse_cookie
 from django.http.response import JsonResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
+from ninja.openapi.schema import OpenAPISchema
 from ninja.parser import Parser
 from ninja.renderers import BaseRenderer
 from ninja.security import APIKeyCookie, HttpBearer
@@ -28,7 +29,7 @@ from ninja.security import APIKeyCookie, HttpBearer
 from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES, ErrorEnvelope
 from people.access import Actor, bearer, chosen_membership, person
 from people.bodies import Send, bearer_secret, header
-from people.errors import AWAY, AppError, Away, Broken, Invalid, TooLarge, Unauthenticated, words_of
+from people.errors import AWAY, AppError, Broken, Invalid, TooLarge, Unauthenticated, away_of, words_of
 from people.json_text import read_object
 from people.known_tokens import TOKENS
 from people.members import token_of
@@ -46,6 +47,18 @@ RETRY_AFTER_S = "1"
 
 class Api(NinjaAPI):
     """Refusals of the framework itself (unknown path of the API, wrong method) come in the envelope, too."""
+
+    _schema: OpenAPISchema | None = None
+
+    def get_openapi_schema(
+        self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None
+    ) -> OpenAPISchema:
+        """Return the schema, made once: making it takes a second of the processor, and anyone may ask for it."""
+        if path_prefix or path_params:
+            return super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params)
+        if self._schema is None:
+            self._schema = super().get_openapi_schema()
+        return self._schema
 
 
 class StrictParser(Parser):
@@ -167,7 +180,7 @@ def as_refusal(error: Exception) -> AppError:
         return error
     if isinstance(error, AWAY):
         log.warning("database away: %s", error)
-        return Away()
+        return away_of(error)
     log.error("an API call failed", exc_info=error)
     return Broken()
 

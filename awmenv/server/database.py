@@ -14,6 +14,7 @@ import os
 import shutil
 import stat
 import struct
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -170,6 +171,10 @@ def _digest(stream: BinaryIO) -> str:
     return found.hexdigest()
 
 
+REMOVALS, REMOVED_AGAIN_S = 120, 0.5
+"""How often a folder is removed until it is gone, and how long after another."""
+
+
 def remove(path: Path) -> None:
     """Remove a file or a folder with its contents soon, in the background."""
     _removing.submit(_remove, path)
@@ -180,11 +185,16 @@ def before_removing(function: Callable[[], None]) -> None:
     _removing.submit(function)
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
+def _remove(path: Path, tries: int = REMOVALS) -> None:
+    """Remove a path. A process that is being ended can still write into its folder, which is then removed again."""
+    if not path.is_dir():
         path.unlink(missing_ok=True)
+        return
+    shutil.rmtree(path, ignore_errors=True)
+    if tries > 1 and path.exists():
+        again = threading.Timer(REMOVED_AGAIN_S, _remove, (path, tries - 1))
+        again.daemon = True
+        again.start()
 
 
 def disk_use(folder: Path) -> int:

@@ -83,12 +83,17 @@ def condition(project: Project, name: str, values: Collection[str]) -> Q:
     return Q(ended_at__gte=moment) if name == "since" else Q(ended_at__lt=moment)
 
 
+SEARCHES_MAX = 10
+
+
 def by_words(searches: Mapping[str, str]) -> Q:
     """Filter by the words of steps, or by a substring of the task or of the episode's names.
 
     Each search can come with a table that already holds the candidates of `search.py`.
 
     """
+    if len(searches) > SEARCHES_MAX:
+        raise Invalid(f"At most {SEARCHES_MAX} searches at once.")
     return functools.reduce(operator.or_, (_by_words(*one) for one in searches.items()), Q())
 
 

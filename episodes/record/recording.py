@@ -458,11 +458,19 @@ def fail(actor: Actor, episode_id: str, fault: str, detail: str, attempt: int | 
 
 @transaction.atomic
 def cancel(actor: Actor, episode_id: str, reason: str) -> Episode:
-    """Cancel an episode as a person; its loop hears `episode_ended` at its next word."""
+    """Cancel an episode as a person; its loop hears `episode_ended` at its next word.
+
+    One that failed as lost stays failed, and its loop cannot reopen it any more.
+    """
     may_launch(actor)
     episode = locked(actor, episode_id)
     if episode.is_live:
         _end(episode, EpisodeState.CANCELLED, actor, reason)
+        record(actor, "stopped episode", episode.pk, reason)
+    elif episode.state == EpisodeState.FAILED and episode.is_cut_off:
+        episode.stop_reason = "error"
+        episode.save(update_fields=["stop_reason"])
+        note(episode, "closed", actor, reason)
         record(actor, "stopped episode", episode.pk, reason)
     return episode
 

@@ -7,7 +7,9 @@ that one inserted call shifts the following ones and does not make all of them d
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal
@@ -27,6 +29,8 @@ WORDS: dict[Kind, str] = {
 GAP_MAX = 200
 """Unequal stretches up to this length are aligned by tool; longer ones are shown in order, one below the other."""
 SHOWN = 300
+SHORT, ANCHORED = 24, 4
+"""Items of a stretch that is aligned by its longest runs, and rounds of matching items that are once on either side."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +108,12 @@ def align(left: Sequence[Act], right: Sequence[Act]) -> list[AlignedPair]:
     """Return the actions of both in order, matching ones on one line."""
     keys = [[(act.name, act.given) for act in acts] for acts in (left, right)]
     pairs: list[AlignedPair] = []
-    for op, i, i_end, j, j_end in SequenceMatcher(a=keys[0], b=keys[1], autojunk=False).get_opcodes():
-        if op == "equal":
-            pairs += [_pair(one, other) for one, other in zip(left[i:i_end], right[j:j_end], strict=True)]
-        else:
-            pairs += _by_tool(left[i:i_end], right[j:j_end])
+    i = j = 0
+    for one, other in [*matches(keys[0], keys[1]), (len(left), len(right))]:
+        pairs += _by_tool(left[i:one], right[j:other])
+        if one < len(left):
+            pairs.append(_pair(left[one], right[other]))
+        i, j = one + 1, other + 1
     return pairs
 
 
@@ -124,13 +129,81 @@ def _by_tool(left: Sequence[Act], right: Sequence[Act]) -> Iterator[AlignedPair]
         yield from (AlignedPair("left", one, None) for one in left)
         yield from (AlignedPair("right", None, other) for other in right)
         return
-    names = [[act.name for act in acts] for acts in (left, right)]
-    for op, i, i_end, j, j_end in SequenceMatcher(a=names[0], b=names[1], autojunk=False).get_opcodes():
-        if op == "equal":
-            yield from (_pair(one, other) for one, other in zip(left[i:i_end], right[j:j_end], strict=True))
-        else:
-            yield from (AlignedPair("left", one, None) for one in left[i:i_end])
-            yield from (AlignedPair("right", None, other) for other in right[j:j_end])
+    i = j = 0
+    for one, other in [*matches([act.name for act in left], [act.name for act in right]), (len(left), len(right))]:
+        yield from (AlignedPair("left", act, None) for act in left[i:one])
+        yield from (AlignedPair("right", None, act) for act in right[j:other])
+        if one < len(left):
+            yield _pair(left[one], right[other])
+        i, j = one + 1, other + 1
+
+
+def matches(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Return places with equal items, rising on both sides: nearly the most that there are.
+
+    Time grows as n log n, whatever repeats: equal ends match first, then items that are once on either side. Between
+    those, short stretches match by their longest runs, and long ones item by item in their order.
+    """
+    found: list[tuple[int, int]] = []
+    stretches = [(0, len(left), 0, len(right), ANCHORED)]
+    while stretches:
+        i, i_end, j, j_end, rounds = stretches.pop()
+        while i < i_end and j < j_end and left[i] == right[j]:
+            found.append((i, j))
+            i, j = i + 1, j + 1
+        while i < i_end and j < j_end and left[i_end - 1] == right[j_end - 1]:
+            i_end, j_end = i_end - 1, j_end - 1
+            found.append((i_end, j_end))
+        if i == i_end or j == j_end:
+            continue
+        if max(i_end - i, j_end - j) <= SHORT:
+            blocks = SequenceMatcher(None, left[i:i_end], right[j:j_end], autojunk=False).get_matching_blocks()
+            found += [(i + block.a + k, j + block.b + k) for block in blocks for k in range(block.size)]
+            continue
+        anchors = _anchors(left[i:i_end], right[j:j_end], numbered=not rounds)
+        if not rounds or not anchors:
+            found += [(i + one, j + other) for one, other in anchors]
+            if rounds:
+                stretches.append((i, i_end, j, j_end, 0))
+            continue
+        at = (i, j)
+        for one, other in anchors:
+            found.append((i + one, j + other))
+            stretches.append((at[0], i + one, at[1], j + other, rounds - 1))
+            at = (i + one + 1, j + other + 1)
+        stretches.append((at[0], i_end, at[1], j_end, rounds - 1))
+    return sorted(found)
+
+
+def _anchors(left: Sequence[Hashable], right: Sequence[Hashable], *, numbered: bool) -> list[tuple[int, int]]:
+    """Return the longest rising list of pairs of items that are once on either side, or of the nth with the nth."""
+    places: list[dict[tuple[Hashable, int], int]] = []
+    for side in (left, right):
+        count: Counter[Hashable] = Counter()
+        at: dict[tuple[Hashable, int], int] = {}
+        for place, item in enumerate(side):
+            at[item, count[item]] = place
+            count[item] += 1
+        places.append(at if numbered else {key: place for key, place in at.items() if count[key[0]] == 1})
+    pairs = [(place, places[1][key]) for key, place in places[0].items() if key in places[1]]
+    return _longest_rising(sorted(pairs))
+
+
+def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the longest list of these pairs whose second numbers rise, too."""
+    ends: list[int] = []
+    last: list[int] = []
+    before: list[int] = []
+    for number, (_, other) in enumerate(pairs):
+        length = bisect_left(ends, other)
+        before.append(last[length - 1] if length else -1)
+        ends[length : length + 1] = [other]
+        last[length : length + 1] = [number]
+    found, number = [], last[-1] if last else -1
+    while number >= 0:
+        found.append(pairs[number])
+        number = before[number]
+    return found[::-1]
 
 
 def divergence(pairs: Sequence[AlignedPair]) -> int | None:

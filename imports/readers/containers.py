@@ -24,6 +24,7 @@ UNPACKED_MAX = 4 * 1024**3
 MEMBERS_MAX = 50_000
 ROWS_MAX = 200_000
 RATIO_MAX = 200
+VALUES_MAX = 2_000_000
 """The highest compression ratio, above `RATIO_FROM`: logs compress 5 to 30 times."""
 RATIO_FROM = 8 * 1024 * 1024
 BLOCK = 1 << 20
@@ -87,8 +88,8 @@ class Repeats:
     def __init__(self) -> None:
         self._is_possible = False
 
-    def parse(self, raw: bytes) -> Any:
-        value, self._is_possible = doubled.parse(raw)
+    def parse(self, raw: bytes, most: int) -> Any:
+        value, self._is_possible = doubled.parse(raw, most)
         return value
 
     def dropped(self, value: Any) -> int:
@@ -152,7 +153,7 @@ def _value(raw: bytes, repeats: Repeats) -> Any:
     if len(raw) > LINE_MAX:
         return UnreadableRow(f"It has more than {LINE_MAX // 1024**2} MB.")
     try:
-        return repeats.parse(raw.removeprefix(MARK))
+        return repeats.parse(raw.removeprefix(MARK), VALUES_MAX)
     except BadJson as error:
         return UnreadableRow(error.message.replace("The body", "It"))
 

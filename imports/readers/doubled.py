@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from people.json_text import parse_json
+from people.json_text import VALUES_MAX, parse_json
 
 LOST = "values of a name that an object has again (the last is kept)"
 
@@ -18,9 +18,9 @@ class _Repeating(dict[str, Any]):
     dropped = 0
 
 
-def parse(raw: bytes) -> tuple[Any, bool]:
+def parse(raw: bytes, most: int = VALUES_MAX) -> tuple[Any, bool]:
     """Return the value, and whether one of its objects repeats a name. Raises `BadJson`."""
-    value = parse_json(raw)
+    value = parse_json(raw, most)
     if _has_all_of(raw, value):
         return value, False
     return json.loads(raw.decode("utf-8", "surrogatepass"), object_pairs_hook=_object), True

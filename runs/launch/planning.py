@@ -318,7 +318,7 @@ def resume(actor: Actor, run_id: str) -> Plan:
 
 @transaction.atomic
 def cancel(actor: Actor, run_id: str) -> Plan:
-    """Cancel all its live episodes; those that ended are kept. Idempotent."""
+    """Cancel all its live episodes; those that ended are kept, and no loop reopens one that was lost. Idempotent."""
     may_launch(actor)
     plan = _locked(actor, run_id)
     if plan.state == PlanState.CANCELLED:
@@ -327,7 +327,8 @@ def cancel(actor: Actor, run_id: str) -> Plan:
         raise WrongState("The run has finished.")
     _set(actor, plan, PlanState.CANCELLED)
     queueing.cancel_unbegun(actor, plan.run, "the run was cancelled")
-    for pk in Episode.objects.live().filter(run=plan.run).values_list("pk", flat=True):
+    of_run = Episode.objects.filter(run=plan.run)
+    for pk in list((of_run.live() | of_run.cut_off()).values_list("pk", flat=True)):
         recording.cancel(actor, pk, "the run was cancelled")
     return plan
 

@@ -1,18 +1,20 @@
 """/mcp is the agent's: its scenario's tools and nothing else."""
 
 import asyncio
-import contextlib
 import json
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
 
 from awmenv.models import CONTROL_TOOLS
+from awmenv.server.channels.connections import Connections, NotThere
+from awmenv.server.channels.control import _visible
+from awmenv.server.session.wire import WorldObservation
 from tests.awmenv.conftest import Server, eventually
 from tests.awmenv.hostile_packs import pack
 
@@ -172,16 +174,11 @@ async def told(socket: Any, kind: str, **data: Any) -> dict[str, Any]:
 
 
 async def attached(server: Server, name: str) -> Any:
-    """A socket of the session; the server may still be letting go of the one before."""
-    for _ in range(500):
-        socket = await control(server, name)
-        with contextlib.suppress(ConnectionClosed):  # a refused socket may be closed before it can say anything
-            await socket.send(json.dumps({"type": "state", "data": {}}))
-            if json.loads(await socket.recv())["data"].get("code") != "SESSION_ERROR":
-                return socket
-        await socket.close()
-        await asyncio.sleep(0.02)
-    raise AssertionError("the server never let go of the first socket")
+    """A socket of the session, right after the one before it has closed."""
+    socket = await control(server, name)
+    await socket.send(json.dumps({"type": "state"}))
+    assert json.loads(await socket.recv())["type"] == "state"
+    return socket
 
 
 async def test_http_session_outlives_its_socket_and_takes_one(server: Server) -> None:
@@ -245,6 +242,40 @@ async def test_who_only_has_the_id_cannot_take_a_keyed_episode_over(server: Serv
         assert verdict["observation"]["reward_type"] in ("complete", "others")
         assert len(verdict["metadata"]["state_diff"]["notes"]["added"]) == 2
     rpc(server, "openenv/session/close", session_id=name)
+
+
+async def test_socket_comes_back_at_once_while_the_server_is_busy_with_the_one_before(server: Server) -> None:
+    """The first socket closes in the middle of a call, which goes on, with another message and its end unread."""
+    name, first = await session(server)
+    for _ in range(3):
+        await first.send(
+            json.dumps({"type": "step", "data": {"tool_name": "create_note", "arguments": {"title": "a"}}})
+        )
+    closing = asyncio.ensure_future(first.close())
+    second = await attached(server, name)
+    made = await told(second, "step", tool_name="create_note", arguments={"title": "Milk"})
+    assert made["observation"]["reward_type"] == "tool_call_ok"
+    await asyncio.gather(closing, second.close())
+    for _ in range(20):
+        await (await attached(server, name)).close()
+    rpc(server, "openenv/session/close", session_id=name)
+
+
+async def test_key_of_the_socket_before_opens_nothing_to_the_next() -> None:
+    """Its last call can end after the next socket was attached."""
+    connections = Connections(SimpleNamespace(settings=None), 2, 60.0)  # type: ignore[arg-type]
+    connection = connections.open(over_http=True)
+    first, second = object(), object()
+    await connections.attach(connection.id, first)
+    connection.environment._key = b"sesame"
+    connections.lose(connection, first)
+    await connections.attach(connection.id, second)
+    shown = WorldObservation(reward_type="tool_call_ok", metadata={"status": 200})
+    assert _visible(shown, "sesame", connection, first).metadata == {"status": 200}
+    assert _visible(shown.model_copy(), None, connection, second).metadata == {}
+    connections.leave(connection, first)
+    with pytest.raises(NotThere):
+        await connections.attach(connection.id, object())
 
 
 async def test_idle_session_ends_unless_it_has_a_socket(

@@ -10,6 +10,7 @@ import pytest
 
 from awmenv.errors import DatabaseBroken
 from awmenv.server import database
+from tests.awmenv.conftest import eventually
 
 
 async def test_a_copy_is_of_a_regular_file_only(tmp_path: Path) -> None:
@@ -63,3 +64,21 @@ def test_folder_over_the_file_limit_is_not_scanned(tmp_path: Path) -> None:
     assert database.disk_use(tmp_path) == database.MAX_FILES * 4096
     (tmp_path / "one more").touch()
     assert database.disk_use(tmp_path) == database.TOO_MUCH
+
+
+def test_folder_goes_though_a_process_still_writes_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a scenario does while it is being ended: a file comes after the folder was read and before it is removed."""
+    monkeypatch.setattr(database, "REMOVED_AGAIN_S", 0.01)
+    folder, plain, late = tmp_path / "template", shutil.rmtree, [0]
+    folder.mkdir()
+
+    def removed(path: Path, **how: bool) -> None:
+        if late[0] < 2:
+            late[0] += 1
+            (path / f"late{late[0]}").write_bytes(b"x")
+            return
+        plain(path, **how)
+
+    monkeypatch.setattr(shutil, "rmtree", removed)
+    database.remove(folder)
+    assert eventually(lambda: not folder.exists()) and late == [2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
 
@@ -47,6 +48,21 @@ def nested(depth):
 def test_nesting_beyond_reason_is_refused(body):
     with pytest.raises(BadJson):
         parse_json(body)
+
+
+@pytest.mark.parametrize("body", [b"[" + b"1," * 400_000 + b"1]", b'{"a":[' + b"[]," * 200_000 + b"[]]}"])
+def test_swarm_of_values_is_refused_before_it_is_made(body):
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadJson, match="more than 400,000 values"):
+            parse_json(body)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_commas_in_a_text_are_no_values():
+    assert len(parse_json(json.dumps({"csv": 'a,"[{,' * 200_000}).encode())["csv"]) == 1_200_000
 
 
 def test_reasonable_nesting_and_lone_surrogates_are_kept():

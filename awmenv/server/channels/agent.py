@@ -47,9 +47,9 @@ async def serve(socket: WebSocket, connections: Connections) -> None:
         return (await answered(text.encode() if text is not None else b"\xff", connections, connection)).decode()
 
     try:
-        await pacing.converse(socket, answer_text, lambda: connections.lose(connection))
+        await pacing.converse(socket, answer_text, lambda: connections.lose(connection, socket))
     finally:
-        connections.leave(connection)
+        connections.leave(connection, socket)
 
 
 async def answered(body: bytes, connections: Connections, own: Connection | None = None) -> bytes:

@@ -5,6 +5,7 @@ finds only what was made over HTTP: a socket's own episode is private to it, and
 """
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
@@ -29,17 +30,26 @@ class NotThere(AwmenvError):
     code = "session_error"
 
 
+RELEASED_S = 2.0
+"""How long a socket waits for the one before it to be released."""
+
+
 @dataclass(eq=False)
 class Connection:
-    """One environment and its users. `knows_key` belongs to the socket that is attached now."""
+    """One environment and its users: `holder` is the socket attached now, `keyed` the one that has shown the key."""
 
     environment: WorldEnvironment
     made_over_http: bool
     id: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-    attached: bool = False
-    knows_key: bool = False
+    holder: object | None = None
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    keyed: object | None = None
     closing: bool = False
     used_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def attached(self) -> bool:
+        return self.holder is not None or not self.made_over_http
 
 
 class Connections:
@@ -60,7 +70,7 @@ class Connections:
         """Create an environment for a socket, or for a client that gets its ID. Raises `Full`."""
         if len(self._open) >= self.most:
             raise Full(f"Server at capacity: {len(self._open)}/{self.most} sessions active")
-        connection = Connection(WorldEnvironment(self.world), over_http, attached=not over_http)
+        connection = Connection(WorldEnvironment(self.world), over_http)
         self._open.add(connection)
         if over_http:
             self._by_id[connection.id] = connection
@@ -74,27 +84,43 @@ class Connections:
         connection.used_at = time.monotonic()
         return connection
 
-    def attach(self, wanted: str) -> Connection:
-        """Attach a control socket to a connection made over HTTP, one at a time. Raises `NotThere`."""
+    async def attach(self, wanted: str, holder: object) -> Connection:
+        """Attach a control socket to a connection made over HTTP, one at a time. Raises `NotThere`.
+
+        The socket before it may have closed a moment ago, and the server not yet be done with it: a loop whose line
+        dropped comes back at once.
+        """
         connection = self.stored(wanted)
-        if connection.attached:
+        if connection.holder is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(connection.released.wait(), RELEASED_S)
+            connection = self.stored(wanted)
+        if connection.holder is not None:
             raise NotThere("This session has an attached WebSocket already")
-        connection.attached, connection.knows_key = True, False
+        connection.holder, connection.keyed = holder, None
+        connection.released.clear()
         return connection
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: Connection, holder: object) -> None:
         """Release a socket: its own episode ends; one created over HTTP waits for the next socket."""
-        connection.attached = False
+        if not connection.made_over_http:
+            self._end(connection)
+            return
+        if connection.holder is holder:
+            connection.holder = None
+            connection.released.set()
         connection.used_at = time.monotonic()
-        if connection.closing or not connection.made_over_http:
+        if connection.closing and connection.holder is None:
             self._end(connection)
 
-    def lose(self, connection: Connection) -> None:
+    def lose(self, connection: Connection, holder: object) -> None:
         """End the episode of a socket that closed during a response, and the process that works on it.
 
-        One made over HTTP finishes its call, since another socket may continue with it.
+        One made over HTTP finishes its call, and another socket can continue with it from now on.
         """
-        if not connection.made_over_http:
+        if connection.made_over_http:
+            self.leave(connection, holder)
+        else:
             self._end(connection)
 
     def close(self, connection: Connection) -> bool:

@@ -29,7 +29,7 @@ async def serve(socket: WebSocket, connections: Connections) -> None:
     await socket.accept()
     wanted = socket.query_params.get("session_id")
     try:
-        connection = connections.attach(wanted) if wanted else connections.open()
+        connection = await connections.attach(wanted, socket) if wanted else connections.open()
     except (Full, NotThere) as refused:
         counts = {"active_sessions": connections.count, "max_sessions": connections.most}
         more = counts if isinstance(refused, Full) else {}
@@ -38,13 +38,15 @@ async def serve(socket: WebSocket, connections: Connections) -> None:
         return
     try:
         await pacing.converse(
-            socket, lambda text: answered(text, connection, connections), lambda: connections.lose(connection)
+            socket,
+            lambda text: answered(text, connection, connections, socket),
+            lambda: connections.lose(connection, socket),
         )
     finally:
-        connections.leave(connection)
+        connections.leave(connection, socket)
 
 
-async def answered(text: str | None, connection: Connection, connections: Connections) -> str | None:
+async def answered(text: str | None, connection: Connection, connections: Connections, holder: object) -> str | None:
     """Return the response frame to a text; None for a request to close."""
     if text is None:
         return error_frame("Invalid JSON: binary frames are not supported", "INVALID_JSON")
@@ -58,7 +60,7 @@ async def answered(text: str | None, connection: Connection, connections: Connec
     if message["type"] == "close":
         return None
     try:
-        return await _done(message["type"], message.get("data", {}), connection, connections)
+        return await _done(message["type"], message.get("data", {}), connection, connections, holder)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False, include_input=False)
         return error_frame("Invalid message", "VALIDATION_ERROR", errors=details)
@@ -68,7 +70,9 @@ async def answered(text: str | None, connection: Connection, connections: Connec
         return error_frame("The server failed on this message", "EXECUTION_ERROR")
 
 
-async def _done(kind: str, data: dict[str, Any], connection: Connection, connections: Connections) -> str:
+async def _done(
+    kind: str, data: dict[str, Any], connection: Connection, connections: Connections, holder: object
+) -> str:
     environment = connection.environment
     if kind == "state":
         return frame("state", environment.state.model_dump())
@@ -82,18 +86,18 @@ async def _done(kind: str, data: dict[str, Any], connection: Connection, connect
         offered = None
         if isinstance(action, CallToolAction) and action.tool_name in CONTROL_TOOLS:
             offered = action.arguments.get("control_key")
-        if environment.has_key and not connection.knows_key:
+        if environment.has_key and connection.keyed is not holder:
             action.metadata = {}  # only the control side makes calls of a record again
         observation = await environment.step_async(action)
-    return frame("observation", observation_data(_visible(observation, offered, connection)))
+    return frame("observation", observation_data(_visible(observation, offered, connection, holder)))
 
 
-def _visible(observation: WorldObservation, offered: Any, connection: Connection) -> WorldObservation:
+def _visible(observation: WorldObservation, offered: Any, connection: Connection, holder: object) -> WorldObservation:
     """Return what this socket can see of it: with a key, metadata requires that the socket has shown it."""
     environment = connection.environment
     if offered is not None and environment.has_key and environment.holds_key(offered):
-        connection.knows_key = True
-    if environment.has_key and not connection.knows_key and observation.reward_type != "reset_error":
+        connection.keyed = holder
+    if environment.has_key and connection.keyed is not holder and observation.reward_type != "reset_error":
         observation.metadata = {}
     return observation
 

@@ -153,6 +153,17 @@ def test_silent_loop_is_lost_and_reopens_when_it_reports(ada, episode, settings)
     assert [event.verb for event in episode.events.order_by("pk")] == ["started", "failed", "reopened"]
 
 
+def test_lost_episode_that_was_cancelled_is_not_reopened(ada, episode, settings):
+    recording.lose_silent(timezone.now() + timedelta(seconds=settings.AWMWEB_HEARTBEAT_S + 1))
+    for _ in range(2):
+        recording.cancel(ada, episode.pk, "enough")
+    with pytest.raises(EpisodeEnded):
+        recording.append_steps(ada, episode.pk, steps(note(1)))
+    episode.refresh_from_db()
+    assert (episode.state, episode.fault, episode.last_seq) == ("failed", "worker", 0)
+    assert [event.verb for event in episode.events.order_by("pk")] == ["started", "failed", "closed"]
+
+
 def test_an_episode_that_really_failed_is_not_reopened(ada, episode):
     recording.fail(ada, episode.pk, "environment", "the server is gone")
     with pytest.raises(EpisodeEnded):

@@ -179,6 +179,15 @@ def test_every_name_of_the_record_format_has_a_need():
     assert len(known) == 8 and {kind: {*names} - {"cut"} for kind, names in lenses._NEEDS.items()} == known
 
 
+def test_reward_inside_an_observation_is_withheld_from_a_blind_reviewer():
+    seen = {"text": "You see a door.", "reward": 1, "info": [{"Success": True, "room": 2}], "done": True}
+    text = text_of({"seq": 1, "kind": "action", "action": {"go": "n"}, "observation": seen})
+    assert json.loads(through(BLIND, text))["observation"] == {"text": "You see a door.", "info": [{"room": 2}]}
+    assert through(EVERYTHING, text) == text
+    call = text_of({"seq": 1, "kind": "tool_call", "name": "pay", "arguments": {}, "result": {"success": True}})
+    assert through(BLIND, call) == call, "a tool of an app says what its agent reads"
+
+
 def test_unknown_note_is_withheld_from_a_blind_reviewer():
     text = text_of({"seq": 1, **CALL, "meta": {"score": 1, "duration_ms": 2, "closed": "cancelled"}})
     assert json.loads(through(BLIND, text))["meta"] == {"duration_ms": 2, "closed": "cancelled"}

@@ -12,8 +12,8 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from awmclient.chat import EndpointConfig
-from awmclient.schema import Finish, RunStart
-from episodes.errors import KeyConflict
+from awmclient.schema import Finish, RunStart, StepBatch
+from episodes.errors import EpisodeEnded, KeyConflict
 from episodes.models import Episode
 from episodes.record import noting, pinning, recording
 from episodes.stored import packs
@@ -178,6 +178,17 @@ def test_planned_run_starts_when_resumed(ada, calls):
     plan = launched(ada, start=False)
     assert plan.state == "planned" and calls == []
     assert planning.resume(ada, plan.run_id).state == "running" and len(calls) == 8
+
+
+def test_late_step_reopens_nothing_in_a_cancelled_run(ada, calls):
+    plan = launched(ada, parallel=3)
+    Episode.objects.filter(pk=calls[0]).update(state="failed", fault="worker", stop_reason="")
+    planning.cancel(ada, plan.run_id)
+    late = StepBatch.model_validate({"steps": [{"seq": 1, "kind": "note", "content": "late"}]}).steps
+    for pk in Episode.objects.filter(run=plan.run).values_list("pk", flat=True):
+        with pytest.raises(EpisodeEnded):
+            recording.append_steps(ada, pk, late)
+    assert sorted(states(plan)) == ["cancelled"] * 11 + ["failed"]
 
 
 def test_cancel_ends_what_is_live_and_keeps_the_rest(ada, calls):
