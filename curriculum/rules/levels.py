@@ -59,7 +59,7 @@ class LevelGate:
     @property
     def opens_next(self) -> bool:
         """Strictly above the threshold: a rate equal to it opens nothing. A level without a task, or with such alone
-        that are always complete, has nothing to teach: tasks that pass untouched are never served alone."""
+        that are always complete, has nothing to teach: tasks that need no work are never served alone."""
         if not self.held or self.learned:
             return True
         episodes, tasks = self.needed

@@ -45,7 +45,7 @@ def test_phase_at_boundaries_is_balanced(errors, rollouts, phase):
     assert phase_of(Measured(1, rollouts, errors)) == phase
 
 
-def test_rate_that_swings_around_a_boundary_changes_the_phase_once():
+def test_rate_that_swings_around_a_boundary_moves_once():
     assert [one.phase for one in history(steps([72, 69, 72, 69, 75, 76], 100))] == [S, S, B, B, B, B, S]
     assert [one.phase for one in history(steps([39, 41, 39, 45, 46], 100))] == [S, I, I, I, I, B]
 
