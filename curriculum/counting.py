@@ -48,11 +48,14 @@ class Solo(NamedTuple):
 def format_errors(run: Run, training_step: int) -> StepCount:
     """Count the finished rollouts of a training step, and those of them without one executable call.
 
-    Rollouts that are still running, were cancelled or ended by a fault are not counted.
+    Rollouts that are still running, were cancelled or ended by a fault are not counted. One that was complete without a
+    call answered a task that asks for an answer alone, which is no error.
 
     """
     finished = set(finished_of(run).filter(training_step=training_step).values_list("pk", flat=True))
     executed = with_executable_call(finished)
+    silent = outcomes.proved_of(run.project).filter(episode__in=finished - executed, reward_type="complete")
+    executed |= set(silent.values_list("episode_id", flat=True))
     planned = Episode.objects.filter(run=run, training_step=training_step).count()
     return StepCount(len(finished), len(finished - executed), planned - len(finished))
 

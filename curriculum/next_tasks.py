@@ -82,25 +82,25 @@ def level_names(tasks: Mapping[str, str], known: Mapping[str, Rates], plan: Sequ
 
 
 def standing(
-    run: Run, plan: CurriculumPlan, placed: Mapping[str, str], seen: Sequence[Solo], step: int
+    run: Run,
+    plan: CurriculumPlan,
+    placed: Mapping[str, str],
+    known: Mapping[str, Rates],
+    seen: Sequence[Solo],
+    step: int,
 ) -> LevelProgress:
-    """Return the state of the levels, including those that open now.
-
-    The easiest level that has a task is open. After it, each level opens the next by its gate, and none closes again.
-
-    """
+    """Return the state of the levels, including those that open now. `placed` holds the tasks that can be served."""
     names = [one.name for one in plan.levels]
-    opened = set(LevelOpened.objects.filter(run=run).values_list("level", flat=True))
-    used = set(placed.values())
-    opened.add(next((name for name in names if name in used), names[0]))
+    before = set(LevelOpened.objects.filter(run=run).values_list("level", flat=True))
     counts = as_counted(seen)
-    gates = {name: levels.gate([one for one in counts if placed.get(one.task) == name]) for name in names}
-    current = max(place for place, name in enumerate(names) if name in opened)
-    while current + 1 < len(names) and gates[names[current]].opens_next:
-        current += 1
-        opened.add(names[current])
-    still = tuple(name for name in names if name in opened)
-    return LevelProgress(still, names[current], gates, levels.is_recommended(step, counts))
+    gates = {}
+    for name in names:
+        held = [task for task, level in placed.items() if level == name]
+        learned = all(known[task].solo_solved == known[task].solo for task in held)
+        of_level = [one for one in counts if placed.get(one.task) == name]
+        gates[name] = levels.gate(of_level, len(held), learned=learned)
+    still = tuple(levels.opened(names, gates, before, set(placed.values())))
+    return LevelProgress(still, still[-1], gates, levels.is_recommended(step, counts))
 
 
 def content(run: Run) -> tuple[dict[str, Any], LevelProgress]:
@@ -113,8 +113,9 @@ def content(run: Run) -> tuple[dict[str, Any], LevelProgress]:
     reference = _reference(run, plan)
     known = own if reference is None else rates(counted(reference))
     placed = level_names(tasks, known, plan.as_levels())
-    at = standing(run, plan, placed, seen, step)
-    rows = _rows(run, plan, tasks, placed, own, at, of_other_versions(seen))
+    kept_out = _kept_out(run, tasks)
+    at = standing(run, plan, {task: placed[task] for task in tasks if task not in kept_out}, known, seen, step)
+    rows = _rows(run, plan, tasks, placed, own, at, kept_out, of_other_versions(seen))
     expert, solo = ratio.group(plan.strategy, coming.phase, plan.group_size)
     about = {
         "schema_version": VERSION,
@@ -149,26 +150,17 @@ def _rows(
     placed: Mapping[str, str],
     known: Mapping[str, Rates],
     at: LevelProgress,
+    kept_out: Mapping[str, str],
     replaced: Mapping[str, int],
 ) -> list[dict[str, Any]]:
     """Return every task, served ones first, by weight; a person's decision overrides the rules."""
     pinned = {one.subject: place for place, one in enumerate(decisions(run, Decision.Kind.PIN))}
-    skipped = {one.subject for one in decisions(run, Decision.Kind.SKIP)}
-    ruled, unfit = rulings.at_fault(run.project), probes.unfit(run.project)
     probed = {one.task: one for one in probes.newest()}
     weigh, none, rows = METHODS[plan.method], Rates(), []
     for task, side in tasks.items():
         level, rate = placed[task], known.get(task, none)
-        if side == VAL:
-            state = HELD_OUT
-        elif task in skipped:
-            state = SKIPPED
-        elif task in ruled and task not in pinned:
-            state = RULED
-        elif task in unfit and task not in pinned:
-            state = UNFIT
-        else:
-            state = SERVED if level == UNKNOWN or level in at.open or task in pinned else LOCKED
+        is_open = level == UNKNOWN or level in at.open or task in pinned
+        state = kept_out.get(task) or (SERVED if is_open else LOCKED)
         scenario, _, number = task.rpartition("/")
         rows.append(
             {
@@ -186,6 +178,22 @@ def _rows(
             }
         )
     return sorted(rows, key=lambda row: (row["state"] != SERVED, row["pinned"] is None, -row["weight"], row["task"]))
+
+
+def _kept_out(run: Run, tasks: Mapping[str, str]) -> dict[str, str]:
+    """Return the tasks that no level can serve, with their state."""
+    pinned = {one.subject for one in decisions(run, Decision.Kind.PIN)}
+    skipped = {one.subject for one in decisions(run, Decision.Kind.SKIP)}
+    ruled, unfit = rulings.at_fault(run.project), probes.unfit(run.project)
+    found = {}
+    for task, side in tasks.items():
+        if side == VAL:
+            found[task] = HELD_OUT
+        elif task in skipped:
+            found[task] = SKIPPED
+        elif task not in pinned and (task in ruled or task in unfit):
+            found[task] = RULED if task in ruled else UNFIT
+    return found
 
 
 def _probe(probe: Probe | None) -> dict[str, Any] | None:

@@ -8,8 +8,9 @@ Z = 1.959963984540054
 """The 97.5% quantile of the normal distribution: 95% lie between -Z and Z."""
 
 
-def wilson(part: int, of: int) -> tuple[float, float]:
-    """Return the 95% interval of a rate (Wilson 1927), within 0 and 1; all of 0 to 1 without cases."""
+def wilson(part: float, of: int) -> tuple[float, float]:
+    """Return the 95% interval of a rate (Wilson 1927), within 0 and 1; all of 0 to 1 without cases. `part` can be a
+    sum of shares."""
     if not of:
         return 0.0, 1.0
     rate, square = part / of, Z * Z / of

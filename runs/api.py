@@ -28,13 +28,17 @@ from runs.show.comparison import RunComparison, compare_run
 from runs.statistics.costs import Cost
 
 router = Router(tags=["runs"])
+EXPLORED = ("difficulty", "scenarios", "added")
+"""What a contrast holds beside the statements of the plan."""
 
 
 class ComparisonView(Schema):
     """The results of a run. Each contrast holds counts, delta, intervals, method names and its sentence. `running` is
     valid at any time; the scopes are null before the planned size. `help` holds the effect of the offer, for each arm
-    that draws its offers; `difficulty` holds differences by level, for description only. Differences are shares from -1
-    to 1."""
+    that draws its offers. `claims` is what the launch fixed that the run will say, and `claims_digest` its SHA-256.
+    `exploratory` names the fields of a contrast that are no part of it: `difficulty` (differences by level),
+    `scenarios` and `added` (the difference with seeds that were added). Differences are shares from -1 to 1; each
+    interval covers its own at 95%, that of `running` at its error."""
 
     run: str
     name: str
@@ -45,6 +49,9 @@ class ComparisonView(Schema):
     contrasts: list[Object]
     help: list[Object]
     sentence: str
+    claims: Object
+    claims_digest: str
+    exploratory: list[str]
 
 
 class BriefingBody(schema.Shape):
@@ -301,7 +308,7 @@ def retry(request: HttpRequest, run_id: str) -> Retried:
 
 @router.post("/runs/{run_id}/seeds", response={200: schema.RunView, **REFUSALS})
 def add_seeds(request: HttpRequest, run_id: str, payload: SeedsBody) -> schema.RunView:
-    """Plan more seeds. From then on only the anytime statement applies."""
+    """Plan more seeds. They change nothing that the run says at its planned size; the anytime statement reads them."""
     return _view(planning.add_seeds(actor_of(request), run_id, payload.seeds))
 
 
@@ -359,4 +366,7 @@ def view_of(found: RunComparison) -> ComparisonView:
         ],
         help=[asdict(one) for one in found.effects],
         sentence=found.sentence,
+        claims=found.claims.stored(),
+        claims_digest=found.claims.digest,
+        exploratory=list(EXPLORED),
     )

@@ -50,7 +50,8 @@ class Plan(models.Model):
     `waves` counts the times that seeds were planned: 1, and one more for each addition. `prices` are those of the
     models at the launch: a price that changes later changes no run. `server` is what the environment server of the plan
     said of itself then; empty for the built-in one. `paid_at` is when the shaped rewards of all its ended episodes were
-    stored; more seeds make it older than `ended_at`.
+    stored; more seeds make it older than `ended_at`. `claims` is what the run will say (`plan/claims.py`), and
+    `claims_digest` covers it; both are empty for runs from before there were claims.
     """
 
     run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="plan")
@@ -62,6 +63,8 @@ class Plan(models.Model):
     parallel = models.IntegerField()
     prices = models.JSONField(default=dict)
     server = models.JSONField(default=dict)
+    claims = models.JSONField(default=dict)
+    claims_digest = models.CharField(max_length=64, default="", blank=True)
     state = models.CharField(max_length=10, choices=PlanState.choices, default=PlanState.PLANNED)
     changed_by = models.CharField(max_length=160, blank=True)
     changed_at = models.DateTimeField(null=True, blank=True)

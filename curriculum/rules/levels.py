@@ -6,7 +6,7 @@ pass the gate without one completed task.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,16 +41,29 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True)
 class LevelGate:
-    """The result of the last counted episodes of a level."""
+    """The result of the last counted episodes of a level. It holds `held` tasks that can be served, and `learned` says
+    that every one of them was complete in each of its solo episodes."""
 
     episodes: int
     tasks: int
     mean: float | None
+    held: int = TASKS_NEEDED
+    learned: bool = False
+
+    @property
+    def needed(self) -> tuple[int, int]:
+        """The episodes and tasks that the next level needs: no more than this one holds, or it would never open."""
+        tasks = min(TASKS_NEEDED, self.held)
+        return EPISODES_NEEDED * tasks // TASKS_NEEDED, tasks
 
     @property
     def opens_next(self) -> bool:
-        """Strictly above the threshold: a rate equal to it opens nothing."""
-        enough = self.episodes >= EPISODES_NEEDED and self.tasks >= TASKS_NEEDED
+        """Strictly above the threshold: a rate equal to it opens nothing. A level without a task, or with such alone
+        that are always complete, has nothing to teach: tasks that need no work are never served alone."""
+        if not self.held or self.learned:
+            return True
+        episodes, tasks = self.needed
+        enough = self.episodes >= episodes and self.tasks >= tasks
         return enough and self.mean is not None and self.mean > UNLOCK_ABOVE
 
 
@@ -62,11 +75,23 @@ def level_of(solved: int, episodes: int, levels: Sequence[Level] = LEVELS) -> st
     return next((one.name for one in levels if rate > one.above), levels[-1].name)
 
 
-def gate(newest_first: Sequence[Counted]) -> LevelGate:
+def gate(newest_first: Sequence[Counted], held: int = TASKS_NEEDED, *, learned: bool = False) -> LevelGate:
     """Return the result of the last episodes of a level."""
     last = newest_first[:WINDOW]
     mean = sum(one.complete for one in last) / len(last) if last else None
-    return LevelGate(len(last), len({one.task for one in last}), mean)
+    return LevelGate(len(last), len({one.task for one in last}), mean, held, learned)
+
+
+def opened(
+    names: Sequence[str], gates: Mapping[str, LevelGate], before: Container[str], used: Container[str]
+) -> list[str]:
+    """Return the open levels, the easiest first: up to the easiest that has a task, those opened `before`, and each
+    after a level whose gate opens the next. A level below an open one is open: its tasks were learned on the way."""
+    first = next((place for place, name in enumerate(names) if name in used), 0)
+    current = max([first, *(place for place, name in enumerate(names) if name in before)])
+    while current + 1 < len(names) and gates[names[current]].opens_next:
+        current += 1
+    return list(names[: current + 1])
 
 
 def is_recommended(step: int, newest_first: Sequence[Counted]) -> bool:

@@ -55,6 +55,13 @@ class CurriculumPlan(BaseModel):
             raise ValueError("levels: each needs a name of its own, and `unknown` is taken")
         return self
 
+    @model_validator(mode="after")
+    def _measures_its_weights(self) -> Self:
+        """Check that regret has helped rollouts to compare: without them it draws worse than by chance."""
+        if self.method == "regret" and self.strategy == Strategy.BASELINE:
+            raise ValueError("method: regret needs rollouts with an expert, and the strategy `baseline` has none")
+        return self
+
     @classmethod
     def of(cls, metadata: object) -> Self:
         """Return the plan in a run's metadata. Raises `BadCurriculumPlan`, which names the field."""

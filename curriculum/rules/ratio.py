@@ -32,6 +32,9 @@ class Strategy(StrEnum):
 SHARE = {Phase.SCAFFOLD: 0.75, Phase.BALANCED: 0.5, Phase.INDEPENDENCE: 0.25}
 SCAFFOLD_ABOVE, INDEPENDENCE_BELOW = 70, 40
 """Percent of rollouts with format errors. A rate equal to either boundary is Balanced."""
+BACK = 5
+"""A phase with more help comes back only this many percent beyond its boundary: a rate that swings around one would
+else change the help at every step."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +90,13 @@ def phase_of(measured: Measured | None, before: Phase = Phase.SCAFFOLD) -> Phase
     """Return the phase that the rule gives after a step. A step without counted rollouts changes nothing."""
     if measured is None or not measured.rollouts:
         return before
-    if measured.errors * 100 > SCAFFOLD_ABOVE * measured.rollouts:
+    percent = 100 * measured.errors
+    if percent > (SCAFFOLD_ABOVE + (0 if before == Phase.SCAFFOLD else BACK)) * measured.rollouts:
         return Phase.SCAFFOLD
-    if measured.errors * 100 < INDEPENDENCE_BELOW * measured.rollouts:
+    if percent < INDEPENDENCE_BELOW * measured.rollouts:
         return Phase.INDEPENDENCE
-    return Phase.BALANCED
+    stays = before == Phase.INDEPENDENCE and percent <= (INDEPENDENCE_BELOW + BACK) * measured.rollouts
+    return Phase.INDEPENDENCE if stays else Phase.BALANCED
 
 
 def group(strategy: Strategy, phase: Phase, size: int) -> tuple[int, int]:

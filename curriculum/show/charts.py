@@ -39,13 +39,15 @@ ARMS = {"/solo": ("solo", BASELINE), "/with_expert": ("with expert", EXPERT), ""
 HEIGHT, ROOM = 270, 116
 NARROW = 0.12
 """The smallest share of the width at which the band of a phase has a name."""
-Rate = tuple[int, int, int]
-"""A training step, the number of some of its rollouts, and the number of all."""
+Rate = tuple[int, int, int, int]
+"""A training step, the number of some of its rollouts, the number of all, and that of their tasks."""
+Tasks = Mapping[int, int]
+"""The number of tasks by training step."""
 
 
-def format_errors(measured: Sequence[Measured], helps: Sequence[Help], file: str) -> Chart | None:
+def format_errors(measured: Sequence[Measured], helps: Sequence[Help], tasks: Tasks, file: str) -> Chart | None:
     """Draw the share of rollouts without one executable call, with the limits at which help changes."""
-    rates = [(one.step, one.errors, one.rollouts) for one in measured if one.rollouts]
+    rates = _rates({one.step: (one.errors, one.rollouts) for one in measured}, tasks)
     if not rates:
         return None
     phases, words = _phases([one for one in helps if one.step <= rates[-1][0]])
@@ -58,7 +60,7 @@ def format_errors(measured: Sequence[Measured], helps: Sequence[Help], file: str
     return Chart(
         name="format-errors",
         title="Format errors",
-        note="share of a step's rollouts without one executable call, with its 95% interval",
+        note="share of a step's rollouts without one executable call; 95% interval by task",
         says=f"Format errors: {_share(rates[0])} at step {rates[0][0]}, {_share(rates[-1])} at step {rates[-1][0]}.",
         columns=["Step", "Errors", "Share", "95%"],
         rows=[[f"{one[0]}", _of(one), _share(one), _ci(one)] for one in thinned(rates, LISTED)],
@@ -113,9 +115,12 @@ def help_path(helps: Sequence[Help], strategy: Strategy, size: int, file: str) -
     )
 
 
-def success(counts: Mapping[str, Counts], file: str) -> Chart | None:
+def success(counts: Mapping[str, Counts], tasks: Mapping[str, Tasks], file: str) -> Chart | None:
     """Draw the shares of solo rollouts and of those with an expert that were complete."""
-    arms = {ending: _rates(counts.get(f"episode/success_rate{ending}", {})) for ending in list(ARMS)[:2]}
+    arms = {
+        ending: _rates(counts.get(f"episode/success_rate{ending}", {}), tasks.get(ending, {}))
+        for ending in list(ARMS)[:2]
+    }
     arms = {ending: rates for ending, rates in arms.items() if rates}
     if not arms:
         return None
@@ -129,7 +134,7 @@ def success(counts: Mapping[str, Counts], file: str) -> Chart | None:
     return Chart(
         name="success",
         title="Complete, solo and with an expert",
-        note="share of a step's counted rollouts that the verifier found complete, with its 95% interval",
+        note="share of a step's counted rollouts that the verifier found complete; 95% interval by task",
         says=f"Complete: {now}.",
         columns=["Step", *(column for ending in arms for column in (ARMS[ending][0].capitalize(), "95%"))],
         rows=[
@@ -218,18 +223,25 @@ def _steps(first: int, last: int) -> Figure:
     return figures.axis("training step", range=[first - 0.5, last + 0.5], **figures.whole(last - first))
 
 
-def _rates(counts: Counts) -> list[Rate]:
-    return [(step, *counts[step]) for step in sorted(counts) if counts[step][1]]
+def _rates(counts: Counts, tasks: Tasks) -> list[Rate]:
+    return [(step, *counts[step], tasks.get(step, 1)) for step in sorted(counts) if counts[step][1]]
+
+
+def interval(part: int, of: int, tasks: int) -> tuple[float, float]:
+    """Return the 95% interval of a share of rollouts. The unit is the task: its rollouts are one group, and as units of
+    their own they covered 55 to 82%."""
+    units = min(tasks, of)
+    return wilson(part * units / of, units)
 
 
 def _rate(rates: Sequence[Rate], name: str, style: Style) -> list[Figure]:
     """Return the line of a share, in percent, over the band of its interval."""
     drawn = thinned(rates)
-    spans = [(step, *wilson(part, of)) for step, part, of in drawn]
+    spans = [(step, *interval(part, of, tasks)) for step, part, of, tasks in drawn]
     band = figures.band([(s, 100 * low) for s, low, _ in spans], [(s, 100 * high) for s, _, high in spans], style)
     whose = f"{name}, " if name else ""
     hover = [f"{whose}step {one[0]}: {_share(one)}, {_of(one)}<br>95% {_ci(one)}" for one in drawn]
-    return [band, figures.line([(step, 100 * part / of) for step, part, of in drawn], style, hover)]
+    return [band, figures.line([(step, 100 * part / of) for step, part, of, _ in drawn], style, hover)]
 
 
 def _share(rate: Rate) -> str:
@@ -241,7 +253,7 @@ def _of(rate: Rate) -> str:
 
 
 def _ci(rate: Rate) -> str:
-    low, high = wilson(rate[1], rate[2])
+    low, high = interval(*rate[1:])
     return f"{100 * low:.0f} to {100 * high:.0f}%"
 
 

@@ -119,15 +119,15 @@ class Charts:
 
 def charts_of(run: Run, plan: CurriculumPlan, helps: Sequence[Help], file: str) -> Charts:
     """Return the charts of the page; `file` is the address of all series as CSV."""
-    counts = series.rates_of(run)
+    counts, tasks = series.rates_of(run), series.tasks_of(run)
     found = series.of_run(run, counts)
     measured = next_tasks.measured_steps(run)
     path = charts.help_path(helps, plan.strategy, plan.group_size, file) if measured else None
     by_name = {one.name: one for one in found}
     others = [one for one in found if not one.name.startswith(DRAWN_TOGETHER)]
     return Charts(
-        history=[one for one in (charts.format_errors(measured, helps, file), path) if one],
-        completions=[one for one in (charts.success(counts, file), charts.completions(by_name, file)) if one],
+        history=[one for one in (charts.format_errors(measured, helps, tasks.get("", {}), file), path) if one],
+        completions=[one for one in (charts.success(counts, tasks, file), charts.completions(by_name, file)) if one],
         small=[charts.small(one) for one in others[:SERIES_SHOWN]],
         more=max(0, len(others) - SERIES_SHOWN),
     )
@@ -137,7 +137,8 @@ def level_rows(content: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the levels with the conditions that are missing to open the next one."""
     found = []
     for place, one in enumerate(content["levels"]):
-        low, high = wilson(round((one["mean"] or 0) * one["episodes"]), one["episodes"])
+        # the episodes of a task are alike, so the mean knows no more than its tasks
+        low, high = wilson((one["mean"] or 0) * one["tasks"], one["tasks"])
         above = "" if one["above"] < 0 else f"solo rate above {one['above']:g}"
         upper = content["levels"][place - 1]["above"] if place else None
         words = above if upper is None else f"{one['above']:g} to {upper:g}" if above else f"{upper:g} or below"

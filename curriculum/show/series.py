@@ -103,6 +103,21 @@ def rates_of(run: Run) -> dict[str, Counts]:
     return dict(sums)
 
 
+def tasks_of(run: Run) -> dict[str, dict[int, int]]:
+    """Count the tasks of each step: of all rollouts, of those without and of those with an expert. Rollouts of a task
+    come in a group and are alike, so a rate knows no more than that many."""
+    finished = finished_of(run).filter(training_step__isnull=False).order_by()
+    rows = finished.values_list("training_step", "expert", "scenario", "task_idx").annotate(
+        texts=Count("task", distinct=True)
+    )
+    found: dict[str, dict[int, dict[tuple[str, int | None], int]]] = defaultdict(lambda: defaultdict(dict))
+    for step, expert, scenario, idx, texts in rows:
+        for kind in ("", "/solo" if expert == ExpertMode.OFF else "/with_expert"):
+            known = found[kind][step or 0]
+            known[scenario, idx] = max(texts, known.get((scenario, idx), 0))
+    return {kind: {step: sum(known.values()) for step, known in by_step.items()} for kind, by_step in found.items()}
+
+
 def in_csv(series: Iterable[Series]) -> str:
     """Return a row per step and series."""
     rows = ((step, one.name, value) for one in series for step, value in one.points)

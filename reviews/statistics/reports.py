@@ -140,8 +140,9 @@ def _open_to(actor: Actor, queue: ReviewQueue) -> QuerySet[Verdict]:
 
 
 def judged(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> dict[str, dict[str, str]]:
-    """Return, by review, the decision of each judge, the verifier among them."""
-    rows = _open_to(actor, queue)
+    """Return, by review, the decision of each independent judge, the verifier among them. A person who was called
+    because two differ is none: one more judgment of the disputed ones alone would look like agreement."""
+    rows = _open_to(actor, queue).filter(adjudicates=False)
     if only_sample:
         rows = rows.filter(review__in_sample=True)
     found: dict[str, dict[str, str]] = {}
@@ -218,9 +219,12 @@ def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[Re
     shown = _open_to(actor, queue)
     shown = shown.filter(review__in_sample=True) if only_sample else shown
     rows = Annotation.objects.filter(episode__in=shown.values("episode"))
+    called = set(shown.filter(adjudicates=True).values_list("episode_id", "author_key"))
     for schema in LabelSchema.objects.filter(pk__in=queue.schemas, kind__in=SchemaKind.counted()).order_by("name"):
         items: dict[Any, dict[str, str]] = {}
         for one in current(rows.filter(schema=schema)):
+            if (one.episode_id, one.author_key) in called:
+                continue
             place = (one.episode_id, one.seq, one.path, one.start, one.end)
             items.setdefault(place, {})[one.author_key] = str(one.text)
         found.append(ReportLine(f"Label {schema.title}", agreement(list(items.values()))))

@@ -30,7 +30,7 @@ from runs.errors import BadPlan, NoExpertModel, WrongState
 from runs.launch import briefings, launching
 from runs.launch.feeding import feed
 from runs.models import Arm, Plan, PlannedTry, PlanState
-from runs.plan import replaceable, servers, spending
+from runs.plan import claims, replaceable, servers, spending
 from runs.plan.plans import (
     MAX_EPISODES,
     MAX_SEEDS,
@@ -40,6 +40,7 @@ from runs.plan.plans import (
     differing,
 )
 from runs.statistics.offers import is_for_people, is_offered
+from runs.taskset import probes
 
 Task = tuple[str, int, str]
 IDX = re.compile("0|[1-9][0-9]{0,9}")
@@ -85,8 +86,8 @@ def launch(actor: Actor, document: PlanDocument, key: str = "") -> tuple[Plan, b
 
 @transaction.atomic
 def _launch(actor: Actor, document: PlanDocument, key: str, server: dict[str, Any]) -> tuple[Plan, bool]:
-    """1. the run, 2. find tasks and policies, 3. insert every try and its queued episode, 4. start, unless it is
-    planned for later."""
+    """1. the run, 2. find tasks and policies, and fix what the run will say, 3. insert every try and its queued
+    episode, 4. start, unless it is planned for later."""
     most = ExpertMode.most(arm.expert for arm in document.arms)
     run, made = recording.open_run(actor, RunStart(name=document.name, key=key or None, expert=most))
     if not made:
@@ -94,10 +95,13 @@ def _launch(actor: Actor, document: PlanDocument, key: str, server: dict[str, An
     tasks = shuffled(tasks_of(actor, document), document.shuffle)
     if len(tasks) * len(document.arms) * document.seeds > MAX_EPISODES:
         raise BadPlan(f"The plan has more than {MAX_EPISODES:,} episodes.")
+    said = claims.made(document, [f"{scenario}/{idx}" for scenario, idx, _ in tasks], probes.unfit(actor.project))
     plan = Plan.objects.create(
         run=run,
         document=document.model_dump(),
         digest=document.digest,
+        claims=said.stored(),
+        claims_digest=said.digest,
         control=document.control,
         seeds=document.seeds,
         parallel=document.parallel,
@@ -360,7 +364,8 @@ def retry(actor: Actor, run_id: str) -> int:
 
 @transaction.atomic
 def add_seeds(actor: Actor, run_id: str, seeds: int) -> Plan:
-    """Plan more seeds of every task and arm, as a wave of their own; from then on only the anytime statement holds."""
+    """Plan more seeds of every task and arm, as a wave of their own. What the run says at its planned size stays; the
+    anytime statement reads them, too."""
     may_launch(actor)
     if not 1 <= seeds <= MAX_SEEDS:
         raise Invalid(f"seeds: a number from 1 to {MAX_SEEDS}.")

@@ -7,6 +7,7 @@ Reads; the rollouts are a run of their own, which `planning` launches like any o
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from runs.launch.planning import Task, shuffled
 from runs.models import Plan
 from runs.plan.plans import PlanDocument, PlannedArm, plan_of
 from runs.statistics import power
-from runs.statistics.offers import FEWEST
+from runs.statistics.offers import FEWEST, FEWEST_OF_A_SIDE
 from runs.taskset import probes, split_checks
 
 ROLLOUTS = 10
@@ -73,9 +74,9 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
     found += unbriefed(actor, document, tasks)
     each = len(tasks) * document.seeds
     found += [
-        f"{arm.name} draws its offers for {count(each, 'episode')}; a result needs {FEWEST}."
+        f"{arm.name} draws its offers for {count(each, 'episode')}; a result needs {_fewest(arm.offer)}."
         for arm in document.arms
-        if arm.offer is not None and each < FEWEST
+        if arm.offer is not None and each < _fewest(arm.offer)
     ]
     known = probes.unfit(actor.project)
     reasons = Counter(
@@ -87,6 +88,11 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
         if reason not in ("", UNCHECKED):
             found.append(f"{count(number, 'task')} of {len(tasks):,} cannot show a difference: {reason}.")
     return found + split_checks.of_tasks(actor.project, tasks).doubts
+
+
+def _fewest(chance: float) -> int:
+    """Return the episodes that an arm needs for the effect of its offers: enough on its smaller side, too."""
+    return max(FEWEST, math.ceil(FEWEST_OF_A_SIDE / min(chance, 1 - chance) - 1e-9))
 
 
 def unbriefed(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
@@ -134,7 +140,8 @@ def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list
         found += _shared(document)
     keys = {f"{scenario}/{idx}" for scenario, idx, _ in tasks}
     if len(document.arms) > 1:
-        found.append(_power(len(keys - set(probes.unfit(actor.project))), document.seeds, len(document.arms) - 1))
+        said = len(document.arms) - 1 + sum(arm.offer is not None for arm in document.arms)
+        found.append(_power(len(keys - set(probes.unfit(actor.project))), document.seeds, said))
     probed = [one for one in probes.newest() if one.task in keys]
     clean = f"{sum(one.state == probes.State.CLEAN for one in probed):,} of {count(len(keys), 'task')} clean"
     missing = f", {len(keys) - len(probed):,} not probed (manage.py probe)" if len(probed) < len(keys) else ""

@@ -38,8 +38,9 @@ from runs.plan.plans import (
     to_yaml,
 )
 from runs.show import charts, overview, rewarding, tables
-from runs.show.comparison import compare_run
+from runs.show.comparison import RunComparison, compare_run
 from runs.show.tables import TABLES, in_csv, of_completions, repeats
+from runs.statistics.sentences import points
 
 PAGE = 30
 REWARDS_DRAWN = 2000
@@ -241,7 +242,12 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "card": card,
         "sentence": preflight.finding(found.plan).words if preflight.is_trial(found.plan) else found.sentence,
         "contrasts": [
-            {"one": one, "forest": charts.forest(one, modes[one.arm], file("scenarios")), "difficulty": levels}
+            {
+                "one": one,
+                "forest": charts.forest(one, modes[one.arm], file("scenarios")),
+                "difficulty": levels,
+                "added": "" if one.added is None else points(one.added),
+            }
             for one, levels in zip(found.contrasts, found.levels, strict=True)
         ],
         "effects": found.effects,
@@ -257,10 +263,23 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "left_out": [(arm.name, sorted(arm.excluded.items())) for arm in found.arms if arm.excluded],
         "repeats": repeats(found.ends, names),
         "tables": list(TABLES),
+        "claims": _claims(found),
         "yaml": to_yaml(tables.plan_now(found.plan)),
         "may_launch": holds(request.actor, may_launch),
     }
     return render(request, "runs/run.html", context)
+
+
+def _claims(found: RunComparison) -> dict[str, Any]:
+    """Return what the launch fixed that the run says, in rows."""
+    said = found.claims.said
+    return {
+        "digest": found.claims.digest,
+        "rows": [(one.arm, one.control, f"{100 * one.planned:.3g}%", f"{100 * one.running:.3g}%") for one in said],
+        "tasks": found.claims.tasks,
+        "seeds": found.claims.seeds,
+        "left_out": len(found.claims.left_out),
+    }
 
 
 def _briefed(plan: Plan, one: briefings.OfArm) -> dict[str, Any]:
@@ -313,7 +332,7 @@ def command(request: MemberRequest, pk: str, name: str) -> HttpResponse:
             messages.success(request, "1 episode queued again." if count == 1 else f"{count:,} episodes queued again.")
         elif name == "seeds":
             planning.add_seeds(request.actor, pk, _whole(request, "seeds"))
-            messages.success(request, "Seeds added. From now on only the anytime statement applies.")
+            messages.success(request, "Seeds added. The result at the planned size stays as it is.")
         elif name in COMMANDS:
             change, words = COMMANDS[name]
             change(request.actor, pk)

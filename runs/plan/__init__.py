@@ -1,6 +1,7 @@
 """What is a run to do, and what does it take?
 
     plans        the typed plan and its recipes
+    claims       what a run will say, fixed at launch
     limits       how many episodes can start now
     servers      environment servers by name
     replaceable  tries that a retry replaces

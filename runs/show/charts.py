@@ -49,7 +49,7 @@ def forest(contrast: Contrast, expert: str, file: str) -> Chart | None:
     return Chart(
         name=figures.name_of("forest", f"{contrast.arm}\n{contrast.control}"),
         title="Difference in completion by scenario",
-        note=f"{contrast.arm} minus {contrast.control}, {count(contrast.tasks, 'task')}"
+        note=f"{contrast.arm} minus {contrast.control}, {count(contrast.tasks, 'task')}; scenarios are exploratory"
         f"{f'; all tasks {total}, 95%' if total else ''}. Scenarios are for reading, without an interval or a test, "
         f"by their shrunk difference: few tasks draw it toward the mean of all. "
         f"A hollow mark: the interval includes 0.{few}",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, Q, Sum
@@ -28,8 +28,9 @@ from people.errors import WrongScope
 from reviews.visible import rulings
 from runs.errors import WrongState
 from runs.models import ENDED, Plan, PlanState
-from runs.plan import replaceable
-from runs.plan.plans import briefing_words
+from runs.plan import claims, replaceable
+from runs.plan.claims import Claims
+from runs.plan.plans import briefing_words, plan_of
 from runs.statistics.compare import CANCELLED, Try, contrasts, uncounted
 from runs.statistics.contrast import Contrast
 from runs.statistics.difficulty import ByDifficulty, by_difficulty
@@ -76,7 +77,9 @@ class RunComparison:
     ruled_later: list[str]
     effects: list[Effect]
     levels: list[ByDifficulty | None]
-    """One per contrast, if the difficulty of its tasks is known from other episodes."""
+    """One per contrast, if the difficulty of its tasks is known from other episodes. Exploratory."""
+    claims: Claims
+    """What the run says, as its launch fixed it. Everything else here is exploratory."""
 
     @property
     def sentence(self) -> str:
@@ -112,19 +115,50 @@ def compare_run(actor: Actor, run_id: str) -> RunComparison:
     if not sees_outcomes(actor):
         raise WrongScope("Agent tokens cannot read comparisons.")
     visibility.refuse_while_blind(actor, plan.pk)
-    tries, states = tries_of(plan)
+    said, void = claims_of(plan)
+    tries, states = _tries_of(plan, said)
     arms = list(plan.arms.all())
     by_arm: dict[str, list[tuple[Try, str]]] = {arm.name: [] for arm in arms}
     for each in zip(tries, states, strict=True):
         by_arm[each[0].arm].append(each)
     counts = [_count(arm.name, arm.expert, briefing_words(plan.document, arm.name), by_arm[arm.name]) for arm in arms]
-    stopped = plan.state == PlanState.CANCELLED
-    found = contrasts(tries, [arm.name for arm in arms], plan.control, stopped=stopped)
-    known = rulings.at_fault(plan.run.project, before=plan.run.created_at)
-    later = sorted({one.task for one in tries} & set(rulings.at_fault(plan.run.project)) - set(known))
+    found, drawn = evaluate(said, tries, stopped=plan.state == PlanState.CANCELLED, void=void)
+    later = sorted({one.task for one in tries} & set(rulings.at_fault(plan.run.project)) - set(said.left_out))
     earlier = _earlier(actor, plan) if found else {}
-    levels = [by_difficulty(one, tries, earlier) for one in found]
-    return RunComparison(plan, counts, found, tries, later, effects(tries, stopped=stopped), levels)
+    planned = [one for one in tries if one.wave == 0]
+    levels = [by_difficulty(one, planned, earlier) for one in found]
+    return RunComparison(plan, counts, found, tries, later, drawn, levels, said)
+
+
+def claims_of(plan: Plan) -> tuple[Claims, str]:
+    """Return what a run says, as fixed at its launch, and why it may say nothing; "" if it may. For a run from before
+    there were claims they follow from its plan and what was known when it was launched."""
+    document = plan_of(plan.document)
+    if plan.claims:
+        said = claims.of_stored(plan.claims)
+        same = claims.digest_of(plan.claims) == plan.claims_digest and document.digest == said.plan
+        return said, "" if same else "The plan of this run was changed after its launch."
+    first = plan.tries.filter(wave=0, seed=0, arm__name=plan.control).order_by("position")
+    tasks = [f"{scenario}/{idx}" for scenario, idx in first.values_list("scenario", "task_idx")]
+    return claims.made(document, tasks, left_out(plan)), ""
+
+
+def left_out(plan: Plan) -> Mapping[str, str]:
+    """Return the tasks that a run leaves out, with what was known against them at its launch."""
+    if plan.claims:
+        return claims.of_stored(plan.claims).left_out
+    return probes.unfit(plan.run.project, before=plan.run.created_at)
+
+
+def evaluate(
+    said: Claims, tries: Sequence[Try], *, stopped: bool = False, void: str = ""
+) -> tuple[list[Contrast], list[Effect]]:
+    """Evaluate the claims of a run on its tries, and nothing else. Everything that pages, the API and reports state of
+    a run comes from here."""
+    void = void or claims.broken(said, tries)
+    return contrasts(tries, said.said, stopped=stopped, void=void), effects(
+        tries, said.said, stopped=stopped, void=void
+    )
 
 
 def _earlier(actor: Actor, plan: Plan) -> dict[str, tuple[int, int]]:
@@ -155,6 +189,10 @@ def is_settled(plan: Plan) -> bool:
 
 def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
     """Return every try of a plan with its result, and the state of its episode."""
+    return _tries_of(plan, claims_of(plan)[0])
+
+
+def _tries_of(plan: Plan, said: Claims) -> tuple[list[Try], list[str]]:
     rows = list(
         plan.tries.order_by("wave", "position", "seed", "arm__place").values_list(
             "scenario", "task_idx", "arm__name", "seed", "position", "wave",
@@ -166,7 +204,7 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
     types = dict(of_plan.filter(episode__state=EpisodeState.FINISHED).values_list("episode_id", "reward_type"))
     silent = {row[6] for row in rows if row[7] == EpisodeState.FINISHED} - set(types)
     unverified = replaceable.unverified(silent)
-    known = probes.unfit(plan.run.project, before=plan.run.created_at)
+    known = said.left_out
     tries = []
     asks, shared = _asks_of(plan), _shared_of(plan)
     changed = _changed((row[0], row[-1]) for row in rows)

@@ -27,6 +27,7 @@ from people.in_words import duration
 from runs.models import INFRASTRUCTURE, Plan, PlanState
 from runs.plan import replaceable
 from runs.plan.plans import briefing_words
+from runs.show import comparison
 from runs.show.comparison import RunComparison, counted_as
 from runs.statistics.compare import Try
 from runs.taskset import probes
@@ -191,7 +192,7 @@ def _leave_out_unfit(
     tasks = probes.ever_unfit(actor.project)
     if not tasks:
         return
-    before = functools.cache(lambda pk: probes.unfit(actor.project, before=plans[pk].run.created_at))
+    left_out = functools.cache(lambda pk: comparison.left_out(plans[pk]))
     scenarios = {task.rpartition("/")[0] for task in tasks}
     failed = tries.filter(state=EpisodeState.FAILED, scenario__in=scenarios)
     judged = said.filter(episode__scenario__in=scenarios)
@@ -200,7 +201,7 @@ def _leave_out_unfit(
     of_judged = judged.values_list(*(f"episode__{name}" for name in columns), "reward_type").annotate(count=Count("pk"))
     for plan_id, arm_id, scenario, idx, *ended, count in chain(of_failed, of_judged):
         task = f"{scenario}/{idx}"
-        if task in tasks and task in before(plan_id):
+        if task in tasks and task in left_out(plan_id):
             bars[arm_id].count(counted_as(*ended), -count)
 
 

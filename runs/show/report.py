@@ -26,7 +26,7 @@ from runs.statistics.contrast import Contrast
 from runs.statistics.costs import Cost
 from runs.statistics.difficulty import ByDifficulty
 from runs.statistics.offers import Effect
-from runs.statistics.sentences import points
+from runs.statistics.sentences import EXPLORATORY, points
 
 MARKS = str.maketrans({mark: f"\\{mark}" for mark in r"\`*_{}[]<>#|!"})
 
@@ -71,6 +71,8 @@ def markdown(found: RunComparison, paid: Sequence[Row], drawings: Mapping[str, C
         f"**{plain(found.sentence)}**",
         f"Run {plan.run_id}, {plan.state}. {count(plan.seeds, 'seed')} per task and arm. "
         f"Control: {plain(plan.control)}.",
+        f"What it says was fixed at its launch (SHA-256 {found.claims.digest}): {_said(found)}. Each interval is for "
+        "itself.",
         "## Arms",
         table(
             ["arm", "policy", "expert", "planned", "ended", "complete", "not complete", "left out"],
@@ -104,12 +106,28 @@ def markdown(found: RunComparison, paid: Sequence[Row], drawings: Mapping[str, C
             for one in seeds
             for arm in one.any_of
         ]
-        parts += ["## Repeats", table(["k", "arm", "tasks", "pass@k", "pass^k"], rows)]
+        parts += [
+            "## Repeats",
+            f"{EXPLORATORY.capitalize()}. Each interval is at 95%.",
+            table(["k", "arm", "tasks", "pass@k", "pass^k"], rows),
+        ]
     parts += _of_costs(spending.costs_of(plan.run))
     parts += _of_rewards(rewarding.means(paid), _drawn(drawings, "rewards"))
     parts += more
     parts += ["## Repeat this run", "```\n.venv/bin/python manage.py run plan.yaml\n```"]
     return "\n\n".join(parts) + "\n"
+
+
+def _said(found: RunComparison) -> str:
+    """Return the statements of the plan, with their errors."""
+    return (
+        "; ".join(
+            f"{plain(one.arm)} {f'against {plain(one.control)}' if one.control else 'with an offer and without'}, "
+            f"error {100 * one.planned:.3g}% at the planned size and {100 * one.running:.3g}% while running"
+            for one in found.claims.said
+        )
+        or "no statement, as there is nothing to compare"
+    )
 
 
 def _drawn(drawings: Mapping[str, Chart], name: str) -> list[str]:
@@ -137,6 +155,8 @@ def _of_contrast(one: Contrast, drawn: Sequence[str]) -> list[str]:
         )
     if one.sharing:
         lines.append(f"- {count(one.sharing, 'task')} share an answer with another task; those that do are one unit.")
+    if one.added is not None:
+        lines.append(f"- With the seeds that were added: {points(one.added)}. {EXPLORATORY.capitalize()}.")
     rows = [
         [plain(row.scenario), row.tasks, row.won, row.lost, f"{row.delta:+.2f}", f"{row.shrunk:+.2f}"]
         for row in one.scenarios
@@ -144,7 +164,7 @@ def _of_contrast(one: Contrast, drawn: Sequence[str]) -> list[str]:
     by_scenario = table(["scenario", "tasks", "won", "lost", "difference", "shrunk"], rows)
     if one.price is not None:
         lines.append(f"- Price: {one.price.sentence}")
-    return [*parts, "\n".join(lines), *drawn, by_scenario]
+    return [*parts, "\n".join(lines), *drawn, f"By scenario: {EXPLORATORY}.", by_scenario]
 
 
 def _of_difficulty(levels: ByDifficulty | None) -> list[str]:
@@ -154,7 +174,7 @@ def _of_difficulty(levels: ByDifficulty | None) -> list[str]:
         [one.name, one.tasks, one.won, one.lost, f"{one.control_rate:.2f}", f"{one.delta:+.2f}"]
         for one in levels.levels
     ]
-    words = f"By difficulty: {levels.basis}. Descriptive, without a test."
+    words = f"By difficulty: {levels.basis}. {EXPLORATORY.capitalize()}."
     return [words, table(["level", "tasks", "won", "lost", "control", "difference"], rows)]
 
 
@@ -195,7 +215,10 @@ def _of_rewards(means: Sequence[tuple[str, str, int, float]], drawn: Sequence[st
     if not means:
         return []
     rows = [[profile, plain(arm), episodes, f"{mean:.3f}"] for profile, arm, episodes, mean in means]
-    words = "Mean reward by profile. Profiles pay helped episodes differently, so these numbers do not compare arms."
+    words = (
+        f"Mean reward by profile, {EXPLORATORY}. Profiles pay helped episodes differently, so these numbers do not "
+        "compare arms."
+    )
     return ["## Shaped rewards", words, table(["profile", "arm", "episodes", "mean"], rows), *drawn]
 
 

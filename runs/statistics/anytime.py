@@ -1,11 +1,12 @@
 """The e-process: the statement about a paired difference while its run continues, valid however often it is read.
 
 A bettor starts with 1 and bets against "the difference is m". Its capital after the units read is E(m), and the chance
-that E(m) ever reaches 1/alpha is at most alpha if m is true (Ville). With one seed and tasks as units it is the uniform
-mixture of all fixed bets (a universal portfolio; at m = 0 it depends on wins and losses only). With several seeds it is
-the sign-flip twin, scaled by `scale`. Seeds added later are a *wave* of their own: its bets start with the capital of
-the earlier waves, so E is the product. Units are read in the planned order and only the complete prefix of a wave,
-because completion order would favor fast episodes. Pure. Called by `compare.py`.
+that E(m) ever reaches 1/alpha is at most alpha if m is true (Ville). It is the uniform mixture of all fixed bets that
+cannot lose everything (a universal portfolio), for which differences need bounds and no symmetry: arms whose seeds vary
+unequally break the sign-flip twin of this test. With one seed and tasks as units, E(0) depends on wins and losses only.
+Seeds added later are a *wave* of their own: its bets start with the capital of the earlier waves, so E is the product.
+Units are read in the planned order and only the complete prefix of a wave, because completion order would favor fast
+episodes. Pure. Called by `compare.py`.
 """
 
 from __future__ import annotations
@@ -21,23 +22,25 @@ from runs.statistics.paired import Interval, crossing
 
 NODES = 200
 EDGE = 1 - 1e-9
+FINE = 1e-7
+"""How close the ends of an interval are to where evidence begins, on its outer side."""
 
 
 @dataclass(frozen=True, order=True)
 class Unit:
-    """The sum of a unit's task differences, and its number of tasks."""
+    """The sum of a unit's task differences, and its number of tasks. `most` is the size of the largest unit read up to
+    this one: bets are parts of what it can lose."""
 
     total: float
     size: int = 1
+    most: int = 1
 
 
 @dataclass(frozen=True)
 class Wave:
-    """The complete prefix of the units planned together. `scale` is sqrt(mean planned tasks per unit / seeds); None for
-    one seed and single tasks, for which the plain bet is sharper."""
+    """The complete prefix of the units planned together."""
 
     units: tuple[Unit, ...]
-    scale: float | None = None
 
     @cached_property
     def counted(self) -> Counter[Unit]:
@@ -66,17 +69,33 @@ GRID = _legendre(NODES)
 
 def log_e(waves: Sequence[Wave], m: float = 0.0) -> float:
     """Return log E(m): the strength of evidence from the units read so far against a difference of m."""
-    return sum(
-        _log_mean([sum(n * _gain(wave, one, th, m) for one, n in wave.counted.items()) for th, _ in GRID])
-        for wave in waves
-        if wave.units
-    )
+    bets = _bets(m)
+    return sum(_log_mean(_logs(wave, bets, m)) for wave in waves if wave.units)
+
+
+def _bets(m: float) -> list[float]:
+    """Return the bets of all nodes against a difference of m: from all on less to all on more."""
+    return [-1 / (1 - m) + (1 / (1 - m) + 1 / (1 + m)) * th for th, _ in GRID]
+
+
+def _logs(wave: Wave, bets: Sequence[float], m: float) -> list[float]:
+    """Return the log of the capital of each bet after the units of a wave."""
+    logs = [0.0] * NODES
+    for unit, times in wave.counted.items():
+        if away := (unit.total - m * unit.size) / unit.most:
+            logs = [log + times * gain for log, gain in zip(logs, _gains(bets, away), strict=True)]
+    return logs
+
+
+def _gains(bets: Sequence[float], away: float) -> list[float]:
+    """Return the log of each bet's gain or loss on a unit that ends this far from m."""
+    return [math.log1p(max(-1 + 1e-300, bet * away)) for bet in bets]
 
 
 def interval(waves: Sequence[Wave], alpha: float = 0.05) -> Interval:
     """Return the differences without evidence against them at this level, valid at every look."""
     # the order inside a wave does not matter here, so looks with the same counts share one search
-    return _interval(tuple(Wave(tuple(sorted(wave.units)), wave.scale) for wave in waves), alpha)
+    return _interval(tuple(Wave(tuple(sorted(wave.units))) for wave in waves), alpha)
 
 
 @lru_cache(maxsize=4096)
@@ -87,18 +106,20 @@ def _interval(waves: tuple[Wave, ...], alpha: float) -> Interval:
     limit = -math.log(alpha)
     here = sum(one.total for one in units) / sum(one.size for one in units)
     here = max(-0.9999, min(0.9999, here))
-    low = crossing(lambda m: log_e(waves, m) - limit, here, -EDGE)
-    high = crossing(lambda m: log_e(waves, m) - limit, here, EDGE)
+    if log_e(waves, here) >= limit:  # waves that contradict each other leave no difference without evidence against it
+        return -1.0, 1.0
+    low = crossing(lambda m: log_e(waves, m) - limit, here, -EDGE, FINE)
+    high = crossing(lambda m: log_e(waves, m) - limit, here, EDGE, FINE)
     return (-1.0 if low <= -EDGE else low), (1.0 if high >= EDGE else high)
 
 
 def first_crossing(waves: Sequence[Wave], alpha: float = 0.05) -> tuple[int, int, float] | None:
     """Return the unit, counted from 1, at which E against "no difference" first reached 1/alpha, the direction and E at
     that unit; None if it never did. Once reached, the statement stays."""
-    limit, owned, total, read = -math.log(alpha), 0.0, 0.0, 0
+    limit, owned, total, read, bets = -math.log(alpha), 0.0, 0.0, 0, _bets(0.0)
     for wave in waves:
         logs = [0.0] * NODES
-        gains = {unit: [_gain(wave, unit, th, 0.0) for th, _ in GRID] for unit in wave.counted if unit.total}
+        gains = {unit: _gains(bets, unit.total / unit.most) for unit in wave.counted if unit.total}
         for unit in wave.units:
             read += 1
             total += unit.total
@@ -109,15 +130,6 @@ def first_crossing(waves: Sequence[Wave], alpha: float = 0.05) -> tuple[int, int
                 return read, 1 if total > 0 else -1, math.exp(min(700.0, owned + now))
         owned += _log_mean(logs)
     return None
-
-
-def _gain(wave: Wave, unit: Unit, th: float, m: float) -> float:
-    """Return the log of one node's gain or loss on a unit."""
-    away = unit.total - m * unit.size
-    if wave.scale is None:
-        return math.log1p(max(-1 + 1e-300, (-1 / (1 - m) + (1 / (1 - m) + 1 / (1 + m)) * th) * away))
-    x = -2 * math.atanh(2 * th - 1) / wave.scale * away
-    return math.log(2) - (x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x)))
 
 
 def _log_mean(logs: Sequence[float]) -> float:

@@ -2,8 +2,14 @@
 
 The datum is a task's mean over valid seeds with an arm minus the same with the control, on tasks valid in both. Only
 the verifier's complete or not enters; shaped rewards never. Scope *tasks* is about these tasks, scope *scenarios* of
-scenarios like these: a result of the first must not carry a claim of the second. Pure: tries in, findings out. Called
-by `comparison.py`, which reads the tries; the methods are in `paired.py` and `anytime.py`, the words in `sentences.py`.
+scenarios like these: a result of the first must not carry a claim of the second, and the second is only stated beside
+the first.
+
+Every planned try stays in the table for ever. What infrastructure lost, what a retry replaced and what a person ended
+is unknown, and unknown tries can only take a statement away: it must hold however they are counted (`_views`).
+
+Pure: statements and tries in, findings out. Called by `comparison.py`, which reads the tries; the methods are in
+`paired.py` and `anytime.py`, the words in `sentences.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +24,7 @@ from functools import cached_property
 from runs.statistics import deciding, sentences
 from runs.statistics.anytime import Unit, Wave, first_crossing, interval, log_e
 from runs.statistics.contrast import Contrast, Exclusions, Running, ScenarioRow, UnitResult
+from runs.statistics.deciding import Statement
 from runs.statistics.paired import (
     FEW_EFFECTIVE,
     FEW_UNITS,
@@ -33,9 +40,13 @@ from runs.statistics.prices import Price, price
 
 GAP = 0.05
 """Arms that lost shares of their tries further apart than this are not compared."""
+LOST_CLEARLY = 0.05
+"""And so are arms of which one lost more tasks, by the p of an exact test."""
 MCNEMAR, FLIPS, TANGO, JACKKNIFE = "exact McNemar", "sign-flip", "Tango score", "cluster jackknife CV3"
 CANCELLED = "cancelled"
 """Why a try counts in no rate whose episode a person ended."""
+REPLACED = "replaced by a retry"
+"""Why a try stays among the losses of its arm though a later episode of it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,13 @@ class Try:
     @property
     def is_open(self) -> bool:
         return self.complete is None and not self.excluded
+
+    @property
+    def lost(self) -> str:
+        """Why what its first episode would have become is unknown; "" if it is known, open, or of an unfit task."""
+        if self.unfit:
+            return ""
+        return self.excluded or (REPLACED if self.retried_at else "")
 
 
 @dataclass
@@ -105,12 +123,45 @@ class _Task:
         return None if treated is None or control is None else treated - control
 
 
-def _mean(tries: Iterable[Try], otherwise: bool | None = None) -> Fraction | None:
-    """Return the share of complete tries; excluded ones count as `otherwise`, or not at all."""
+def _mean(tries: Iterable[Try]) -> Fraction | None:
+    """Return the share of complete tries, without excluded ones."""
     known = [one.complete for one in tries if one.complete is not None]
-    if otherwise is not None:
-        known += [otherwise for one in tries if one.complete is None and one.excluded]
     return Fraction(sum(known), len(known)) if known else None
+
+
+def as_if(tries: Iterable[Try], ended: Callable[[Try], bool | None], lost: Callable[[Try], bool | None]) -> list[Try]:
+    """Return the tries as if those that a person `ended`, and those that were otherwise `lost`, had come to this; with
+    None they stay as they are."""
+
+    def value(one: Try) -> bool | None:
+        return (ended if one.excluded == CANCELLED else lost)(one) if one.lost else None
+
+    return [
+        one if (said := value(one)) is None else replace(one, complete=said, excluded="", retried_at=0.0)
+        for one in tries
+    ]
+
+
+def _views(tries: Sequence[Try], arm: str) -> list[Sequence[Try]]:
+    """Return the tries as they count, and then in every other way in which unknown ones must not change a statement.
+
+    What infrastructure lost is left out, a failure, or complete: an arm whose failures crash, or whose successes take
+    longer, then gains nothing. A person who cancels can have seen the other arm, so those tries are once against the
+    one arm and once against the other.
+    """
+    losses: list[bool | None] = [None]
+    if any(one.lost and one.excluded != CANCELLED for one in tries):
+        losses += [False, True]
+    corners: list[bool | None] = [None]
+    if any(one.excluded == CANCELLED for one in tries):
+        corners += [False, True]
+
+    def view(corner: bool | None, loss: bool | None) -> Sequence[Try]:
+        if corner is None and loss is None:
+            return tries
+        return as_if(tries, lambda one: None if corner is None else corner is (one.arm == arm), lambda _: loss)
+
+    return [view(corner, loss) for corner in corners for loss in losses]
 
 
 def uncounted(tries: Sequence[Try]) -> Sequence[Try]:
@@ -119,20 +170,21 @@ def uncounted(tries: Sequence[Try]) -> Sequence[Try]:
     return [replace(one, excluded="") if one.excluded == CANCELLED else one for one in tries]
 
 
-def contrasts(tries: Sequence[Try], arms: Sequence[str], control: str, *, stopped: bool = False) -> list[Contrast]:
-    """Compare every other arm with the control; several contrasts share their error by Holm, in each scope, and while
-    the run goes on by equal parts.
+def contrasts(
+    tries: Sequence[Try], said: Sequence[Statement], *, stopped: bool = False, void: str = ""
+) -> list[Contrast]:
+    """Evaluate the contrasts of a run that were fixed at its launch. They share their error by Holm, in each scope.
 
-    `stopped`: a person ended the run before its planned size, so that no test for that size is valid.
+    `stopped`: a person ended the run before its planned size, so that no test for that size is valid. `void` says why
+    nothing may be said at all.
     """
-    tries = uncounted(tries) if stopped else tries
-    others = [arm for arm in arms if arm != control]
+    said = [one for one in said if one.is_contrast]
     waves = sorted({one.wave for one in tries})
-    sides = [[one for one in tries if one.arm in (arm, control)] for arm in others]
-    tasks = [_by_task(mine, arm, control) for arm, mine in zip(others, sides, strict=True)]
+    sides = [[one for one in tries if one.arm in (each.arm, each.control)] for each in said]
+    tasks = [_by_task([one for one in mine if one.wave == 0], each) for each, mine in zip(said, sides, strict=True)]
     drafts = [
-        _contrast(mine, of_arm, waves, arm, control, stopped, 0.05 / len(others))
-        for arm, mine, of_arm in zip(others, sides, tasks, strict=True)
+        _contrast(mine, of_arm, waves, each, stopped, void)
+        for each, mine, of_arm in zip(said, sides, tasks, strict=True)
     ]
     of_tasks = _after_holm([one.tasks_scope for one in drafts])
     of_scenarios = _after_holm([one.scenarios_scope for one in drafts])
@@ -151,18 +203,22 @@ def _with_sentence(
     one: Contrast, on_tasks: UnitResult | None, on_scenarios: UnitResult | None, tasks: dict[str, _Task]
 ) -> Contrast:
     """Return the contrast with its verdicts and sentences."""
+    shown = on_tasks is not None and on_tasks.is_shown
     found = replace(
         one,
-        tasks_scope=on_tasks and _decided(one, on_tasks, sentences.of_tasks),
-        scenarios_scope=on_scenarios and _decided(one, on_scenarios, sentences.of_scenarios),
+        tasks_scope=on_tasks and _decided(one, on_tasks, sentences.of_tasks, may_show=True),
+        scenarios_scope=on_scenarios and _decided(one, on_scenarios, sentences.of_scenarios, may_show=shown),
     )
     return replace(found, sentence=sentences.headline(found), price=_price(found, tasks.values()))
 
 
-def _decided(one: Contrast, scope: UnitResult, sentence: Callable[[Contrast, UnitResult], str]) -> UnitResult:
+def _decided(
+    one: Contrast, scope: UnitResult, sentence: Callable[[Contrast, UnitResult], str], *, may_show: bool
+) -> UnitResult:
     """Return a scope with its verdict, which is *few* until it says otherwise, and its sentence."""
     if scope.interval is not None and one.delta is not None:
-        scope = replace(scope, verdict=deciding.word(one.delta) if scope.is_shown else "none")
+        verdict = deciding.word(sum(scope.interval)) if scope.is_shown and may_show else "none"
+        scope = replace(scope, verdict="withheld" if verdict == "none" and scope.hangs else verdict)
     return replace(scope, sentence=sentence(one, scope))
 
 
@@ -185,31 +241,42 @@ def _contrast(
     tries: Sequence[Try],
     tasks: dict[str, _Task],
     waves: Sequence[int],
-    arm: str,
-    control: str,
+    said: Statement,
     stopped: bool,
-    alpha: float,
+    void: str,
 ) -> Contrast:
-    """Compare an arm with the control, from the tries of both and the same by task."""
+    """Compare an arm with the control, from the tries of both and the planned ones by task."""
+    planned = [one for one in tries if one.wave == 0]
+    if stopped:
+        planned = list(uncounted(planned))
+        tasks = _by_task(planned, said)
     complete = bool(tasks) and not any(one.is_open for one in tasks.values())
-    state = "stopped" if stopped and not complete else "running"
-    if complete:
-        state = "extended" if len(waves) > 1 else "final"
-    lost = _exclusions(tasks.values())
-    rounds = [_round(tasks if len(waves) == 1 else _of_wave(tries, arm, control, wave)) for wave in waves]
-    running = _running(rounds, state, alpha)
-    if lost.withheld:
-        running = replace(running, interval=lost.bounds, verdict="withheld", since=None, sentence=sentences.WITHHELD)
-    read = {(name, wave) for wave, one in zip(waves, rounds, strict=True) for name in one.read}
-    known = tasks if complete else _by_task([one for one in tries if (one.task, one.wave) in read], arm, control)
+    state = "final" if complete else "stopped" if stopped else "running"
+    lost = _exclusions(tasks, said)
+    # a try that a person ended is no less open to a look at any time than one that goes on
+    alike = len(waves) == 1 and not any(one.lost for one in planned)
+    looks = (
+        [[_round(tasks)]]
+        if alike
+        else [
+            [_round(_by_task([one for one in view if one.wave == wave], said)) for wave in waves]
+            for view in _views(uncounted(tries), said.arm)
+        ]
+    )
+    running = _running(looks, state, said.running)
+    if void or lost.withheld or (len(waves) > 1 and _exclusions(_by_task(uncounted(tries), said), said).withheld):
+        words = sentences.void(void) if void else sentences.WITHHELD
+        running = replace(running, interval=lost.bounds, verdict="withheld", since=None, sentence=words)
+    read = set(looks[0][0].read) if looks[0] else set()
+    known = tasks if complete else {name: one for name, one in tasks.items() if name in read}
     paired = [(one, d) for one in known.values() if (d := one.difference) is not None]
-    fixed = state == "final" and paired and not lost.withheld
-    single = all(len(one.treated) == 1 == len(one.control) for one in tasks.values())
+    fixed = complete and paired and not lost.withheld and not void
+    views = [paired, *(_paired(view, said) for view in _views(planned, said.arm)[1:])] if fixed else []
     ds = [d for _, d in paired]
     units = _units([one for one, _ in paired])
     return Contrast(
-        arm=arm,
-        control=control,
+        arm=said.arm,
+        control=said.control,
         tasks=len(paired),
         planned=len(tasks),
         won=sum(d > 0 for d in ds),
@@ -218,21 +285,45 @@ def _contrast(
         treated_rate=_rate([one.treated for one, _ in paired]),
         control_rate=_rate([one.control for one, _ in paired]),
         state=state,
-        tasks_scope=_on_tasks(ds, units, single) if fixed else None,
-        scenarios_scope=_on_scenarios(paired) if fixed else None,
+        tasks_scope=_whatever([_on_tasks(view, said.planned) for view in views]) if views else None,
+        scenarios_scope=_whatever([_on_scenarios(view, said.planned) for view in views]) if views else None,
         running=running,
         exclusions=lost,
         scenarios=_rows(paired),
         sharing=sum(len(unit) for unit in units if len(unit) > 1),
+        void=void,
+        added=_added(tries, said) if len(waves) > 1 and not lost.withheld and not void else None,
     )
 
 
-def _by_task(tries: Iterable[Try], arm: str, control: str) -> dict[str, _Task]:
+def _whatever(results: Sequence[UnitResult]) -> UnitResult:
+    """Return what holds however unknown tries are counted: the widest interval and the largest p. The first result is
+    that of the tries as they count."""
+    first, ps = results[0], [one.p for one in results if one.p is not None]
+    spans = [one.interval for one in results if one.interval is not None]
+    if len(spans) < len(results):
+        return replace(first, interval=None, p=None)
+    if len(results) == 1:
+        return first
+    whole = min(low for low, _ in spans), max(high for _, high in spans)
+    return replace(first, interval=whole, p=max(ps, default=None), hangs=first.is_shown)
+
+
+def _paired(tries: Iterable[Try], said: Statement) -> list[tuple[_Task, Fraction]]:
+    return [(one, d) for one in _by_task(tries, said).values() if (d := one.difference) is not None]
+
+
+def _added(tries: Sequence[Try], said: Statement) -> float | None:
+    """Return the difference with the seeds that were added, once they have ended. No part of the plan."""
+    paired = _paired(tries, said)
+    return float(sum(d for _, d in paired) / len(paired)) if paired and not any(one.is_open for one in tries) else None
+
+
+def _by_task(tries: Iterable[Try], said: Statement) -> dict[str, _Task]:
     tasks: dict[str, _Task] = {}
     for one in tries:
-        if one.arm in (arm, control):
-            task = tasks.get(one.task) or tasks.setdefault(one.task, _Task(one.scenario, one.position))
-            (task.treated if one.arm == arm else task.control).append(one)
+        task = tasks.get(one.task) or tasks.setdefault(one.task, _Task(one.scenario, one.position))
+        (task.treated if one.arm == said.arm else task.control).append(one)
     return tasks
 
 
@@ -261,29 +352,27 @@ def _rate(tries: Sequence[Sequence[Try]]) -> float | None:
     return float(sum(means) / len(means)) if means else None
 
 
-def _on_tasks(ds: Sequence[Fraction], units: Sequence[Sequence[int]], single: bool) -> UnitResult:
-    n, joined = len(ds), len(units) < len(ds)
-    if single and not joined:
+def _on_tasks(paired: Sequence[tuple[_Task, Fraction]], level: float) -> UnitResult:
+    units = _units([one for one, _ in paired])
+    n, joined = len(paired), len(units) < len(paired)
+    ds = [d for _, d in paired]
+    if not joined and all(len(one.treated) == 1 == len(one.control) for one, _ in paired):
         won, lost = sum(d > 0 for d in ds), sum(d < 0 for d in ds)
-        return UnitResult(n, tango(won, lost, n), mcnemar(won, lost), f"{MCNEMAR}, {TANGO}")
+        return UnitResult(n, tango(won, lost, n), mcnemar(won, lost), f"{MCNEMAR}, {TANGO}", level)
     sums = [sum((ds[place] for place in unit), Fraction()) for unit in units]
     what = "sums of tasks that share an answer" if joined else "task means"
     span = cluster_interval([float(one) for one in sums], [len(unit) for unit in units])[1]
-    return UnitResult(len(units), span, sign_flip(sums), f"{FLIPS} on {what}, {JACKKNIFE}")
+    return UnitResult(len(units), span, sign_flip(sums), f"{FLIPS} on {what}, {JACKKNIFE}", level)
 
 
-def _on_scenarios(paired: Sequence[tuple[_Task, Fraction]]) -> UnitResult:
+def _on_scenarios(paired: Sequence[tuple[_Task, Fraction]], level: float) -> UnitResult:
     units = _units([one for one, _ in paired], by_scenario=True)
     sums = [sum((paired[place][1] for place in unit), Fraction()) for unit in units]
     sizes = [len(unit) for unit in units]
     span = cluster_interval([float(one) for one in sums], sizes)[1]
     enough = len(units) >= FEW_UNITS and effective(sizes) >= FEW_EFFECTIVE and span is not None
     p = sign_flip(sums) if enough else None
-    return UnitResult(len(units), span if enough else None, p, f"{FLIPS} on scenario sums, {JACKKNIFE}")
-
-
-def _of_wave(tries: Iterable[Try], arm: str, control: str, wave: int) -> dict[str, _Task]:
-    return _by_task([one for one in tries if one.wave == wave], arm, control)
+    return UnitResult(len(units), span if enough else None, p, f"{FLIPS} on scenario sums, {JACKKNIFE}", level)
 
 
 @dataclass(frozen=True)
@@ -299,36 +388,42 @@ class _Round:
 
 def _round(tasks: Mapping[str, _Task]) -> _Round:
     names = sorted(tasks, key=lambda name: tasks[name].turn)
-    units = _units([tasks[name] for name in names])
-    seeds = max((len(one.treated) for one in tasks.values()), default=1)
     read: list[str] = []
     bets: list[Unit] = []
     ends: list[int] = []
-    for unit in units:
+    most = 1
+    for unit in _units([tasks[name] for name in names]):
         mine = [tasks[names[place]] for place in unit]
         if any(one.is_open for one in mine):
             break
         read += [names[place] for place in unit]
         if ds := [d for one in mine if (d := one.difference) is not None]:
-            bets.append(Unit(float(sum(ds)), len(ds)))
+            most = max(most, len(ds))
+            bets.append(Unit(float(sum(ds)), len(ds), most))
             ends.append(len(read))
-    is_plain = seeds == 1 and len(units) == len(tasks)
-    scale = None if is_plain else math.sqrt(len(tasks) / max(len(units), 1) / seeds)
-    return _Round(len(tasks), read, Wave(tuple(bets), scale), ends)
+    return _Round(len(tasks), read, Wave(tuple(bets)), ends)
 
 
-def _running(rounds: Sequence[_Round], state: str, alpha: float) -> Running:
+def _running(looks: Sequence[Sequence[_Round]], state: str, alpha: float) -> Running:
+    """Return what may be said at any time: what every look says, however it counts unknown tries. The first look counts
+    them as they are."""
+    rounds = looks[0]
     read, planned = sum(len(one.read) for one in rounds), sum(one.planned for one in rounds)
-    bets = [one.bets for one in rounds]
-    e, span = math.exp(min(700.0, log_e(bets))), interval(bets, alpha)
-    if crossed := first_crossing(bets, alpha):
-        place, within = next(each for each in _places(rounds) if each[0] == crossed[0])[1:]
-        since, verdict = sum(one.planned for one in rounds[:place]) + within, deciding.word(crossed[1])
-        said = sentences.shown_while_running(_where(rounds, place, within), verdict, crossed[2], span)
-        return Running(e, read, planned, span, verdict, since, said)
+    bets = [[one.bets for one in each] for each in looks]
+    e = min(math.exp(min(700.0, log_e(each))) for each in bets)
+    spans = [interval(each, alpha) for each in bets]
+    span = min(low for low, _ in spans), max(high for _, high in spans)
+    crossings = [found for each in bets if (found := first_crossing(each, alpha))]
+    if len(crossings) == len(looks) and len({direction for _, direction, _ in crossings}) == 1:
+        last = max(range(len(looks)), key=lambda number: crossings[number][0])
+        crossed, of = crossings[last], looks[last]
+        place, within = next(each for each in _places(of) if each[0] == crossed[0])[1:]
+        since, verdict = sum(one.planned for one in of[:place]) + within, deciding.word(crossed[1])
+        words = sentences.shown_while_running(_where(of, place, within), verdict, crossed[2], span)
+        return Running(e, read, planned, span, verdict, since, words)
     place = next((number for number, one in enumerate(rounds) if len(one.read) < one.planned), len(rounds) - 1)
     so_far = _where(rounds, place, len(rounds[place].read)) if rounds else "0 of 0"
-    return Running(e, read, planned, span, "none", None, sentences.not_shown(state, so_far, span))
+    return Running(e, read, planned, span, "none", None, sentences.not_shown(state, so_far))
 
 
 def _places(rounds: Iterable[_Round]) -> Iterator[tuple[int, int, int]]:
@@ -342,34 +437,31 @@ def _where(rounds: Sequence[_Round], place: int, within: int) -> str:
     return f"{within} of {rounds[place].planned}{of}"
 
 
-def _exclusions(tasks: Iterable[_Task]) -> Exclusions:
-    tasks = [task for task in tasks if not any(one.unfit for one in task.tries)]
-    treated = Counter(one.excluded for task in tasks for one in task.treated if one.excluded)
-    control = Counter(one.excluded for task in tasks for one in task.control if one.excluded)
-    of_treated, of_control = sum(len(one.treated) for one in tasks), sum(len(one.control) for one in tasks)
-    only = [any(one.excluded for one in task.treated) - any(one.excluded for one in task.control) for task in tasks]
+def _exclusions(tasks: Mapping[str, _Task], said: Statement) -> Exclusions:
+    """Count the losses of both arms. One that a retry replaced stays a loss of its arm: else a retry would hide that
+    the failures of an arm crash."""
+    fit = [task for task in tasks.values() if not any(one.unfit for one in task.tries)]
+    treated = Counter(why for task in fit for one in task.treated if (why := one.lost))
+    control = Counter(why for task in fit for one in task.control if (why := one.lost))
+    of_treated, of_control = sum(len(one.treated) for one in fit), sum(len(one.control) for one in fit)
+    only = [any(one.lost for one in task.treated) - any(one.lost for one in task.control) for task in fit]
     p = mcnemar(only.count(1), only.count(-1))
     gap = abs(treated.total() / max(of_treated, 1) - control.total() / max(of_control, 1))
-    settled = [task for task in tasks if not task.is_open]
+    ended = [task for task in fit if not task.is_open]
     if treated or control:
-        bounds = _filled(settled, False, True), _filled(settled, True, False)
+        low, high, failed = (
+            _mean_difference([one for task in ended for one in as_if(task.tries, value, value)], said)
+            for value in (lambda one: one.arm != said.arm, lambda one: one.arm == said.arm, lambda _: False)
+        )
     else:  # nothing to fill in: all three are the difference itself
-        bounds = (_filled(settled, False, False),) * 2
-    return Exclusions(
-        dict(treated),
-        dict(control),
-        of_treated,
-        of_control,
-        p < 0.05 or gap > GAP,
-        bounds,
-        _filled(settled, False, False) if treated or control else bounds[0],
-    )
+        ds = [d for task in ended if (d := task.difference) is not None]
+        low = high = failed = float(sum(ds) / len(ds)) if ds else 0.0
+    withheld = p < LOST_CLEARLY or gap > GAP
+    return Exclusions(dict(treated), dict(control), of_treated, of_control, withheld, (low, high), failed)
 
 
-def _filled(tasks: Sequence[_Task], treated: bool, control: bool) -> float:
-    """Return the difference if every excluded try had ended so."""
-    pairs = [(_mean(one.treated, treated), _mean(one.control, control)) for one in tasks]
-    ds = [a - b for a, b in pairs if a is not None and b is not None]
+def _mean_difference(tries: Iterable[Try], said: Statement) -> float:
+    ds = [d for _, d in _paired(tries, said)]
     return float(sum(ds) / len(ds)) if ds else 0.0
 
 

@@ -21,16 +21,20 @@ class UnitResult:
     interval: Interval | None
     p: float | None
     method: str
+    level: float = deciding.PLANNED
+    """The error of the test, which the plan's contrasts share."""
     verdict: str = "few"
-    """better, worse, none (no difference shown) or few."""
+    """better, worse, none (no difference shown), withheld or few."""
     sentence: str = ""
     p_holm: float | None = None
     """Set where the plan has several contrasts: the p that decides."""
+    hangs: bool = False
+    """The counted tries alone would show a difference: whether there is one hangs on the unknown ones."""
 
     @property
     def is_shown(self) -> bool:
         """Whether test and interval both exclude "no difference"."""
-        return deciding.is_shown(self.p, self.p_holm, self.interval)
+        return deciding.is_shown(self.p, self.p_holm, self.interval, self.level)
 
     @property
     def holds_zero(self) -> bool:
@@ -53,7 +57,8 @@ class Running:
 
 @dataclass(frozen=True)
 class Exclusions:
-    """Tries that count in no rate though their task is fit, and what they could change at the most."""
+    """Tries whose first episode was lost or cancelled though their task is fit, by reason, and what they could change
+    at the most. Those that a retry replaced stay here."""
 
     treated: dict[str, int]
     control: dict[str, int]
@@ -91,7 +96,7 @@ class Contrast:
     treated_rate: float | None
     control_rate: float | None
     state: str
-    """running, final, stopped (ended before the planned size) or extended (seeds were added)."""
+    """running, final or stopped (ended before the planned size); seeds that were added do not change it."""
     tasks_scope: UnitResult | None
     scenarios_scope: UnitResult | None
     running: Running
@@ -102,15 +107,26 @@ class Contrast:
     sentence: str = ""
     sharing: int = 0
     """Tasks that share an answer with another task."""
+    void: str = ""
+    """Why nothing may be said, whatever the outcomes are."""
+    added: float | None = None
+    """The difference with the seeds that were added later: exploratory, not part of the plan."""
+
+    @property
+    def unknown(self) -> int:
+        """How many planned tries were lost, replaced or cancelled."""
+        return sum(sum(arm.values()) for arm in (self.exclusions.treated, self.exclusions.control))
 
     @property
     def verdict(self) -> str:
         """The verdict on these tasks: at the planned size the one test, else what the e-process showed."""
-        if self.exclusions.withheld:
+        if self.exclusions.withheld or self.void:
             return "withheld"
         if self.tasks_scope is not None and self.tasks_scope.verdict in deciding.SHOWN:
             return self.tasks_scope.verdict
-        return self.running.verdict
+        if self.running.verdict in deciding.SHOWN or self.tasks_scope is None:
+            return self.running.verdict
+        return "withheld" if self.tasks_scope.verdict == "withheld" else self.running.verdict
 
     @property
     def p_holm(self) -> float | None:

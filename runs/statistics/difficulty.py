@@ -59,7 +59,7 @@ def by_difficulty(
 ) -> ByDifficulty | None:
     """Group a contrast's tasks by level. `earlier` holds (complete, counted) episodes by task. None while the run
     continues, if the verdict is withheld, and if no data decide the levels."""
-    if contrast.state not in ("final", "extended") or contrast.exclusions.withheld:
+    if contrast.state != "final" or contrast.verdict == "withheld":
         return None
     seeds: dict[str, tuple[list[Try], list[Try]]] = defaultdict(lambda: ([], []))
     for one in tries:

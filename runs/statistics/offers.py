@@ -21,13 +21,17 @@ from itertools import groupby
 from people.in_words import count
 from runs.statistics import deciding
 from runs.statistics.anytime import Unit, Wave, first_crossing, interval
-from runs.statistics.compare import GAP, Try, uncounted
+from runs.statistics.compare import CANCELLED, GAP, LOST_CLEARLY, Try, as_if, uncounted
+from runs.statistics.deciding import Statement
 from runs.statistics.paired import Interval, cluster_interval, holm
 from runs.statistics.prices import Price, price
-from runs.statistics.sentences import not_shown, p_text, points, signed, span_text
+from runs.statistics.sentences import hangs_on, holds_for, not_shown, p_text, points, signed, span_text, void
 
-FEWEST = 60
-"""The fewest counted tries at which the interval of a mean of scores is valid."""
+FEWEST, FEWEST_OF_A_SIDE = 60, 30
+"""The fewest counted tries, and the fewest offered and not offered ones, with a valid interval of the mean score. With
+fewer on the smaller side it covers 65% at a chance of .1 and 84% at .2."""
+SMALLEST_P = 1e-12
+"""The test errs by less than this; a smaller p is as good as this one."""
 TENTHS = 10
 METHOD = "randomization test, AIPW scores"
 WITHHELD = "Withheld: the two sides lost different shares of their episodes."
@@ -84,7 +88,7 @@ class Effect:
     silent: Group
     planned: int
     state: str
-    """running, final, stopped (ended before the planned size) or extended (seeds were added)."""
+    """running, final or stopped (ended before the planned size); seeds that were added do not change it."""
     delta: float | None
     interval: Interval | None
     p: float | None
@@ -96,6 +100,17 @@ class Effect:
     method: str = METHOD
     p_holm: float | None = None
     sentence: str = ""
+    level: float = deciding.PLANNED
+    """The error of the test, which all draws of the plan share."""
+    hangs: bool = False
+    """The counted tries alone would show a change: whether there is one hangs on the unknown ones."""
+    void: str = ""
+    """Why nothing may be said, whatever the outcomes are."""
+
+    @property
+    def unknown(self) -> int:
+        """How many planned tries were lost, replaced or cancelled."""
+        return sum(sum(side.values()) for side in (self.lost.offered, self.lost.withheld))
 
     @property
     def drawn(self) -> tuple[Group, Group]:
@@ -130,15 +145,17 @@ def _drawn(words: str, chance: float) -> bool:
     return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8]) < chance * 2**64
 
 
-def effects(tries: Sequence[Try], *, stopped: bool = False) -> list[Effect]:
-    """Return the effect of the offer in each arm that draws it. Several arms share their error by Holm, and while the
-    run continues in equal parts. `tries` are in the planned order. `stopped`: a person ended the run early."""
+def effects(tries: Sequence[Try], said: Sequence[Statement], *, stopped: bool = False, void: str = "") -> list[Effect]:
+    """Evaluate the effects of offers that were fixed at the launch, in each arm that draws them. Several arms share
+    their error by Holm. `tries` are in the planned order. `stopped`: a person ended the run early; `void` says why
+    nothing may be said at all."""
     by_arm: dict[str, list[Try]] = defaultdict(list)
     # a try that a retry opens again is ordered after those read before, so that their statement stays
     for each in sorted(uncounted(tries) if stopped else tries, key=lambda one: (one.wave, one.retried_at)):
         if each.chance is not None:
             by_arm[each.arm].append(each)
-    drafts = [_effect(arm, mine, stopped, 0.05 / len(by_arm)) for arm, mine in by_arm.items()]
+    drawing = [one for one in said if not one.is_contrast and by_arm[one.arm]]
+    drafts = [_effect(one, by_arm[one.arm], stopped, void) for one in drawing]
     several = len(drafts) > 1
     adjusted = holm([1.0 if one.p is None else one.p for one, _ in drafts])
     found = []
@@ -149,30 +166,34 @@ def effects(tries: Sequence[Try], *, stopped: bool = False) -> list[Effect]:
     return found
 
 
-def _effect(arm: str, tries: Sequence[Try], stopped: bool, alpha: float) -> tuple[Effect, list[_Scored]]:
-    is_open = any(one.is_open for one in tries)
-    state = "running" if is_open else "extended" if len({one.wave for one in tries}) > 1 else "final"
-    if is_open and stopped:
-        state = "stopped"
-    prefix = _prefix(tries)
-    scored = scores(prefix)  # all of them, once none is open
-    lost = _lost(tries)
-    may_read = state == "final" and bool(scored) and not lost.bars
-    delta, span = _mean(scored) if may_read and len(scored) >= FEWEST else (None, None)
-    p = redrawn([(one.tenths, _chance(one.of)) for one in scored], _offers(scored)) if may_read else None
+def _effect(said: Statement, tries: Sequence[Try], stopped: bool, void_why: str) -> tuple[Effect, list[_Scored]]:
+    planned = [one for one in tries if one.wave == 0]
+    is_open = any(one.is_open for one in planned)
+    state = ("stopped" if stopped else "running") if is_open else "final"
+    scored = scores(_complete_prefix(planned))  # all of them, once none is open
+    lost = _lost(planned)
+    may_read = state == "final" and bool(scored) and not lost.bars and not void_why
+    measured = [_measured(scores(view)) for view in _views(planned)] if may_read else []
+    delta, span, p, hangs = _whatever(measured, said.planned)
     counted = [one.of for one in scored]
     helped = [one for one in counted if one.offered]
-    running = _running(tries, prefix, state, alpha)
-    if lost.bars:
-        running = replace(running, interval=lost.bounds, verdict="withheld", since=None, sentence=WITHHELD)
+    running = _running(uncounted(tries), state, said.running)
+    if void_why or lost.bars or _lost(uncounted(tries)).bars:
+        running = replace(
+            running,
+            interval=lost.bounds,
+            verdict="withheld",
+            since=None,
+            sentence=void(void_why) if void_why else WITHHELD,
+        )
     effect = Effect(
-        arm=arm,
+        arm=said.arm,
         chance=_chance(tries[0]),
         offered=_group("offered", helped),
         withheld=_group("withheld", [one for one in counted if not one.offered]),
         asked=_group("offered and asked", [one for one in helped if one.asked]),
         silent=_group("offered and did not ask", [one for one in helped if not one.asked]),
-        planned=len(tries),
+        planned=len(planned),
         state=state,
         delta=delta,
         interval=span,
@@ -180,8 +201,50 @@ def _effect(arm: str, tries: Sequence[Try], stopped: bool, alpha: float) -> tupl
         verdict="none",
         running=running,
         lost=lost,
+        level=said.planned,
+        hangs=hangs,
+        void=void_why,
     )
     return effect, scored
+
+
+def _views(tries: Sequence[Try]) -> list[Sequence[Try]]:
+    """Return the tries as they count, and then in every other way in which unknown ones must not change a statement
+    (`compare._views`)."""
+    losses: list[bool | None] = [None]
+    if any(one.lost and one.excluded != CANCELLED for one in tries):
+        losses += [False, True]
+    corners: list[bool | None] = [None]
+    if any(one.excluded == CANCELLED for one in tries):
+        corners += [False, True]
+    return [_view(tries, corner, loss) for corner in corners for loss in losses]
+
+
+def _view(tries: Sequence[Try], corner: bool | None, loss: bool | None) -> Sequence[Try]:
+    return as_if(tries, lambda one: None if corner is None else corner is bool(one.offered), lambda _: loss)
+
+
+def _measured(scored: Sequence[_Scored]) -> tuple[float | None, Interval | None, float]:
+    """Return the mean score and its interval, from as many tries of both sides as it needs, and the p of the test."""
+    sides = Counter(_offers(scored))
+    enough = len(scored) >= FEWEST and min(sides[True], sides[False]) >= FEWEST_OF_A_SIDE
+    delta, span = _mean(scored) if enough else (None, None)
+    return delta, span, redrawn([(one.tenths, _chance(one.of)) for one in scored], _offers(scored))
+
+
+def _whatever(
+    measured: Sequence[tuple[float | None, Interval | None, float]], level: float
+) -> tuple[float | None, Interval | None, float | None, bool]:
+    """Return what holds however unknown tries are counted: the difference of those that count, the widest interval, the
+    largest p, and whether more would be shown without the unknown ones."""
+    if not measured:
+        return None, None, None, False
+    (delta, first, p), ps = measured[0], [p for _, _, p in measured]
+    spans = [span for _, span, _ in measured if span is not None]
+    if len(spans) < len(measured):
+        return None, None, max(ps), False
+    whole = min(low for low, _ in spans), max(high for _, high in spans)
+    return delta, whole, max(ps), len(measured) > 1 and deciding.is_shown(p, None, first, level)
 
 
 def _mean(scored: Sequence[_Scored]) -> tuple[float, Interval | None]:
@@ -191,7 +254,7 @@ def _mean(scored: Sequence[_Scored]) -> tuple[float, Interval | None]:
 
 
 def _price(one: Effect, scored: Sequence[_Scored]) -> Price | None:
-    """x"""
+    """Price an offer at the planned size, by the scores of tries."""
     if one.interval is None:
         return None
     return price([each.minutes for each in scored], [each.score for each in scored], is_shown=_is_fixed(one))
@@ -278,31 +341,29 @@ def redrawn(residuals: Sequence[tuple[int, float]], offers: Sequence[bool]) -> f
             math.sin(angle * (last - first + 1) / 2) / math.sin(angle / 2)
         )
         nearer += (term * inside).real * (1 if 2 * step == size else 2)
-    return min(1.0, max(0.0, 1 - nearer / size))
+    return min(1.0, max(SMALLEST_P, 1 - nearer / size))
 
 
 def _lost(tries: Sequence[Try]) -> Lost:
+    """Count the losses of both sides; one that a retry replaced stays a loss."""
     tries = [one for one in tries if not one.unfit]
-    excluded = {
-        z: Counter(one.excluded for one in tries if one.excluded and bool(one.offered) is z) for z in (True, False)
-    }
+    lost = {z: Counter(one.lost for one in tries if one.lost and bool(one.offered) is z) for z in (True, False)}
     planned = Counter(bool(one.offered) for one in tries)
-    shares = [excluded[z].total() / max(planned[z], 1) for z in (True, False)]
+    shares = [lost[z].total() / max(planned[z], 1) for z in (True, False)]
     p = 1.0
-    if excluded[True] or excluded[False]:
-        p = redrawn([(int(bool(one.excluded)), _chance(one)) for one in tries], [bool(one.offered) for one in tries])
-    bounds = _filled(tries, False), _filled(tries, True)
-    return Lost(dict(excluded[True]), dict(excluded[False]), p < 0.05 or abs(shares[0] - shares[1]) > GAP, bounds)
+    if lost[True] or lost[False]:
+        p = redrawn([(int(bool(one.lost)), _chance(one)) for one in tries], [bool(one.offered) for one in tries])
+    bars = p < LOST_CLEARLY or abs(shares[0] - shares[1]) > GAP
+    return Lost(dict(lost[True]), dict(lost[False]), bars, (_filled(tries, False), _filled(tries, True)))
 
 
 def _filled(tries: Sequence[Try], offered: bool) -> float:
-    """Return the effect if every excluded try with this value of `offered` were complete, and no other excluded one."""
-    filled = [
-        replace(one, excluded="", complete=offered is bool(one.offered)) if one.excluded else one
-        for one in tries
-        if not one.is_open
-    ]
-    values = [one.score for one in scores(filled)]
+    """Return the effect if every lost try with this value of `offered` were complete, and no other lost one."""
+
+    def value(one: Try) -> bool:
+        return offered is bool(one.offered)
+
+    values = [one.score for one in scores(as_if((one for one in tries if not one.is_open), value, value))]
     return max(-1.0, min(1.0, sum(values) / len(values))) if values else 0.0
 
 
@@ -311,24 +372,38 @@ def _prefix(tries: Iterable[Try]) -> list[Try]:
     return [one for _, wave in groupby(tries, key=lambda one: one.wave) for one in _complete_prefix(list(wave))]
 
 
-def _running(tries: Sequence[Try], prefix: Sequence[Try], state: str, alpha: float) -> Anytime:
+def _running(tries: Sequence[Try], state: str, alpha: float) -> Anytime:
+    """Return what may be said at any time: what holds however unknown tries are counted."""
     least = min(min(_chance(one), 1 - _chance(one)) for one in tries)
-    by_wave = groupby(scores(prefix), key=lambda one: one.of.wave)
-    waves = [Wave(tuple(Unit(one.score * least) for one in scored)) for _, scored in by_wave]
-    read, planned = len(prefix), len(tries)
-    crossed = first_crossing(waves, alpha)
-    low, high = interval(waves, alpha)
-    span = max(-1.0, low / least), min(1.0, high / least)
-    verdict, since = "none", None
-    if crossed:
-        # excluded tries are between the counted ones, so name the place in the planned order
-        counted = [place for place, one in enumerate(prefix, 1) if one.complete is not None]
-        since, verdict = counted[crossed[0] - 1], deciding.word(crossed[1])
-        said = f"Shown while running, at episode {since} of {planned}: completion is {verdict} where help is offered "
-        said += f"(E {crossed[2]:.3g}, may be read at any time). Interval so far {span_text(span)}."
-    else:
-        said = not_shown(state, f"{read} of {planned}", span, "No change by offering help shown")
-    return Anytime(read, planned, span, verdict, since, said)
+    looks = [_Look(_prefix(sorted(view, key=_turn)), least) for view in _views(tries)]
+    read, planned = len(looks[0].prefix), len(tries)
+    spans = [interval(one.waves, alpha) for one in looks]
+    span = max(-1.0, min(low for low, _ in spans) / least), min(1.0, max(high for _, high in spans) / least)
+    found = [(crossed, one) for one in looks if (crossed := first_crossing(one.waves, alpha))]
+    if len(found) < len(looks) or len({direction for (_, direction, _), _ in found}) > 1:
+        words = not_shown(state, f"{read} of {planned}", "No change by offering help shown")
+        return Anytime(read, planned, span, "none", None, words)
+    (number, direction, e), look = max(found, key=lambda one: one[0][0])
+    # excluded tries are between the counted ones, so name the place in the planned order
+    counted = [place for place, one in enumerate(look.prefix, 1) if one.complete is not None]
+    since, verdict = counted[number - 1], deciding.word(direction)
+    words = f"Shown while running, at episode {since} of {planned}: completion is {verdict} where help is offered "
+    words += f"(E {e:.3g}, may be read at any time). Interval so far {span_text(span)}."
+    return Anytime(read, planned, span, verdict, since, words)
+
+
+def _turn(one: Try) -> tuple[int, float, int, int]:
+    """Return the place of a try in the reading order; one that counts as lost keeps its first place."""
+    return one.wave, one.retried_at, one.position, one.seed
+
+
+class _Look:
+    """The complete prefix of a view, and the bets on its scores, which are at most 1 / `least`."""
+
+    def __init__(self, prefix: Sequence[Try], least: float) -> None:
+        self.prefix = prefix
+        by_wave = groupby(scores(prefix), key=lambda one: one.of.wave)
+        self.waves = [Wave(tuple(Unit(one.score * least) for one in scored)) for _, scored in by_wave]
 
 
 def _complete_prefix(tries: Sequence[Try]) -> Sequence[Try]:
@@ -337,14 +412,16 @@ def _complete_prefix(tries: Sequence[Try]) -> Sequence[Try]:
 
 def _is_fixed(one: Effect) -> bool:
     """Return whether the test and the interval at the planned size show a change."""
-    return deciding.is_shown(one.p, one.p_holm, one.interval)
+    return deciding.is_shown(one.p, one.p_holm, one.interval, one.level)
 
 
 def _verdict(one: Effect) -> str:
-    if one.lost.bars:
+    if one.lost.bars or one.void:
         return "withheld"
     if one.interval is not None and _is_fixed(one):
         return deciding.word(sum(one.interval))
+    if one.running.since is None and one.hangs:
+        return "withheld"
     if one.p is not None and one.interval is None and one.running.since is None:
         return "few"
     return one.running.verdict
@@ -352,6 +429,8 @@ def _verdict(one: Effect) -> str:
 
 def _sentence(one: Effect) -> str:
     lost, counted = one.lost, one.offered.counted + one.withheld.counted
+    if one.void:
+        return void(one.void)
     if lost.bars:
         low, high = map(signed, lost.bounds)
         return (
@@ -359,16 +438,20 @@ def _sentence(one: Effect) -> str:
             f"{sum(lost.withheld.values())} without were lost. The change is between {low} and {high} points whatever "
             f"they were."
         )
-    if not counted and one.state in ("final", "extended"):
+    if not counted and one.state == "final":
         return "Nothing to compare: no episode counts."
     if one.p is None or (one.running.since is not None and not _is_fixed(one)):
         return one.running.sentence
     if one.interval is None or one.delta is None:
         verb = "is" if counted == 1 else "are"
         few = f"{count(counted, 'episode')} {verb} too few for a result of offering help"
-        return f"{few}; {FEWEST} are needed."
+        return f"{few}; {FEWEST} are needed, with {FEWEST_OF_A_SIDE} on each side."
+    on = f"on these {count(counted, 'episode')}: {points(one.delta)} {span_text(one.interval)}"
+    if one.verdict == "withheld":
+        return f"Withheld {on}. {hangs_on(one.unknown)}"
     test = f"p {p_text(one.p)} (randomization test)"
     if one.p_holm is not None:
         test += f", {p_text(one.p_holm)} after Holm"
     shown = "Offering help changed completion" if _is_fixed(one) else "No change by offering help shown"
-    return f"{shown} on these {count(counted, 'episode')}: {points(one.delta)} {span_text(one.interval)}, {test}."
+    holds = f" {holds_for(one.unknown)}" if one.unknown and _is_fixed(one) else ""
+    return f"{shown} {on}, {test}.{holds}"

@@ -51,8 +51,8 @@ def tango(won: int, lost: int, n: int, z: float = Z) -> Interval:
     return low, 1.0 if here == 1 else crossing(lambda d: -score(d) - z, here, 1 - 1e-12)
 
 
-def crossing(function: Callable[[float], float], inside: float, outside: float) -> float:
-    """Return where a function that is below 0 at `inside` and not below 0 at `outside` changes, to 1e-10.
+def crossing(function: Callable[[float], float], inside: float, outside: float, fine: float = 1e-10) -> float:
+    """Return where a function that is below 0 at `inside` and not below 0 at `outside` changes, as `fine` as that.
 
     False position needs a third of the steps of bisection. Bisection takes over at every third step, because a function
     that is steep at its end would stall false position there, and if a value is not finite.
@@ -61,13 +61,13 @@ def crossing(function: Callable[[float], float], inside: float, outside: float) 
     low, high, step = function(inside), function(outside), 0
     if high < 0:
         return outside
-    while abs(outside - inside) > 1e-10:
+    while abs(outside - inside) > fine:
         step += 1
         middle = (inside + outside) / 2
         if step % 3 and math.isfinite(low) and math.isfinite(high):
             # slightly beyond the guess, toward the longer side, so that both ends converge
             guess = inside - low * (outside - inside) / (high - low)
-            middle = guess + math.copysign(4e-11, middle - guess)
+            middle = guess + math.copysign(0.4 * fine, middle - guess)
         value = function(middle)
         if value < 0:
             inside, low = middle, value

@@ -10,16 +10,20 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
+from runs.statistics.deciding import PLANNED
 from runs.statistics.paired import FEW_UNITS, crossing
 
 DISCORDANT, BETWEEN = 0.3, 0.3
 POWER = 0.8
 
 
-def tasks_for(delta: float, seeds: int = 1, contrasts: int = 1, discordant: float = DISCORDANT) -> float:
-    """Return how many paired tasks show a difference in four of five runs. `contrasts` share an error of 5%."""
+def tasks_for(
+    delta: float, seeds: int = 1, contrasts: int = 1, discordant: float = DISCORDANT, level: float = PLANNED
+) -> float:
+    """Return how many paired tasks show a difference in four of five runs. `contrasts` share the `level` of the
+    tests at the planned size."""
     variance = _variance(seeds, discordant)
-    shown, found = NormalDist().inv_cdf(1 - 0.025 / contrasts), NormalDist().inv_cdf(POWER)
+    shown, found = NormalDist().inv_cdf(1 - level / 2 / contrasts), NormalDist().inv_cdf(POWER)
     spread = shown * math.sqrt(variance) + found * math.sqrt(max(0.0, variance - delta * delta))
     return (spread / delta) ** 2 + 1 / delta
 

@@ -5,14 +5,23 @@ from __future__ import annotations
 import math
 
 from people.in_words import count
+from runs.statistics import deciding
 from runs.statistics.contrast import Contrast, UnitResult
 from runs.statistics.paired import Interval
 
 WITHHELD = "Withheld: the arms lost different shares of their episodes."
+EXPLORATORY = "exploratory, not part of the plan"
+"""Of everything that a run shows beside the statements fixed at its launch."""
+
+
+def void(why: str) -> str:
+    return f"Withheld: {why}"
 
 
 def headline(one: Contrast) -> str:
     lost = one.exclusions
+    if one.void:
+        return void(one.void)
     if lost.withheld:
         a, b = (sum(arm.values()) for arm in (lost.treated, lost.control))
         low, high = map(signed, lost.bounds)
@@ -21,11 +30,12 @@ def headline(one: Contrast) -> str:
             f"{lost.control_planned} of {one.control} were lost. Delta between {low} and {high} points whatever they "
             f"were; with losses counted as failures {points(lost.as_failures)}."
         )
-    if not one.tasks and one.state in ("final", "extended"):
+    if not one.tasks and one.state == "final":
         return "Nothing to compare: no task is valid in both arms."
-    if one.tasks_scope is None or (one.tasks_scope.verdict == "none" and one.running.since is not None):
+    scope = one.tasks_scope
+    if scope is None or (scope.verdict in ("none", "withheld") and one.running.since is not None):
         return one.running.sentence
-    return one.tasks_scope.sentence
+    return scope.sentence
 
 
 def of_tasks(one: Contrast, scope: UnitResult) -> str:
@@ -37,12 +47,15 @@ def of_tasks(one: Contrast, scope: UnitResult) -> str:
     on = f"on {'this task' if n == 1 else f'these {n:,} tasks'}"
     found = f"{on}: {points(one.delta)} {span_text(scope.interval)}, {one.won:,} won, {one.lost:,} lost"
     test = scope.method.partition(",")[0].partition(" on ")[0]
+    if scope.verdict == "withheld":
+        return f"Withheld {found}. {hangs_on(one.unknown)}"
     if scope.is_shown:
-        return f"{scope.verdict.capitalize()} {found}, {_p_words(scope, f' ({test}, planned size)')}."
+        holds = f" {holds_for(one.unknown)}" if one.unknown else ""
+        return f"{scope.verdict.capitalize()} {found}, {_p_words(scope, f' ({test}, planned size)')}.{holds}"
     said, limit = f"No difference shown {found}.", math.ceil(100 * max(map(abs, scope.interval)) - 1e-9)
     if not scope.holds_zero:
         said += f" Borderline: the interval leaves out 0 but the exact test does not show it ({_p_words(scope)})."
-    elif scope.p is not None and scope.p < 0.05:
+    elif scope.p is not None and scope.p < scope.level:
         said += f" Borderline: the interval includes 0 though the test alone would show it ({_p_words(scope)})."
     elif limit < 100:
         said += f" Differences beyond {count(limit, 'point')} are ruled out at 95%."
@@ -53,7 +66,7 @@ def of_scenarios(one: Contrast, scope: UnitResult) -> str:
     """Return what the scenarios allow to be said of others like them."""
     if scope.interval is None or one.delta is None:
         return f"{count(scope.units, 'scenario')} {'is' if scope.units == 1 else 'are'} too few to speak of others."
-    word = scope.verdict if scope.is_shown else "not shown"
+    word = scope.verdict if scope.verdict in deciding.SHOWN else "not shown"
     return f"For scenarios like these {scope.units}: {word} ({points(one.delta)} {span_text(scope.interval)})."
 
 
@@ -62,18 +75,29 @@ def _p_words(scope: UnitResult, how: str = "") -> str:
     return f"p {p_text(1.0 if scope.p is None else scope.p)}{how}{holm}"
 
 
+def hangs_on(unknown: int) -> str:
+    """Return why a statement is withheld: it would change with the way in which unknown episodes count."""
+    were = "was" if unknown == 1 else "were"
+    return (
+        f"Whether a difference is shown depends on {count(unknown, 'episode')} that {were} cancelled, lost or replaced."
+    )
+
+
+def holds_for(unknown: int) -> str:
+    are = "is" if unknown == 1 else "are"
+    return f"This holds however {count(unknown, 'cancelled, lost or replaced episode')} {are} counted."
+
+
 def shown_while_running(where: str, verdict: str, e: float, span: Interval) -> str:
     said = f"Shown while running, at task {where}: {verdict} (E {e:.3g}, may be read at any time). Interval so far "
     return f"{said}{span_text(span)}."
 
 
-def not_shown(state: str, so_far: str, span: Interval, what: str = "Nothing shown") -> str:
+def not_shown(state: str, so_far: str, what: str = "Nothing shown") -> str:
     """Return what the anytime statement says while it has shown nothing: `so_far` is how much was read of how much,
     `what` is not shown of a run that goes on."""
     if state == "stopped":
         return f"Stopped at {so_far} by a person: only the anytime statement applies. Nothing shown."
-    if state == "extended":
-        return f"Seeds were added, so only the anytime statement applies: nothing shown. Interval {span_text(span)}."
     return f"{what} yet at {so_far}. You can look as often as you like."
 
 

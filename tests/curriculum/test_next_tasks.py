@@ -107,27 +107,43 @@ def play_level(train, step, task, solved, episodes=4):
 def test_level_stays_locked_until_the_gate_opens_it_for_good(train):
     for number in range(10):
         play_level(train, 1, f"shop/{number}", 1)
-    play_level(train, 1, "shop/10", 4)
+    play_level(train, 1, "shop/10", 3)
     play_level(train, 1, "shop/11", 0)
     found = states(train)
     assert found["shop/10"] == "served" and found["shop/0"] == found["shop/11"] == "locked"
     assert found["shop/12"] == "held_out"
-    for _ in range(5):
-        play_level(train, 2, "shop/10", 8, 10)
+    train.play(2, "shop/10", complete=True)
     train.report(2)
-    assert states(train)["shop/0"] == "locked", "fifty episodes of one task are too few tasks"
-    LevelOpened.objects.create(run=train.run, level="medium", training_step=2)
-    train.report(3)
     found = states(train)
-    assert found["shop/0"] == "served" and found["shop/11"] == "locked"
+    assert found["shop/0"] == "served" and found["shop/11"] == "locked", (
+        "the level holds one task, and needs five episodes"
+    )
+    LevelOpened.objects.create(run=train.run, level="hard", training_step=2)
+    train.report(3)
+    assert states(train)["shop/11"] == "served"
 
 
-def test_gate_opens_the_next_level(train):
+def test_gate_opens_the_next_level_that_holds_a_task(train):
     for number in range(10):
         play_level(train, 1, f"shop/{number}", 4, 5)
     play_level(train, 1, "shop/11", 0)
     opened = {one["name"]: one["open"] for one in content(train)["levels"]}
-    assert opened == {"easy": True, "medium": True, "hard": False}
+    assert opened == {"easy": True, "medium": True, "hard": True}
+
+
+def test_agent_that_does_nothing_is_not_locked_out(train):
+    """Three tasks pass untouched: they are the whole easy level, and were served alone for ever."""
+    for number in range(12):
+        play_level(train, 1, f"shop/{number}", 4 if number < 3 else 0)
+    train.report(1)
+    served = {row["task"] for row in content(train)["tasks"] if row["state"] == "served"}
+    assert served == {f"shop/{number}" for number in range(12)}
+
+
+def test_regret_without_helped_rollouts_is_refused(project):
+    other = Trainer(project, method="regret", strategy="baseline")
+    status, said = other.next(3, run=other.run.pk)
+    assert (status, said["error"]["code"]) == (422, "bad_curriculum") and "regret needs rollouts" in str(said)
 
 
 def test_easiest_level_with_a_task_is_open(train):

@@ -11,6 +11,12 @@ from tests.people_by_name import token
 BAD = {"reward_type": "tool_not_found", "error": "no such tool"}
 
 
+def test_answer_without_a_call_is_no_format_error_if_complete(train):
+    train.play(1, calls=(), complete=True)
+    train.play(1, calls=(), complete=False)
+    assert train.report(1)[1]["format_errors"] == 1
+
+
 def test_report_counts_format_errors_from_the_record(train):
     train.play(1, calls=[])
     train.play(1, calls=[BAD, {"reward_type": "invalid_args", "error": "no"}])

@@ -1,164 +1,175 @@
-"""Planted truth: runs whose true uplift is known, read after every episode as somebody who cannot wait would.
-
-A scripted policy solves a task with a chance of the task's own; with the expert the same chance plus the uplift, which
-is therefore the true difference on these tasks. Episodes are rows written as they end: eight are at work at a time in
-the planned order, and one that fails with the expert takes three times as long, so that whoever reads in order of
-completion finds an uplift where there is none. Every look asks the code behind `GET /runs/{id}/comparison` for the
-database as it is; the last look of a run goes through the address itself and says the same.
-"""
+"""Planted truth: runs without an effect that a person attacks, in the fast form of `make planted`, and through the
+product's own calls. The whole form plays every attack at every size and writes docs/measured/planted.md."""
 
 from __future__ import annotations
 
-import heapq
-import os
 import random
-import time
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
-from django.db import transaction
 
-from runs.api import view_of
-from runs.show.comparison import compare_run
-from tests.browsing import as_person
-from tests.runs.planned import ended_rows, rows_of_run
-
-pytestmark = pytest.mark.django_db
-TASKS, SLOTS, RUNS = 60, 8, 200
-UPLIFTS = {"zero": 0.0, "positive": 0.3, "negative": -0.3}
-TABLE = Path(__file__).resolve().parents[2] / "docs" / "measured" / "planted.md"
-
-
-@dataclass
-class Found:
-    """What one run said: at any look before its end, and at its end."""
-
-    early: str
-    final: str
-    covered: bool
-    covered_early: bool
-    looks: int
-
-    def said(self, word: str) -> bool:
-        return word in (self.early, self.final)
+from bench.planted import draws, truth
+from bench.planted.power import fixed
+from runs.launch import planning
+from runs.models import Plan
+from runs.show.comparison import compare_run, evaluate
+from runs.statistics.anytime import Unit, Wave, interval
+from runs.statistics.deciding import PLANNED, RUNNING, statements
+from tests.browsing import as_person, html
+from tests.runs.planned import end, ended_rows, launched, rows_of_run
 
 
-def chances(uplift: float, dice: random.Random) -> list[tuple[float, float]]:
-    """The chance of each task without and with the expert; both lie within 0 and 1, so the uplift is exact."""
-    low, high = (0.1, 0.6) if uplift >= 0 else (0.4, 0.9)
-    return [(base, base + uplift) for base in (dice.uniform(low, high) for _ in range(TASKS))]
+def false_words(attack, tasks, runs, *, seeds=1, world=0):
+    """How many of these runs without an effect say something; the fixed seeds are their numbers."""
+    step = len(truth.WORLDS)
+    return sum(truth.attacked(attack, tasks, seeds, step * number + world).false for number in range(runs))
 
 
-def in_order_of_ending(tries: list[tuple[str, str, int]], task_chances, dice: random.Random) -> list[tuple[str, bool]]:
-    """Draw every outcome and how long it took, and return the episodes as eight slots would end them."""
-    free, ends = [0.0] * SLOTS, []
-    for episode, arm, position in tries:
-        complete = dice.random() < task_chances[position][arm == "expert"]
-        slow = arm == "expert" and not complete
-        begun = heapq.heappop(free)
-        ended = begun + dice.expovariate(1 / 3 if slow else 1)
-        heapq.heappush(free, ended)
-        ends.append((ended, episode, complete))
-    return [(episode, complete) for _, episode, complete in sorted(ends)]
+def test_cancelled_tries_make_nothing_true():
+    """A person who sees the control first cancels open tries: 13 of these 40 runs said better before."""
+    assert false_words("cancel", 150, 40) <= 3
 
 
-def watched(actor, uplift: float, seed: int) -> Found:
-    """Play one run and look after every episode, until it says "better" or "worse" and once more at its end."""
-    dice = random.Random(f"{uplift}/{seed}")
-    plan = rows_of_run(actor, TASKS)
-    tries = list(
-        plan.tries.order_by("position", "seed", "arm__place").values_list("episode_id", "arm__name", "position")
-    )
-    early, looks, covered_early = "", 0, True
-    unseen: dict[str, bool] = {}
-    ends = in_order_of_ending(tries, chances(uplift, dice), dice)
-    for episode, complete in ends[:-1]:
-        unseen[episode] = complete
-        if early:
-            continue  # who was told stops looking; a statement that was shown stays
-        ended_rows(unseen)
-        unseen = {}
-        [found] = view_of(compare_run(actor, plan.pk)).contrasts
-        looks += 1
-        assert found["tasks_scope"] is None, "before the planned size only the anytime statement appears"
-        low, high = found["running"]["interval"]
-        covered_early &= low <= uplift <= high
-        early = found["verdict"] if found["verdict"] in ("better", "worse") else ""
-    ended_rows(unseen | dict(ends[-1:]))
-    answer = as_person(actor).get(f"/api/v1/runs/{plan.pk}/comparison").json()
-    [found] = answer["contrasts"]
-    assert found["state"] == "final" and found["tasks"] == TASKS
-    assert not early or found["running"]["verdict"] == early, "a statement that was shown stays"
-    low, high = found["tasks_scope"]["interval"]
-    return Found(early, found["tasks_scope"]["verdict"], low <= uplift <= high, covered_early, looks + 1)
+def test_retried_crashes_make_nothing_true():
+    assert false_words("retry", 300, 8) <= 1
 
 
-def planted(actor, uplift: float, runs: int) -> list[Found]:
-    found = []
-    for seed in range(runs):
-        with transaction.atomic():
-            found.append(watched(actor, uplift, seed))
-            transaction.set_rollback(True)
+def test_all_attacks_at_once_make_nothing_true():
+    assert false_words("everything", 60, 8) <= 1
+    assert false_words("everything", 60, 2, seeds=4, world=2) == 0
+
+
+@pytest.mark.parametrize(("tasks", "share"), [(300, 0.3), (1000, 0.3)])
+def test_arm_whose_failures_crash_stays_withheld_after_retries(tasks, share):
+    """Three in ten failures crash and are retried: 49% and 93% of such runs said better before."""
+    run = truth.planted(tasks, 1, "even", "crash")
+    crashed = [
+        truth._ended(one, "fault worker")
+        if one.arm == truth.TREATED and not one.complete and run.dice.random() < share
+        else one
+        for one in run.tries
+    ]
+    retried = truth._retried(run, crashed)
+    for tries in (crashed, retried):
+        [found], _ = evaluate(run.said, tries)
+        assert found.verdict == "withheld" and set(found.exclusions.treated) <= {"fault worker", "replaced by a retry"}
+
+
+@pytest.mark.parametrize(
+    ("arms", "drawing", "parts"),
+    [
+        (["control", "one"], [], [(PLANNED, RUNNING)]),
+        (["control", "one", "two"], [], [(PLANNED, RUNNING / 2)] * 2),
+        (["control", "one"], ["one"], [(PLANNED / 2, RUNNING / 2)] * 2),
+        (["control"], [], []),
+    ],
+)
+def test_statements_of_a_run_share_five_percent(arms, drawing, parts):
+    found = statements(arms, "control", drawing)
+    assert [(one.planned, one.running) for one in found] == parts
+    kinds = {one.is_contrast: one.planned for one in found}
+    assert sum(kinds.values()) + sum(one.running for one in found) in (0, pytest.approx(0.05))
+
+
+def test_runs_without_an_effect_say_something_in_five_percent():
+    """300 tasks: one look of 5% at the end or a running one of 5% made 6.5 to 7.5%."""
+    assert false_words("none", 300, 60) <= 6
+
+
+def test_interval_of_several_seeds_covers_at_every_look():
+    """Nine of ten tasks tie and the others vary in one arm: 36% of these missed the truth at some look before."""
+    missed = 0
+    for number in range(40):
+        dice = random.Random(number)
+        units = [Unit(0.0) if dice.random() < 0.9 else Unit(0.9 if dice.random() < 0.1 else -0.1) for _ in range(150)]
+        looks = (interval([Wave(tuple(units[:read]))], 0.05) for read in range(10, 151, 20))
+        missed += any(not low <= 0 <= high for low, high in looks)
+    assert missed <= 4
+
+
+@pytest.mark.parametrize("chance", [0.1, 0.2])
+def test_offers_have_no_interval_below_thirty_on_a_side(chance):
+    """With 60 episodes they covered 65% and 84%."""
+    found = [draws.drawn(chance, 100, number) for number in range(10)]
+    assert all(one.interval is None and one.verdict in ("few", "none") for one, _ in found)
+    large = [draws.drawn(chance, int(45 / chance), number) for number in range(15)]
+    assert sum(one.interval[0] <= effect <= one.interval[1] for one, effect in large if one.interval) >= 12
+
+
+def test_split_of_the_error_costs_little_power():
+    runs = [truth.planted(60, 1, "even", f"power/{number}", uplift=0.25) for number in range(80)]
+    before = sum(fixed(run.tries, 1) for run in runs)
+    now = sum(evaluate(run.said, run.tries)[0][0].verdict == "better" for run in runs)
+    assert before > 60 and now >= before - 4
+
+
+def contrast_at(actor, plan):
+    [found] = as_person(actor).get(f"/api/v1/runs/{plan.pk}/comparison").json()["contrasts"]
     return found
 
 
-def test_planted_uplifts_are_told_apart_after_every_look(ada):
-    """Three runs of the proof that `make planted` makes with two hundred of each."""
-    zero, positive = planted(ada, 0.0, 1), planted(ada, 0.3, 2)
-    assert not zero[0].said("better") and zero[0].looks == 2 * TASKS and zero[0].covered
-    assert [one.said("better") for one in positive] == [True, True] and all(one.covered for one in positive)
+@pytest.mark.django_db
+def test_person_who_stops_open_tries_gains_no_word(ada):
+    """Six tasks are won of 60, and two that can only be lost are still open in one arm when a person stops them. Left
+    out, they made "better" of it: they are too few for a count of losses."""
+    plan = rows_of_run(ada, 60)
+    tries = list(plan.tries.order_by("position").values_list("episode_id", "arm__name", "position"))
+    chosen = [one for one, arm, position in tries if arm == "expert" and position >= 58]
+    ended_rows(
+        {
+            one: position >= 58 if arm == "baseline" else position < 6
+            for one, arm, position in tries
+            if one not in chosen
+        }
+    )
+    before = contrast_at(ada, plan)
+    assert before["state"] == "running" and before["verdict"] == "none"
+    for one in chosen:
+        assert as_person(ada).post(f"/episodes/{one}/stop", {"reason": "stuck"}).status_code in (200, 302)
+    found = contrast_at(ada, plan)
+    assert found["exclusions"]["treated"] == {"cancelled": 2} and found["verdict"] == "withheld"
+    assert "better" not in html(as_person(ada).get(f"/runs/{plan.pk}/")).split("</h1>")[0].lower()
 
 
-@pytest.mark.long
-@pytest.mark.timeout(10_800)
-def test_planted_truth_holds_in_200_runs_each(ada):
-    begun = time.monotonic()
-    told = {}
-    for name, uplift in UPLIFTS.items():
-        told[name] = planted(ada, uplift, RUNS)
-        print(f"{name}: {RUNS} runs after {time.monotonic() - begun:.0f} s", flush=True)
-    if os.environ.get("PLANTED_TABLE") == "1":
-        TABLE.write_text(table(told, time.monotonic() - begun), encoding="utf-8")
-    for name, found in told.items():
-        false_better = sum(one.said("better") for one in found) if UPLIFTS[name] <= 0 else 0
-        assert false_better <= 16, (name, false_better)
-        assert sum(one.covered for one in found) >= 184, name
-        assert sum(one.covered_early for one in found) >= 184, name
-    assert sum(one.said("better") for one in told["positive"]) >= 160
-    assert sum(one.said("worse") for one in told["negative"]) >= 160
+@pytest.mark.django_db
+def test_launch_fixes_what_a_run_says(ada, settings):
+    plan = launched(ada, tasks={"limit": 2}, parallel=4)
+    shown = as_person(ada).get(f"/api/v1/runs/{plan.pk}/comparison").json()
+    assert shown["claims"] == plan.claims and shown["claims_digest"] == plan.claims_digest
+    assert [one["planned_error"] for one in plan.claims["statements"]] == [PLANNED]
+    assert shown["exploratory"] == ["difficulty", "scenarios", "added"]
+    page = html(as_person(ada).get(f"/runs/{plan.pk}/"))
+    assert "What this run says" in page and "exploratory, not part of the plan" in page
 
 
-def table(told: dict[str, list[Found]], took_s: float) -> str:
-    rows = [
-        "# Planted truth",
-        "",
-        f"The last run of `make planted`: {RUNS} runs for each true uplift, {TASKS} tasks, one seed, two arms. Each",
-        "run was looked at after every episode until it said better or worse, and at its end. *Early* is what the",
-        "anytime statement said before the end, *end* what the exact test said at the planned size. Failures with",
-        "the expert take three times as long as anything else.",
-        "",
-        "| true uplift | looks | better early | better at the end | better at all | worse at all | interval at the end"
-        " covers | all early intervals cover |",
-        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for name, found in told.items():
-        counts = (
-            sum(one.looks for one in found),
-            sum(one.early == "better" for one in found),
-            sum(one.final == "better" for one in found),
-            sum(one.said("better") for one in found),
-            sum(one.said("worse") for one in found),
-            sum(one.covered for one in found),
-            sum(one.covered_early for one in found),
-        )
-        rows.append(f"| {UPLIFTS[name]:+.1f} | " + " | ".join(f"{count:,}" for count in counts) + " |")
-    rows += [
-        "",
-        "Required: better at all in at most 16 of the runs with an uplift of zero or less, and in at least 160 of",
-        "those with +0.3; both intervals cover in at least 184.",
-        "",
-        f"{took_s:.0f} seconds with one process.",
-        "",
-    ]
-    return "\n".join(rows)
+@pytest.mark.django_db
+@pytest.mark.parametrize("change", ["claims", "control", "limits", "tries"])
+def test_changed_plan_of_a_run_withholds_everything(ada, change):
+    plan = launched(ada, tasks={"limit": 2}, parallel=4)
+    for one in plan.tries.all():
+        end(one.episode_id)
+    if change == "claims":
+        plan.claims["statements"][0]["planned_error"] = 0.2
+    elif change == "control":
+        plan.document["control"] = plan.document["arms"][1]["name"]
+    elif change == "limits":
+        plan.document["max_steps"] = 99
+    else:
+        plan.tries.filter(position=0).delete()
+    Plan.objects.filter(pk=plan.pk).update(claims=plan.claims, document=plan.document)
+    found = compare_run(ada, plan.pk)
+    assert [one.verdict for one in found.contrasts] == ["withheld"] and "Withheld: " in found.sentence
+
+
+@pytest.mark.django_db
+def test_added_seeds_leave_the_planned_result(ada):
+    plan = launched(ada, tasks={"limit": 6}, parallel=50)
+    for one in plan.tries.select_related("arm"):
+        end(one.episode_id, complete=one.arm.name == "expert")
+    before = contrast_at(ada, plan)
+    assert before["verdict"] == "better"
+    planning.add_seeds(ada, plan.pk, 1)
+    for one in plan.tries.filter(wave=1):
+        end(one.episode_id, complete=False)
+    after = contrast_at(ada, plan)
+    assert (after["sentence"], after["delta"], after["added"]) == (before["sentence"], 1.0, 0.5)
+    assert "With the seeds that were added: +50 points" in html(as_person(ada).get(f"/runs/{plan.pk}/"))

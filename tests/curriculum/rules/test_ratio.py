@@ -45,6 +45,11 @@ def test_phase_at_boundaries_is_balanced(errors, rollouts, phase):
     assert phase_of(Measured(1, rollouts, errors)) == phase
 
 
+def test_rate_that_swings_around_a_boundary_moves_once():
+    assert [one.phase for one in history(steps([72, 69, 72, 69, 75, 76], 100))] == [S, S, B, B, B, B, S]
+    assert [one.phase for one in history(steps([39, 41, 39, 45, 46], 100))] == [S, I, I, I, I, B]
+
+
 def test_phase_without_counted_rollouts_stays():
     assert [one.phase for one in history([Measured(1, 10, 5), Measured(2, 0, 0)])] == [S, B, B]
 

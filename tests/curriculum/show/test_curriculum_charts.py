@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from curriculum.rules.ratio import (
@@ -20,7 +22,7 @@ HELPS = history(MEASURED)
 
 
 def test_format_errors_are_percent_with_band_limits_and_phases():
-    chart = charts.format_errors(MEASURED, HELPS, "/f.csv")
+    chart = charts.format_errors(MEASURED, HELPS, dict.fromkeys(range(99), 999), "/f.csv")
     band, line = chart.figure["data"]
     assert (line["x"], line["y"]) == ([1, 3, 4], [90.0, 50.0, 10.0])
     assert band["y"][:3] == pytest.approx([59.58, 23.66, 1.79], abs=0.01)  # Wilson for 9, 5 and 1 of 10
@@ -32,7 +34,7 @@ def test_format_errors_are_percent_with_band_limits_and_phases():
     assert heights == [0, 13], "neighbors that are wider than their bands do not meet"
     assert chart.says == "Format errors: 90% at step 1, 10% at step 4."
     assert chart.rows[0] == ["1", "9 of 10", "90%", "60 to 98%"] and chart.left_out <= 0
-    assert charts.format_errors([Measured(1, 0, 0)], HELPS, "") is None
+    assert charts.format_errors([Measured(1, 0, 0)], HELPS, {}, "") is None
 
 
 def test_help_path_steps_down_to_the_step_to_come():
@@ -59,13 +61,27 @@ def test_help_path_of_a_fixed_share_has_no_phases():
     assert chart.figure["data"][0]["y"] == [100] * 5 and chart.figure["layout"]["shapes"] == []
 
 
+def test_interval_of_a_step_covers_when_rollouts_come_in_groups():
+    """Sixteen tasks with eight rollouts each; what varies is the tasks. Rollouts as units covered 55 to 82%."""
+    covered = {"by task": 0, "by rollout": 0}
+    for number in range(300):
+        dice = random.Random(number)
+        part = sum(
+            dice.random() < chance for chance in (dice.betavariate(0.4, 0.6) for _ in range(16)) for _ in range(8)
+        )
+        for name, units in (("by task", 16), ("by rollout", 128)):
+            low, high = charts.interval(part, 128, units)
+            covered[name] += low <= 0.4 <= high
+    assert covered["by task"] >= 0.93 * 300 and covered["by rollout"] < 0.83 * 300
+
+
 def test_success_has_a_line_and_a_band_for_each_arm():
     counts = {
         "episode/success_rate": {1: (2, 4), 2: (3, 4)},
         "episode/success_rate/solo": {1: (0, 2), 2: (1, 2)},
         "episode/success_rate/with_expert": {2: (2, 2)},
     }
-    chart = charts.success(counts, "/s.csv")
+    chart = charts.success(counts, {"/solo": {1: 2, 2: 2}, "/with_expert": {2: 2}}, "/s.csv")
     lines = chart.figure["data"][1::2]
     assert [(line["x"], line["y"]) for line in lines] == [([1, 2], [0, 50]), ([2], [100])]
     assert [line["line"]["dash"] for line in lines] == ["dash", "solid"]
@@ -75,7 +91,7 @@ def test_success_has_a_line_and_a_band_for_each_arm():
         ["1", "0%, 0 of 2", "0 to 66%", "", ""],
         ["2", "50%, 1 of 2", "9 to 91%", "100%, 2 of 2", "34 to 100%"],
     ]
-    assert charts.success({}, "") is None
+    assert charts.success({}, {}, "") is None
 
 
 def test_completions_add_up_for_all_and_each_arm():

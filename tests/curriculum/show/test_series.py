@@ -34,6 +34,8 @@ def test_reports_and_counted_rates_stand_by_step(train):
     arms = {one.name.rpartition("/")[2]: one.points[-1] for one in series.of_run(train.run) if "success" in one.name}
     assert arms == {"success_rate": (3, 0.5), "solo": (3, 0.0), "with_expert": (3, 1.0)}
     assert series.rates_of(train.run)["episode/expert_rate"][3] == (1, 2)
+    tasks = series.tasks_of(train.run)
+    assert tasks[""][3] == 1 and tasks["/solo"][3] == tasks["/with_expert"][3] == 1
     so_far = {one.name: one.points for one in series.of_run(train.run) if "completions" in one.name}
     assert so_far["episode/completions"] == ((1, 1.0), (2, 2.0), (3, 3.0))
     assert so_far["episode/completions/solo"] == ((1, 1.0), (2, 2.0), (3, 2.0))

@@ -1,10 +1,13 @@
-"""Agreement figures against values computed by hand. Runs without a database."""
+"""Agreement figures against values computed by hand, and which judges a queue compares."""
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from reviews.statistics import agreement
+from reviews.models import Review, Verdict
+from reviews.statistics import agreement, reports
 from reviews.statistics.agreement import (
     alpha,
     alpha_of_draw,
@@ -12,6 +15,7 @@ from reviews.statistics.agreement import (
     kappa,
     share,
 )
+from tests.reviews.conftest import ended
 
 OBSERVERS = ("1233214121..", "1233224125.3", ".33322412513", "12332441251.")
 """Four judges, twelve items, with gaps; made for this test."""
@@ -83,3 +87,33 @@ def test_share_has_a_wilson_interval():
     found = share(8, 10)
     assert (found.low, found.high) == (pytest.approx(0.49016, abs=1e-4), pytest.approx(0.94331, abs=1e-4))
     assert share(0, 0).rate is None and share(0, 0).low is None
+
+
+@pytest.mark.django_db
+def test_agreement_leaves_out_the_judge_of_a_dispute(ada, queue):
+    """Of sixty episodes two judges of an accuracy of .8 judge each, and a third one those on which they differ. Alpha
+    of all three would be larger than that of the two who judged independently."""
+    dice = random.Random(7)
+    independent, everyone = [], []
+    for number in range(60):
+        review = Review.objects.create(queue=queue, episode=ended(ada, f"episode {number}"), worth=0)
+        truth = dice.choice(["accept", "reject"])
+        other = {"accept": "reject", "reject": "accept"}[truth]
+        said = {name: truth if dice.random() < 0.8 else other for name in ("one", "two")}
+        independent.append(said)
+        called = {"three": truth} if said["one"] != said["two"] else {}
+        everyone.append(said | called)
+        for name, decision in (said | called).items():
+            Verdict.objects.create(
+                review=review,
+                episode=review.episode,
+                decision=decision,
+                author=name,
+                author_key=name,
+                author_kind="human",
+                adjudicates=name == "three",
+            )
+    found = next(one for one in reports.lines(ada, queue) if one.title == "People, verdict")
+    assert found.figures == agreement.agreement(independent) and found.figures.judges == 2
+    assert agreement.agreement(everyone).alpha > found.figures.alpha + 0.02
+    assert {row["one"] for row in reports.judged(ada, queue).values()} == {"accept", "reject"}

@@ -220,7 +220,7 @@ def test_retry_replaces_infrastructure_failures_only(ada, project, calls):
     [row] = plan.tries.filter(tries=2)
     assert row.episode_id == calls[12] and Plan.objects.get().state == "finished"
     [expert] = compare_run(ada, plan.run_id).contrasts
-    assert expert.exclusions.treated == expert.exclusions.control == {}
+    assert (expert.exclusions.treated, expert.exclusions.control) == ({}, {"replaced by a retry": 1})
     found = compare_run(ada, plan.run_id)
     assert [bool(one.retried_at) for one in found.tries].count(True) == 1
 
@@ -307,7 +307,7 @@ def test_added_seeds_continue_a_finished_run(ada, calls):
     assert len(calls) == 36 and Plan.objects.get().state == "running"
     [end(pk, complete=False) for pk in calls[12:]]
     [expert] = compare_run(ada, plan.run_id).contrasts
-    assert expert.state == "extended" and expert.running.read == 12
+    assert (expert.state, expert.running.read, expert.added) == ("final", 12, 0.0)
 
 
 def replace_pack(monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 from runs.api import view_of
 from runs.show.comparison import compare_run
 from runs.statistics.compare import Try, contrasts
+from runs.statistics.deciding import statements
 from runs.statistics.difficulty import EARLIER, OTHER_SEEDS, by_difficulty, level_of
 from tests.browsing import as_person, html
 from tests.runs.planned import ended_rows, rows_of_run
@@ -28,7 +29,7 @@ def tries(tasks):
 
 def grouped(tasks, earlier=()):
     given = tries(tasks)
-    [contrast] = contrasts(given, ARMS, "baseline")
+    [contrast] = contrasts(given, statements(ARMS, "baseline"))
     return by_difficulty(contrast, given, dict(earlier))
 
 
@@ -70,7 +71,7 @@ def test_running_and_incomparable_runs_have_no_levels():
     open_ = [*given[:-1], Try("s/29", "s", "expert", 1, 29)]
     lost = [*given[:-5], *(Try("s/29", "s", "expert", seed, 29, excluded="fault worker") for seed in range(2, 20))]
     for some in (open_, lost):
-        [contrast] = contrasts(some, ARMS, "baseline")
+        [contrast] = contrasts(some, statements(ARMS, "baseline"))
         assert by_difficulty(contrast, some, {}) is None
 
 
@@ -95,7 +96,7 @@ def test_run_page_groups_by_episodes_before_its_launch(ada, rita):
     [levels] = compare_run(ada, plan.pk).levels
     assert [(one.name, one.tasks, one.won) for one in levels.levels] == [("easy", 3, 3), ("hard", 3, 3)]
     page = html(as_person(rita).get(f"/runs/{plan.pk}/"))
-    assert "Descriptive, without a test. Difficulty: solve rate of earlier episodes" in page
+    assert "Exploratory, not part of the plan. Difficulty: solve rate of earlier episodes" in page
     assert '<td class="n">0%</td><td class="n">+100 points</td>' in page
     table = html(as_person(rita).get(f"/runs/{plan.pk}/tables/difficulty.csv"))
     assert table.count(EARLIER) == 2 and ",easy,3,3,0,0.0,1.0" in table

@@ -10,6 +10,7 @@ from runs.pages import runs
 from runs.show import charts
 from runs.show.comparison import ArmCount
 from runs.statistics.compare import Try, contrasts
+from runs.statistics.deciding import statements
 from tests.browsing import as_person, html
 from tests.runs.planned import end, launched
 
@@ -25,7 +26,7 @@ def contrast(outcomes):
         for position, (task, *both) in enumerate(outcomes)
         for arm, complete in zip(("baseline", "<b>expert"), both, strict=True)
     ]
-    return contrasts(tries, ["baseline", "<b>expert"], "baseline")[0]
+    return contrasts(tries, statements(["baseline", "<b>expert"], "baseline"))[0]
 
 
 GAIN = [("a/0", False, True), ("a/1", False, True), ("b/0", True, True), ("b/1", True, False), ("c/0", False, False)]

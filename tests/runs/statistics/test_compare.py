@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 
 from runs.statistics.compare import Try, contrasts
+from runs.statistics.deciding import statements
 
 ARMS = ("baseline", "expert")
+AGAINST = statements(ARMS, "baseline")
 NEVER = ("no effect", "equal", "the same", "significant", "proven", "trend", "almost", "p = 0.000", "+-0")
 
 
@@ -28,7 +30,7 @@ def tries(pairs, scenario=lambda number: f"s{number}", seeds=1, wave=0):
 
 def one(pairs, **how):
     stopped = how.pop("stopped", False)
-    [found] = contrasts(tries(pairs, **how), ARMS, "baseline", stopped=stopped)
+    [found] = contrasts(tries(pairs, **how), AGAINST, stopped=stopped)
     assert not [word for word in NEVER if word in found.sentence], found.sentence
     return found
 
@@ -78,12 +80,12 @@ def test_e_process_reads_the_complete_prefix_only():
     """The first task is slow: what ended behind it is not read, however much it is."""
     found = one([(False, None), *many(won=20)])
     assert found.running.read == 0 and found.verdict == "none"
-    assert one([(False, False), *many(won=20), (None, None)]).running.since == 9
+    assert one([(False, False), *many(won=20), (None, None)]).running.since == 13
 
 
 def test_statement_shown_while_running_stays():
-    found = one([*many(won=8), *many(lost=8), (None, None)])
-    assert found.verdict == "better" and found.sentence.startswith("Shown while running, at task 8 of 17: better")
+    found = one([*many(won=12), *many(lost=12), (None, None)])
+    assert found.verdict == "better" and found.sentence.startswith("Shown while running, at task 12 of 25: better")
 
 
 def test_stopped_run_gets_the_anytime_statement_only():
@@ -112,21 +114,21 @@ def test_counts_of_a_running_comparison_are_those_of_its_prefix():
 
 
 def test_shown_statement_stays_when_a_retry_opens_a_task_again():
-    lost = tries([("fault worker", True), *many(won=12, neither=20), (None, None)])
-    [before] = contrasts(lost, ARMS, "baseline")
+    lost = tries([("fault worker", True), *many(won=22, neither=20), (None, None)])
+    [before] = contrasts(lost, AGAINST)
     retried = [replace(lost[0], excluded="", retried_at=5.0), *lost[1:]]
-    [after] = contrasts(retried, ARMS, "baseline")
+    [after] = contrasts(retried, AGAINST)
     assert before.running.verdict == after.running.verdict == "better"
-    assert before.sentence.startswith("Shown while running, at task 9 of 34: better")  # the first counts for no pair
-    assert after.sentence.startswith("Shown while running, at task 8 of 34: better")
+    assert before.sentence.startswith("Shown while running, at task 13 of 44: better")  # the first counts for no pair
+    assert after.sentence.startswith("Shown while running, at task 13 of 44: better")  # and if it had been complete
 
 
 def test_statement_with_added_seeds_names_task_and_round():
-    both = [*tries(many(won=4)), *tries(many(won=4), wave=1), *tries(many(won=4), wave=2)]
-    [found] = contrasts(both, ARMS, "baseline")
-    assert "at task 3 of 4 in round 3 of 3: better" in found.sentence and found.running.since == 11
-    [found] = contrasts([*tries(many(won=2)), *tries([(False, True), (None, None)], wave=1)], ARMS, "baseline")
-    assert found.sentence.startswith("Nothing shown yet at 1 of 2 in round 2 of 2.")
+    both = [*tries(many(won=6)), *tries(many(won=6), wave=1), *tries(many(won=6), wave=2)]
+    [found] = contrasts([*both, *tries([*many(won=3), (None, None)], wave=3)], AGAINST)
+    assert "at task 4 of 6 in round 3 of 4: better" in found.running.sentence and found.running.since == 16
+    [found] = contrasts([*tries([(None, None)] * 2), *tries([(False, True), (None, None)], wave=1)], AGAINST)
+    assert found.sentence.startswith("Nothing shown yet at 0 of 2 in round 1 of 2.")
 
 
 def test_withheld_verdict_is_told_nowhere():
@@ -156,7 +158,7 @@ def test_scenarios_share_their_error_by_holm_too():
         for number in range(33)
         for arm in arms
     ]
-    first, second = contrasts(both, arms, "baseline")
+    first, second = contrasts(both, statements(arms, "baseline"))
     assert first.scenarios_scope.p == pytest.approx(0.03125) and first.scenarios_scope.p_holm == pytest.approx(0.0625)
     assert first.scenarios_scope.verdict == second.scenarios_scope.verdict == first.verdict == "none"
     assert "not shown" in first.scenarios_scope.sentence
@@ -197,11 +199,15 @@ def test_several_seeds_are_means_of_tasks():
     assert (found.delta, found.verdict) == (0.3, "better") and "sign-flip" in found.tasks_scope.method
 
 
-def test_added_seeds_void_the_fixed_test():
-    both = tries(many(won=6, neither=27)) + tries(many(neither=33), wave=1)
-    [found] = contrasts(both, ARMS, "baseline")
-    assert found.state == "extended" and found.tasks_scope is None
-    assert found.sentence.startswith("Seeds were added, so only the anytime statement applies")
+def test_added_seeds_change_nothing_that_was_planned():
+    """A person who adds seeds has seen the result. It stays; what the seeds say besides is no part of the plan."""
+    planned, more = tries(many(won=6, neither=27)), tries(many(lost=33), wave=1)
+    [alone] = contrasts(planned, AGAINST)
+    [found] = contrasts(planned + more, AGAINST)
+    assert (found.tasks_scope, found.sentence, found.verdict) == (alone.tasks_scope, alone.sentence, "better")
+    assert alone.added is None and found.added == pytest.approx((6 / 33 - 1) / 2)
+    [going] = contrasts([*planned, *more[:-1], replace(more[-1], complete=None)], AGAINST)
+    assert (going.state, going.verdict, going.added) == ("final", "better", None)
 
 
 def test_unequal_exclusion_withholds_the_verdict():
@@ -214,14 +220,17 @@ def test_unequal_exclusion_withholds_the_verdict():
 
 
 def test_excluded_task_is_left_out_of_both_arms():
-    found = one([*many(won=6, neither=60), ("worker", True), (True, "worker")])
-    assert found.tasks == 66 and found.delta == 6 / 66 and found.verdict == "better"
+    found = one([*many(won=9, neither=60), ("worker", True), (True, "worker")])
+    assert found.tasks == 69 and found.delta == 9 / 69 and found.verdict == "better"
+    assert found.sentence.endswith(
+        "p .012 (exact McNemar, planned size). This holds however 2 cancelled, lost or replaced episodes are counted."
+    )
 
 
 def test_three_arms_share_their_error_by_holm():
     found = tries(many(won=6, neither=27))
     third = [Try(f"s{n}/{n}", f"s{n}", "informed", 0, n, 0, complete=n < 5) for n in range(33)]
-    plain, informed = contrasts([*found, *third], [*ARMS, "informed"], "baseline")
+    plain, informed = contrasts([*found, *third], statements([*ARMS, "informed"], "baseline"))
     assert (plain.p_holm, plain.verdict, informed.verdict) == (0.0625, "none", "none")
     assert "p .062 after Holm" in plain.sentence
 
@@ -234,7 +243,7 @@ def sharing(pairs, units, **how):
         replace(each, shared=of.get(each.position, alone) if each.arm == "expert" else alone)
         for each in tries(pairs, **how)
     ]
-    return contrasts(given, ARMS, "baseline")[0]
+    return contrasts(given, AGAINST)[0]
 
 
 def test_tasks_that_share_an_answer_are_one_unit():
@@ -255,7 +264,7 @@ def test_chain_of_shared_answers_is_one_unit():
     given = tries(many(won=3))
     keys = {0: {"a"}, 1: {"a", "b"}, 2: {"b"}}
     given = [replace(each, shared=frozenset(keys[each.position])) for each in given]
-    [found] = contrasts(given, ARMS, "baseline")
+    [found] = contrasts(given, AGAINST)
     assert (found.tasks_scope.units, found.tasks_scope.verdict, found.sharing) == (1, "few", 3)
     assert found.sentence == "3 tasks (1 unit, as tasks share answers) are too few for a result."
 
@@ -288,7 +297,7 @@ def test_large_runs_are_compared_in_linear_time(seeds, most):
     def seconds(n):
         given = tries([([bool(k % 3)] * seeds, [True, bool(k % 2)][:seeds]) for k in range(n)])
         begun = time.process_time()
-        contrasts(given, ARMS, "baseline")
+        contrasts(given, AGAINST)
         return time.process_time() - begun
 
     assert seconds(most) < 25 * min(seconds(most // 10) for _ in range(3))
@@ -297,6 +306,6 @@ def test_large_runs_are_compared_in_linear_time(seeds, most):
 def test_unfit_tasks_withhold_nothing_while_one_arm_is_ahead():
     found = tries([(None, "ruled broken")] * 7 + many(won=6, neither=27))
     unfit = [replace(each, unfit=each.position < 7) for each in found]
-    withheld = {name: contrasts(said, ARMS, "baseline")[0] for name, said in (("lost", found), ("unfit", unfit))}
+    withheld = {name: contrasts(said, AGAINST)[0] for name, said in (("lost", found), ("unfit", unfit))}
     assert withheld["lost"].exclusions.withheld and not withheld["unfit"].exclusions.withheld
     assert withheld["unfit"].exclusions.treated == {} and withheld["unfit"].exclusions.bounds == (6 / 33, 6 / 33)

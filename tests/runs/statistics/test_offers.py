@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from runs.statistics.compare import Try, contrasts
+from runs.statistics.deciding import statements
 from runs.statistics.offers import (
     effects,
     expected,
@@ -19,6 +20,8 @@ from runs.statistics.offers import (
     weight_of,
 )
 from runs.statistics.prices import fieller, price
+
+DRAWN = statements(["drawn"], "drawn", ["drawn"])
 
 
 def drawn(number, complete, offered, p=0.5, task=None, **said):
@@ -32,7 +35,7 @@ def of(outcomes, p=0.5, stopped=False):
         drawn(number, None if isinstance(y, str) else y, z, p, excluded=y if isinstance(y, str) else "")
         for number, (z, y) in enumerate(outcomes)
     ]
-    [found] = effects(tries, stopped=stopped)
+    [found] = effects(tries, DRAWN, stopped=stopped)
     return found
 
 
@@ -49,7 +52,7 @@ def test_tasks_unfit_from_the_start_withhold_nothing(unfit, verdict):
     """They were known before the draw, so that more of them on one side are chance, and no loss by the offer."""
     counted = [drawn(n, y, z) for n, (z, y) in enumerate(mixed(offered=(30, 2), withheld=(4, 28)))]
     left_out = [drawn(100 + n, None, True, excluded="passes without work, by probe", unfit=unfit) for n in range(8)]
-    [found] = effects([*counted, *left_out])
+    [found] = effects([*counted, *left_out], DRAWN)
     assert found.verdict == verdict and found.lost.bars is not unfit
     assert found.lost.offered == ({} if unfit else {"passes without work, by probe": 8})
 
@@ -136,7 +139,9 @@ def test_nothing_is_shown_without_an_effect():
 def test_few_tries_have_a_test_and_no_interval():
     found = of(mixed((4, 1), (1, 4)))
     assert (found.verdict, found.interval, found.price) == ("few", None, None) and found.p is not None
-    assert found.sentence == "10 episodes are too few for a result of offering help; 60 are needed."
+    assert (
+        found.sentence == "10 episodes are too few for a result of offering help; 60 are needed, with 30 on each side."
+    )
     assert found.delta is None
     assert of([(False, True)], p=0.1).sentence.startswith("1 episode is too few for a result of offering help")
     assert of([(False, True)] * 30 + [(True, False)] * 36, p=0.1).delta == -1.0
@@ -152,13 +157,13 @@ def test_running_arm_has_the_anytime_statement_only():
     assert strong.verdict == "better" and strong.running.since < 100 and "may be read at any time" in strong.sentence
 
 
-def test_stopped_and_extended_runs_get_no_test():
+def test_stopped_run_gets_no_test_and_added_seeds_change_none():
     tries = [drawn(n, y, z) for n, (z, y) in enumerate(mixed((40, 10), (15, 35)))]
-    [stopped] = effects([*tries[:20], drawn(20, None, True)], stopped=True)
+    [stopped] = effects([*tries[:20], drawn(20, None, True)], DRAWN, stopped=True)
     assert stopped.p is None and stopped.sentence.startswith("Stopped at 20 of 21 by a person")
     more = Try("s/0", "s", "drawn", 1, 0, 1, complete=True, offered=True, chance=0.5)
-    [extended] = effects([*tries, more])
-    assert (extended.p, extended.state) == (None, "extended")
+    [alone], [added] = effects(tries, DRAWN), effects([*tries, more], DRAWN)
+    assert (added.p, added.state, added.sentence) == (alone.p, "final", alone.sentence)
 
 
 def test_unequal_losses_withhold_the_effect_with_bounds():
@@ -179,8 +184,8 @@ def test_stopped_arm_reads_only_what_came_before_the_stop():
 def test_shown_effect_stays_when_a_retry_opens_a_try_again():
     strong = [drawn(n, y, z) for n, (z, y) in enumerate(mixed((100, 0), (0, 100)))]
     first, rest = replace(strong[0], complete=None, excluded="fault worker"), strong[1:]
-    [before], again = effects([first, *rest]), replace(first, excluded="", retried_at=1.0)
-    [after] = effects([again, *rest])
+    [before], again = effects([first, *rest], DRAWN), replace(first, excluded="", retried_at=1.0)
+    [after] = effects([again, *rest], DRAWN)
     assert before.running.since is not None and after.running.verdict == "better"
     assert after.running.read == 199  # all but the one that is played again
 
@@ -205,7 +210,7 @@ def test_two_arms_with_draws_share_their_error():
     tries = []
     for n, (z, y) in enumerate(mixed((32, 18), (22, 28))):
         tries += [Try(f"s/{n}", "s", arm, 0, n, complete=y, offered=z, chance=0.5) for arm in ("one", "two")]
-    one, two = effects(tries)
+    one, two = effects(tries, statements(["one", "two"], "none", ["one", "two"]))
     assert (
         one.p == two.p and one.p_holm == two.p_holm == pytest.approx(min(1, 2 * one.p)) and "after Holm" in one.sentence
     )
@@ -213,7 +218,7 @@ def test_two_arms_with_draws_share_their_error():
 
 def test_groups_of_who_asked_only_describe():
     tries = [drawn(n, n % 2 == 0, n < 40, asked=n < 10) for n in range(80)]
-    [found] = effects(tries)
+    [found] = effects(tries, DRAWN)
     assert (found.asked.counted, found.silent.counted, found.withheld.counted) == (10, 30, 40)
     assert found.asked.counted + found.silent.counted == found.offered.counted
 
@@ -247,6 +252,6 @@ def test_contrast_is_priced_by_differences_of_tasks():
     for n in range(10):
         tries.append(Try(f"s{n}/{n}", f"s{n}", "baseline", 0, n, complete=False))
         tries.append(Try(f"s{n}/{n}", f"s{n}", "expert", 0, n, complete=n < 6, human_s=180.0 if n < 6 else 60.0))
-    [found] = contrasts(tries, ("baseline", "expert"), "baseline")
+    [found] = contrasts(tries, statements(("baseline", "expert"), "baseline"))
     assert found.price.minutes == pytest.approx(2.2) and found.price.per_success == pytest.approx(2.2 / 0.6)
     assert found.price.interval[0] < 2.2 / 0.6 < found.price.interval[1]

@@ -43,11 +43,15 @@ from runs.statistics.paired import (
     ],
 )
 def test_tasks_for_a_difference_have_known_values(delta, seeds, discordant, tasks):
-    assert power.tasks_for(delta, seeds, discordant=discordant) == pytest.approx(tasks, abs=1)
+    assert power.tasks_for(delta, seeds, discordant=discordant, level=0.05) == pytest.approx(tasks, abs=1)
+
+
+def test_tests_at_four_and_a_half_percent_need_more_tasks():
+    assert power.tasks_for(0.1) == pytest.approx(250.6, abs=0.1)
 
 
 def test_smallest_difference_of_a_run_has_known_values():
-    assert [round(power.smallest(n) or 0, 2) for n in (33, 100, 300)] == [0.27, 0.16, 0.09]
+    assert [round(power.smallest(n) or 0, 2) for n in (33, 100, 300)] == [0.28, 0.16, 0.09]
     assert power.smallest(5) is None and power.smallest(6, contrasts=9) is None
     assert power.smallest(24) > power.smallest(24, 4) and power.smallest(24, 4) < power.smallest(24, 4, contrasts=3)
     assert power.tasks_for(power.smallest(50, 2), 2) == pytest.approx(50, abs=0.01)
@@ -162,11 +166,26 @@ def test_e_process_known_values(won, lost, e):
     assert close(2 ** (won + lost) / ((won + lost + 1) * math.comb(won + lost, won)), e)
 
 
-def test_sign_flip_e_process_known_values():
-    assert close(math.exp(log_e([Wave((Unit(1),) * 6, 1.0)])), 9.1429)
-    means = (1, 0.5, 0.75, 0.25, 1, 0, 0.5, -0.25)
-    assert close(math.exp(log_e([Wave(tuple(Unit(one) for one in means), 0.5)])), 5.2134)
-    assert close(math.exp(log_e([Wave((Unit(0),) * 5, 0.5)])), 1)
+def test_e_process_of_seed_means_is_the_mean_of_bounded_bets():
+    """The product of 1 + bet * D is a polynomial of the bet; its mean over bets from -1 to 1 is exact."""
+    means = [Fraction(one, 4) for one in (4, 2, 3, 1, 4, 0, 2, -1)]
+    powers = [Fraction(1)]
+    for one in means:
+        powers = [a + one * b for a, b in zip([*powers, Fraction(0)], [Fraction(0), *powers], strict=True)]
+    exact = sum(part / (power + 1) for power, part in enumerate(powers) if power % 2 == 0)
+    assert math.exp(log_e([Wave(tuple(Unit(float(one)) for one in means))])) == pytest.approx(float(exact), rel=1e-9)
+    assert close(math.exp(log_e([Wave((Unit(0),) * 5)])), 1)
+
+
+def test_bets_on_units_are_parts_of_the_largest_read():
+    """A unit of one task beside one of four can lose a quarter as much."""
+    read = Wave((Unit(1), Unit(4, 4, 4), Unit(1, 1, 4)))
+    same = Wave((Unit(1), Unit(1), Unit(0.25)))
+    assert close(log_e([read]), log_e([same]))
+
+
+def test_interval_of_contradicting_rounds_says_nothing():
+    assert interval([wave(30, 0, 30), wave(0, 30, 30)]) == (-1, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,183 @@
+"""How often a run says something false while a person attacks it, and what its intervals cover.
+
+Run as `python -m bench.planted` (`make planted`); it writes docs/measured/planted.md. `--minutes` is about what it
+takes with two `--processes`; large runs get more of it, so that all cells have as many runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import time
+from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
+import django
+
+django.setup()
+
+from bench.planted import draws, power  # noqa: E402
+from bench.planted.truth import ATTACKS, attacked  # noqa: E402
+
+SIZES, SEEDS = (60, 150, 300, 1000), (1, 2, 4, 8)
+FALSE, COVERED, LOSS = 0.05, 0.93, 0.03
+TABLE = Path(__file__).resolve().parents[2] / "docs" / "measured" / "planted.md"
+Cell = tuple[int, int]
+Counts = dict[str, list[int]]
+"""Of each attack: runs, false ones, intervals at the end that cover and all, and the same of those while running."""
+
+
+def cell(place: Cell, seconds: float) -> Counts:
+    """Play runs of one size under each attack in turn, until the time is over."""
+    found: Counts = defaultdict(lambda: [0] * 6)
+    until, number = time.monotonic() + seconds, 0
+    while time.monotonic() < until or number < 8:
+        for attack in ATTACKS:
+            seen = attacked(attack, *place, number)
+            row = found[attack]
+            more = (
+                1,
+                seen.false,
+                sum(seen.covered),
+                len(seen.covered),
+                sum(seen.covered_early),
+                len(seen.covered_early),
+            )
+            found[attack] = [a + b for a, b in zip(row, more, strict=True)]
+        number += 1
+    return dict(found)
+
+
+def error(share: float, of: int) -> float:
+    """Return the Monte Carlo standard error of a share."""
+    return math.sqrt(share * (1 - share) / of) if of else 0.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=50)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--output", type=Path, default=TABLE)
+    given = parser.parse_args()
+    begun = time.monotonic()
+    places = [(tasks, seeds) for tasks in SIZES for seeds in SEEDS]
+    weights = {place: math.sqrt(math.prod(place)) for place in places}
+    seconds = 0.8 * 60 * given.minutes * given.processes / sum(weights.values())
+    with ProcessPoolExecutor(given.processes) as pool:
+        others = [pool.submit(draws.coverage), pool.submit(power.losses)]
+        cells = {place: pool.submit(cell, place, seconds * weights[place]) for place in reversed(places)}
+        found = {place: cells[place].result() for place in places}
+        covered, losses = others[0].result(), others[1].result()
+    text, wrong = table(found, covered, losses, time.monotonic() - begun, given.processes)
+    given.output.write_text(text, encoding="utf-8")
+    print(text)
+    if wrong:
+        raise SystemExit("\n".join(wrong))
+
+
+def table(
+    found: dict[Cell, Counts],
+    covered: list[tuple[float, int, int, int]],
+    losses: list[tuple[int, int, float, int, int, int]],
+    took_s: float,
+    processes: int,
+) -> tuple[str, list[str]]:
+    """Return the page, and what does not hold beyond three standard errors."""
+    wrong: list[str] = []
+    head = ["| attack | " + " | ".join(f"{tasks} x {seeds}" for tasks, seeds in found) + " | all |"]
+    head.append("| --- |" + " ---: |" * (len(found) + 1))
+    parts = {"false": [*head], "end": [*head], "early": [*head]}
+    for attack in ATTACKS:
+        rows = {place: each[attack] for place, each in found.items()}
+        rows_all = [sum(column) for column in zip(*rows.values(), strict=True)]
+        of = [*rows.items(), ("all", rows_all)]
+        parts["false"].append(f"| {attack} | " + " | ".join(f"{100 * row[1] / row[0]:.1f}" for _, row in of) + " |")
+        for name, part, whole in (("end", 2, 3), ("early", 4, 5)):
+            values = (f"{100 * row[part] / row[whole]:.0f}" if row[whole] else "-" for _, row in of)
+            parts[name].append(f"| {attack} | " + " | ".join(values) + " |")
+        for place, row in of:
+            share = row[1] / row[0]
+            if share > FALSE + 3 * error(FALSE, row[0]):
+                wrong.append(f"{attack}, {place}: {share:.3f} of {row[0]} runs said something false")
+            for part, whole in ((2, 3), (4, 5)):
+                # several looks at one run are not independent, so runs are counted for the error
+                if row[whole] and row[part] / row[whole] < COVERED - 3 * error(COVERED, min(row[0], row[whole])):
+                    wrong.append(f"{attack}, {place}: intervals cover {row[part] / row[whole]:.3f}")
+    runs = {place: min(row[0] for row in each.values()) for place, each in found.items()}
+    errors = " | ".join(f"{100 * error(FALSE, number):.1f}" for number in runs.values())
+    numbers = " | ".join(f"{number:,}" for number in runs.values())
+    parts["false"].append(f"| *runs of each attack* | {numbers} | {sum(runs.values()):,} |")
+    parts["false"].append(f"| *Monte Carlo error at 5%* | {errors} | {100 * error(FALSE, sum(runs.values())):.1f} |")
+    wrong += [
+        f"help by draw at {chance}: intervals cover {part / whole:.3f}"
+        for chance, _, part, whole in covered
+        if whole and part / whole < COVERED - 3 * error(COVERED, whole)
+    ]
+    wrong += [
+        f"{tasks} tasks, {seeds} seeds: {100 * (before - now) / runs_:.1f} points of power lost"
+        for tasks, seeds, _, runs_, before, now in losses
+        if (before - now) / runs_ > LOSS + 3 * error(LOSS, runs_)
+    ]
+    lines = [
+        "# Planted truth",
+        "",
+        "The last run of `make planted`. None of these runs has an effect: the mean of the true differences is 0. A",
+        "person who sees every outcome attacks each one and looks as often as they like. The runs go through",
+        "`comparison.evaluate`, which pages and API call. *False* is a run that said better or worse anywhere, in any",
+        "scope, at any look. Cells are tasks x seeds, in percent.",
+        "",
+        "| attack | what the person does |",
+        "| --- | --- |",
+        *(f"| {name} | {_first_line(how.__doc__)} |" for name, (how, _) in ATTACKS.items()),
+        "",
+        "*Choice of arm* and *everything* have three arms beside the control. Every attack reads every scope and field",
+        "of what a run says, so a choice of scope or profile is part of each.",
+        "Four kinds of tasks take turns: no task has an effect; nine of ten always tie; one in five loses what the",
+        "others gain; the control is certain where the others throw a coin.",
+        "",
+        "## Runs that said something false, percent (at most 5)",
+        "",
+        *parts["false"],
+        "",
+        "## Intervals at the planned size that cover, percent (at least 93)",
+        "",
+        *parts["end"],
+        "",
+        "## Intervals while running that cover, percent (at least 93)",
+        "",
+        *parts["early"],
+        "",
+        "## Help by draw: intervals that cover, percent (at least 93)",
+        "",
+        "| chance of an offer | episodes | runs with an interval | cover |",
+        "| ---: | ---: | ---: | ---: |",
+        *(
+            f"| {chance} | {episodes} | {whole:,} | {f'{100 * part / whole:.1f}' if whole else '-'} |"
+            for chance, episodes, part, whole in covered
+        ),
+        "",
+        "## Power against one test at 5%, percent (at most 3 points lower)",
+        "",
+        "| tasks | seeds | true difference | runs | one test at 5% | now | Monte Carlo error |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        *(
+            f"| {tasks} | {seeds} | {uplift:+.2f} | {runs_:,} | {100 * before / runs_:.1f} | {100 * now / runs_:.1f} | "
+            f"{100 * error(abs(before - now) / runs_, runs_):.1f} |"
+            for tasks, seeds, uplift, runs_, before, now in losses
+        ),
+        "",
+        f"{took_s / 60:.0f} minutes with {processes} processes. A cell fails beyond three Monte Carlo errors.",
+        "",
+    ]
+    return "\n".join(lines), wrong
+
+
+def _first_line(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+if __name__ == "__main__":
+    main()
