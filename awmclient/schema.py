@@ -718,6 +718,8 @@ class Trajectory(Shape):
     steps: list[Step] = Field(default_factory=list)
     outcome: Outcome | None = None
     reported: Outcome | None = None
+    not_for_training: str | None = None
+    """Of an export: the rule that keeps the episode out of training."""
 
 
 ASK_SPEC = ToolSpec(

@@ -23,8 +23,8 @@ curriculum, without episodes."""
 
 
 class FormatKind(NamedTuple):
-    """What a recipe has to know of a format. `trains` is false for files that people and viewers read: they alone may
-    hold held-out and evaluation episodes, if the recipe asks for them. `takes_verdicts`: it can learn from what people
+    """What a recipe has to know of a format. `trains` is false for files that report: they hold every episode of the
+    selection, and mark those that the rules keep out of training. `takes_verdicts`: it can learn from what people
     rejected.
     """
 
@@ -49,10 +49,10 @@ KINDS: dict[str, FormatKind] = {
     "prompts": FormatKind("Prompts to run (GRPO)", "tasks"),
     "curriculum": FormatKind("Curriculum: tasks with level and weight", "curriculum"),
     "ask_decision": FormatKind("When to ask: one row per turn", "both"),
-    "atif": FormatKind("ATIF trajectories"),
+    "atif": FormatKind("ATIF trajectories", "both", trains=False),
     "inspect": FormatKind("Inspect log", "both", trains=False),
-    "openenv": FormatKind("OpenEnv episode records"),
-    "raw": FormatKind("Raw record", trains=False),
+    "openenv": FormatKind("OpenEnv episode records", "both", trains=False),
+    "raw": FormatKind("Raw record", "both", trains=False),
 }
 """The formats. How rows of each are made is in `formats`."""
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ def _said(wrong: Mapping[str, Any]) -> str:
 class Recipe(BaseModel):
     """Everything that decides what an export holds, except the rows it selects from.
 
-    `include` names what is left out by default. `evaluation` there makes a file of held-out and evaluation episodes for
-    viewers; no training format accepts it. `authors` names experts and reviewers instead of giving them opaque IDs.
+    `include` names what is left out by default. Formats that report leave nothing out, so they need no `evaluation`,
+    and no training format accepts it. `authors` names experts and reviewers instead of giving them opaque IDs.
     `tokenizer` is the name of a folder below `tokenizers/` of the data folder.
 
     """

@@ -77,6 +77,8 @@ class Record:
     final_answer: str | None = None
     started_at: str = ""
     tags: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    not_for_training: str = ""
+    """Why the rules keep it out of training. Only formats that report hold such an episode, with this mark."""
 
     @cached_property
     def said(self) -> list[PromptMessage]:

@@ -109,14 +109,17 @@ class Walk:
         yield from made
 
     def _shaped(self, record: Record) -> Shaped | None:
-        """Return the lines of a record, unless a rule keeps it out."""
+        """Return the lines of a record, unless a rule keeps it out. A format that reports keeps and marks it."""
         self.counts.episodes += 1
         reason = reason_against(record, self.ground, self._rules)
-        shaped = Shaped()
+        shaped, recipe, reports = Shaped(), self.ground.recipe, not self.format.kind.trains
+        if reports:
+            record.not_for_training, reason = reason or "", None
         if reason is None and self.format.tells:
-            recipe = self.ground.recipe
-            shaped = shape(record, recipe.advice, keep_ungrounded="ungrounded" in recipe.include)
-            reason = shaped.reason or verifier_text(shaped.messages, self.ground.verifier_of(record))
+            shaped = shape(record, recipe.advice, keep_ungrounded="ungrounded" in recipe.include, reports=reports)
+            quoted = verifier_text(shaped.messages, self.ground.verifier_of(record)) or ""
+            reason = shaped.reason or ("" if reports else quoted)
+            record.not_for_training = record.not_for_training or quoted
         if reason:
             self.counts.leave_out(record, reason)
             return None
@@ -133,7 +136,7 @@ class Walk:
     ) -> Iterator[DatasetRow]:
         """Yield the rows with their lines, without rows whose content repeats an earlier row unless the recipe keeps
         those."""
-        keep_repeats = "duplicates" in self.ground.recipe.include
+        keep_repeats = "duplicates" in self.ground.recipe.include or not self.format.kind.trains
         for number, value in enumerate(values):
             line = jsonl.line(value)
             digest = _digest(value) or hashlib.sha256(line).hexdigest()
@@ -156,7 +159,7 @@ def _digest(value: dict[str, Any]) -> str:
 
 
 def _rules(format_: ExportFormat, ground: Ground) -> tuple[Rule, ...]:
-    rules = rules_of(ground.recipe, needs_complete=format_.kind.needs == "complete")
+    rules = rules_of(ground.recipe, needs_complete=format_.kind.needs == "complete" or not format_.kind.trains)
     if format_.kind.needs not in ("tasks", "curriculum"):
         return rules
     about_tasks = {"branch", "held_out", "near_held_out", "evaluation", "control_tools"}

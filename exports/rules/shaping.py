@@ -46,16 +46,17 @@ class Shaped:
         return [line.message for line in self.lines]
 
 
-def shape(record: Record, mode: AdviceMode, *, keep_ungrounded: bool = False) -> Shaped:
+def shape(record: Record, mode: AdviceMode, *, keep_ungrounded: bool = False, reports: bool = False) -> Shaped:
     """Return the lines of an episode under an advice mode.
 
     keep: everything as it was read. keep_masked: the same, but turns that ask carry no loss. drop: only episodes
     without a question or a briefing, as if no expert had been offered. distil: briefings, questions and answers are
-    removed, so that the corrected action is learned without advice; only if no trained text depends on the advice.
+    removed, so that the corrected action is learned without advice; only if no trained text depends on the advice. With
+    `reports`, an episode without a turn of the agent has its prompt.
 
     """
     said = record.said
-    if not any(one.part == "assistant" for one in said):
+    if not reports and not any(one.part == "assistant" for one in said):
         return Shaped(reason="no_conversation")
     if mode in ("keep", "keep_masked"):
         masked = mode == "keep_masked"

@@ -84,6 +84,18 @@ def test_own_exports_come_back_as_they_were_read(rows_of):
         assert said == wanted
 
 
+def test_own_inspect_log_comes_back_with_its_task_and_policy(one):
+    about = {"task_idx": 3, "arm": "expert", "seed": 5, "split": "train", "training_step": 7, "checkpoint": "step-7"}
+    given = record(**about, policy={"model": "m/1"}, policy_name="react", policy_kind="model")
+    (row,), _ = walk("inspect", given)
+    found = one({"eval": {"task": "awmweb", "model": "m/1"}, "samples": [{**row, "epoch": 1}]})
+    back = found.trajectory.model_dump()
+    assert {name: back[name] for name in about} == about
+    assert (back["scenario"], back["policy"]) == ("desk_1", {"kind": "model", "name": "react", "model": "m/1"})
+    assert [tool["name"] for tool in back["tools"]] == ["get_ticket", "merge", "ask_expert"]
+    assert "field id" not in found.lost and "field metadata" not in found.lost
+
+
 def test_raw_export_comes_back_step_by_step(one):
     rows, _ = walk("raw")
     found = one(rows[0])

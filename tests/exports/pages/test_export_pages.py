@@ -455,7 +455,11 @@ def test_poisoned_episodes_leave_no_canary_in_a_default_export(ada, store):
         if shape == "tokens":
             everything += decoded(store, data_of(export)).encode()
             assert b"Into 7." in everything
-        for canary in (b"canary-held-out", b"canary-informed", b"canary-verifier", SECRET.encode()):
-            assert canary not in everything, (shape, canary)
+        assert b"canary-verifier" not in everything and SECRET.encode() not in everything, shape
+        for canary, mark in ((b"canary-held-out", b"held_out"), (b"canary-informed", b"informed")):
+            if FORMATS[shape].kind.trains:
+                assert canary not in everything, (shape, canary)
+            else:
+                assert canary in everything and mark in everything, (shape, canary)
         assert b"ada" not in [line for line in everything.splitlines() if b'"author"' in line]
     assert held.pk

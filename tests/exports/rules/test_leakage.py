@@ -21,7 +21,7 @@ UNTOUCHED = {"verified": EpisodeResult("complete", 1.0, "verified", passes_untou
 CODE = "def verify(initial, final):\n    rows = final.execute('select count(*) from merges where status = 7')\n"
 
 
-@pytest.mark.parametrize(
+REASONS = (
     ("change", "reason"),
     [
         ({"results": {}}, "not_verified"),
@@ -47,6 +47,9 @@ CODE = "def verify(initial, final):\n    rows = final.execute('select count(*) f
         ({}, None),
     ],
 )
+
+
+@pytest.mark.parametrize(*REASONS)
 def test_an_episode_is_left_out_for_a_stated_reason(change, reason):
     rows, counts = walk("sft", record(**change))
     assert counts.left_out == ({reason: 1} if reason else {}) and len(rows) == (reason is None)
@@ -68,9 +71,27 @@ def test_what_is_opted_into_is_exported(include, change):
     assert len(walk("sft", record(**change), include=[include])[0]) == 1
 
 
-@pytest.mark.parametrize("change", [{"split": "val"}, {"is_evaluation": True}])
-def test_an_export_for_viewers_may_hold_evaluations(change):
-    assert len(walk("raw", record(**change), include=["evaluation"])[0]) == 1
+def mark_of(shape, row):
+    about = {"raw": row, "inspect": row.get("metadata"), "openenv": row.get("extra")}
+    return about[shape]["not_for_training"] if shape != "atif" else row["extra"]["awm"]["not_for_training"]
+
+
+@pytest.mark.parametrize(*REASONS)
+@pytest.mark.parametrize("shape", [name for name, one in KINDS.items() if not one.trains])
+def test_format_that_reports_keeps_and_marks_every_episode(shape, change, reason):
+    rows, counts = walk(shape, record(**change), record(id="e2", **change))
+    assert [mark_of(shape, row) or None for row in rows] == [reason, reason] and not counts.left_out
+
+
+@pytest.mark.parametrize("shape", [name for name, one in KINDS.items() if not one.trains])
+def test_report_keeps_episodes_without_a_turn(shape):
+    rows, _ = walk(shape, record(steps=[], results={}, state="failed", fault="environment", stop_reason="error"))
+    assert len(rows) == 1
+    verifier = Secret([CODE])
+    walking = Walk(FORMATS[shape], Ground(Recipe.read({"format": shape}), verifier_of=lambda _record: verifier))
+    quoting = record(steps=[{**step, "result": CODE} if step["seq"] == 8 else step for step in STEPS])
+    (row,) = walking.rows([quoting])
+    assert mark_of(shape, row.value) == ("verifier_text" if shape != "raw" else None)
 
 
 def test_project_split_holds_out_tasks_over_loop_claims():
