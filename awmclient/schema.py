@@ -638,6 +638,8 @@ class AskListing(Shape):
     privilege: Privilege
     held_by: str | None = None
     lease_until: datetime | None = None
+    model_fault: str | None = None
+    """Why the last call of an expert model gave no advice. Experts read it, agents do not."""
 
 
 class AskList(Shape):
