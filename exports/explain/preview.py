@@ -7,6 +7,7 @@ all.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -16,7 +17,7 @@ from episodes.visible import visibility
 from exports.build.building import DatasetRow, Walk
 from exports.formats import FORMATS
 from exports.recipe import Recipe
-from exports.rules.redaction import Redactor
+from exports.rules.redaction import Redactor, marks_in
 from exports.select import curricula
 from exports.select.ground import ground_for, load
 from exports.select.reading import batches
@@ -88,6 +89,7 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
     walk = Walk(FORMATS[recipe.format], ground_for(actor.project, recipe))
     rows = list(walk.rows(record for batch in batches(entries) for record in reader.read(batch)))
     counts = walk.counts
+    marks = sum((marks_in(row.line) for row in rows), Counter[str]())
     return Preview(
         matching=matching,
         looked_at=looked_at,
@@ -95,7 +97,7 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
         rows=counts.rows,
         left_out=counts.left_out.most_common(),
         rows_left_out=counts.rows_left_out.most_common(),
-        redacted=redactor.counts.most_common(),
+        redacted=[one for one in marks.most_common() if redactor.counts[one[0]]],
         shown=[_drawn(row, tokenizer) for row in islice(rows, ROWS)],
     )
 

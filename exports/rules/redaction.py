@@ -7,6 +7,7 @@ without a secret costs microseconds. Python's `re`, which supports look-around, 
 
 from __future__ import annotations
 
+import bisect
 import functools
 import hashlib
 import re
@@ -37,6 +38,8 @@ _NEWER = {
     "bearer": r"(?i)\bbearer +([A-Za-z0-9._~+/-]{20,}=*)",
     "awmweb": r"\bawm_[A-Za-z0-9_-]{20,}",
 }
+_MARK = re.compile(rb"\[redacted:([a-z][a-z0-9_]*)(?::[0-9a-f]{6})?\]")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _LOOK_AROUND = re.compile(r"\(\?<?[=!](?:[^()\\]|\\.)*\)")
 _ESCAPES = re.compile(r"\\(.)", re.DOTALL)
 _REPEATS = re.compile(r"\{(\d+),\d{4,}\}")
@@ -88,10 +91,33 @@ class Redactor:
         for kind in PERSONAL:
             for value in sorted(set(found.get(kind, ())), key=len, reverse=True):
                 if '"' not in value and "\\" not in value and value in text:
-                    self.counts[kind.casefold()] += text.count(value)
-                    mark = hashlib.sha256(f"{self._salt}/{value}".encode()).hexdigest()[:6]
-                    text = text.replace(value, f"[redacted:{kind.casefold()}:{mark}]")
+                    digest = hashlib.sha256(f"{self._salt}/{value}".encode()).hexdigest()[:6]
+                    mark = f"[redacted:{kind.casefold()}:{digest}]"
+                    text, count = _marked(text, value, mark, alone=kind != "EMAIL")
+                    self.counts[kind.casefold()] += count
         return text
+
+
+def _marked(text: str, value: str, mark: str, *, alone: bool) -> tuple[str, int]:
+    """Return the text with a mark for each place of a value, and their number.
+
+    Digits inside a digest, a longer number or a name are none of these places (`alone`). A JSON number becomes a text.
+    """
+    places = re.compile(rf"(?<!\w)(?<!\d\.){re.escape(value)}(?!\w|\.\d)" if alone else re.escape(value))
+    if not (value.isdecimal() and text.startswith(("{", "["))):
+        return places.subn(lambda _: mark, text)
+    strings = [one.span() for one in _STRING.finditer(text)]
+
+    def of(match: re.Match[str]) -> str:
+        before = bisect.bisect_right(strings, (match.start(), 0)) - 1
+        return mark if before >= 0 and match.start() < strings[before][1] else f'"{mark}"'
+
+    return places.subn(of, text)
+
+
+def marks_in(line: bytes) -> Counter[str]:
+    """Return how many places of a written row are redacted, by kind."""
+    return Counter(kind.decode() for kind in _MARK.findall(line)) if b"[redacted:" in line else Counter()
 
 
 class _Rules:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -84,6 +85,16 @@ def data_of(export):
     path = export.manifest["files"][0]["path"]
     with storing.open_file(export.project_id, export.dataset, path) as source:
         return source.read()
+
+
+@pytest.mark.parametrize("shape", ["sft", "dpo", "raw"])
+def test_redactions_of_the_manifest_are_those_of_the_file(ada, store, shape):
+    episode(ada, "a", answer="Done. Write to ada@example.org or ada@example.org.")
+    episode(ada, "b", answer="No. Write to edo@example.org.", reward_type="others")
+    export = built(ada, format=shape, redact="personal")
+    counts = Counter(re.findall(rb"\[redacted:([a-z_]+)", data_of(export)))
+    assert export.manifest["redacted"] == {kind.decode(): count for kind, count in sorted(counts.items())}
+    assert export.manifest["redacted"].get("email", 0) == {"sft": 2, "dpo": 0, "raw": 3}[shape]
 
 
 def test_page_previews_a_recipe_and_shares_it_by_its_address(ada, store):

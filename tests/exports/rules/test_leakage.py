@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -12,7 +13,7 @@ from exports.formats import FORMATS
 from exports.recipe import KINDS, BadRecipe, Recipe
 from exports.record import EpisodeResult
 from exports.rules.leakage import Ground, NearTasks
-from exports.rules.redaction import Redactor
+from exports.rules.redaction import Redactor, marks_in
 from exports.writers import jsonl
 from tests.exports.records import FAILED, STEPS, record, walk, with_advice
 
@@ -171,3 +172,22 @@ def test_texts_together_are_redacted_as_each_alone(regex):
 @pytest.mark.parametrize("values", [[], ["\n,\n"], [None, [], {"a": "x,\n,y"}], [{"n": 2**80}, 1], ["a\ud800", "b"]])
 def test_values_together_are_written_as_each_alone(values):
     assert jsonl.texts(values) == [jsonl.text(value) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ('{"sha": "a3f123456789bc0d"}', '{"sha": "a3f123456789bc0d"}'),
+        ('{"sha": "123456789abcdef0", "n": 0.123456789}', '{"sha": "123456789abcdef0", "n": 0.123456789}'),
+        ('{"ssn": "123-45-6789"}', '{"ssn": "[redacted:ssn:M]"}'),
+        ('{"id": 123456789, "said": "123456789, 7"}', '{"id": "[redacted:ssn:M]", "said": "[redacted:ssn:M], 7"}'),
+        ('[4155552671, "call \\" 4155552671"]', '["[redacted:phone:M]", "call \\" [redacted:phone:M]"]'),
+        ("Call 4155552671.", "Call [redacted:phone:M]."),
+    ],
+)
+def test_personal_digits_are_redacted_as_whole_values(text, redacted):
+    redactor = Redactor(Recipe.read({"format": "raw", "redact": "personal"}))
+    found = redactor.redact(text)
+    assert re.sub(r":[0-9a-f]{6}\]", ":M]", found) == redacted
+    assert redactor.counts.total() == redacted.count("[redacted:") == marks_in(found.encode()).total()
+    assert text[0] not in "{[" or json.loads(found)
