@@ -87,6 +87,28 @@ def data_of(export):
         return source.read()
 
 
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("policy_kind=scripted", "Unknown filter value: policy_kind=scripted. Episodes have model."),
+        ("arm=recat", "Unknown filter value: arm=recat. Episodes have react."),
+        ("task_idx=7", "Unknown filter value: task_idx=7. No episode has this task_idx."),
+        ("outcome=completed", "Unknown filter value: outcome=completed. Use one of complete, "),
+        ("id=abc", "Unknown filter value: id=abc. No episode has this id."),
+    ],
+)
+def test_filter_by_a_wrong_value_is_an_error_by_name(ada, store, tmp_path, said, why):
+    episode(ada, "a", policy={"model": "m/1"})
+    name, _, value = said.partition("=")
+    with pytest.raises(CommandError, match=f"^{re.escape(why)}"):
+        call_command("export", "--format=sft", "--project=lab", "--filter", said, "--output", str(tmp_path / "rows"))
+    assert why in html(as_person(ada).get(f"/exports/?format=sft&{said}"))
+    with pytest.raises(Invalid, match=re.escape(why)):
+        requesting.request(ada, Recipe.read({"format": "sft", "filter": {name: [value]}}))
+    for known in ("outcome=others", "policy_kind=model"):
+        call_command("export", "--format=sft", "--project=lab", "--filter", known, "--output", str(tmp_path / "rows"))
+
+
 @pytest.mark.parametrize("shape", ["sft", "dpo", "raw"])
 def test_redactions_of_the_manifest_are_those_of_the_file(ada, store, shape):
     episode(ada, "a", answer="Done. Write to ada@example.org or ada@example.org.")
@@ -391,7 +413,7 @@ def test_preview_renders_a_chat_template_with_loss_mask(ada, store):
 
 def test_recipe_in_yaml_fills_the_form_and_loses_nothing(ada, store):
     episode(ada, "a")
-    episode(ada, "b")
+    Episode.objects.filter(pk=episode(ada, "b").pk).update(arm="plan")
     Episode.objects.filter(task="Merge the duplicates.").update(scenario="desk")
     recipe = Recipe.read({
         "format": "dpo", "filter": {"arm": ["react", "plan"], "scenario": ["desk"], "since": ["2020-01-01"]},
