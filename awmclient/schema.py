@@ -121,6 +121,8 @@ class Advice(Shape):
     text: Text
     source: AdviceSource
     author: str | None = None
+    behind: Literal["person", "script", "model"] | None = None
+    """Who used the token that answered, as its issuer said; none for answers on a page and for expert models."""
     privilege: Privilege = "blind"
     tool_calls: list[ToolCall] | None = None
     reason: str | None = None

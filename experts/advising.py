@@ -140,6 +140,7 @@ def _new_advice(
         source="llm" if actor.model else "human",
         author=actor.name,
         author_key=actor.key,
+        behind=actor.token.behind if actor.token else "",
         privilege=ask.privilege,
         **{**vars(began), **more},
     )

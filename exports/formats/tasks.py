@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from awmclient.schema import ASK_TOOL
-from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, TEXT_LIST, WHOLE, YES_NO, sha256, source
+from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, TEXT_LIST, WHOLE, YES_NO, kind_of, sha256, source
 from exports.record import Record
 from exports.rules.leakage import Ground
 from exports.rules.shaping import Shaped, TrainingLine
@@ -84,7 +84,7 @@ def _about_ask(record: Record, ask: Mapping[str, Any] | None) -> dict[str, Any]:
         "asked": True,
         "tags": sorted(f"{label}={value}" for label, value in said.items() if value),
         "advice": str(seen.get("text", "")),
-        "advice_source": str(seen.get("source", "")),
+        "advice_source": kind_of(seen),
     }
 
 

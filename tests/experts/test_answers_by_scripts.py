@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+import json
 
+import pytest
+from django.core.management import call_command
+
+from awmclient.conversation import messages
 from episodes.record import recording
 from experts import advising, queue
 from experts.errors import TooLate
 from experts.metrics.statistics import Asked, desk_line
 from experts.models import Advice
-from people.access import system
+from exports.formats.columns import kind_of
+from people.access import bearer, system
+from people.members import issue_token
+from people.models import ApiToken
 from reviews.models import Annotation
 from tests.browsing import as_person, html
 from tests.people_by_name import token
@@ -34,10 +41,39 @@ def test_late_advice_is_marked_on_step_and_page(ada, script, asked):
     ask = asked()
     said, step = answer(script, ask), step_of(ada, ask)
     assert said.source == "human" and said.is_by_script
-    assert set(step["advice"]) == {"text", "source", "author", "privilege"} and step["advice"]["source"] == "human"
+    assert set(step["advice"]) == {"text", "source", "author", "behind", "privilege"}
+    assert (step["advice"]["source"], step["advice"]["behind"]) == ("human", "script")
     assert step["meta"] == {"answered_by": "script"}
     page = html(as_person(ada).get(f"/episodes/{ask.episode_id}/"))
     assert "answered (script), blind" in page and 'class="avatar sm bot"' in page
+
+
+@pytest.mark.parametrize(
+    ("behind", "kind", "is_by_script"), [("person", "human", False), ("model", "llm", True), ("script", "script", True)]
+)
+def test_advice_says_who_is_behind_its_token(ada, project, asked, behind, kind, is_by_script):
+    actor = bearer(issue_token(ada, "clerk", "expert", behind=behind)[0])
+    ask = asked()
+    said, step = answer(actor, ask), step_of(ada, ask)
+    assert (said.behind, step["advice"]["behind"], said.is_by_script) == (behind, behind, is_by_script)
+    assert kind_of(step["advice"]) == kind
+    assert "behind" not in json.dumps(messages([step]))
+
+
+def test_token_is_asked_who_uses_it(ada, project, capsys):
+    page = html(as_person(ada).get("/tokens/"))
+    assert "Used by" in page and '<option value="script" selected' in " ".join(page.split())
+    as_person(ada).post("/tokens/", {"do": "issue", "name": "mine", "scope": "expert", "behind": "person"})
+    as_person(ada).post("/tokens/", {"do": "issue", "name": "old form", "scope": "expert"})
+    assert (
+        as_person(ada).post("/tokens/", {"do": "issue", "name": "x", "scope": "expert", "behind": "cat"}).status_code
+        == 422
+    )
+    call_command("createtoken", "bot", "--project=lab", "--scope=expert", "--behind=model")
+    call_command("createtoken", "plain", "--project=lab", "--scope=expert")
+    assert dict(ApiToken.objects.values_list("name", "behind")) == {
+        "mine": "person", "old form": "script", "bot": "model", "plain": "script",
+    }  # fmt: skip
 
 
 def test_of_a_person_nothing_is_said(ada, edo, asked):
