@@ -8,13 +8,16 @@ import pytest
 from django.core.management import call_command
 
 from awmclient.conversation import messages
+from awmclient.schema import ToolCall
+from episodes.models import Episode
 from episodes.record import recording
 from experts import advising, queue
-from experts.errors import TooLate
+from experts.errors import AlreadyClaimed, TooLate
 from experts.metrics.statistics import Asked, desk_line
 from experts.models import Advice
 from exports.formats.columns import kind_of
 from people.access import bearer, system
+from people.errors import Invalid
 from people.members import issue_token
 from people.models import ApiToken
 from reviews.models import Annotation
@@ -114,3 +117,27 @@ def test_human_metrics_count_people_only():
     asks = [Asked("a", source="human", drafted_by="small", **edo), Asked("b", source="human", **bot)]
     drafted = desk_line(asks, "desk", "desk", "All").drafted
     assert (drafted.part, drafted.of) == (1, 1)
+
+
+def test_script_suggests_only_calls_that_the_agent_has(script, asked):
+    ask, schema = asked(), {"type": "object", "required": ["into"]}
+    Episode.objects.filter(pk=ask.episode_id).update(tools=[{"name": "merge", "input_schema": schema}])
+    lease = queue.claim(script, ask.pk)
+    for name, why in (("drop", "no tool drop"), ("merge", "into")):
+        with pytest.raises(Invalid, match=why):
+            call = ToolCall(name=name, arguments={})
+            advising.answer(script, lease.assignment_id, lease.lease_token, "Do this.", "n", [call])
+    good = [ToolCall(name="merge", arguments={"into": 7})]
+    advising.answer(script, lease.assignment_id, lease.lease_token, "Do this.", "n", good)
+    with pytest.raises(Invalid, match="no tool drop"):
+        advising.edit(script, ask.pk, "Or this.", [ToolCall(name="drop", arguments={})])
+
+
+def test_second_claim_by_one_token_leaves_the_first_lease(script, edo, asked):
+    ask = asked()
+    first = queue.claim(script, ask.pk)
+    with pytest.raises(AlreadyClaimed, match="has claimed this ask for up to"):
+        queue.claim(script, ask.pk)
+    advising.answer(script, first.assignment_id, first.lease_token, "The oldest.", "n")
+    mine = asked()
+    assert queue.claim(edo, mine.pk).lease_token != queue.claim(edo, mine.pk).lease_token
