@@ -89,6 +89,7 @@ def read_tau(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         environment="tau-bench",
         task=draft.task(instruction or draft.first_user_text()),
         task_idx=whole(row.get("task_id")),
+        seed=draft.whole(row.get("trial"), "trial"),
         stop_reason="done",
         final_answer=draft.last_answer(),
         outcome=outcome_of(draft, row.get("reward")),

@@ -211,6 +211,31 @@ def test_times_of_atif_are_those_of_its_steps(one):
     assert found.lost == {"times": 2, "metrics of steps": 4, "final metrics": 1}
 
 
+def test_trial_of_tau_bench_is_the_seed(one):
+    assert one({**TAU, "trial": 3}).trajectory.seed == 3 and one({**TAU, "trial": 0}).trajectory.seed == 0
+
+
+def test_swe_agent_demonstration_has_only_its_history(one):
+    said = [("system", "You program."), ("user", TASK), ("assistant", "ls"), ("user", "a.py"), ("assistant", "submit")]
+    found = one({"environment": "swe_main", "history": [{"role": role, "content": text} for role, text in said]})
+    assert found.format == "swe_agent" and found.trajectory.task == TASK
+    assert [(step["role"], step["content"]) for step in steps_of(found)] == said
+    assert (found.trajectory.stop_reason, found.lost) == ("done", {})
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({}, "done"),
+        ({"steps": ATIF["steps"][:2]}, None),
+        ({"extra": {"awm": {"stop_reason": "timeout"}}}, "timeout"),
+        ({"extra": {"awm": {"stop_reason": "whatever"}}}, "done"),
+    ],
+)
+def test_atif_says_finished_only_after_an_answer(one, more, reason):
+    assert one({**ATIF, **more}).trajectory.stop_reason == reason
+
+
 @pytest.mark.parametrize("version", ["ATIF-v1.9", "ATIF-v2.0", "ATIF-v1.7\n"])
 def test_unknown_version_of_atif_is_refused(one, version):
     assert "is not ATIF-v1.0" in one({**ATIF, "schema_version": version}).refusal
