@@ -81,6 +81,8 @@ class RunComparison:
     @property
     def sentence(self) -> str:
         """The finding of the first contrast or draw of help, or the progress of the run."""
+        if len(self.contrasts) > 1:
+            return f"{self.contrasts[0].arm} against {self.contrasts[0].control}: {self.contrasts[0].sentence}"
         if self.contrasts or self.effects:
             return (self.contrasts or self.effects)[0].sentence
         ended, planned = sum(arm.ended for arm in self.arms), sum(arm.planned for arm in self.arms)
