@@ -33,6 +33,12 @@ class FormatKind(NamedTuple):
     trains: bool = True
     takes_verdicts: bool = False
     takes_tokenizer: bool = False
+    is_vendors: bool = False
+
+    @property
+    def is_table(self) -> bool:
+        """Whether rows have columns of fixed types, and so fit Parquet."""
+        return self.trains and not self.is_vendors
 
     @property
     def is_curriculum(self) -> bool:
@@ -45,7 +51,7 @@ KINDS: dict[str, FormatKind] = {
     "tokens": FormatKind("SFT as token IDs of a local tokenizer", takes_tokenizer=True),
     "dpo": FormatKind("DPO: pairs of single actions", "both", takes_verdicts=True),
     "kto": FormatKind("KTO: single actions with a label", "both", takes_verdicts=True),
-    "openai": FormatKind("OpenAI fine-tuning"),
+    "openai": FormatKind("OpenAI fine-tuning", is_vendors=True),
     "prompts": FormatKind("Prompts to run (GRPO)", "tasks"),
     "curriculum": FormatKind("Curriculum: tasks with level and weight", "curriculum"),
     "ask_decision": FormatKind("When to ask: one row per turn", "both"),
@@ -159,6 +165,13 @@ class Recipe(BaseModel):
         if "verdicts" in self.include and (not self.kind.takes_verdicts or "rejected" in self.include):
             formats = ", ".join(name for name, one in KINDS.items() if one.takes_verdicts)
             raise ValueError(f"include: verdicts requires one of the formats {formats}, and no include: rejected")
+        return self
+
+    @model_validator(mode="after")
+    def _tables(self) -> Self:
+        if self.parquet and not self.kind.is_table:
+            tables = ", ".join(name for name, one in KINDS.items() if one.is_table)
+            raise ValueError(f"parquet: {self.format} rows are no table. Use one of {tables}, or leave it out")
         return self
 
     @model_validator(mode="after")

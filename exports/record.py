@@ -32,6 +32,10 @@ class EpisodeResult:
         return self.reward_type == "complete"
 
 
+class NoRow(Exception):
+    """A format can make no row of an episode; the text says why, in a fixed set of words."""
+
+
 @dataclass
 class Record:
     """An ended episode with its steps as they are sent between processes, without verifications.

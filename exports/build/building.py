@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from exports.formats import ExportFormat
-from exports.record import Record
+from exports.record import NoRow, Record
 from exports.rules.leakage import (
     Ground,
     Rule,
@@ -85,9 +85,12 @@ class Walk:
         if shaped is None:
             return
         assert self.format.of_episode is not None
-        repeats = self.counts.rows_left_out["duplicate"]
-        made = list(self._kept(self.format.of_episode(record, shaped, self.ground), lambda _row: record.id))
-        self._note(record, bool(made), "duplicate" if self.counts.rows_left_out["duplicate"] > repeats else "no_row")
+        repeats, why = self.counts.rows_left_out["duplicate"], "no_row"
+        try:
+            made = list(self._kept(self.format.of_episode(record, shaped, self.ground), lambda _row: record.id))
+        except NoRow as reason:
+            made, why = [], f"no_row: {reason}"
+        self._note(record, bool(made), "duplicate" if self.counts.rows_left_out["duplicate"] > repeats else why)
         yield from made
 
     def _of_task(self, records: Sequence[Record]) -> Iterator[DatasetRow]:

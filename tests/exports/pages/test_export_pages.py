@@ -109,6 +109,11 @@ def test_filter_by_a_wrong_value_is_an_error_by_name(ada, store, tmp_path, said,
         call_command("export", "--format=sft", "--project=lab", "--filter", known, "--output", str(tmp_path / "rows"))
 
 
+def test_missing_recipe_is_named_not_the_output(ada, tmp_path):
+    with pytest.raises(CommandError, match=r"^Cannot read the recipe .*none\.yaml: "):
+        call_command("export", "--recipe", str(tmp_path / "none.yaml"), "--output", str(tmp_path / "rows"))
+
+
 @pytest.mark.parametrize("shape", ["sft", "dpo", "raw"])
 def test_redactions_of_the_manifest_are_those_of_the_file(ada, store, shape):
     episode(ada, "a", answer="Done. Write to ada@example.org or ada@example.org.")

@@ -126,6 +126,13 @@ def test_training_formats_never_take_evaluation_episodes(shape):
     assert list(KINDS) == list(FORMATS)
 
 
+@pytest.mark.parametrize("shape", ["atif", "raw", "inspect", "openenv", "openai"])
+def test_parquet_is_refused_for_rows_without_columns(shape):
+    with pytest.raises(BadRecipe, match=f"parquet: {shape} rows are no table. Use one of sft, steps, "):
+        Recipe.read({"format": shape, "parquet": True})
+    assert {name for name, one in KINDS.items() if one.is_table} == {n for n, f in FORMATS.items() if f.features}
+
+
 @pytest.mark.parametrize("field", ["result", "error", "arguments"])
 def test_verifier_text_anywhere_excludes_the_episode(field):
     quoted = f"It does this: {CODE.upper()}"
