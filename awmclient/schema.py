@@ -123,6 +123,8 @@ class Advice(Shape):
     text: Text
     source: AdviceSource
     author: str | None = None
+    behind: Literal["person", "script", "model"] | None = None
+    """Who used the token that answered, as its issuer said; none for answers on a page and for expert models."""
     privilege: Privilege = "blind"
     tool_calls: list[ToolCall] | None = None
     reason: str | None = None
@@ -662,6 +664,8 @@ class AskListing(Shape):
     privilege: Privilege
     held_by: str | None = None
     lease_until: datetime | None = None
+    model_fault: str | None = None
+    """Why the last call of an expert model gave no advice. Experts read it, agents do not."""
 
 
 class AskList(Shape):
@@ -789,6 +793,8 @@ class Trajectory(Shape):
     steps: list[Step] = Field(default_factory=list)
     outcome: Outcome | None = None
     reported: Outcome | None = None
+    not_for_training: str | None = None
+    """Of an export: the rule that keeps the episode out of training."""
 
 
 ASK_SPEC = ToolSpec(

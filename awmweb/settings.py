@@ -218,6 +218,7 @@ ENVIRONMENTS = environments(text("AWMWEB_ENVIRONMENTS"))
 AGENT_LIMITS = limits(number("AWMWEB_AGENT_PARALLEL", 0, 0, 10_000), AGENT_ENDPOINTS)
 EXPERT_ENDPOINT = endpoint("AWMWEB_EXPERT_")
 EXPERT_ENDPOINTS = endpoints("expert", EXPERT_ENDPOINT, text("AWMWEB_EXPERTS"))
+EXPERT_PROSE = switch("AWMWEB_EXPERT_PROSE", True)
 PRICES = price_table("AWMWEB_PRICES")
 AWMWEB_EXPERT_LIMIT = number("AWMWEB_EXPERT_LIMIT", 4, 1, 1000)
 # the environment server asks the judge; here its secrets are not known (embedded/services.py), and not needed

@@ -42,16 +42,20 @@ class Secret:
 
     def quoted_in(self, said: Any) -> bool:
         """Return whether `said` holds one of the runs: any JSON value, whose texts are read one after another."""
+        return bool(self.quotation_in(said))
+
+    def quotation_in(self, said: Any) -> str:
+        """Return the first words of `said` that are one of the runs, or ""."""
         if not self._runs or (isinstance(said, str) and len(said) < _SHORTEST):
-            return False
+            return ""
         words = _words(said if isinstance(said, str) else "\n".join(_texts(said)))
         known = bytes(map(self._words.__contains__, words))
         place = known.find(_ALL_KNOWN)
         while place >= 0:
             if tuple(words[place : place + SHINGLE]) in self._runs:
-                return True
+                return " ".join(words[place : place + SHINGLE])
             place = known.find(_ALL_KNOWN, place + 1)
-        return False
+        return ""
 
 
 def _words(text: str) -> list[str]:

@@ -1,7 +1,7 @@
 """A training loop of your own: awmweb says what to run next and with how much help, the rollouts of a group run
 together, and the step is reported. Put your optimizer's step into `update`.
 
-AWMWEB_URL=http://127.0.0.1:8000 AWMWEB_TOKEN=<token of scope agent> AWMENV_URL=http://127.0.0.1:8001
+AWMWEB_URL=http://127.0.0.1:8000 AWMWEB_TOKEN=<token of scope agent> AWMENV_URL=http://127.0.0.1:8100
 MODEL_URL=<up to /chat/completions> MODEL=<name> PYTHONPATH=. .venv/bin/python examples/own_trainer.py
 """
 

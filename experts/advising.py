@@ -51,9 +51,16 @@ def answer(
     may_advise(actor)
     if not text.strip() and not tool_calls:
         raise Invalid("Write an answer or suggest a call.")
-    slot = visible_or_404(Assignment.objects.select_related("ask"), actor, assignment_id, "ask__project")
+    slot = visible_or_404(Assignment.objects.select_related("ask__episode"), actor, assignment_id, "ask__project")
+    _refuse_unfit(slot.ask, tool_calls)
     began = _beginning(slot.ask, drafted_by, text)
     return _accept(actor, slot, lease_token, text, nonce, tool_calls, began, confidence)
+
+
+def _refuse_unfit(ask: Ask, tool_calls: list[ToolCall] | None) -> None:
+    """Raise for a suggested call that the agent's tools would refuse; a loop that reported no tools accepts any."""
+    if ask.episode.tools:
+        refuse_unfit(tool_calls, ask.episode.tools)
 
 
 def _accept(
@@ -140,6 +147,7 @@ def _new_advice(
         source="llm" if actor.model else "human",
         author=actor.name,
         author_key=actor.key,
+        behind=actor.token.behind if actor.token else "",
         privilege=ask.privilege,
         **{**vars(began), **more},
     )
@@ -152,7 +160,8 @@ def edit(
     may_advise(actor)
     if not text.strip() and not tool_calls:
         raise Invalid("Write an answer or suggest a call.")
-    seen = visible_or_404(Ask.objects.select_related("accepted"), actor, ask_id)
+    seen = visible_or_404(Ask.objects.select_related("accepted", "episode"), actor, ask_id)
+    _refuse_unfit(seen, tool_calls)
     began = _beginning(seen, drafted_by or (began_with(seen.accepted) if seen.accepted else ""), text)
     with transaction.atomic():
         ask = closing.locked(ask_id)

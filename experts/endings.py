@@ -1,6 +1,6 @@
 """Texts for the end of an ask: who answered or why no one did, and what the agent got.
 
-Pure sentences about one closed ask. Leaves the end itself to `closing.py`. Called by the page of an ask and by the
+Sentences about one closed ask. Leaves the end itself to `closing.py`. Called by the page of an ask and by the
 frames that report its end.
 """
 
@@ -65,10 +65,19 @@ def _fallback(ask: Ask) -> str:
     said = ask.accepted
     if said is not None and said.source != "fallback":
         return f"The agent {'got' if ask.delivered_at else 'gets'} the draft by {clean(said.author)}. {_delivery(ask)}"
+    failed = model_fault(ask)
+    why = f" The model failed: {failed}." if failed else ""
     if ask.delivered_at is not None:
-        return "The agent continued without advice."
+        return f"The agent continued without advice.{why}"
     ended = ENDED.get(ask.episode.state)
-    return f"{ended} before the agent was told." if ended else "The agent continues without advice. Not delivered yet."
+    told = f"{ended} before the agent was told." if ended else "The agent continues without advice. Not delivered yet."
+    return f"{told}{why}"
+
+
+def model_fault(ask: Ask) -> str:
+    """Return why the last call of an expert model for this ask gave no advice; "" if none failed."""
+    last = ask.model_calls.exclude(fault="").order_by("-pk").values_list("fault", flat=True).first()
+    return clean(str(last))[:300].rstrip(".") if last else ""
 
 
 def _began(ask: Ask) -> str:

@@ -13,6 +13,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -24,7 +25,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from django.utils import timezone
 
-from awmclient.chat import ChatClient
+from awmclient.chat import PROBE_S, ChatClient, EndpointCheck, EndpointConfig
 from awmclient.errors import EndpointError
 from awmclient.schema import ToolCall
 from episodes.models import Episode
@@ -50,6 +51,8 @@ OBJECTS_TRIED = 20
 TOKENS_MOST = 2_000_000_000
 HINT = "hint_from_a_person"
 NO_ADVICE = "the model's answer holds no advice"
+ADVICE_MAX = 20_000
+"""Characters of a model's advice and of its suggested calls, each: as many as a person can send."""
 UNREADABLE = "the model's answer is not the JSON object that was asked for"
 QUOTED = "the model's words quote the verifier's code"
 Job = Coroutine[Any, Any, None]
@@ -77,6 +80,32 @@ class ModelAnswer:
     calls: list[ToolCall] = field(default_factory=list)
     confidence: float | None = None
     needs_person: bool = False
+
+
+_THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+SAMPLE = {
+    "task": "Merge the duplicates of ticket 7.",
+    "tools": [{"name": "merge_ticket", "input_schema": {"type": "object", "properties": {"into": {}}}}],
+    "steps": [{"kind": "tool_call", "name": "list_tickets", "result": [{"id": 7}, {"id": 8, "duplicate_of": 7}]}],
+    "question": "Into which ticket do I merge?",
+}
+"""The question of a test: what the desk sends, with made-up data."""
+
+
+async def tested(endpoint: EndpointConfig) -> EndpointCheck:
+    """Ask an expert model the question of a test. It passes if the desk could send the answer to an agent."""
+    client, start = ChatClient(endpoint, tries=1, timeout_s=min(endpoint.timeout_s, PROBE_S)), time.monotonic()
+    messages = [{"role": "system", "content": RULES}, {"role": "user", "content": json.dumps(SAMPLE)}]
+    try:
+        content = (await client.complete(messages)).get("content")
+    except EndpointError as error:
+        return EndpointCheck(False, error.message, time.monotonic() - start)
+    words = content if isinstance(content, str) else ""
+    took = time.monotonic() - start
+    if why := _no_advice(words, "", {}):
+        return EndpointCheck(False, f"{why}: {words.strip()[:200] or '(no words)'}", took)
+    form = "" if object_in(words) is not None else " (in prose, without confidence and calls)"
+    return EndpointCheck(True, f"{endpoint.model}{form}: {_read(words).text[:200]}", took)
 
 
 _wanted, _one_at_work = threading.Event(), threading.Lock()
@@ -217,6 +246,9 @@ def _no_advice(words: str, source: str, known: dict[str, Any]) -> str:
     said = _read(words)
     if not said.text.strip():
         return NO_ADVICE if not words.strip() or object_in(words) is not None else UNREADABLE
+    calls = json.dumps([call.arguments for call in said.calls])
+    if (size := max(len(said.text), len(calls))) > ADVICE_MAX:
+        return f"the model's answer has {size:,} characters; the limit is {ADVICE_MAX:,}"
     given = [said.text, [call.model_dump() for call in said.calls]]
     return QUOTED if Secret([source], known).quoted_in(given) else ""
 
@@ -346,9 +378,12 @@ def _verifier_of(ask: Ask) -> str:
 def _read(words: str) -> ModelAnswer:
     """Return the requested JSON object, also from a code fence or after other text.
 
-    A reply that cannot be parsed counts as empty: a refusal, a truncated object or other text must not reach the agent.
+    A reply without any object is advice in prose, if the settings allow that. A truncated object counts as empty.
     """
     given = object_in(words)
+    prose = _THINKING.sub("", words).strip()
+    if given is None and settings.EXPERT_PROSE and not prose.startswith(("{", "[", "```")):
+        return ModelAnswer(prose)
     if given is None or not isinstance(given.get("advice"), str):
         return ModelAnswer("")
     calls, asks_for_person = _calls(given.get("tool_calls")), given.get("needs_person") is True

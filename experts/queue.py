@@ -273,6 +273,8 @@ def claim(actor: Actor, ask_id: str) -> AskClaim:
 def claim_locked(actor: Actor, ask: Ask, now: datetime) -> AskClaim:
     """Claim an ask whose lock the caller holds."""
     slot = ask.assignment
+    if actor.token is not None and slot.holder == actor.key and slot.is_held(now):
+        raise _why_not(ask, now)  # two processes can share a token: the second must not take the first one's lease
     if slot.holder != actor.key or slot.state != SlotState.CLAIMED:
         _refuse_unfit(actor, ask, now)
     until = lease_end(now, ask.deadline_at)

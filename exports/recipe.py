@@ -28,8 +28,8 @@ ReasoningChoice = Literal["keep", "keep_masked", "drop"]
 
 
 class FormatKind(NamedTuple):
-    """What a recipe has to know of a format. `trains` is false for files that people and viewers read: they alone may
-    hold held-out and evaluation episodes, if the recipe asks for them. `takes_verdicts`: it can learn from what people
+    """What a recipe has to know of a format. `trains` is false for files that report: they hold every episode of the
+    selection, and mark those that the rules keep out of training. `takes_verdicts`: it can learn from what people
     rejected. `reasoning`: what its rows can do with the reasoning of a model.
     """
 
@@ -39,6 +39,12 @@ class FormatKind(NamedTuple):
     takes_verdicts: bool = False
     takes_tokenizer: bool = False
     reasoning: tuple[ReasoningChoice, ...] = ()
+    is_vendors: bool = False
+
+    @property
+    def is_table(self) -> bool:
+        """Whether rows have columns of fixed types, and so fit Parquet."""
+        return self.trains and not self.is_vendors
 
     @property
     def is_curriculum(self) -> bool:
@@ -52,14 +58,14 @@ KINDS: dict[str, FormatKind] = {
     "tokens": FormatKind("SFT as token IDs of a local tokenizer", takes_tokenizer=True, reasoning=_LEARNED),
     "dpo": FormatKind("DPO: pairs of single actions", "both", takes_verdicts=True),
     "kto": FormatKind("KTO: single actions with a label", "both", takes_verdicts=True),
-    "openai": FormatKind("OpenAI fine-tuning", reasoning=("keep", "drop")),
+    "openai": FormatKind("OpenAI fine-tuning", is_vendors=True, reasoning=("keep", "drop")),
     "prompts": FormatKind("Prompts to run (GRPO)", "tasks"),
     "curriculum": FormatKind("Curriculum: tasks with level and weight", "curriculum"),
     "ask_decision": FormatKind("When to ask: one row per turn", "both"),
-    "atif": FormatKind("ATIF trajectories", reasoning=("keep", "drop")),
+    "atif": FormatKind("ATIF trajectories", "both", trains=False, reasoning=("keep", "drop")),
     "inspect": FormatKind("Inspect log", "both", trains=False, reasoning=("keep", "drop")),
-    "openenv": FormatKind("OpenEnv episode records"),
-    "raw": FormatKind("Raw record", trains=False),
+    "openenv": FormatKind("OpenEnv episode records", "both", trains=False),
+    "raw": FormatKind("Raw record", "both", trains=False),
 }
 """The formats. How rows of each are made is in `formats`."""
 if TYPE_CHECKING:
@@ -127,8 +133,8 @@ def _said(wrong: Mapping[str, Any]) -> str:
 class Recipe(BaseModel):
     """Everything that decides what an export holds, except the rows it selects from.
 
-    `include` names what is left out by default. `evaluation` there makes a file of held-out and evaluation episodes for
-    viewers; no training format accepts it. `authors` names experts and reviewers instead of giving them opaque IDs.
+    `include` names what is left out by default. Formats that report leave nothing out, so they need no `evaluation`,
+    and no training format accepts it. `authors` names experts and reviewers instead of giving them opaque IDs.
     `tokenizer` is the name of a folder below `tokenizers/` of the data folder.
 
     """
@@ -185,6 +191,13 @@ class Recipe(BaseModel):
         if "verdicts" in self.include and (not self.kind.takes_verdicts or "rejected" in self.include):
             formats = ", ".join(name for name, one in KINDS.items() if one.takes_verdicts)
             raise ValueError(f"include: verdicts requires one of the formats {formats}, and no include: rejected")
+        return self
+
+    @model_validator(mode="after")
+    def _tables(self) -> Self:
+        if self.parquet and not self.kind.is_table:
+            tables = ", ".join(name for name, one in KINDS.items() if one.is_table)
+            raise ValueError(f"parquet: {self.format} rows are no table. Use one of {tables}, or leave it out")
         return self
 
     @model_validator(mode="after")

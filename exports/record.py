@@ -32,6 +32,10 @@ class EpisodeResult:
         return self.reward_type == "complete"
 
 
+class NoRow(Exception):
+    """A format can make no row of an episode; the text says why, in a fixed set of words."""
+
+
 @dataclass
 class Record:
     """An ended episode with its steps as they are sent between processes, without verifications.
@@ -77,6 +81,8 @@ class Record:
     final_answer: str | None = None
     started_at: str = ""
     tags: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    not_for_training: str = ""
+    """Why the rules keep it out of training. Only formats that report hold such an episode, with this mark."""
 
     @cached_property
     def said(self) -> list[PromptMessage]:

@@ -21,7 +21,7 @@ from django.utils.text import slugify
 from people.access import Actor, may_issue_tokens, may_manage_people, person, scoped, system
 from people.audit import record
 from people.errors import Invalid, LinkSpent, NotFound
-from people.models import ApiToken, LoginLink, Membership, Project, Role, TokenScope, display_name, new_id
+from people.models import ApiToken, LoginLink, Membership, Project, Role, TokenScope, TokenUser, display_name, new_id
 
 OnLeave = Callable[[Actor], None]
 OnRole = Callable[[Membership], None]
@@ -306,9 +306,13 @@ def set_skills(actor: Actor, membership_id: int, skills: Sequence[str]) -> list[
 
 
 @transaction.atomic
-def issue_token(actor: Actor, name: str, scope: str, ends_at: datetime | None = None) -> tuple[ApiToken, str]:
-    """Return a new token and its secret, which is shown once and kept only as a digest."""
+def issue_token(
+    actor: Actor, name: str, scope: str, ends_at: datetime | None = None, behind: str = TokenUser.SCRIPT
+) -> tuple[ApiToken, str]:
+    """Return a new token and its secret, which is shown once and kept only as a digest. `behind` is who will use it."""
     may_issue_tokens(actor)
+    if behind not in TokenUser.values:
+        raise Invalid(f"Who uses the token must be one of {', '.join(TokenUser.values)}.")
     if scope not in TokenScope.values:
         raise Invalid(f"Scope must be one of {', '.join(TokenScope.values)}.")
     name = " ".join(name.split())
@@ -318,7 +322,13 @@ def issue_token(actor: Actor, name: str, scope: str, ends_at: datetime | None = 
         raise Invalid("The expiry is in the past.")
     secret = "awm_" + secrets.token_urlsafe(32)
     token = ApiToken.objects.create(
-        project=actor.project, name=name, scope=scope, digest=digest(secret), issued_by=actor.user, ends_at=ends_at
+        project=actor.project,
+        name=name,
+        scope=scope,
+        behind=behind,
+        digest=digest(secret),
+        issued_by=actor.user,
+        ends_at=ends_at,
     )
     record(actor, "issued token", name, scope)
     return token, secret

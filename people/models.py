@@ -149,6 +149,14 @@ class Membership(models.Model):
         return self.ends_at is None or self.ends_at > now
 
 
+class TokenUser(models.TextChoices):
+    """Who uses a token, as its issuer says: their answers are stored and exported as such."""
+
+    SCRIPT = "script", "A program"
+    PERSON = "person", "A person"
+    MODEL = "model", "A model"
+
+
 class ApiToken(models.Model):
     """A hashed bearer token. Each is an actor of its own, so that its actions are attributed to it."""
 
@@ -156,6 +164,9 @@ class ApiToken(models.Model):
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=120)
     scope = models.CharField(max_length=8, choices=TokenScope.choices)
+    behind = models.CharField(
+        max_length=8, choices=TokenUser.choices, default=TokenUser.SCRIPT, db_default=TokenUser.SCRIPT
+    )
     digest = models.CharField(max_length=64, unique=True)
     issued_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -2,7 +2,8 @@
 
 The first line has the number of tasks, each further one the result of one of them. Earlier results for the same content
 are read from the records of `AWMENV_CACHE_DIR`, so a stopped pass continues. With `--judge` the configured judge rules
-on evidence without a verdict. `--databases` builds the database of each scenario instead, and reports the result.
+on evidence without a verdict. `--databases` builds the database of each scenario and loads its app instead, and reports
+the result.
 Called by `manage.py loadpack` and `checkpack` as a separate process: it has no secret but the judge's key, and code of
 packs, SQL included, runs in its sandboxed children only.
 """
@@ -67,14 +68,16 @@ async def _build(world: World) -> None:
     _say({"databases": len(work)})
     async with asyncio.TaskGroup() as group:
         for pack, name in work:
-            group.create_task(_database(checkup, pack, name, settings.partial))
+            group.create_task(_database(world, checkup, pack, name))
 
 
-async def _database(checkup: Checkup, pack: Pack, name: str, partial: bool) -> None:
-    """Build one scenario's database. A failure does not stop the others."""
+async def _database(world: World, checkup: Checkup, pack: Pack, name: str) -> None:
+    """Build one scenario's database and load its app. A failure does not stop the others."""
     try:
         built = await checkup.database(pack, name)
-        found: dict[str, Any] = {"database": built.wire(), "playable": built.is_playable(partial)}
+        playable = built.is_playable(world.settings.partial)
+        app = await _app(world, pack, name) if playable else {}
+        found: dict[str, Any] = {"database": built.wire(), "playable": playable, **app}
     except (AwmenvError, OSError) as error:
         found = {"unchecked": str(error)}
     _say({"pack": pack.name, "scenario": name, **found})
@@ -95,11 +98,21 @@ async def _check(world: World, with_judge: bool) -> None:
     _say({"tasks": sum(pack.scenario(name).task_count for pack, name in work)})
     async with asyncio.TaskGroup() as group:
         for pack, name in work:
-            group.create_task(_scenario(checkup, pack, name))
+            group.create_task(_scenario(world, checkup, pack, name))
 
 
-async def _scenario(checkup: Checkup, pack: Pack, name: str) -> None:
+async def _app(world: World, pack: Pack, name: str) -> dict[str, Any]:
+    """Return the names of the app's tools, or why it does not load."""
+    try:
+        return {"tools": sorted((await world.scenarios.template(pack, name)).tools.names)}
+    except AwmenvError as error:
+        return {"app": str(error)}
+
+
+async def _scenario(world: World, checkup: Checkup, pack: Pack, name: str) -> None:
     """Check one scenario. A failure does not stop the others."""
+    if app := await _app(world, pack, name):
+        _say({"pack": pack.name, "scenario": name, **app})
     tasks = range(pack.scenario(name).task_count)
     try:
         found = await checkup.of(pack, name, tasks)

@@ -21,6 +21,7 @@ from django.db.models.lookups import GreaterThan
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
+from awmclient.schema import NOT_COUNTED
 from episodes.find import search
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
 from episodes.stored import outcomes
@@ -48,6 +49,8 @@ WHOLE_MAX = 2**31 - 1
 NOT_VERIFIED = "none"
 ANSWERED = ("human", "llm", "cache", "script", "fallback", "cancelled", "never")
 _FACTS = {"error": ("any", "none"), "asked": ANSWERED}
+REWARD_TYPES = frozenset({"complete", "others", NOT_VERIFIED, *NOT_COUNTED})
+KNOWN_SHOWN = 10
 BRIEFINGS = ("yes", "no")
 LENGTHS = ("0-5", "6-15", "16-30", "31-100", "101-")
 FILTERS = (*_EXACT, *_CHOICES, *_WHOLE, "run", "since", "until", "q", "outcome", "tool", "length", "briefed", *_FACTS)
@@ -145,6 +148,28 @@ def filtered(project: Project, filters: Mapping[str, Collection[str]]) -> QueryS
         if values:
             rows = rows.filter(condition(project, name, values))
     return rows
+
+
+def refuse_unknown_values(project: Project, filters: Mapping[str, Collection[str]]) -> None:
+    """Raise `Invalid` for a value that no episode of the project has: it would match nothing without a word."""
+    everything = scoped(Episode.objects.all(), project)
+    for name, values in filters.items():
+        column = _EXACT.get(name, name if name in _WHOLE else "")
+        for value in values if column else ():
+            if not everything.filter(condition(project, name, [value])).exists():
+                raise Invalid(f"Unknown filter value: {name}={value}. {_known_values(everything, name, column)}")
+    for value in filters.get("outcome", ()):
+        mine = outcomes.of_project(project)
+        if value not in REWARD_TYPES and not mine.filter(reward_type=value).exists():
+            raise Invalid(f"Unknown filter value: outcome={value}. Use one of {', '.join(sorted(REWARD_TYPES))}.")
+
+
+def _known_values(everything: QuerySet[Episode], name: str, column: str) -> str:
+    found = everything.exclude(**{column: None}).order_by(column).values_list(column, flat=True).distinct()
+    known = [str(value) for value in found[:KNOWN_SHOWN] if value != ""]
+    return (
+        f"Episodes have {', '.join(known)}." if known and name not in ("id", "key") else f"No episode has this {name}."
+    )
 
 
 def among(ids: Collection[str]) -> RawSQL:

@@ -1,6 +1,6 @@
 """Train a model with GRPO on awmweb's environment server, with experts as the curriculum says.
 
-    AWMWEB_URL=http://127.0.0.1:8000 AWMWEB_TOKEN=<scope agent> AWMENV_URL=http://127.0.0.1:8001 PYTHONPATH=. \
+    AWMWEB_URL=http://127.0.0.1:8000 AWMWEB_TOKEN=<scope agent> AWMENV_URL=http://127.0.0.1:8100 PYTHONPATH=. \
     .venv-train/bin/python -m examples.grpo --model Qwen/Qwen3-0.6B --steps 100 --held-out helpdesk_1/0 helpdesk_1/1
 """
 

@@ -341,7 +341,8 @@ class Median(Aggregate):
 def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
     """Return counts of asks since midnight and the median wait of those that people answered, in one query."""
     answered = Q(status=AskStatus.ANSWERED)
-    by_hand, by_script = answered & Q(accepted__source="human"), Q(accepted__author_key__startswith=TOKEN)
+    by_script = Q(accepted__author_key__startswith=TOKEN) & ~Q(accepted__behind="person")
+    by_hand = answered & Q(accepted__source="human")
     counts = (
         asks_of(actor)
         .filter(created_at__gte=since)

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from django.db.models import Prefetch
 from django.utils import timezone
 
 from awmclient.schema import AskListing, AskView
 from episodes.find.selection import newest, run_named
 from episodes.models import Episode
-from experts.models import Ask, AskQuerySet
+from experts.models import Ask, AskQuerySet, ModelCall
 from people.access import Actor, may_see_queue, scoped
 from people.errors import Invalid
 
@@ -63,7 +64,8 @@ def _listed(actor: Actor, status: str, wanted: Mapping[str, str]) -> AskQuerySet
     episode = narrowed.get("episode")
     if episode and not scoped(Episode.objects.filter(pk=episode), actor.project).exists():
         raise Invalid(f"Unknown filter value: episode={episode}. No episode has this id.")
-    return asks_of(actor).filter(status=status, **narrowed).defer(*NOT_LISTED)
+    calls = Prefetch("model_calls", ModelCall.objects.only("ask_id", "fault").order_by("-pk"))
+    return asks_of(actor).filter(status=status, **narrowed).defer(*NOT_LISTED).prefetch_related(calls)
 
 
 def more_to_take(actor: Actor, listed: Sequence[AskListing]) -> int:
@@ -91,4 +93,5 @@ def listing(ask: Ask, now: datetime) -> AskListing:
         privilege=ask.privilege,
         held_by=held.holder_name if held else None,
         lease_until=held.lease_until if held else None,
+        model_fault=next((one.fault[:300] for one in ask.model_calls.all() if one.fault), None),
     )

@@ -58,6 +58,7 @@ class AskRecord(NamedTuple):
     unread: bool
     source: str | None
     author_key: str | None
+    behind: str | None
     author: str | None
     took_s: float | None
     drafted_by: str | None
@@ -73,7 +74,8 @@ class AskRecord(NamedTuple):
 
 COLUMNS = (
     *("pk", "episode_id", "status", "reason", "chance", "waited_s", "unread"),
-    *("accepted__source", "accepted__author_key", "accepted__author", "accepted__took_s"),
+    *("accepted__source", "accepted__author_key", "accepted__behind", "accepted__author"),
+    *("accepted__took_s",),
     *("accepted__drafted_by", "accepted__draft_kept", "accepted__taken_from_id"),
     *("episode__run_id", "episode__arm", "episode__scenario", "verdict__reward_type"),
     *("late", "passed"),
@@ -223,6 +225,7 @@ def _asked(row: AskRecord, did: str, is_hidden: bool) -> Asked:
         waited_s=row.waited_s,
         source=row.source or "",
         author_key=row.author_key or "",
+        behind=row.behind or "",
         author=row.author or "",
         took_s=row.took_s,
         drafted_by=row.drafted_by or "",

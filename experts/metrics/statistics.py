@@ -42,6 +42,7 @@ class Asked:
     waited_s: float | None = None
     source: str = ""
     author_key: str = ""
+    behind: str = ""
     author: str = ""
     took_s: float | None = None
     drafted_by: str = ""
@@ -55,8 +56,8 @@ class Asked:
 
     @property
     def is_by_person(self) -> bool:
-        """Whether it was answered on a page; an answer with a token is a script's."""
-        return self.source == "human" and not self.author_key.startswith("token:")
+        """Whether a person answered, on a page or with a token of theirs; other tokens are programs."""
+        return self.source == "human" and (not self.author_key.startswith("token:") or self.behind == "person")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from django.utils import timezone
 from awmclient.schema import Advice as AdviceValue
 from awmclient.schema import ToolCall
 from episodes.models import AppendOnly, Episode, Privilege
-from people.models import IdField, JsonText, Project
+from people.models import IdField, JsonText, Project, TokenUser
 from people.slots import Slot, SlotState
 from people.states import Move
 
@@ -201,6 +201,8 @@ class Advice(AppendOnly):
     )
     author = models.CharField(max_length=160, blank=True)
     author_key = models.CharField(max_length=160, blank=True)
+    behind = models.CharField(max_length=8, blank=True, default="", db_default="")
+    """Who used the token that sent it: person, script or model; empty without a token."""
     privilege = models.CharField(max_length=14, choices=Privilege.choices, default=Privilege.BLIND)
     nonce = models.CharField(max_length=200, blank=True)
     late = models.BooleanField(default=False)
@@ -232,9 +234,9 @@ class Advice(AppendOnly):
     def is_by_script(self) -> bool:
         """Whether it was sent with a token, by a program.
 
-        The wire's word for the source is `human` all the same, since it is not one of our models.
+        The wire's word for the source is `human` all the same, since it is not one of our models; `behind` says more.
         """
-        return self.source == "human" and self.author_key.startswith(TOKEN)
+        return self.source == "human" and self.author_key.startswith(TOKEN) and self.behind != TokenUser.PERSON
 
     def value(self) -> AdviceValue:
         """Return the advice as it crosses a process."""
@@ -242,6 +244,7 @@ class Advice(AppendOnly):
             text=self.text,
             source=self.source,
             author=self.author or None,
+            behind=self.behind or None,
             privilege=self.privilege,
             tool_calls=[ToolCall.model_validate(call) for call in self.tool_calls] if self.tool_calls else None,
             reason=self.reason or None,

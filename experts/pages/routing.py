@@ -19,7 +19,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from experts import desk
+from experts import desk, llm
 from experts.errors import PolicyRefused
 from experts.find import availability
 from experts.models import Desk, Tier
@@ -278,9 +278,9 @@ def headline(row: Desk) -> str:
 @require_POST
 @member_required(may_set_desk)
 def test_expert(request: MemberRequest, name: str) -> HttpResponse:
-    """Send this model a short test request and show its reply or its error."""
+    """Ask this model the question of a test. Show its advice, or why the desk could not send its answer."""
     endpoint = settings.EXPERT_ENDPOINTS.get(name)
     if endpoint is None:
         raise NotFound("No expert model has this name.")
-    probe = asyncio.run(endpoint.probe())
+    probe = asyncio.run(llm.tested(endpoint))
     return render(request, "awmweb/_model_test.html", {"ok": probe.ok, "words": probe.message})

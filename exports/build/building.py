@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from exports.formats import ExportFormat
-from exports.record import Record
+from exports.record import NoRow, Record
 from exports.rules.leakage import (
     Ground,
     Rule,
@@ -85,9 +85,12 @@ class Walk:
         if shaped is None:
             return
         assert self.format.of_episode is not None
-        repeats = self.counts.rows_left_out["duplicate"]
-        made = list(self._kept(self.format.of_episode(record, shaped, self.ground), lambda _row: record.id))
-        self._note(record, bool(made), "duplicate" if self.counts.rows_left_out["duplicate"] > repeats else "no_row")
+        repeats, why = self.counts.rows_left_out["duplicate"], "no_row"
+        try:
+            made = list(self._kept(self.format.of_episode(record, shaped, self.ground), lambda _row: record.id))
+        except NoRow as reason:
+            made, why = [], f"no_row: {reason}"
+        self._note(record, bool(made), "duplicate" if self.counts.rows_left_out["duplicate"] > repeats else why)
         yield from made
 
     def _of_task(self, records: Sequence[Record]) -> Iterator[DatasetRow]:
@@ -109,15 +112,19 @@ class Walk:
         yield from made
 
     def _shaped(self, record: Record) -> Shaped | None:
-        """Return the lines of a record, unless a rule keeps it out."""
+        """Return the lines of a record, unless a rule keeps it out. A format that reports keeps and marks it."""
         self.counts.episodes += 1
         reason = reason_against(record, self.ground, self._rules)
-        shaped = Shaped()
+        shaped, recipe, reports = Shaped(), self.ground.recipe, not self.format.kind.trains
+        if reports:
+            record.not_for_training, reason = reason or "", None
         if reason is None and self.format.tells:
-            recipe = self.ground.recipe
             ungrounded = "ungrounded" in recipe.include
-            shaped = shape(record, recipe.advice, keep_ungrounded=ungrounded, reasoning=recipe.reasoning_choice)
-            reason = shaped.reason or verifier_text(shaped.messages, self.ground.verifier_of(record))
+            choice = recipe.reasoning_choice
+            shaped = shape(record, recipe.advice, keep_ungrounded=ungrounded, reports=reports, reasoning=choice)
+            quoted = verifier_text(shaped.messages, self.ground.verifier_of(record)) or ""
+            reason = shaped.reason or ("" if reports else quoted)
+            record.not_for_training = record.not_for_training or quoted
         if reason:
             self.counts.leave_out(record, reason)
             return None
@@ -134,7 +141,7 @@ class Walk:
     ) -> Iterator[DatasetRow]:
         """Yield the rows with their lines, without rows whose content repeats an earlier row unless the recipe keeps
         those."""
-        keep_repeats = "duplicates" in self.ground.recipe.include
+        keep_repeats = "duplicates" in self.ground.recipe.include or not self.format.kind.trains
         for number, value in enumerate(values):
             line = jsonl.line(value)
             digest = _digest(value) or hashlib.sha256(line).hexdigest()
@@ -157,7 +164,7 @@ def _digest(value: dict[str, Any]) -> str:
 
 
 def _rules(format_: ExportFormat, ground: Ground) -> tuple[Rule, ...]:
-    rules = rules_of(ground.recipe, needs_complete=format_.kind.needs == "complete")
+    rules = rules_of(ground.recipe, needs_complete=format_.kind.needs == "complete" or not format_.kind.trains)
     if format_.kind.needs not in ("tasks", "curriculum"):
         return rules
     about_tasks = {"branch", "held_out", "near_held_out", "evaluation", "control_tools"}

@@ -25,7 +25,7 @@ from exports.build.building import BuildCounts, Walk
 from exports.formats import ExportFormat
 from exports.formats.columns import provenance
 from exports.recipe import Recipe
-from exports.rules.redaction import Redactor
+from exports.rules.redaction import Redactor, marks_in
 from exports.select import curricula
 from exports.select.ground import ground_for
 from exports.select.reading import batches
@@ -158,13 +158,14 @@ class Parts:
 
     def _write(self, number: int, part: list[SnapshotEntry], progress: Progress) -> None:
         counts = self.walk.counts = BuildCounts()
-        self.redactor.counts = Counter()
+        self.redactor.counts, redacted = Counter(), Counter[str]()
         table = self._table(number)
         with self._file(number, "jsonl").open("wb") as lines, self._file(number, "index").open("wb") as keys:
             for row in self.walk.rows(self._records(part, progress)):
                 about = {"key": row.key, "episode": row.episode, "sha256": row.digest, "bytes": len(row.line)}
                 keys.write(orjson.dumps(about | provenance(row.value)) + b"\n")
                 lines.write(row.line)
+                redacted += marks_in(row.line)
                 if table is not None:
                     table.write(row.value)
         if table is not None:
@@ -173,7 +174,7 @@ class Parts:
             for episode, reason in counts.excluded:
                 out.write(json.dumps([episode, reason]).encode() + b"\n")
         with whole(self._file(number, "json")) as out:
-            out.write(json.dumps(_report(counts, self.redactor.counts)).encode())
+            out.write(json.dumps(_report(counts, _known(redacted, self.redactor.counts))).encode())
 
     def _records(self, part: list[SnapshotEntry], progress: Progress) -> Iterator[Any]:
         counted = 0
@@ -204,7 +205,12 @@ class Parts:
         return self.folder / f"{number:05}.{suffix}"
 
 
-def _report(counts: BuildCounts, redacted: Counter[str]) -> dict[str, Any]:
+def _known(marks: Counter[str], found: Counter[str]) -> dict[str, int]:
+    """Return the counts of the marks that the redactor made: an agent can write the text of another one."""
+    return {kind: count for kind, count in marks.items() if found[kind]}
+
+
+def _report(counts: BuildCounts, redacted: dict[str, int]) -> dict[str, Any]:
     return {
         "episodes": counts.episodes,
         "used": counts.used,

@@ -24,6 +24,7 @@ from exports.explain import reasons
 from exports.formats import FORMATS
 from exports.models import Export, ExportState
 from exports.recipe import KINDS, OptIn, Recipe
+from exports.select.ground import secret_of
 from exports.select.selecting import may_open
 from people.access import Actor, is_id, scoped
 from people.errors import NotFound
@@ -192,8 +193,22 @@ def fate_of(dataset: Dataset, episode: str) -> EpisodeFate:
         return EpisodeFate(episode, "in", f"{rows} from this episode.", rows=count, first_row=first)
     reason = next((reason for one, reason in dataset.left_out() if one == episode), None)
     if reason is not None:
-        return EpisodeFate(episode, "left_out", reasons.sentence(reason), reason, _opt_in(dataset, reason))
+        why = reasons.sentence(reason) + (_quotation(dataset, episode) if reason == "verifier_text" else "")
+        return EpisodeFate(episode, "left_out", why, reason, _opt_in(dataset, reason))
     return not_selected(dataset, [episode])[episode]
+
+
+def _quotation(dataset: Dataset, episode: str) -> str:
+    """Return the first step that quotes the verifier, and its words."""
+    row = scoped(Episode.objects.all(), dataset.project).filter(pk=episode).first()
+    if row is None:
+        return ""
+    secret = secret_of(row.scenario, row.task_idx, row.scenario_digest)
+    steps = Step.objects.filter(episode=row).exclude(kind="verification").order_by("seq")
+    for seq, body in steps.values_list("seq", "body").iterator(500):
+        if words := secret.quotation_in(read(body)):
+            return f" Step {seq} has the words: {words}."
+    return ""
 
 
 def _opt_in(dataset: Dataset, reason: str) -> str:

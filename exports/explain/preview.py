@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -22,7 +23,7 @@ from exports.errors import TooSlow
 from exports.formats import FORMATS
 from exports.recipe import Recipe
 from exports.record import Record
-from exports.rules.redaction import Redactor
+from exports.rules.redaction import Redactor, marks_in
 from exports.select import curricula
 from exports.select.curricula import TaskReader
 from exports.select.ground import ground_for, load
@@ -103,6 +104,7 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
     timed = _Timed(reader, entries, until)
     rows = list(walk.rows(timed.records()))
     counts, looked_at = walk.counts, timed.read if timed.was_stopped else looked_at
+    marks = sum((marks_in(row.line) for row in rows), Counter[str]())
     return Preview(
         matching=matching,
         usable=may_give,
@@ -111,7 +113,7 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
         rows=counts.rows,
         left_out=counts.left_out.most_common(),
         rows_left_out=counts.rows_left_out.most_common(),
-        redacted=redactor.counts.most_common(),
+        redacted=[one for one in marks.most_common() if redactor.counts[one[0]]],
         shown=[_drawn(row, tokenizer) for row in islice(rows, ROWS)],
     )
 

@@ -53,8 +53,12 @@ OPT_IN = {"reported_only": "reported", "duplicate": "duplicates"}
 
 
 def label(reason: str) -> str:
-    return REASONS[reason][0] if reason in REASONS else reason
+    code, _, why = reason.partition(": ")
+    named = REASONS[code][0] if code in REASONS else code
+    return f"{named}: {why}" if why else named
 
 
 def sentence(reason: str) -> str:
-    return REASONS[reason][1] if reason in REASONS else f"The rule {reason} left it out."
+    code, _, why = reason.partition(": ")
+    said = REASONS[code][1] if code in REASONS else f"The rule {code} left it out."
+    return f"{said} Reason: {why}." if why else said

@@ -32,6 +32,7 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
     about = source(VERSION, record, ground, shaped.messages)
     about.pop("schema_version")
     digest = sha256([shaped.messages, shaped.tools])
+    mark = {"state": record.state, "fault": record.fault, "not_for_training": record.not_for_training}
     yield {
         "schema_version": VERSION,
         "session_id": record.id,
@@ -39,7 +40,10 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
         "agent": {**agent, **({"model_name": model} if model else {}), "tool_definitions": list(shaped.tools)},
         "steps": steps,
         "final_metrics": {**_totals(steps), "total_steps": len(steps)},
-        "extra": {"awm": {**about, "task": record.task, "stop_reason": record.stop_reason}, "content_sha256": digest},
+        "extra": {
+            "awm": {**about, "task": record.task, "stop_reason": record.stop_reason, **mark},
+            "content_sha256": digest,
+        },
     }
 
 

@@ -93,13 +93,19 @@ def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapp
         "reward_type": result.reward_type if result is not None else "",
         "outcome_word": result.word if result is not None else "",
         "expert_calls": len(record.asks),
-        "expert_kinds": sorted({str(one["source"]) for one in record.advice}),
+        "expert_kinds": sorted({kind_of(one) for one in record.advice}),
         "verifier_informed": record.is_informed,
         "advice_mode": ground.recipe.advice,
         "tool_protocol": "text" if text_calls else "native",
         "prompt_sha256": sha256(prompt),
         "dataset_revision": str(record.policy.get("dataset_revision", "")),
     }
+
+
+def kind_of(advice: Mapping[str, Any]) -> str:
+    """Return who advised: the source, but `script` or `llm` for a program or a model behind a token."""
+    behind = {"script": "script", "model": "llm"}.get(str(advice.get("behind")))
+    return behind or str(advice.get("source", ""))
 
 
 def condition_of(record: Record) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from awmclient.conversation import readable
+from awmclient.schema import NOT_COUNTED
 from exports.formats.columns import sha256, source
 from exports.record import EpisodeResult, Record
 from exports.rules.leakage import Ground, result_of
@@ -20,13 +21,11 @@ SCORER = "awm_verifier"
 
 
 def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
-    result = result_of(record, ground)
-    if result is None:
-        return
     model = str(record.policy.get("model", ""))
     messages = list(_messages(record, shaped, model))
     about = source(VERSION, record, ground, shaped.messages)
-    more = {"tools": list(shaped.tools), "stop_reason": record.stop_reason}
+    more = {"tools": list(shaped.tools), "stop_reason": record.stop_reason, "state": record.state}
+    more |= {"fault": record.fault, "not_for_training": record.not_for_training}
     digest = sha256([shaped.messages, shaped.tools])
     yield {
         "id": f"{record.scenario}:{record.task_idx}" if record.task_idx is not None else record.task_key,
@@ -34,11 +33,28 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
         "target": "",
         "messages": messages,
         "output": _output(messages, model),
-        "scores": {SCORER: _score(result)},
+        "scores": _scores(record, ground),
+        "error": _error(record),
         "metadata": {**about, **more, "content_sha256": digest},
         "uuid": record.id,
         "started_at": record.started_at or None,
     }
+
+
+def _scores(record: Record, ground: Ground) -> dict[str, Any]:
+    """Return the score of an episode that counts in its run: then the log's accuracy is the run's rate."""
+    if record.state == "failed" and record.fault == "policy":
+        return {SCORER: {"value": 0.0, "explanation": "fault policy", "metadata": {"reward": None}}}
+    result = result_of(record, ground)
+    if result is None or record.state != "finished" or result.reward_type in NOT_COUNTED:
+        return {}
+    return {SCORER: _score(result)}
+
+
+def _error(record: Record) -> dict[str, str] | None:
+    if record.state != "failed":
+        return None
+    return {"message": f"fault {record.fault or 'unknown'}", "traceback": "", "traceback_ansi": ""}
 
 
 def _score(result: EpisodeResult) -> dict[str, Any]:
@@ -86,7 +102,9 @@ def _about(line: TrainingLine) -> dict[str, Any]:
 
 def _output(messages: list[dict[str, Any]], model: str) -> dict[str, Any]:
     """Return the agent's last message as the model's output."""
-    last = next(one for one in reversed(messages) if one["role"] == "assistant")
+    last = next((one for one in reversed(messages) if one["role"] == "assistant"), None)
+    if last is None:
+        return {"model": model, "choices": []}
     stop = "tool_calls" if last.get("tool_calls") else "stop"
     said = last["content"] if isinstance(last["content"], str) else last["content"][-1]["text"]
     return {"model": model, "choices": [{"message": last, "stop_reason": stop}], "completion": said}

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from awmclient.conversation import for_openai
-from exports.record import Record
+from exports.record import NoRow, Record
 from exports.rules.leakage import Ground
 from exports.rules.shaping import Shaped
 
@@ -26,8 +26,9 @@ def rows(_record: Record, shaped: Shaped, _ground: Ground) -> Iterator[dict[str,
         messages.append({**message, "weight": line.loss} if message["role"] == "assistant" else message)
     parallel = any(len(message.get("tool_calls", ())) > 1 for message in messages)
     row = {"messages": messages, "tools": list(shaped.tools), "parallel_tool_calls": parallel}
-    if problem(row) is None:
-        yield row
+    if why := problem(row):
+        raise NoRow(why)
+    yield row
 
 
 def problem(row: Mapping[str, Any]) -> str | None:

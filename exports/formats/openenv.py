@@ -21,25 +21,24 @@ VERSION = "openenv-episode-record/0.10"
 
 
 def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
-    """Yield one row; none if the outcome has no number, because the format cannot express that."""
+    """Yield one row. Its reward is null if the episode has no outcome that counts, or one without a number."""
     result = result_of(record, ground)
-    if result is None or result.reward is None:
-        return
     trace = [_entry(call) for line in shaped.lines for call in line.said.calls if _is_of_environment(call)]
     about = source(VERSION, record, ground, shaped.messages)
     loss = [line.loss for line in shaped.lines]
     digest = sha256([shaped.messages, shaped.tools])
+    mark = {"state": record.state, "fault": record.fault, "not_for_training": record.not_for_training}
     yield {
         "episode_id": record.id,
         "messages": shaped.messages,
-        "reward": float(result.reward),
+        "reward": float(result.reward) if result is not None and result.reward is not None else None,
         "done": record.stop_reason == "done",
         "tool_trace": trace,
         "metrics": {"turns": sum(line.said.part == "assistant" for line in shaped.lines), "tool_calls": len(trace)},
-        "verify_metrics": {"reward_type": result.reward_type, "word": result.word},
+        "verify_metrics": {"reward_type": result.reward_type, "word": result.word} if result is not None else {},
         "artifacts": {},
         "task": {"scenario": record.scenario, "task_idx": record.task_idx, "task": record.task},
-        "extra": {"tools": list(shaped.tools), "loss": loss, **about, "content_sha256": digest},
+        "extra": {"tools": list(shaped.tools), "loss": loss, **about, **mark, "content_sha256": digest},
     }
 
 

@@ -44,4 +44,5 @@ def rows(record: Record, _shaped: Shaped, ground: Ground) -> Iterator[dict[str, 
         "final_answer": record.final_answer,
         "steps": record.steps,
         "outcome": outcome,
+        "not_for_training": record.not_for_training or None,
     }

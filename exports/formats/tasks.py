@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from awmclient.schema import ASK_TOOL
-from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, TEXT_LIST, WHOLE, YES_NO, sha256, source
-from exports.record import Record
+from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, TEXT_LIST, WHOLE, YES_NO, kind_of, sha256, source
+from exports.record import NoRow, Record
 from exports.rules.leakage import Ground
 from exports.rules.shaping import Shaped, TrainingLine
 
@@ -61,7 +61,7 @@ def prompts(record: Record, shaped: Shaped, _ground: Ground) -> Iterator[dict[st
 def ask_decision(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
     """Yield one row per turn of an episode with an expert: asked or not, labels of the question, and the result."""
     if record.expert == "off":
-        return
+        raise NoRow("it had no expert to ask")
     lines, messages, errors = shaped.lines, shaped.messages, 0
     about = source(ASKING, record, ground, messages)
     for place, line in enumerate(lines):
@@ -84,7 +84,7 @@ def _about_ask(record: Record, ask: Mapping[str, Any] | None) -> dict[str, Any]:
         "asked": True,
         "tags": sorted(f"{label}={value}" for label, value in said.items() if value),
         "advice": str(seen.get("text", "")),
-        "advice_source": str(seen.get("source", "")),
+        "advice_source": kind_of(seen),
     }
 
 

@@ -127,17 +127,14 @@ def partial(record: Record, _ground: Ground) -> str | None:
 
 
 ALWAYS: tuple[Rule, ...] = (branch, infrastructure_failure, held_out, near_held_out, evaluation, control_tools)
-"""Hard rules of training data. An export for viewers (`include: [evaluation]`) can hold held-out and evaluation
-episodes. It is marked as such, and no training format makes one."""
-FOR_VIEWERS: tuple[Rule, ...] = (branch, infrastructure_failure, control_tools)
+"""Hard rules of training data. Formats that report hold such episodes, each with the reason as a mark."""
 OPTIONAL: tuple[Rule, ...] = (gave_up, passes_untouched, informed, partial, ruled, rejected)
 
 
 def rules_of(recipe: Recipe, *, needs_complete: bool) -> tuple[Rule, ...]:
     """Return the rules of an export in the order in which they apply: the first reason is counted."""
-    first = FOR_VIEWERS if "evaluation" in recipe.include else ALWAYS
     optional = tuple(rule for rule in OPTIONAL if rule.__name__ not in recipe.include)
-    return (*first, not_trusted, *((not_complete,) if needs_complete else ()), *optional)
+    return (*ALWAYS, not_trusted, *((not_complete,) if needs_complete else ()), *optional)
 
 
 def reason_against(record: Record, ground: Ground, rules: Iterable[Rule]) -> str | None:

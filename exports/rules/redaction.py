@@ -39,6 +39,7 @@ _NEWER = {
     "npm": r"\bnpm_[A-Za-z0-9]{36}",
     "awmweb": r"\bawm_[A-Za-z0-9_-]{20,}",
 }
+_MARK = re.compile(rb"\[redacted:([a-z][a-z0-9_]*)(?::[0-9a-f]{6})?\]")
 _PERSONAL = {
     "email": r"([A-Za-z0-9_][A-Za-z0-9._%+&'~-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24})",
     "phone": r"(?:^|[^A-Za-z0-9])((?:\+?1[-. ]?)?(?:\(\d{3}\)|\d{3})[-. ]?\d{3}[-. ]?\d{4}"
@@ -150,6 +151,11 @@ class Redactor:
             suffix = hashlib.sha256(self._salt.encode() + b"/" + secret).hexdigest()[:6]
             mark = f"[redacted:{rule.kind}:{suffix}]"
         return (f'"{mark}"' if is_bare else mark).encode()
+
+
+def marks_in(line: bytes) -> Counter[str]:
+    """Return how many places of a written row are redacted, by kind."""
+    return Counter(kind.decode() for kind in _MARK.findall(line)) if b"[redacted:" in line else Counter()
 
 
 class _Rules:

@@ -58,18 +58,24 @@ class Shaped:
 
 
 def shape(
-    record: Record, mode: AdviceMode, *, keep_ungrounded: bool = False, reasoning: ReasoningChoice = "drop"
+    record: Record,
+    mode: AdviceMode,
+    *,
+    keep_ungrounded: bool = False,
+    reports: bool = False,
+    reasoning: ReasoningChoice = "drop",
 ) -> Shaped:
     """Return the lines of an episode under an advice mode, with the reasoning of its turns if it is kept.
 
     keep: everything as it was read. keep_masked: the same, but turns that ask carry no loss. drop: only episodes
     without a question or a briefing, as if no expert had been offered. distil: briefings, questions and answers are
     removed, so that the corrected action is learned without advice; only if no trained text depends on the advice.
-    What a model thought after an answer is full of it, so this mode keeps no reasoning.
+    What a model thought after an answer is full of it, so this mode keeps no reasoning. With `reports`, an episode
+    without a turn of the agent has its prompt.
 
     """
     said = record.said
-    if not any(one.part == "assistant" for one in said):
+    if not reports and not any(one.part == "assistant" for one in said):
         return Shaped(reason="no_conversation")
     if mode in ("keep", "keep_masked"):
         masked = mode == "keep_masked"

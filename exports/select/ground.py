@@ -71,26 +71,26 @@ def _texts(keys: set[str]) -> list[str]:
 def verifier_finder() -> Callable[[Record], Secret]:
     """Return a function from a record to the text of its verifier that must not be quoted, in both forms; it reads each
     task once."""
-
-    @functools.lru_cache(maxsize=4096)
-    def secret(scenario: str, task_idx: int, version: str) -> Secret:
-        pack = packs.find_version(scenario, version)
-        if pack is None:
-            return Secret(())
-        try:
-            forms = [pack.verifier(scenario, task_idx, mode) for mode in ("code", "sql")]
-        except PackError:
-            return Secret(())
-        return Secret(
-            (form.code for form in forms if form is not None), known=pack.tasks(scenario)[task_idx : task_idx + 1]
-        )
+    known = functools.lru_cache(maxsize=4096)(secret_of)
 
     def of(record: Record) -> Secret:
-        if not record.scenario or record.task_idx is None:
-            return Secret(())
-        return secret(record.scenario, record.task_idx, record.scenario_digest)
+        return known(record.scenario, record.task_idx, record.scenario_digest)
 
     return of
+
+
+def secret_of(scenario: str, task_idx: int | None, version: str) -> Secret:
+    """Return the text of a task's verifier that must not be quoted, in both forms."""
+    pack = packs.find_version(scenario, version) if scenario and task_idx is not None else None
+    if pack is None or task_idx is None:
+        return Secret(())
+    try:
+        forms = [pack.verifier(scenario, task_idx, mode) for mode in ("code", "sql")]
+        # an expert can tell what the pack's own note says, though the verifier says it, too
+        known = [*pack.tasks(scenario)[task_idx : task_idx + 1], pack.about(scenario, task_idx).get("expert_note")]
+    except PackError:
+        return Secret(())
+    return Secret((form.code for form in forms if form is not None), known=known)
 
 
 def pack_digests(scenarios: Collection[str]) -> dict[str, str]:

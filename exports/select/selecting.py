@@ -18,7 +18,7 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import MD5, Coalesce, Collate
 
 from awmclient.schema import LIVE_STATES
-from episodes.find.selection import filtered
+from episodes.find.selection import filtered, refuse_unknown_values
 from episodes.models import Episode, EpisodeState, VerifierOutcome
 from episodes.stored.splits import task_key
 from episodes.visible import visibility
@@ -76,6 +76,7 @@ def selected(actor: Actor, recipe: Recipe) -> QuerySet[Episode]:
     """Return the ended episodes that match the recipe's filters, without those that the actor has to judge blind,
     because an export reveals outcomes. Raises `Invalid`, which names filter and value."""
     may_export(actor)
+    refuse_unknown_values(actor.project, recipe.filter)
     return visibility.with_open_outcome(actor, matching(actor.project, recipe))
 
 

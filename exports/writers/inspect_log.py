@@ -28,6 +28,8 @@ class LogHeader:
     """The values in the header of a log that depend on its samples."""
 
     samples: int = 0
+    scored: int = 0
+    failed: int = 0
     sum: float = 0.0
     ids: Counter[str] = field(default_factory=Counter)
     models: set[str] = field(default_factory=set)
@@ -36,9 +38,11 @@ class LogHeader:
     scorer: str = ""
 
     def add(self, sample: dict[str, Any]) -> None:
-        ((self.scorer, score),) = sample["scores"].items()
+        for self.scorer, score in sample["scores"].items():
+            self.scored += 1
+            self.sum += score["value"]
         self.samples += 1
-        self.sum += score["value"]
+        self.failed += sample["error"] is not None
         self.ids[sample["id"]] += 1
         self.models.add(sample["metadata"]["model"] or sample["metadata"]["policy_name"])
         if at := sample["started_at"]:
@@ -72,11 +76,11 @@ def header(dataset: str, found: LogHeader) -> dict[str, Any]:
         "config": {"epochs": max(found.ids.values(), default=1)},
         "metadata": {"dataset": dataset, "models": sorted(found.models)},
     }
-    mean = found.sum / found.samples if found.samples else 0.0
+    mean = found.sum / found.scored if found.scored else 0.0
     accuracy = {"accuracy": {"name": "accuracy", "value": mean}}
-    score = {"name": found.scorer, "scorer": found.scorer, "scored_samples": found.samples, "metrics": accuracy}
-    scores = [score] if found.samples else []
-    results = {"total_samples": found.samples, "completed_samples": found.samples, "scores": scores}
+    score = {"name": found.scorer, "scorer": found.scorer, "scored_samples": found.scored, "metrics": accuracy}
+    scores = [score] if found.scored else []
+    results = {"total_samples": found.samples, "completed_samples": found.samples - found.failed, "scores": scores}
     stats = {"started_at": found.first or UNKNOWN, "completed_at": found.last or UNKNOWN}
     plan: dict[str, Any] = {"name": "plan", "steps": [], "config": {}}
     return {"version": 2, "status": "success", "eval": spec, "plan": plan, "results": results, "stats": stats}
@@ -135,4 +139,6 @@ def _summary(sample: dict[str, Any]) -> dict[str, Any]:
     }
     same = {name: sample[name] for name in ("id", "epoch", "target", "scores", "uuid", "started_at")}
     count = len(sample["messages"])
-    return {**same, "input": sample["input"][:SHORT], "metadata": short, "completed": True, "message_count": count}
+    error = {"error": sample["error"]["message"]} if sample["error"] else {}
+    about = {"input": sample["input"][:SHORT], "metadata": short, "completed": not error, "message_count": count}
+    return {**same, **about, **error}

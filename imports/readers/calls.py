@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
-from awmclient.schema import Trajectory
+from awmclient.schema import StopReason, Trajectory
 from awmclient.thinking import read_reasoning
 from imports.readers.chats import outcome_of
 from imports.readers.found import EMPTY, TrajectoryDraft, UnreadableRow, tools_of, wants
@@ -115,7 +115,7 @@ def read_atif(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     draft.lose_fields(row, ATIF_FIELDS)
     draft.lose_fields(agent, {"name", "version", "model_name", "tool_definitions"}, "agent")
     draft.lose_fields(extra, {"awm"}, "extra")
-    draft.lose_fields(about, {"task", "scenario", "task_idx", "reward", "reward_type"}, "extra.awm")
+    draft.lose_fields(about, {"task", "scenario", "task_idx", "reward", "reward_type", "stop_reason"}, "extra.awm")
     named = {"name": "name", "version": "version", "model": "model_name"}
     policy = {name: draft.line(agent.get(source), f"{name} of the agent") for name, source in named.items()}
     return draft.trajectory(
@@ -125,10 +125,18 @@ def read_atif(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         task_idx=draft.whole(about.get("task_idx"), "task index"),
         tools=tools_of(agent.get("tool_definitions"), draft),
         policy={name: value for name, value in policy.items() if value},
-        stop_reason="done",
+        stop_reason=_stop_reason(draft, about),
         final_answer=draft.last_answer(),
         outcome=outcome_of(draft, about.get("reward"), about.get("reward_type")),
     )
+
+
+def _stop_reason(draft: TrajectoryDraft, about: Mapping[str, Any]) -> str | None:
+    """Return how the agent ended: awmweb's own word, else *done* only if its answer is the last step."""
+    said = about.get("stop_reason")
+    if isinstance(said, str) and said in get_args(StopReason):
+        return said
+    return "done" if draft.last_answer() is not None else None
 
 
 def _length(given: Any) -> int:
@@ -185,13 +193,38 @@ def _add_result(draft: TrajectoryDraft, result: Mapping[str, Any]) -> None:
 
 
 def knows_swe(row: Mapping[str, Any]) -> bool:
-    steps = row.get("trajectory")
+    steps, history = row.get("trajectory"), row.get("history")
+    if steps is None:  # a demonstration
+        return isinstance(history, list) and "messages" not in row
     return isinstance(steps, list) and ("history" in row or "info" in row)
+
+
+def _read_demonstration(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
+    """Return the messages of a demonstration, which has no trajectory beside its history."""
+    for number, message in enumerate(row["history"], 1):
+        if not isinstance(message, Mapping) or message.get("role") not in ("system", "user", "assistant"):
+            raise UnreadableRow(f"Message {number} is not of role system, user or assistant.")
+        is_agent = message["role"] == "assistant"
+        draft.turn += int(is_agent)
+        said = text_of(message.get("content"), draft)
+        draft.add("message", role=message["role"], content=said, turn=draft.turn if is_agent else None)
+        draft.lose_fields(message, {"role", "content", "is_demo"}, "messages")
+    draft.lose_fields(row, {"environment", "history"})
+    return draft.trajectory(
+        task=draft.task(draft.first_user_text()),
+        environment="swe-agent",
+        scenario=draft.line(row.get("environment"), "environment"),
+        policy={"name": "swe-agent"},
+        stop_reason="done" if draft.last_answer() is not None else None,
+        final_answer=draft.last_answer(),
+    )
 
 
 def read_swe(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     """Return the prompts of the history up to the first answer, then each command with its output."""
     history = row.get("history")
+    if row.get("trajectory") is None:
+        return _read_demonstration(row, draft)
     for message in history if isinstance(history, list) else []:
         if not isinstance(message, Mapping) or message.get("role") not in ("system", "user"):
             break

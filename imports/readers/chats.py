@@ -11,7 +11,7 @@ from imports.readers.found import EMPTY, TrajectoryDraft, UnreadableRow, tools_o
 from imports.readers.messages import add_messages, text_of
 
 LOGGED = ("events", "transcript", "store", "attachments")
-INSPECT = frozenset({"id", "epoch", "input", "messages", "scores", "uuid", "error", *LOGGED})
+INSPECT = frozenset({"id", "epoch", "input", "messages", "scores", "uuid", "error", "metadata", *LOGGED})
 OPENENV = frozenset(
     {
         *("episode_id", "messages", "reward", "done", "tool_trace", "task", "extra"),
@@ -89,6 +89,7 @@ def read_tau(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         environment="tau-bench",
         task=draft.task(instruction or draft.first_user_text()),
         task_idx=whole(row.get("task_id")),
+        seed=draft.whole(row.get("trial"), "trial"),
         stop_reason="done",
         final_answer=draft.last_answer(),
         outcome=outcome_of(draft, row.get("reward")),
@@ -115,8 +116,9 @@ def read_inspect(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     draft.lose("settings of the log", int(any(about[name] not in EMPTY for name in about.keys() - {"task", "model"})))
     model, error = draft.line(about.get("model"), "model"), sample.get("error")
     draft.lose("text of the error", int(bool(error)))
+    own = _own_facts(draft, about, sample)
     number = whole(sample.get("id"))
-    draft.lose("field id", int(number is None and bool(sample.get("id") and sample.get("uuid"))))
+    draft.lose("field id", int(not own and number is None and bool(sample.get("id") and sample.get("uuid"))))
     task = sample.get("input")
     return draft.trajectory(
         episode=f"{sample.get('uuid') or sample.get('id')}"[:200],
@@ -124,14 +126,39 @@ def read_inspect(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         state="failed" if error else "finished",
         fault="environment" if error else None,
         task=draft.task(task if isinstance(task, str) else _asked(task, draft)),
-        scenario=draft.line(about.get("task"), "name of the task"),
-        task_idx=number,
-        seed=draft.whole(sample.get("epoch"), "epoch"),
-        policy={"model": model, "kind": "model"} if model else None,
+        **{
+            "scenario": draft.line(about.get("task"), "name of the task"),
+            "task_idx": number,
+            "seed": draft.whole(sample.get("epoch"), "epoch"),
+            "policy": {"model": model, "kind": "model"} if model else None,
+            **own,
+        },
         stop_reason="error" if error else "done",
         final_answer=draft.last_answer(),
         outcome=_scored(draft, *named[0]) if named else None,
     )
+
+
+OWN_POLICY = {"policy_kind": "kind", "policy_name": "name", "model": "model"}
+
+
+def _own_facts(draft: TrajectoryDraft, about: Mapping[str, Any], sample: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what awmweb wrote of an episode into a sample of its own log; {} for another log."""
+    said = sample.get("metadata")
+    version = str(said.get("schema_version")) if isinstance(said, Mapping) else ""
+    if not isinstance(said, Mapping) or about.get("task") != "awmweb" or not version.startswith("inspect-log/"):
+        draft.lose_fields({"metadata": said}, frozenset())
+        return {}
+    lines = {name: draft.line(said.get(name), name) for name in ("scenario", "arm", "split", "checkpoint")}
+    numbers = {name: draft.whole(said.get(name), name) for name in ("task_idx", "training_step")}
+    policy = {name: draft.line(said.get(source), source) for source, name in OWN_POLICY.items()}
+    return {
+        **lines,
+        **numbers,
+        "seed": said.get("seed"),
+        "tools": tools_of(said.get("tools"), draft),
+        "policy": {name: value for name, value in policy.items() if value},
+    }
 
 
 def _asked(messages: Any, draft: TrajectoryDraft) -> str:

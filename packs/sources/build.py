@@ -153,7 +153,8 @@ def read_verifier(path: Path, sources: Path) -> str:
     code = read_code(path)
     if SHARED_IMPORT.search(code) is None:
         return code
-    body = without_docstring(read_code(sources / "database_changes.py"))
+    helper = sources / "database_changes.py"
+    body = without_docstring(read_code(helper if helper.exists() else SOURCES / "database_changes.py"))
     code = SHARED_IMPORT.sub(lambda found: textwrap.indent(body, found["indent"]) + "\n", code)
     check_code(path, code)
     return code

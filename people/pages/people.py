@@ -35,7 +35,7 @@ from people.access import (
 )
 from people.errors import AppError, Invalid, LinkSpent, NotFound
 from people.http import IS_HEAD
-from people.models import ApiToken, Membership, Role, display_name
+from people.models import ApiToken, Membership, Role, TokenUser, display_name
 
 SCOPES = [
     ("agent", "Records episodes and asks. Can't see outcomes."),
@@ -273,7 +273,13 @@ def tokens(request: MemberRequest) -> HttpResponse:
     context = {
         "tokens": rows,
         "scopes": SCOPES,
-        "given": {"name": given.get("name", ""), "scope": given.get("scope", "agent"), "ends": given.get("ends", "")},
+        "users": TokenUser.choices,
+        "given": {
+            "name": given.get("name", ""),
+            "scope": given.get("scope", "agent"),
+            "behind": given.get("behind", TokenUser.SCRIPT),
+            "ends": given.get("ends", ""),
+        },
         "secret": secret,
         "problem": problem,
         "may_issue": holds(actor, may_issue_tokens),
@@ -298,5 +304,6 @@ def _tokens_form(request: MemberRequest) -> dict[str, str] | None:
         messages.success(request, f"Revoked the token {name}.")
         return None
     name, scope = request.POST.get("name", ""), request.POST.get("scope", "")
-    _, text = members.issue_token(actor, name, scope, end_of(request.POST.get("ends", "")))
+    behind = request.POST.get("behind", TokenUser.SCRIPT)
+    _, text = members.issue_token(actor, name, scope, end_of(request.POST.get("ends", "")), behind)
     return {"name": " ".join(name.split()), "text": text}

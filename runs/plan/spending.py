@@ -194,7 +194,8 @@ def _expert_tokens(episodes: QuerySet[Episode]) -> dict[str, Tokens]:
 def human_s(episodes: QuerySet[Episode]) -> float:
     """Return the seconds that people spent on asks of these episodes, from claim to answer; programs count 0."""
     answers = Advice.objects.filter(ask__episode__in=episodes, source="human")
-    took = answers.exclude(author_key__startswith=TOKEN).aggregate(s=Sum("took_s", default=0.0))["s"]
+    by_programs = Q(author_key__startswith=TOKEN) & ~Q(behind="person")
+    took = answers.exclude(by_programs).aggregate(s=Sum("took_s", default=0.0))["s"]
     return float(took)
 
 

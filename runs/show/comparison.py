@@ -84,6 +84,8 @@ class RunComparison:
     @property
     def sentence(self) -> str:
         """The finding of the first contrast or draw of help, or the progress of the run."""
+        if len(self.contrasts) > 1:
+            return f"{self.contrasts[0].arm} against {self.contrasts[0].control}: {self.contrasts[0].sentence}"
         if self.contrasts or self.effects:
             return (self.contrasts or self.effects)[0].sentence
         ended, planned = sum(arm.ended for arm in self.arms), sum(arm.planned for arm in self.arms)
@@ -248,7 +250,8 @@ def _changed(versions: Iterable[tuple[str, str]]) -> set[str]:
 def _asks_of(plan: Plan) -> dict[str, float]:
     """Return the episodes of a plan that asked, with the seconds that people took to answer, from claim to answer.
     Answers of programs count 0."""
-    by_people = Q(advice__source="human") & ~Q(advice__author_key__startswith=TOKEN)
+    by_programs = Q(advice__author_key__startswith=TOKEN) & ~Q(advice__behind="person")
+    by_people = Q(advice__source="human") & ~by_programs
     asks = Ask.objects.filter(episode__planned__plan=plan).values("episode_id")
     return dict(
         asks.annotate(took=Coalesce(Sum("advice__took_s", filter=by_people), 0.0)).values_list("episode_id", "took")

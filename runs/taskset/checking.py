@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -21,8 +22,8 @@ from django.conf import settings
 
 from awmenv.errors import PackError
 from awmenv.health import Health
-from awmenv.models import BuildReport
-from awmenv.packs import Pack, load_pack
+from awmenv.models import MAX_NOTE, BuildReport, one_line
+from awmenv.packs import SCRIPTS_FILE, Pack, load_pack
 from episodes.stored.packs import packs
 from runs.errors import BadPack, DatabasesUnchecked, VerifiersUnchecked
 
@@ -94,9 +95,42 @@ def _note_database(pack: Pack, said: dict[str, Any]) -> None:
     built = BuildReport.from_wire(said.get("database"))
     if built is not None:
         pack.note_build(said["scenario"], built, playable=said.get("playable") is True)
+        _note_app(pack, said)
     else:
         reason = f"its SQL was not checked: {said.get('unchecked', 'no reason')}"
         pack.report.remark("warning", "sql_unchecked", reason, scenario=said["scenario"])
+
+
+def _note_app(pack: Pack, said: dict[str, Any]) -> None:
+    """Note an app that does not load, and calls and expressions of scripts that cannot work."""
+    scenario, tools = said["scenario"], said.get("tools")
+    if "app" in said:
+        reason = one_line(f"its app does not load: {said['app']}", MAX_NOTE)
+        pack.known[scenario].problems.append(reason)
+        pack.report.remark("error", "bad_app", reason, scenario=scenario)
+    for task_idx in range(pack.scenario(scenario).task_count) if isinstance(tools, list) else ():
+        for name, script in pack.scripts(scenario, task_idx).items():
+            for problem in dict.fromkeys(_problems(script, set(tools or ()))):
+                where = f"task {task_idx}, script {name}: {problem}"
+                pack.report.remark("error", "bad_script", where, file=SCRIPTS_FILE, scenario=scenario)
+
+
+def _problems(turns: Any, tools: set[str]) -> Iterator[str]:
+    """Yield what cannot work in the turns of a script, also in those after an ask."""
+    for turn in turns if isinstance(turns, list) else []:
+        if not isinstance(turn, dict):
+            yield "a turn is not an object"
+            continue
+        call, listen = turn.get("call"), turn.get("listen")
+        if call is not None and (not isinstance(call, dict) or call.get("name") not in tools):
+            yield f"the scenario has no tool {call.get('name') if isinstance(call, dict) else call}"
+        for name, pattern in listen.items() if isinstance(listen, dict) else ():
+            try:
+                re.compile(str(pattern))
+            except re.error as error:
+                yield f"listen.{name} is not a regular expression: {error}"
+        for inner in ("advised", "unadvised", "after"):
+            yield from _problems(turn.get(inner), tools)
 
 
 def verifiers(chosen: Sequence[Pack], *, judge: bool = False) -> Iterator[Checked]:
@@ -108,6 +142,8 @@ def verifiers(chosen: Sequence[Pack], *, judge: bool = False) -> Iterator[Checke
             said = _object(line)
             last = line if said is None else last
             total = int((said or {}).get("tasks", total))
+            if said is not None and ("tools" in said or "app" in said):
+                _note_app(by_name[said["pack"]], said)
             health = Health.from_wire((said or {}).get("health"))
             if said is not None and health is not None:
                 done += 1

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from awmclient.schema import MAX_STEP_BYTES
+from imports.importing import UPLOAD_MAX
 from tests.commands import ROOT
 
 FILES = ROOT / "docs" / "proxy"
@@ -50,6 +51,7 @@ def test_caddy_reads_the_file_of_the_docs():
 
 
 @pytest.mark.parametrize("name", ["nginx.conf", "Caddyfile"])
-def test_proxies_let_the_largest_step_through(name):
+def test_proxies_let_the_largest_step_and_import_through(name):
     megabytes = int(re.search(r"(?:max_body_size|max_size) (\d+)m", (FILES / name).read_text(), re.IGNORECASE)[1])
-    assert megabytes * 1000 * 1000 > MAX_STEP_BYTES
+    size = 1024 * 1024 if name == "nginx.conf" else 1_000_000
+    assert megabytes * size >= max(MAX_STEP_BYTES, UPLOAD_MAX + 64 * 1024)

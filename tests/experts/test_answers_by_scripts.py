@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
+from django.core.management import call_command
 from django.utils import timezone
 
+from awmclient.conversation import messages
+from awmclient.schema import ToolCall
+from episodes.models import Episode
 from episodes.record import recording
 from experts import advising, queue
-from experts.errors import TooLate
+from experts.errors import AlreadyClaimed, TooLate
 from experts.find import availability, board
 from experts.metrics import records
 from experts.metrics.statistics import Asked, desk_line
 from experts.models import Advice, Ask, Assignment
-from people.access import system
+from exports.formats.columns import kind_of
+from people.access import bearer, system
+from people.errors import Invalid
+from people.members import issue_token
+from people.models import ApiToken
 from reviews.models import Annotation
 from tests.browsing import as_person, html
 from tests.people_by_name import token
@@ -39,10 +48,39 @@ def test_late_advice_is_marked_on_step_and_page(ada, script, asked):
     ask = asked()
     said, step = answer(script, ask), step_of(ada, ask)
     assert said.source == "human" and said.is_by_script
-    assert set(step["advice"]) == {"text", "source", "author", "privilege"} and step["advice"]["source"] == "human"
+    assert set(step["advice"]) == {"text", "source", "author", "behind", "privilege"}
+    assert (step["advice"]["source"], step["advice"]["behind"]) == ("human", "script")
     assert step["meta"] == {"answered_by": "script"}
     page = html(as_person(ada).get(f"/episodes/{ask.episode_id}/"))
     assert "answered (script), blind" in page and 'class="avatar sm bot"' in page
+
+
+@pytest.mark.parametrize(
+    ("behind", "kind", "is_by_script"), [("person", "human", False), ("model", "llm", True), ("script", "script", True)]
+)
+def test_advice_says_who_is_behind_its_token(ada, project, asked, behind, kind, is_by_script):
+    actor = bearer(issue_token(ada, "clerk", "expert", behind=behind)[0])
+    ask = asked()
+    said, step = answer(actor, ask), step_of(ada, ask)
+    assert (said.behind, step["advice"]["behind"], said.is_by_script) == (behind, behind, is_by_script)
+    assert kind_of(step["advice"]) == kind
+    assert "behind" not in json.dumps(messages([step]))
+
+
+def test_token_is_asked_who_uses_it(ada, project, capsys):
+    page = html(as_person(ada).get("/tokens/"))
+    assert "Used by" in page and '<option value="script" selected' in " ".join(page.split())
+    as_person(ada).post("/tokens/", {"do": "issue", "name": "mine", "scope": "expert", "behind": "person"})
+    as_person(ada).post("/tokens/", {"do": "issue", "name": "old form", "scope": "expert"})
+    assert (
+        as_person(ada).post("/tokens/", {"do": "issue", "name": "x", "scope": "expert", "behind": "cat"}).status_code
+        == 422
+    )
+    call_command("createtoken", "bot", "--project=lab", "--scope=expert", "--behind=model")
+    call_command("createtoken", "plain", "--project=lab", "--scope=expert")
+    assert dict(ApiToken.objects.values_list("name", "behind")) == {
+        "mine": "person", "old form": "script", "bot": "model", "plain": "script",
+    }  # fmt: skip
 
 
 def test_of_a_person_nothing_is_said(ada, edo, asked):
@@ -96,3 +134,27 @@ def test_human_metrics_count_people_only():
     asks = [Asked("a", source="human", drafted_by="small", **edo), Asked("b", source="human", **bot)]
     drafted = desk_line(asks, "desk", "desk", "All").drafted
     assert (drafted.part, drafted.of) == (1, 1)
+
+
+def test_script_suggests_only_calls_that_the_agent_has(script, asked):
+    ask, schema = asked(), {"type": "object", "required": ["into"]}
+    Episode.objects.filter(pk=ask.episode_id).update(tools=[{"name": "merge", "input_schema": schema}])
+    lease = queue.claim(script, ask.pk)
+    for name, why in (("drop", "no tool drop"), ("merge", "into")):
+        with pytest.raises(Invalid, match=why):
+            call = ToolCall(name=name, arguments={})
+            advising.answer(script, lease.assignment_id, lease.lease_token, "Do this.", "n", [call])
+    good = [ToolCall(name="merge", arguments={"into": 7})]
+    advising.answer(script, lease.assignment_id, lease.lease_token, "Do this.", "n", good)
+    with pytest.raises(Invalid, match="no tool drop"):
+        advising.edit(script, ask.pk, "Or this.", [ToolCall(name="drop", arguments={})])
+
+
+def test_second_claim_by_one_token_leaves_the_first_lease(script, edo, asked):
+    ask = asked()
+    first = queue.claim(script, ask.pk)
+    with pytest.raises(AlreadyClaimed, match="has claimed this ask for up to"):
+        queue.claim(script, ask.pk)
+    advising.answer(script, first.assignment_id, first.lease_token, "The oldest.", "n")
+    mine = asked()
+    assert queue.claim(edo, mine.pk).lease_token != queue.claim(edo, mine.pk).lease_token

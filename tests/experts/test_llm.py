@@ -14,7 +14,8 @@ from django.utils import timezone
 from awmclient.chat import EndpointConfig
 from awmclient.schema import AskOpen, EpisodeStart, ToolSpec
 from episodes.record import recording
-from experts import closing, desk, llm, queue
+from experts import closing, desk, endings, llm, queue
+from experts.find.reading import open_asks
 from experts.models import Advice, Ask, Draft, ModelCall
 from tests.awmclient.openai_server import OpenAIServer, answering, error
 from tests.awmclient.spellings import spellings
@@ -146,7 +147,8 @@ def test_the_last_in_the_plan_says_what_it_has(serve, asked, edo):
     ],
     ids=["wrong key", "over quota", "empty", "another shape", "prose", "cut", "braces", "slow"],
 )
-def test_a_fault_of_the_model_is_a_fault_and_people_are_asked(serve, asked, reply, words):
+def test_a_fault_of_the_model_is_a_fault_and_people_are_asked(serve, asked, settings, reply, words):
+    settings.EXPERT_PROSE = False
     serve(timeout_s=1.0, small=reply)
     ask = asked()
     llm.work()
@@ -154,6 +156,62 @@ def test_a_fault_of_the_model_is_a_fault_and_people_are_asked(serve, asked, repl
     assert (ask.status, ask.tier, ask.tier_reason) == ("open", "people", "fault")
     assert words in ask.declines.get().reason
     assert not Advice.objects.exists() and not Draft.objects.filter(text__isnull=False).exists()
+
+
+@pytest.mark.parametrize("words", ["Merge it into 4127.", "<think>{Hm}</think>\n\nMerge it into 4127."])
+def test_prose_is_advice_where_the_form_is_absent(serve, asked, words):
+    serve(small=lambda body: words)
+    ask = asked()
+    llm.work()
+    said = fresh(ask).accepted
+    assert (said.text, said.tool_calls or [], said.confidence) == ("Merge it into 4127.", [], None)
+
+
+@pytest.mark.parametrize("words", ['{"advice": "Into 41', '```json\n{"advice": "x', "[1, 2", "{" * 5000])
+def test_truncated_form_is_never_taken_as_prose(serve, asked, words):
+    serve(small=lambda body: words)
+    ask = asked()
+    llm.work()
+    assert "not the JSON object" in fresh(ask).declines.get().reason
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "x" * 20_001,
+        says("x" * 2_000_000),
+        says("Do.", tool_calls=[{"name": "merge_ticket", "arguments": {"ticket": "x" * 20_001}}]),
+    ],
+    ids=["prose", "advice", "calls"],
+)
+def test_advice_of_a_model_has_a_limit_of_size(serve, asked, ada, words):
+    serve(small=lambda body: words)
+    ask = asked()
+    llm.work()
+    assert "characters; the limit is 20,000" in fresh(ask).declines.get().reason
+    [listed] = open_asks(ada)
+    assert "characters; the limit is 20,000" in listed.model_fault
+    Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
+    closing.close_if_due(ask.pk)
+    assert "The model failed: the model's answer has" in endings.line(fresh(ask))
+
+
+@pytest.mark.parametrize(
+    ("reply", "prose", "ok", "words"),
+    [
+        (lambda body: says("Into 7."), True, True, "small-1: Into 7."),
+        (lambda body: "Into 7.", True, True, "small-1 (in prose, without confidence and calls): Into 7."),
+        (lambda body: "Into 7.", False, False, "the model's answer is not the JSON object that was asked for: Into 7."),
+        (lambda body: "ready", False, False, "not the JSON object"),
+        (lambda body: error(401, "Incorrect API key"), True, False, "Incorrect API key"),
+    ],
+)
+async def test_test_of_a_model_checks_what_the_desk_needs(serve, settings, reply, prose, ok, words):
+    settings.EXPERT_PROSE = prose
+    server = serve(small=reply)
+    found = await llm.tested(settings.EXPERT_ENDPOINTS["small"])
+    assert found.ok == ok and words in found.message
+    assert "Into which ticket do I merge?" in server.bodies[0]["messages"][1]["content"]
 
 
 @pytest.mark.parametrize("frame", ["```json\n{}\n```", "Here it is, {{dear}} agent:\n{}\nGood luck."])
@@ -165,6 +223,7 @@ def test_the_object_is_read_inside_a_fence_and_between_words(serve, asked, frame
 
 
 def test_unreadable_words_become_no_draft_and_no_fallback(serve, asked, settings):
+    settings.EXPERT_PROSE = False
     serve(small=lambda body: "Certainly! Into 4127.")
     ask = asked(model_first=False)
     Ask.objects.filter(pk=ask.pk).update(draft_at=timezone.now())
@@ -250,7 +309,7 @@ PIECE = "status, merged_into FROM tickets"  # nothing in it is written otherwise
 @pytest.fixture
 def informed(asked, monkeypatch):
     """Open an ask whose expert may know what this verifier wants."""
-    monkeypatch.setattr(llm.packs, "verifier_text", lambda scenario, idx: CODE)
+    monkeypatch.setattr(llm.packs, "verifier_text", lambda scenario, idx, version: CODE)
     llm._criteria_known.clear()
 
     def ask(**more):

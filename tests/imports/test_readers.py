@@ -84,6 +84,18 @@ def test_own_exports_come_back_as_they_were_read(rows_of):
         assert said == wanted
 
 
+def test_own_inspect_log_comes_back_with_its_task_and_policy(one):
+    about = {"task_idx": 3, "arm": "expert", "seed": 5, "split": "train", "training_step": 7, "checkpoint": "step-7"}
+    given = record(**about, policy={"model": "m/1"}, policy_name="react", policy_kind="model")
+    (row,), _ = walk("inspect", given)
+    found = one({"eval": {"task": "awmweb", "model": "m/1"}, "samples": [{**row, "epoch": 1}]})
+    back = found.trajectory.model_dump()
+    assert {name: back[name] for name in about} == about
+    assert (back["scenario"], back["policy"]) == ("desk_1", {"kind": "model", "name": "react", "model": "m/1"})
+    assert [tool["name"] for tool in back["tools"]] == ["get_ticket", "merge", "ask_expert"]
+    assert "field id" not in found.lost and "field metadata" not in found.lost
+
+
 def test_raw_export_comes_back_step_by_step(one):
     rows, _ = walk("raw")
     found = one(rows[0])
@@ -197,6 +209,31 @@ def test_times_of_atif_are_those_of_its_steps(one):
         "2025-01-15T14:00:00+00:00", "2025-01-15T14:00:03.500000+01:00", None, None,
     ]  # fmt: skip
     assert found.lost == {"times": 2, "metrics of steps": 4, "final metrics": 1}
+
+
+def test_trial_of_tau_bench_is_the_seed(one):
+    assert one({**TAU, "trial": 3}).trajectory.seed == 3 and one({**TAU, "trial": 0}).trajectory.seed == 0
+
+
+def test_swe_agent_demonstration_has_only_its_history(one):
+    said = [("system", "You program."), ("user", TASK), ("assistant", "ls"), ("user", "a.py"), ("assistant", "submit")]
+    found = one({"environment": "swe_main", "history": [{"role": role, "content": text} for role, text in said]})
+    assert found.format == "swe_agent" and found.trajectory.task == TASK
+    assert [(step["role"], step["content"]) for step in steps_of(found)] == said
+    assert (found.trajectory.stop_reason, found.lost) == ("done", {})
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({}, "done"),
+        ({"steps": ATIF["steps"][:2]}, None),
+        ({"extra": {"awm": {"stop_reason": "timeout"}}}, "timeout"),
+        ({"extra": {"awm": {"stop_reason": "whatever"}}}, "done"),
+    ],
+)
+def test_atif_says_finished_only_after_an_answer(one, more, reason):
+    assert one({**ATIF, **more}).trajectory.stop_reason == reason
 
 
 @pytest.mark.parametrize("version", ["ATIF-v1.9", "ATIF-v2.0", "ATIF-v1.7\n"])

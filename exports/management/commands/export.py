@@ -73,7 +73,11 @@ class Command(BaseCommand):
     def _recipe(self, options: dict[str, Any]) -> Recipe:
         given: dict[str, Any] = {}
         if options["recipe"] is not None:
-            given = Recipe.from_yaml(options["recipe"].read_text(encoding="utf-8")).model_dump(mode="json")
+            try:
+                text = options["recipe"].read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise CommandError(f"Cannot read the recipe {options['recipe']}: {error}") from error
+            given = Recipe.from_yaml(text).model_dump(mode="json")
         pairs = [self._pair(one) for one in options["filters"]]
         said = {name: options[name] for name in ("format", "advice", "reasoning", "tokenizer") if options[name]}
         more: dict[str, Any] = {"filter": {**given.get("filter", {}), **filters_of(pairs)}}

@@ -1,4 +1,4 @@
-"""`manage.py createtoken NAME --project P --scope S [--expires DATE]`: the last line on stdout is the token alone."""
+"""`manage.py createtoken NAME --project P --scope S`: the last line on stdout is the token alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.utils.timezone import is_naive, make_aware
 
 from people import access, members
 from people.errors import AppError
-from people.models import TokenScope
+from people.models import TokenScope, TokenUser
 
 
 def moment(said: str) -> datetime:
@@ -34,12 +34,19 @@ class Command(BaseCommand):
         parser.add_argument("name")
         parser.add_argument("--project", default="demo")
         parser.add_argument("--expires", type=moment, help="when it ends: 2026-12-31 or 2026-12-31T18:00+01:00")
+        parser.add_argument(
+            "--behind",
+            choices=TokenUser.values,
+            default=TokenUser.SCRIPT,
+            help="who uses it: a program (script, the default), a person or a model; stored with its answers",
+        )
         parser.add_argument("--scope", required=True, choices=TokenScope.values)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             actor = access.system_actor(options["project"])
-            _, secret = members.issue_token(actor, options["name"], options["scope"], options["expires"])
+            about = {"ends_at": options["expires"], "behind": options["behind"]}
+            _, secret = members.issue_token(actor, options["name"], options["scope"], **about)
         except AppError as refused:
             raise CommandError(refused.message) from refused
         self.stdout.write(secret)

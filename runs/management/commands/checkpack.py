@@ -46,6 +46,8 @@ class Command(BaseCommand):
             ]
         except AppError as refused:
             raise CommandError(refused.message) from refused
+        for finding in (one for pack in packs for one in pack.report.findings if one.code in ("bad_app", "bad_script")):
+            self.stdout.write(f"  {finding.level} {finding.scenario}: {finding.message}")
         for one in remarked[:SHOWN]:
             words = one.health.words or "verifier: not checked"
             self.stdout.write(f"  {one.scenario}/{one.task_idx} {words}. {one.health.explanation}")

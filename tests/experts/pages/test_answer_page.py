@@ -155,7 +155,7 @@ def test_a_used_draft_is_marked_on_the_answer_and_said(asked, edo, project, mode
 
 
 def test_verifier_code_is_shown_as_text_to_allowed_only(asked, edo, monkeypatch):
-    monkeypatch.setattr(packs, "verifier_text", lambda scenario, idx: f"# {scenario} {idx} <script>x</script>")
+    monkeypatch.setattr(packs, "verifier_text", lambda scenario, idx, version: f"# {scenario} {idx} <script>x</script>")
     blind, informed = asked(), asked(expert="informed")
     client = held(edo, blind)
     refused = client.get(f"/asks/{blind.pk}/verifier", headers={"accept": "application/json"})

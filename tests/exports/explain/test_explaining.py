@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -11,6 +12,7 @@ from django.test import Client
 from awmclient.schema import EpisodeStart
 from episodes.models import Episode
 from episodes.record import recording
+from episodes.stored import packs
 from exports.explain import comparing, explaining
 from tests.browsing import as_person, html
 from tests.exports.pages.test_export_pages import built, episode, store
@@ -73,6 +75,28 @@ def test_episode_that_is_not_in_names_the_rule_or_the_filter(ada, store, client,
     assert "1 row comes from this episode." in printed("explain", f"{tmp_path}/folder", "--episode", used.pk)
     with pytest.raises(CommandError, match="No dataset surprise"):
         printed("explain", "surprise", "--row", "1")
+
+
+def test_excluded_quotation_is_explained_by_step_and_words(ada, store):
+    pack = packs.find_pack("helpdesk_1")
+    note = pack.about("helpdesk_1", 1)["expert_note"]
+    code = pack.verifier("helpdesk_1", 0, "code").code
+    words = " ".join(re.findall(r"[a-z0-9]+", code.casefold())[:12])
+    quoting = episode(ada, "q", answer=f"It says: {words}.", scenario="helpdesk_1", task_idx=0)
+    noted = episode(ada, "n", answer=f"I was told: {note}", scenario="helpdesk_1", task_idx=1)
+    export = built(ada)
+    fate = explaining.fate_of(explaining.of_export(export), quoting.pk)
+    assert fate.reason == "verifier_text" and "Step 3 has the words: " in fate.why
+    assert explaining.fate_of(explaining.of_export(export), noted.pk).state == "in"
+
+
+def test_episode_without_a_row_says_why(ada, store):
+    one = episode(ada, "a")
+    Episode.objects.filter(pk=one.pk).update(expert="off")
+    export = built(ada, format="ask_decision")
+    assert export.manifest["left_out"] == {"no_row: it had no expert to ask": 1}
+    fate = explaining.fate_of(explaining.of_export(export), one.pk)
+    assert fate.why == "The format makes no row of it. Reason: it had no expert to ask."
 
 
 def test_rejected_side_of_a_pair_is_in_the_dataset(ada, store, client):

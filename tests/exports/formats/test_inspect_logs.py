@@ -9,6 +9,7 @@ import zipfile
 
 import pytest
 
+from exports.record import EpisodeResult
 from exports.writers import inspect_log
 from exports.writers.jsonl import line
 from tests.exports.records import FAILED, record, walk
@@ -39,6 +40,24 @@ def logs(tmp_path):
         with (tmp_path / name).open("wb") as out:
             write(parts, head, out)
     return tmp_path
+
+
+def test_accuracy_of_a_log_is_the_rate_of_its_run(tmp_path):
+    judge = {"verified": EpisodeResult("judge_error", 0.0, "verified")}
+    told = [
+        record(),
+        record(id="e2", results=FAILED, split="val"),
+        record(id="e3", results={}, state="failed", fault="policy"),
+        record(id="e4", results={}, state="failed", fault="model", steps=[]),
+        record(id="e5", results=judge),
+        record(id="e6", results={}),
+    ]
+    rows, counts = walk("inspect", *told)
+    found = inspect_log.header("d", inspect_log.facts(parts_of(rows, tmp_path)))["results"]
+    assert (found["total_samples"], found["completed_samples"], counts.left_out) == (6, 4, {})
+    assert found["scores"][0]["scored_samples"] == 3
+    assert found["scores"][0]["metrics"]["accuracy"]["value"] == pytest.approx(1 / 3)
+    assert [row["error"] and row["error"]["message"] for row in rows][2:4] == ["fault policy", "fault model"]
 
 
 def test_container_has_one_member_per_sample_and_epochs(logs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -85,6 +86,43 @@ def data_of(export):
     path = export.manifest["files"][0]["path"]
     with storing.open_file(export.project_id, export.dataset, path) as source:
         return source.read()
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("policy_kind=scripted", "Unknown filter value: policy_kind=scripted. Episodes have model."),
+        ("arm=recat", "Unknown filter value: arm=recat. Episodes have react."),
+        ("task_idx=7", "Unknown filter value: task_idx=7. No episode has this task_idx."),
+        ("outcome=completed", "Unknown filter value: outcome=completed. Use one of complete, "),
+        ("id=abc", "Unknown filter value: id=abc. No episode has this id."),
+    ],
+)
+def test_filter_by_a_wrong_value_is_an_error_by_name(ada, store, tmp_path, said, why):
+    episode(ada, "a", policy={"model": "m/1"})
+    name, _, value = said.partition("=")
+    with pytest.raises(CommandError, match=f"^{re.escape(why)}"):
+        call_command("export", "--format=sft", "--project=lab", "--filter", said, "--output", str(tmp_path / "rows"))
+    assert why in html(as_person(ada).get(f"/exports/?format=sft&{said}"))
+    with pytest.raises(Invalid, match=re.escape(why)):
+        requesting.request(ada, Recipe.read({"format": "sft", "filter": {name: [value]}}))
+    for known in ("outcome=others", "policy_kind=model"):
+        call_command("export", "--format=sft", "--project=lab", "--filter", known, "--output", str(tmp_path / "rows"))
+
+
+def test_missing_recipe_is_named_not_the_output(ada, tmp_path):
+    with pytest.raises(CommandError, match=r"^Cannot read the recipe .*none\.yaml: "):
+        call_command("export", "--recipe", str(tmp_path / "none.yaml"), "--output", str(tmp_path / "rows"))
+
+
+@pytest.mark.parametrize("shape", ["sft", "dpo", "raw"])
+def test_redactions_of_the_manifest_are_those_of_the_file(ada, store, shape):
+    episode(ada, "a", answer="Done. Write to ada@example.org or ada@example.org.")
+    episode(ada, "b", answer="No. Write to edo@example.org.", reward_type="others")
+    export = built(ada, format=shape, redact="personal")
+    counts = Counter(re.findall(rb"\[redacted:([a-z_]+)", data_of(export)))
+    assert export.manifest["redacted"] == {kind.decode(): count for kind, count in sorted(counts.items())}
+    assert export.manifest["redacted"].get("email", 0) == {"sft": 2, "dpo": 0, "raw": 3}[shape]
 
 
 def test_page_previews_a_recipe_and_shares_it_by_its_address(ada, store):
@@ -396,7 +434,7 @@ def test_preview_renders_a_chat_template_with_loss_mask(ada, store):
 
 def test_recipe_in_yaml_fills_the_form_and_loses_nothing(ada, store):
     episode(ada, "a")
-    episode(ada, "b")
+    Episode.objects.filter(pk=episode(ada, "b").pk).update(arm="plan")
     Episode.objects.filter(task="Merge the duplicates.").update(scenario="desk")
     recipe = Recipe.read({
         "format": "dpo", "filter": {"arm": ["react", "plan"], "scenario": ["desk"], "since": ["2020-01-01"]},
@@ -471,7 +509,11 @@ def test_poisoned_episodes_leave_no_canary_in_a_default_export(ada, store):
         if shape == "tokens":
             everything += decoded(store, data_of(export)).encode()
             assert b"Into 7." in everything
-        for canary in (b"canary-held-out", b"canary-informed", b"canary-verifier", SECRET.encode()):
-            assert canary not in everything, (shape, canary)
+        assert b"canary-verifier" not in everything and SECRET.encode() not in everything, shape
+        for canary, mark in ((b"canary-held-out", b"held_out"), (b"canary-informed", b"informed")):
+            if FORMATS[shape].kind.trains:
+                assert canary not in everything, (shape, canary)
+            else:
+                assert canary in everything and mark in everything, (shape, canary)
         assert b"ada" not in [line for line in everything.splitlines() if b'"author"' in line]
     assert held.pk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -12,7 +13,7 @@ from exports.formats import FORMATS
 from exports.recipe import KINDS, BadRecipe, Recipe
 from exports.record import EpisodeResult
 from exports.rules.leakage import Ground, NearTasks
-from exports.rules.redaction import Redactor
+from exports.rules.redaction import Redactor, marks_in
 from exports.writers import jsonl
 from tests.exports.records import FAILED, STEPS, record, walk, with_advice
 
@@ -21,7 +22,7 @@ UNTOUCHED = {"verified": EpisodeResult("complete", 1.0, "verified", passes_untou
 CODE = "def verify(initial, final):\n    rows = final.execute('select count(*) from merges where status = 7')\n"
 
 
-@pytest.mark.parametrize(
+REASONS = (
     ("change", "reason"),
     [
         ({"results": {}}, "not_verified"),
@@ -47,6 +48,9 @@ CODE = "def verify(initial, final):\n    rows = final.execute('select count(*) f
         ({}, None),
     ],
 )
+
+
+@pytest.mark.parametrize(*REASONS)
 def test_an_episode_is_left_out_for_a_stated_reason(change, reason):
     rows, counts = walk("sft", record(**change))
     assert counts.left_out == ({reason: 1} if reason else {}) and len(rows) == (reason is None)
@@ -68,9 +72,27 @@ def test_what_is_opted_into_is_exported(include, change):
     assert len(walk("sft", record(**change), include=[include])[0]) == 1
 
 
-@pytest.mark.parametrize("change", [{"split": "val"}, {"is_evaluation": True}])
-def test_an_export_for_viewers_may_hold_evaluations(change):
-    assert len(walk("raw", record(**change), include=["evaluation"])[0]) == 1
+def mark_of(shape, row):
+    about = {"raw": row, "inspect": row.get("metadata"), "openenv": row.get("extra")}
+    return about[shape]["not_for_training"] if shape != "atif" else row["extra"]["awm"]["not_for_training"]
+
+
+@pytest.mark.parametrize(*REASONS)
+@pytest.mark.parametrize("shape", [name for name, one in KINDS.items() if not one.trains])
+def test_format_that_reports_keeps_and_marks_every_episode(shape, change, reason):
+    rows, counts = walk(shape, record(**change), record(id="e2", **change))
+    assert [mark_of(shape, row) or None for row in rows] == [reason, reason] and not counts.left_out
+
+
+@pytest.mark.parametrize("shape", [name for name, one in KINDS.items() if not one.trains])
+def test_report_keeps_episodes_without_a_turn(shape):
+    rows, _ = walk(shape, record(steps=[], results={}, state="failed", fault="environment", stop_reason="error"))
+    assert len(rows) == 1
+    verifier = Secret([CODE])
+    walking = Walk(FORMATS[shape], Ground(Recipe.read({"format": shape}), verifier_of=lambda _record: verifier))
+    quoting = record(steps=[{**step, "result": CODE} if step["seq"] == 8 else step for step in STEPS])
+    (row,) = walking.rows([quoting])
+    assert mark_of(shape, row.value) == ("verifier_text" if shape != "raw" else None)
 
 
 def test_project_split_holds_out_tasks_over_loop_claims():
@@ -102,6 +124,13 @@ def test_training_formats_never_take_evaluation_episodes(shape):
     with pytest.raises(BadRecipe, match="evaluation requires a format for viewers"):
         Recipe.read({"format": shape, "include": ["evaluation"], **more})
     assert list(KINDS) == list(FORMATS)
+
+
+@pytest.mark.parametrize("shape", ["atif", "raw", "inspect", "openenv", "openai"])
+def test_parquet_is_refused_for_rows_without_columns(shape):
+    with pytest.raises(BadRecipe, match=f"parquet: {shape} rows are no table. Use one of sft, steps, "):
+        Recipe.read({"format": shape, "parquet": True})
+    assert {name for name, one in KINDS.items() if one.is_table} == {n for n, f in FORMATS.items() if f.features}
 
 
 @pytest.mark.parametrize("field", ["result", "error", "arguments"])
@@ -149,3 +178,22 @@ def test_texts_together_are_redacted_as_each_alone(regex):
 @pytest.mark.parametrize("values", [[], ["\n,\n"], [None, [], {"a": "x,\n,y"}], [{"n": 2**80}, 1], ["a\ud800", "b"]])
 def test_values_together_are_written_as_each_alone(values):
     assert jsonl.texts(values) == [jsonl.text(value) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ('{"sha": "a3f123456789bc0d"}', '{"sha": "a3f123456789bc0d"}'),
+        ('{"sha": "123456789abcdef0", "n": 0.123456789}', '{"sha": "123456789abcdef0", "n": 0.123456789}'),
+        ('{"ssn": "123-45-6789"}', '{"ssn": "[redacted:ssn:M]"}'),
+        ('{"id": 123456789, "said": "123456789, 7"}', '{"id": "[redacted:ssn:M]", "said": "[redacted:ssn:M], 7"}'),
+        ('[4155552671, "call \\" 4155552671"]', '["[redacted:phone:M]", "call \\" [redacted:phone:M]"]'),
+        ("Call 4155552671.", "Call [redacted:phone:M]."),
+    ],
+)
+def test_personal_digits_are_redacted_as_whole_values(text, redacted):
+    redactor = Redactor(Recipe.read({"format": "raw", "redact": "personal"}))
+    found = redactor.redact(text)
+    assert re.sub(r":[0-9a-f]{6}\]", ":M]", found) == redacted
+    assert redactor.counts.total() == redacted.count("[redacted:") == marks_in(found.encode()).total()
+    assert text[0] not in "{[" or json.loads(found)

@@ -240,3 +240,28 @@ def test_packs_of_the_product_stay(var, tmp_path):
         call_command("loadpack", str(TINY), "--name", "starter", "--replace")
     with pytest.raises(CommandError, match="Leave out --replace"):
         call_command("loadpack", str(TINY), "--replace")
+
+
+def test_app_that_does_not_load_is_rejected(var, tmp_path, capsys):
+    folder = shutil.copytree(TINY, tmp_path / "broken")
+    rows = [json.loads(line) for line in (folder / "gen_envs.jsonl").read_text().splitlines()]
+    next(row for row in rows if row["scenario"] == "lamps_1")["full_code"] += "\nimport no_such_module\n"
+    (folder / "gen_envs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    call_command("checkpack", str(folder))
+    assert "error lamps_1: its app does not load: " in capsys.readouterr().out
+    call_command("loadpack", str(folder), "--unchecked")
+    said = capsys.readouterr().out
+    assert "error lamps_1: its app does not load: " in said and "no_such_module" in said
+    assert "1 scenario in" in said and "1 rejected" in said
+
+
+def test_scripts_that_cannot_work_are_reported(var, tmp_path, capsys):
+    folder = shutil.copytree(TINY, tmp_path / "scripted")
+    ask = {"ask": {"question": "?"}, "listen": {"rate": "(\\d+"}, "unadvised": [{"call": {"name": "fly"}}]}
+    row = {"scenario": "notes_1", "task_idx": 0, "scripts": {"demo": [{"call": {"name": "swim"}}, ask]}}
+    (folder / "scripts.jsonl").write_text(json.dumps(row) + "\n")
+    call_command("loadpack", str(folder), "--unchecked")
+    said = capsys.readouterr().out
+    assert "error scripts.jsonl notes_1: task 0, script demo: the scenario has no tool swim" in said
+    assert "task 0, script demo: the scenario has no tool fly" in said
+    assert "task 0, script demo: listen.rate is not a regular expression: missing )" in said
