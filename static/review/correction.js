@@ -1,6 +1,7 @@
 // The form of a correction. It follows the step in view and starts with its recorded call. After the first change it stays on
 // its step, which it names, until it is saved or discarded.
 
+import { inProject } from "../shell/address.js";
 import { bind } from "../shell/keys.js";
 
 /** @type {{name: string, arguments: Record<string, any>} | null} the call that the form started with */
@@ -93,7 +94,7 @@ async function load(form, at) {
   drawDifference(form);
   let step = null;
   try {
-    const answer = await fetch(`/api/v1/episodes/${document.getElementById("main").dataset.episode}/steps/${at}`);
+    const answer = await fetch(inProject(`api/v1/episodes/${document.getElementById("main").dataset.episode}/steps/${at}`));
     if (answer.ok) step = await answer.json();
   } catch {
     // opening the form again retries

@@ -192,7 +192,7 @@ def test_the_loser_of_a_claim_race_hears_so_and_has_a_way_on(house, agent, perso
     expect(slow.locator("#answer")).to_contain_text("edo is answering")
     expect(slow.locator("#answer").get_by_role("link", name="Back to queue")).to_be_visible()
     slow.locator("#answer").get_by_role("button", name="Claim next").click()
-    slow.wait_for_url(f"{house.url}/asks/{other}/")
+    slow.wait_for_url(f"**/asks/{other}/")
     expect(slow.locator("#advice")).to_be_visible()
 
 
@@ -351,7 +351,7 @@ def test_a_field_names_what_turns_its_line_around(house, agent, person):
     note.fill("42\u202e71")
     expect(warning).to_have_text("holds characters that turn lines around: 42⟨U+202E⟩71")
     edo.keyboard.press("Control+Enter")
-    expect(edo).not_to_have_url(f"{house.url}/asks/{ask}/")
+    expect(edo).not_to_have_url(re.compile(ask))
     [call] = agent.look(ask)["advice"]["tool_calls"]
     assert call["arguments"] == {"into": 5, "note": "42\u202e71"}
 
