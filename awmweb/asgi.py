@@ -32,10 +32,11 @@ from starlette.staticfiles import StaticFiles
 from awmweb import urls  # noqa: F401  # or the first request would import it
 from awmweb.embedded import gate
 from episodes.live import intake, reading
-from episodes.live.consumers import WIRE, EpisodeConsumer
+from episodes.live.consumers import PROJECT, WIRE, EpisodeConsumer
 from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import server as mcp
 from imports.importing import UPLOAD_MAX
+from people import addresses
 from people.bodies import Body, HungUp, bearer_secret, has_body, header, replayed
 from people.errors import AWAY, AppError, ForeignHost, NotFound
 from people.http import refuse, sender_of
@@ -86,24 +87,34 @@ def is_ours(scope: dict[str, Any]) -> bool:
 
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    where = scope["path"]
+    where = addresses.split(scope["path"])[1]
     if not names_us(scope):
         await refuse(send, ForeignHost())
-    elif where.startswith("/static/"):
+    elif scope["path"].startswith("/static/"):
         await _static(scope, receive, send)
     elif intake.takes(scope):
         await intake.append_steps(scope, receive, send)
-    elif where == "/mcp":
+    elif scope["path"] == "/mcp":
         await mcp.serve(scope, receive, send)
     elif reading.takes(scope):
         await reading.in_turn(_django, scope, receive, send)
     else:
-        await (_with_body(waiting, scope, receive, send) if _waits(scope) else _django(scope, receive, send))
+        await (
+            _with_body(waiting, in_project(scope), receive, send)
+            if _waits(scope["method"], where)
+            else _django(scope, receive, send)
+        )
 
 
-def _waits(scope: dict[str, Any]) -> bool:
-    name = scope["path"].removeprefix("/api/v1/asks/")
-    return scope["method"] == "GET" and name not in ("", scope["path"]) and "/" not in name
+def _waits(method: str, where: str) -> bool:
+    name = where.removeprefix("/api/v1/asks/")
+    return method == "GET" and name not in ("", where) and "/" not in name
+
+
+def in_project(scope: dict[str, Any]) -> dict[str, Any]:
+    """Take the project off an address for the routes of Channels, as `awmweb.middleware.InProject` does for Django."""
+    slug, _ = addresses.split(scope["path"])
+    return {**scope, "root_path": f"/projects/{slug}", PROJECT: slug} if slug else scope
 
 
 async def _static(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -127,7 +138,8 @@ async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -
     """
     try:
         sender = await sender_of(scope) if has_body(scope) else ""
-        most = UPLOAD_BYTES if scope["path"] in UPLOADS else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        where = addresses.split(scope["path"])[1]
+        most = UPLOAD_BYTES if where in UPLOADS else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         with Body(scope, receive, most, sender) as body:
             await app(scope, replayed(await body.read(), receive), send)
     except HungUp:
@@ -157,7 +169,7 @@ def _cached(send: Any, how: bytes) -> Any:
 
 async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Accept a socket: a bearer needs no Origin and no session; a cookie needs both."""
-    scope[WIRE] = send
+    scope = {**in_project(scope), WIRE: send}
     try:
         if not names_us(scope):
             await denied(scope, receive, send)

@@ -10,13 +10,15 @@ import logging
 import sys
 from collections.abc import Collection
 
-from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import render
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.utils.cache import patch_cache_control
 from django.utils.deprecation import MiddlewareMixin
 from django.views import defaults
 
+from people import addresses
+from people.access import SESSION_PROJECT, memberships
 from people.errors import AWAY, AppError, Away, NotFound, Overlong, away_of
 from people.http import IS_HEAD, refusal
 from people.plain_text import cleaned, with_line_ends
@@ -52,7 +54,7 @@ class Answers(MiddlewareMixin):
             request.method = "GET"
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
-        if request.path.startswith("/api/") and response.status_code in CODES and not _is_json(response):
+        if request.path_info.startswith("/api/") and response.status_code in CODES and not _is_json(response):
             response = _enveloped(response)
         if not response.streaming and response.get("Content-Type", "").startswith("text/html"):
             _show_turns(response)
@@ -94,6 +96,36 @@ def _enveloped(response: HttpResponse) -> HttpResponse:
     return answer
 
 
+class InProject(MiddlewareMixin):
+    """Takes the project off the front of an address, and keeps the last used one.
+
+    The views below see paths without it; addresses that they make have it. A project of others is not found. Behind
+    the session, because a stranger must not learn which projects exist.
+    """
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        slug, rest = addresses.split(request.path_info)
+        if not slug:
+            return None
+        if not rest:
+            return redirect(f"{request.path_info}/", permanent=True)
+        if request.user.is_authenticated:
+            here = memberships(request).filter(project__slug=slug).first()
+            if here is None:
+                raise Http404
+            request.addressed = here  # type: ignore[attr-defined]
+            if addresses.is_visit(request) and request.session.get(SESSION_PROJECT) != slug:
+                request.session[SESSION_PROJECT] = slug
+        request.path_info = rest
+        request.slug = slug  # type: ignore[attr-defined]
+        addresses.enter(slug)
+        return None
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        addresses.leave()
+        return response
+
+
 class Refusals(MiddlewareMixin):
     """Errors as pages. For htmx the message only, with the status, so that a form keeps its contents."""
 
@@ -103,7 +135,7 @@ class Refusals(MiddlewareMixin):
         The API reads its bodies itself and keeps it. An answer's fields are checked by their schema, so that a refused
         form keeps its text.
         """
-        if request.path.startswith("/api/"):
+        if request.path_info.startswith("/api/"):
             return None
         _unify_line_ends(request)
         checked = ANSWERED if request.path.endswith("/answer") else frozenset[str]()
@@ -131,7 +163,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """Return the page for an error outside of any view, such as an unavailable database (`handler500` of Django)."""
     error = sys.exc_info()[1]
     if isinstance(error, AWAY):
-        return refusal(away_of(error)) if request.path.startswith("/api/") else _away(error)
+        return refusal(away_of(error)) if request.path_info.startswith("/api/") else _away(error)
     return defaults.server_error(request)
 
 

@@ -28,6 +28,7 @@ from episodes.show import legend as sheet
 from episodes.visible import visibility
 from experts.find import availability, board
 from experts.models import Ask
+from people import addresses
 from people.access import (
     Actor,
     MemberRequest,
@@ -75,9 +76,15 @@ def _shell(request: HttpRequest) -> dict[str, Any] | None:
         "runs_it": holds(person(membership), may_launch),
         "exports": holds(person(membership), may_export),
         "reviews": holds(person(membership), may_see_reviews),
-        "project": membership.project.slug,
+        "project": membership.project,
+        "projects": [
+            {"name": one.project.name, "url": addresses.in_project(one.project.slug, ""), "here": one == membership}
+            for one in memberships(request)
+            if not one.project.archived_at
+        ],
+        "all_projects": addresses.without_project("projects"),
+        "sign_out": addresses.without_project("logout"),
         **_duty(person(membership)),
-        "projects": [{"name": one.project.slug} for one in memberships(request) if not one.project.archived_at],
         "archived": membership.project.archived_at is not None,
         "audits": holds(person(membership), may_manage_projects),
         "open": waiting.count(),

@@ -20,6 +20,7 @@ from django.utils import timezone
 from notices import events, subjects
 from notices.models import Delivery, DeliveryState, Subscription
 from notices.subjects import KEEP, Relevance, Subject, put_off, skip
+from people import addresses
 from people.plain_text import first_line
 
 ATTEMPTS_MAX = 6
@@ -252,7 +253,7 @@ def _packed(subscription: Subscription, row: Delivery, subject: Subject | None, 
         group=row.group,
         title=first_line(title, TITLE_CHARS),
         text=first_line(text, TEXT_CHARS),
-        path=row.path or "/notices/",
+        path=addresses.in_project(subscription.project.slug, row.path or "/notices/"),
         open_count=count,
         deadline_at=row.expires_at,
     )

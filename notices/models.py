@@ -131,7 +131,7 @@ class Delivery(models.Model):
 
     @property
     def path(self) -> str:
-        """The page of its subject; empty for a kind of this app."""
+        """The page of its subject, which finds its project; empty for a kind of this app."""
         return subjects.path(self.kind, self.subject_id)
 
 

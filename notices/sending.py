@@ -26,6 +26,7 @@ from notices import deliveries, events, outbound, quoting, subjects, webpush
 from notices.deliveries import Parcel, SendResult
 from notices.models import Channel
 from notices.quoting import quoted
+from people import addresses
 
 CONCURRENT = 2
 """Senders per process: slow receivers must not block the worker's other threads, which call models."""
@@ -183,7 +184,7 @@ def _mail(parcel: Parcel) -> SendResult:
 def _footer(parcel: Parcel) -> str:
     if parcel.kind == subjects.CODE:
         return "If you did not request this code, ignore this mail."
-    return f"Manage notifications: {settings.AWMWEB_PUBLIC_URL}/notices/"
+    return f"Manage notifications: {addresses.public_url(parcel.project, '/notices/')}"
 
 
 def _subject_line(parcel: Parcel) -> str:

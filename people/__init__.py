@@ -5,6 +5,7 @@
     states        rows of the tables of states
     slots         columns and states of a claimable slot
     sessions      sign-in sessions in the database
+    addresses     the project in the address of a page
     access        one function per right; scoped querysets
     revalidation  whether open sockets may stay open
     audit_trail   reads of the audit trail

@@ -15,9 +15,9 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
-from django.utils.http import urlencode
 
-from people.errors import AppError, Forbidden, NotFound, ProjectArchived, WrongScope
+from people import addresses
+from people.errors import AppError, Forbidden, NotFound, ProjectArchived, Unauthenticated, WrongScope
 from people.models import ApiToken, Membership, Project, Role, display_name
 
 if TYPE_CHECKING:
@@ -263,16 +263,26 @@ def memberships(request: HttpRequest) -> QuerySet[Membership]:
 
 
 def project_of_object(request: HttpRequest, rows: QuerySet[Any], pk: str, path: str = "project_id") -> Membership:
-    """Return the membership that opens an object's shared link, whatever project is selected."""
+    """Return the membership that opens an object's shared link. An address in another project is not found."""
     projects = rows.filter(pk=pk).values(path)
     found = memberships(request).filter(project_id__in=projects).first() if is_id(pk) else None
-    if found is None:
+    here = addressed_membership(request)
+    if found is None or (here is not None and here.pk != found.pk):
         raise NotFound
     return found
 
 
+def addressed_membership(request: HttpRequest) -> Membership | None:
+    """Return the membership in the project of the address, which `awmweb.middleware.InProject` has checked."""
+    return getattr(request, "addressed", None)
+
+
 def chosen_membership(request: HttpRequest) -> Membership | None:
-    """Return the person's current project: the session's choice while it is valid, else the first one not archived."""
+    """Return the person's current project: the address's; without one the last used while it is valid, else the first
+    one not archived.
+    """
+    if (here := addressed_membership(request)) is not None:
+        return here
     mine = sorted(memberships(request), key=lambda one: one.project.archived_at is not None)
     slug = request.session.get(SESSION_PROJECT)
     return next((one for one in mine if one.project.slug == slug), mine[0] if mine else None)
@@ -291,18 +301,19 @@ def member_required(
     *,
     rows: Callable[[], QuerySet[Any]] | None = None,
     path: str = "project_id",
+    in_project: bool = True,
 ) -> Callable[[View], View]:
     """Restrict a page to members; set `request.membership`, `request.project` and `request.actor`.
 
-    With `rows`, the view's `pk` decides the project, so that a shared link works from any selected project.
+    With `rows`, the view's `pk` decides the project, so that an address without one opens from any project. Such an
+    address redirects to the project's, unless the page belongs to no project (`in_project=False`).
     """
 
     def wrap(view: View) -> View:
         @functools.wraps(view)
         def inner(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
-            # a page sends strangers to sign in; the JSON API answers 401 instead
             if not request.user.is_authenticated:
-                return redirect(f"/login?{urlencode({'next': request.get_full_path()})}")
+                return _signed_out(request)
             if rows is not None:
                 membership = project_of_object(request, rows(), str(kwargs["pk"]), path)
             else:
@@ -310,6 +321,8 @@ def member_required(
                 if chosen is None:
                     raise Forbidden("You are in no project any more; ask its admin for a new link.")
                 membership = chosen
+            if in_project and request.method in addresses.SAFE_METHODS and addressed_membership(request) is None:
+                return redirect(addresses.in_project(membership.project.slug, request.get_full_path()))
             member = adopt(request, membership)
             right(member.actor)
             return view(member, *args, **kwargs)
@@ -319,8 +332,16 @@ def member_required(
     return wrap
 
 
+def _signed_out(request: HttpRequest) -> HttpResponseBase:
+    """Send a visitor to sign in. A script of a page is refused: its page stays, with what was typed."""
+    if not addresses.is_visit(request):
+        raise Unauthenticated
+    return redirect(addresses.login_address(request))
+
+
 def adopt(request: HttpRequest, membership: Membership) -> MemberRequest:
-    """Set the request's membership, project and actor, and return it."""
+    """Set the request's membership, project and actor, and return it. Addresses that it makes are in the project."""
+    addresses.enter(membership.project.slug)
     member = cast(MemberRequest, request)
     member.membership, member.project, member.actor = membership, membership.project, person(membership)
     return member

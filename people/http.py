@@ -29,7 +29,7 @@ from ninja.security import APIKeyCookie, HttpBearer
 from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES, ErrorEnvelope
 from people.access import Actor, bearer, chosen_membership, person
 from people.bodies import Send, bearer_secret, header
-from people.errors import AWAY, AppError, Broken, Invalid, TooLarge, Unauthenticated, away_of, words_of
+from people.errors import AWAY, AppError, Broken, Invalid, NotFound, TooLarge, Unauthenticated, away_of, words_of
 from people.json_text import read_object
 from people.known_tokens import TOKENS
 from people.members import token_of
@@ -94,6 +94,8 @@ class TokenAuth(HttpBearer):
         if known is None:
             # said here, or the session would be tried next and complain of a missing CSRF token
             raise Unauthenticated
+        if known.project.slug != getattr(request, "slug", known.project.slug):
+            raise NotFound
         return bearer(known)
 
 

@@ -14,5 +14,4 @@ urlpatterns = [
     path("tokens/", people.tokens, name="tokens"),
     path("projects/", projects.projects_page, name="projects"),
     path("audit/", projects.audit_page, name="audit"),
-    path("projects/switch", people.switch_project, name="switch_project"),
 ]

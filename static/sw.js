@@ -2,6 +2,7 @@
 
 const worker = /** @type {ServiceWorkerGlobalScope} */ (/** @type {unknown} */ (self));
 const ICON = "/static/icon-192.png";
+const PAGE = /^(\/projects\/[-\w]+)?\/(asks\/[0-9a-z]+|reviews\/mentions\/[0-9a-z]+|notices)\/$/;
 
 worker.addEventListener("install", () => worker.skipWaiting());
 worker.addEventListener("activate", (event) => event.waitUntil(worker.clients.claim()));
@@ -11,7 +12,7 @@ worker.addEventListener("activate", (event) => event.waitUntil(worker.clients.cl
  * @param {{path?: string} | null | undefined} data
  */
 function pathOf(data) {
-  return /^\/(asks\/[0-9a-z]+|reviews\/mentions\/[0-9a-z]+|notices)\/$/.test(data?.path || "") ? data.path : "/queue/";
+  return PAGE.test(data?.path || "") ? data.path : "/queue/";
 }
 
 /** @param {{title?: string, body?: string, tag?: string, path?: string, ask?: string}} notice */
@@ -51,7 +52,7 @@ async function open(path) {
   const at = (/** @type {Client} */ page) => new URL(page.url).pathname;
   const there = all.find((page) => at(page) === path);
   if (there) return there.focus();
-  const idle = all.find((page) => !at(page).startsWith("/asks/"));
+  const idle = all.find((page) => !/^(\/projects\/[-\w]+)?\/asks\//.test(at(page)));
   try {
     const moved = idle && (await idle.navigate(path));
     if (moved) return await moved.focus();

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from django.http import HttpResponseBase
 from django.test import Client
@@ -10,10 +12,24 @@ from django.test import Client
 from people.access import SESSION_ENTRIES, Actor
 from people.members import issue_login_link
 
+IN_PROJECT = re.compile(r"/projects/[-\w]+/")
+
+
+class Browser(Client):
+    """A client that opens an address without a project as browsers do: at the same address in its project."""
+
+    def get(self, path: str, *args: Any, **more: Any) -> Any:
+        answer = super().get(path, *args, **more)
+        there = urlsplit(str(answer.headers.get("Location", "")))
+        plain = unquote(IN_PROJECT.sub("/", there.path))
+        if plain == there.path or plain != answer.request["PATH_INFO"]:
+            return answer
+        return super().get(there.geturl(), **{name: value for name, value in more.items() if name != "data"})
+
 
 def as_person(actor: Actor, **options: object) -> Client:
     """A client signed in as this person."""
-    client = Client(**options)
+    client = Browser(**options)
     client.force_login(actor.user)
     session = client.session
     session[SESSION_ENTRIES] = [one.entry for one in actor.user.memberships.all()]

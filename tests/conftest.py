@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.browsing import Browser
 from tests.house import django_db_modify_db_settings, house_servers
 from tests.people_by_name import ada, edo, elsewhere, max_, project, rita
 from tests.running import Product, product
@@ -31,6 +32,12 @@ def group_of(file: str) -> str:
     if name in OWN or path.parts[1] not in SHARING and path.name != "test_logs.py":
         return file
     return "desk" if name in DESK else "house"
+
+
+@pytest.fixture
+def client() -> Browser:
+    """A stranger's browser, until it opens a link."""
+    return Browser()
 
 
 _kept: dict[str, tuple[Callable[[str], bool], ExitStack, Any]] = {}

@@ -75,7 +75,7 @@ DOORS = {"api", "tasks", "apps", "urls", "management", "pages"}
 """What every app opens to the outside: its JSON calls, jobs, addresses, commands and pages."""
 ROOMS: dict[str, tuple[set[str], ...]] = {
     "people": (
-        {*GROUND, "sessions", "slots", "states"},
+        {*GROUND, "addresses", "sessions", "slots", "states"},
         {
             "access",
             "audit_trail",

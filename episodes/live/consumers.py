@@ -61,30 +61,34 @@ LOOKED_AT = ("project", "origin", "scenario", "task_idx", "task")
 """What a lens hangs on."""
 WIRE = "awmweb.send"
 """Where `awmweb/asgi.py` leaves the server's own `send`, which middleware may wrap."""
+PROJECT = "awmweb.project"
+"""Where `awmweb/asgi.py` leaves the slug of an address in a project."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def actor_for(scope: dict[str, Any], project_id: str | None = None) -> Actor:
-    """Return who connects: a bearer, or a person by session cookie, as a member of the given project or of the chosen
-    one.
+    """Return who connects: a bearer, or a person by session cookie, as a member of the given project, else of the last
+    used one. An address in a project admits to that one only.
     """
+    slug = scope.get(PROJECT, "")
     secret = bearer_secret(scope)
     if secret is not None:
         token = token_of(secret)
         if token is None:
             raise Unauthenticated
+        if slug and slug != token.project.slug:
+            raise NotFound
         return bearer(token)
     user = scope.get("user")
     if user is None or not user.is_authenticated:
         raise Unauthenticated
     mine = current_memberships(user, scope["session"])
-    slug = scope["session"].get(SESSION_PROJECT)
-    found = (
-        mine.filter(project_id=project_id).first()
-        if project_id
-        else mine.filter(project__slug=slug).first() or mine.first()
-    )
+    if slug or project_id:
+        named = {**({"project__slug": slug} if slug else {}), **({"project_id": project_id} if project_id else {})}
+        found = mine.filter(**named).first()
+    else:
+        found = mine.filter(project__slug=scope["session"].get(SESSION_PROJECT)).first() or mine.first()
     if found is None:
         raise NotFound
     return person(found)

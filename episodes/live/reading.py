@@ -16,6 +16,7 @@ from urllib.parse import parse_qs
 
 from django.db import Error as DatabaseError
 
+from people import addresses
 from people.bodies import Receive, Send
 from people.errors import AppError
 from people.http import refuse, sender_of
@@ -35,7 +36,7 @@ def takes(scope: dict[str, Any]) -> bool:
     from the live page."""
     if scope["method"] not in ("GET", "HEAD"):
         return False
-    where = scope["path"]
+    where = addresses.split(scope["path"])[1]
     if EPISODE.fullmatch(where):
         return "raw" in parse_qs(scope["query_string"].decode("latin-1"))
     return STEPS.fullmatch(where) is not None

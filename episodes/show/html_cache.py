@@ -12,11 +12,11 @@ from threading import Lock
 from typing import Any
 
 from django.template.loader import render_to_string
-from django.urls import reverse
 
 from episodes.show.step_cards import card_of
 from episodes.show.windows import ShownStep
 from episodes.stored.strip import MARKS
+from people.addresses import without_project
 
 TEMPLATE = "episodes/_step.html"
 
@@ -28,8 +28,9 @@ def context_of(
     card = card_of(step)
     return {
         "card": card,
-        "raw_url": f"{reverse('episode', args=[episode])}?raw={card.seq}" if episode else "",
-        "words_url": reverse("briefing_words", args=[episode, card.seq]) if episode and card.briefing else "",
+        # without the project, which finds itself: sockets draw steps, too, and know no address
+        "raw_url": f"{without_project('episode', episode)}?raw={card.seq}" if episode else "",
+        "words_url": without_project("briefing_words", episode, card.seq) if episode and card.briefing else "",
         "current": current,
         "waits": card.waits and not ended,
         "mark": MARKS["c"] if card.waits and ended else card.mark,

@@ -20,7 +20,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from people import members, projects
+from people import addresses, members, projects
 from people.access import (
     SESSION_ENTRIES,
     SESSION_PROJECT,
@@ -88,6 +88,7 @@ def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
     request.session.cycle_key()
     request.session[SESSION_ENTRIES] = entries
     request.session[SESSION_PROJECT] = project
+    addresses.enter(project)
     return redirect(_safe(request, request.GET.get("next", "")))
 
 
@@ -109,17 +110,6 @@ def _safe(request: HttpRequest, url: str) -> str:
 def logout(request: HttpRequest) -> HttpResponse:
     end_session(request)
     return redirect("login")
-
-
-@require_POST
-@member_required()
-def switch_project(request: MemberRequest) -> HttpResponse:
-    """Choose another of my projects."""
-    slug = request.POST.get("project", "")
-    if not memberships(request).filter(project__slug=slug).exists():
-        raise NotFound
-    request.session[SESSION_PROJECT] = slug
-    return redirect("home")
 
 
 @require_http_methods(["GET", "POST"])
@@ -229,7 +219,7 @@ def _new_link(actor: Actor, membership_id: int) -> dict[str, Any]:
 
 
 def _link(name: str, secret: str) -> dict[str, Any]:
-    url = settings.AWMWEB_PUBLIC_URL + reverse("login_once", args=[secret])
+    url = settings.AWMWEB_PUBLIC_URL + addresses.without_project("login_once", secret)
     return {"name": name, "url": url, "ends_at": timezone.now() + members.LINK_LIFE}
 
 

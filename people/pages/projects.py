@@ -16,7 +16,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
-from people import audit_trail, projects
+from people import addresses, audit_trail, projects
 from people.access import (
     SESSION_ENTRIES,
     SESSION_PROJECT,
@@ -36,7 +36,7 @@ CLOCKS = {"real_clocks": True, "recorded_clocks": False}
 
 
 @require_http_methods(["GET", "POST"])
-@member_required()
+@member_required(in_project=False)
 @never_cache
 def projects_page(request: MemberRequest) -> HttpResponse:
     """Show one's own projects; admins create, rename, archive and restore them, and choose their clocks."""
@@ -47,11 +47,18 @@ def projects_page(request: MemberRequest) -> HttpResponse:
         except AppError as refused:
             problem = refused.message
         else:
-            return redirect("projects")
+            return redirect(addresses.without_project("projects"))
     mine = memberships(request).annotate(members=Count("project__memberships"))
     rows = sorted(mine, key=lambda one: (one.project.archived_at is not None, one.project.name.lower()))
     context = {
-        "rows": [{"membership": one, "manages": holds(person(one), may_manage_projects)} for one in rows],
+        "rows": [
+            {
+                "membership": one,
+                "manages": holds(person(one), may_manage_projects),
+                "url": addresses.in_project(one.project.slug, ""),
+            }
+            for one in rows
+        ],
         "here": request.project.pk,
         "may_create": holds(request.actor, may_manage_projects),
         "headline": _headline(rows),

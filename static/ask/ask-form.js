@@ -4,6 +4,7 @@
 // with its source: `drafted_by` has a model (`model:small`), an earlier answer (`advice:<id>`) or both, the last of each kind.
 // The server looks the answer up itself. Sending waits up to 1.5 s for a save in progress, so no draft is saved after the answer.
 
+import { inProject } from "../shell/address.js";
 import { serverNow } from "../shell/clock.js";
 import { Saver, Store, beganWith, best, same } from "../forms/drafts.js";
 import { bind, print, unbind } from "../shell/keys.js";
@@ -335,7 +336,7 @@ async function discard() {
   saver.stop();
   store.clear();
   if (known) await deliverDraft({ text: "", calls: [], drafted: "" }, known, false);
-  location.assign("/queue/");
+  location.assign(inProject("queue/"));
 }
 
 async function leaveAmending() {

@@ -2,6 +2,7 @@
 // the person works, and shown once it is claimed. The address moves with it: reloading opens the item that is shown, and
 // going back loads the page before. What the old page started ends with `page-life.js`; the shell stays.
 
+import { inProject } from "../shell/address.js";
 import { end } from "../shell/page-life.js";
 import { renew } from "../shell/shell.js";
 import { announce } from "../shell/toast.js";
@@ -65,7 +66,7 @@ export function showNext({ main, title }, url, lease, start) {
 export function keepAddress(kind) {
   const check = () => {
     const id = document.getElementById("main").dataset[kind];
-    if (id && !location.pathname.startsWith(`/${kind}s/${id}/`)) location.reload();
+    if (id && !location.pathname.startsWith(inProject(`${kind}s/${id}/`))) location.reload();
   };
   addEventListener("popstate", check);
   check();

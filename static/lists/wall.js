@@ -6,6 +6,7 @@
 // the same, and a gap keeps the places of the others. An unknown row is fetched from `/wall.html?episode=`; after a gap in the
 // stream, and every 30 s, all rows are.
 
+import { inProject } from "../shell/address.js";
 import { serverNow, tick } from "../shell/clock.js";
 import { fetchFragment } from "../shell/connection.js";
 import { coalesce } from "../shell/stream.js";
@@ -246,7 +247,7 @@ const fetchRows = coalesce(async () => {
   const ids = [...unknown].slice(0, 50);
   for (const id of ids) unknown.delete(id);
   if (!ids.length) return;
-  const fresh = await fetchFragment(`/wall.html?${ids.map((id) => `episode=${encodeURIComponent(id)}`).join("&")}`);
+  const fresh = await fetchFragment(inProject(`wall.html?${ids.map((id) => `episode=${encodeURIComponent(id)}`).join("&")}`));
   for (const [id, row] of rowsOf(fresh)) {
     if (rows.get(id)?.isConnected) continue;
     welcome(id, row);
@@ -270,7 +271,7 @@ function fetchRow(id) {
 /** Fetch all rows: after a gap, and regularly, because a lost frame leaves no trace. */
 const fetchAll = coalesce(async () => {
   if (!bodyHere()) return;
-  const fresh = await fetchFragment("/wall.html");
+  const fresh = await fetchFragment(inProject("wall.html"));
   const known = rowsOf(fresh);
   for (const [id, row] of known) {
     const old = rows.get(id);

@@ -2,6 +2,7 @@
 // its step, which it names, until it is saved or discarded.
 
 import { parseExact, writeExact } from "../forms/exact-json.js";
+import { inProject } from "../shell/address.js";
 import { bind } from "../shell/keys.js";
 
 /** @type {{name: string, arguments: Record<string, any>} | null} the call that the form started with */
@@ -94,7 +95,7 @@ async function load(form, at) {
   drawDifference(form);
   let step = null;
   try {
-    const answer = await fetch(`/api/v1/episodes/${document.getElementById("main").dataset.episode}/steps/${at}`);
+    const answer = await fetch(inProject(`api/v1/episodes/${document.getElementById("main").dataset.episode}/steps/${at}`));
     if (answer.ok) step = parseExact(await answer.text());
   } catch {
     // opening the form again retries

@@ -1,5 +1,6 @@
 // The toast about an answer that an earlier page sent: how long its delivery took. Looks back 15 minutes at most.
 
+import { inProject } from "./address.js";
 import { say } from "./toast.js";
 
 const KEY = "awmweb-sent";
@@ -27,7 +28,7 @@ function save(all) {
  * @param {string} at
  */
 export function noteSent(ask, at) {
-  save([...load().filter((one) => one.ask !== ask), { ask, at }].slice(-10));
+  save([...load().filter((one) => one.ask !== ask), { ask, at, base: inProject("") }].slice(-10));
 }
 
 /**
@@ -42,7 +43,7 @@ export function deliveredWords(sentAt, deliveredAt) {
 
 function tell(one, deliveredAt) {
   save(load().filter((other) => other.ask !== one.ask));
-  const page = `/asks/${one.ask}/`;
+  const page = `${one.base}asks/${one.ask}/`;
   const way = page === location.pathname ? null : { href: page, words: "Watch the agent" };
   say(deliveredWords(one.at, deliveredAt), false, way);
 }
@@ -64,7 +65,7 @@ export function askOnce() {
   const fresh = load().filter((one) => Date.now() - Date.parse(one.at) < OLD_MS);
   save(fresh);
   for (const one of fresh) {
-    fetch(`/api/v1/asks/${one.ask}`, { credentials: "same-origin" })
+    fetch(`${one.base}api/v1/asks/${one.ask}`, { credentials: "same-origin" })
       .then((response) => (response.ok ? response.json() : null))
       .then((view) => {
         if (view?.delivered_at) tell(one, view.delivered_at);

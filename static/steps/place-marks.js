@@ -2,6 +2,7 @@
 // to the text. Without them the list of labels still names each place and links to it. A stored step is fetched once it has
 // a marked or selected part; the last 12 are kept.
 
+import { inProject } from "../shell/address.js";
 import { life } from "../shell/page-life.js";
 import { cellOf, nodeAt, parse, stretchesOf, unitsOf } from "./places.js";
 
@@ -21,7 +22,7 @@ const stored = new Map();
  * @param {number} seq
  */
 export function storedStep(seq) {
-  const path = `/api/v1/episodes/${document.getElementById("main").dataset.episode}/steps/${seq}`;
+  const path = inProject(`api/v1/episodes/${document.getElementById("main").dataset.episode}/steps/${seq}`);
   if (!stored.has(path)) {
     const read = async () => {
       const answer = await fetch(path, { credentials: "same-origin" });

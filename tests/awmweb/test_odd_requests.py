@@ -148,7 +148,8 @@ def test_word_is_no_address_to_go_to(ada, where):
     client = as_person(ada, raise_request_exception=False)
     assert client.get("/login", QUERY_STRING=f"next={coded(where)}").get("Location", "/") == "/"
     secret = link_of(ada)
-    assert Client().get(f"/login/once/{secret}", QUERY_STRING=f"next={coded(where)}").get("Location", "/") == "/"
+    once = Client().get(f"/login/once/{secret}", QUERY_STRING=f"next={coded(where)}")
+    assert once.get("Location", "/projects/lab/") == "/projects/lab/"
 
 
 def odd_keys(depth: int) -> dict:

@@ -202,7 +202,7 @@ def test_the_loser_of_a_claim_race_hears_so_and_has_a_way_on(house, agent, perso
     expect(slow.locator("#answer")).to_contain_text("edo is answering")
     expect(slow.locator("#answer").get_by_role("link", name="Back to queue")).to_be_visible()
     slow.locator("#answer").get_by_role("button", name="Claim next").click()
-    slow.wait_for_url(f"{house.url}/asks/{other}/")
+    slow.wait_for_url(f"**/asks/{other}/")
     expect(slow.locator("#advice")).to_be_visible()
 
 
@@ -380,7 +380,7 @@ def test_typed_call_arrives_digit_by_digit_and_line_by_line(house, agent, person
     note.fill("42\u202e71\n\tnext")
     expect(warning).to_have_text(re.compile("holds characters that turn lines around: 42⟨U\\+202E⟩71"))
     edo.keyboard.press("Control+Enter")
-    expect(edo).not_to_have_url(f"{house.url}/asks/{ask}/")
+    expect(edo).not_to_have_url(re.compile(ask))
     advice = agent.look(ask)["advice"]
     assert advice["tool_calls"][0]["arguments"] == {"into": 9007199254740993, "note": "42\u202e71\n\tnext"}
     assert advice["text"] == "Run:\n  x = 1"

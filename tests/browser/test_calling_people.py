@@ -82,7 +82,7 @@ def test_push_is_switched_on_by_keys_tried_and_brings_an_ask(house, loop, there,
     ask = open_ask(loop, "push", "Into which one?\nsecond line")
     posted = until(lambda: there.posted[1:], 60)[0]
     told = keys.opened(posted.body)
-    assert json.loads(told)["path"] == f"/asks/{ask}/" and b"second line" not in told
+    assert json.loads(told)["path"] == f"/projects/{house.project}/asks/{ask}/" and b"second line" not in told
 
     shown = deliver(page, house, told.decode())
     assert [(one["title"], one["body"]) for one in shown] == [("An agent asks in calling", "Into which one?")]

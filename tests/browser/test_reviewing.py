@@ -62,7 +62,7 @@ def make_queue(house, person, project=PROJECT, count="1 episode"):
     page = person(house.link("mila", "admin", project))
     page.goto(f"{house.url}/reviews/")
     page.get_by_text("Add or change a label").click()
-    label = page.locator("form[action='/reviews/labels']")
+    label = page.locator("form[action$='/reviews/labels']")
     label.get_by_label("Name").fill("step_quality")
     label.get_by_label("Title").fill("Step quality")
     label.get_by_label("Options").fill("Good step\nWrong argument")

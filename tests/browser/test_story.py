@@ -39,7 +39,7 @@ def test_two_people_live_through_the_demo(demo, person, tmp_path):
     edo = person(demo.link("edo", "expert"))
     edo.keyboard.press("Shift+N")
     edo.wait_for_url(re.compile(r"/asks/"))
-    episode = edo.locator("a[href^='/episodes/']:not([href='/episodes/'])").first.get_attribute("href")
+    episode = edo.locator("a[href*='/episodes/']:not([href$='/episodes/'])").first.get_attribute("href")
     owner.goto(demo.url + episode)
     expect(owner.locator("body")).to_contain_text("Waiting")
 

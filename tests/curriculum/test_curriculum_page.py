@@ -35,7 +35,7 @@ def test_page_leads_with_phase_and_its_reason(train, ada):
 def test_list_of_runs_leads_to_a_trainers_curriculum(train, ada):
     assert "/curriculum/?run=" not in html(as_person(ada).get("/runs/"))
     train.play(7)
-    assert f'href="/curriculum/?run={train.run.pk}"' in html(as_person(ada).get("/runs/"))
+    assert f'href="/projects/lab/curriculum/?run={train.run.pk}"' in html(as_person(ada).get("/runs/"))
 
 
 def test_page_links_to_pages_of_the_web_alone(train, ada):

@@ -190,7 +190,7 @@ def test_page_takes_a_file_and_shows_what_came_of_it(ada, django_capture_on_comm
     with django_capture_on_commit_callbacks():
         answer = client.post("/imports/", {"file": SimpleUploadedFile("a.json", json.dumps(ATIF).encode())})
     given = Import.objects.get()
-    assert answer.url == given.get_absolute_url()
+    assert answer.url == "/projects/lab" + given.get_absolute_url()
     waiting = html(client.get(answer.url))
     assert 'hx-trigger="every 1s"' in waiting and "<h1>Queued: a.json</h1>" in waiting
     assert "No worker has started it yet." in waiting and "Reading" not in waiting

@@ -22,7 +22,7 @@ from tests.people_by_name import person
 def test_human_ask_is_notified_once_with_first_line_and_link(edo, bell, asked):
     one = asked("\n  Into which one?  \nmy password is hunter2")
     (parcel,) = due()
-    assert (parcel.text, parcel.path, parcel.open_count) == ("Into which one?", f"/asks/{one.pk}/", 1)
+    assert (parcel.text, parcel.path, parcel.open_count) == ("Into which one?", f"/projects/lab/asks/{one.pk}/", 1)
     assert parcel.user_key == edo.key and parcel.title == "An agent asks in lab"
     assert due() == [] and state(bell) == [("sent", "taken")]
 

@@ -53,7 +53,7 @@ def test_push_is_encrypted_for_its_browser_and_signed(edo, there, asked, setting
         "ask": ask.pk,
         "title": "An agent asks in lab",
         "body": "Into which one?",
-        "path": f"/asks/{ask.pk}/",
+        "path": f"/projects/lab/asks/{ask.pk}/",
         "tag": ask.group,
     }
     assert b"Into" not in posted.body
@@ -99,7 +99,9 @@ def test_webhook_signature_detects_wrong_secret_or_body(edo, there, asked, setti
     sending.work()
     (posted,) = there.posted
     told = json.loads(posted.body)
-    assert told["url"] == f"{settings.AWMWEB_PUBLIC_URL}/asks/{ask.pk}/" and told["text"] == "Into which one?"
+    assert (
+        told["url"] == f"{settings.AWMWEB_PUBLIC_URL}/projects/lab/asks/{ask.pk}/" and told["text"] == "Into which one?"
+    )
     assert (told["type"], told["open"], told["project"], posted.path) == ("notice.ask", 1, "lab", "/hook?a=1")
     signed = f"{posted.headers['webhook-id']}.{posted.headers['webhook-timestamp']}.".encode()
     secret = base64.b64decode(key.removeprefix("whsec_"))
@@ -183,7 +185,7 @@ def test_a_mailbox_gets_asks_only_after_its_code_came_back(edo, mailbox, asked, 
     head, _, body = text.replace("\r\n", "\n").partition("\n\n")
     assert to == ["edo@example.org"] and "Subject: An agent asks in lab (2 open): Into which one?" in head
     assert "Bcc" not in text and "Auto-Submitted: auto-generated" in head
-    assert f"{settings.AWMWEB_PUBLIC_URL}/asks/{ask.pk}/" in body
+    assert f"{settings.AWMWEB_PUBLIC_URL}/projects/lab/asks/{ask.pk}/" in body
 
 
 def test_a_mail_server_that_refuses_is_quoted(edo, mailbox):

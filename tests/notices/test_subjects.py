@@ -85,14 +85,18 @@ def mentioned(mentions, edo):
 def test_a_registered_kind_leaves_with_its_own_words_and_page(bell, mentioned):
     one = mentioned()
     (parcel,) = due()
-    assert (parcel.title, parcel.text, parcel.path) == ("1 mentions", "look at this", f"/episodes/{one.id}/")
+    assert (parcel.title, parcel.text, parcel.path) == (
+        "1 mentions",
+        "look at this",
+        f"/projects/lab/episodes/{one.id}/",
+    )
     assert sending.shown(parcel)["mention"] == one.id and "ask" not in sending.shown(parcel)
     assert due() == []
 
 
 def test_a_registered_kind_stands_in_the_log_with_its_page(bell, edo, mentioned):
     one = mentioned()
-    assert f'<a href="/episodes/{one.id}/">Mention</a>' in html(as_person(edo).get("/notices/"))
+    assert f'<a href="/projects/lab/episodes/{one.id}/">Mention</a>' in html(as_person(edo).get("/notices/"))
 
 
 def test_a_subject_says_when_its_notification_is_not_wanted(bell, mentioned):

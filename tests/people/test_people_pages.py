@@ -18,7 +18,7 @@ def secret_in(page, field):
 
 def test_a_link_signs_in_once_and_then_says_that_it_was_used(client, ada):
     secret = link_of(ada)
-    assert client.get(f"/login/once/{secret}")["Location"] == "/"
+    assert client.get(f"/login/once/{secret}")["Location"] == "/projects/lab/"
     assert client.get("/people/").status_code == 200
     client.post("/logout")
     used = client.get(f"/login/once/{secret}")
@@ -28,7 +28,7 @@ def test_a_link_signs_in_once_and_then_says_that_it_was_used(client, ada):
 def test_after_signing_in_nobody_is_led_to_another_site(client, ada):
     for address in ("https://evil.example/", "//evil.example/", "javascript:alert(1)"):
         secret = link_of(ada)
-        assert client.get(f"/login/once/{secret}", {"next": address})["Location"] == "/"
+        assert client.get(f"/login/once/{secret}", {"next": address})["Location"] == "/projects/lab/"
         assert client.get("/login", {"next": address})["Location"] == "/"
 
 
@@ -135,9 +135,10 @@ def test_a_reviewer_makes_no_token(rita):
 def test_a_project_is_chosen_among_ones_own(ada, elsewhere, max_):
     members.ensure_member(elsewhere, ada.user.username, "viewer")
     client = as_person(ada)
-    client.post("/projects/switch", {"project": "elsewhere"})
-    assert "viewer in <b>elsewhere</b>" in html(client.get("/people/"))
-    assert as_person(max_).post("/projects/switch", {"project": "lab"}).status_code == 404
+    assert "admin in <b>Lab</b>" in html(client.get("/people/"))
+    assert "viewer in <b>Elsewhere</b>" in html(client.get("/projects/elsewhere/people/"))
+    assert client.get("/people/").request["PATH_INFO"] == "/projects/elsewhere/people/"
+    assert as_person(max_).get("/projects/lab/people/").status_code == 404
 
 
 def test_a_form_without_its_csrf_token_is_refused_in_words(ada):
@@ -177,7 +178,7 @@ def test_nonsense_in_addresses_and_forms_never_breaks_a_page(ada, nasty):
         ("/tokens/", {"do": "issue", "name": nasty, "scope": "agent"}),
         ("/tokens/", {"do": "revoke", "token": nasty}),
         ("/connect/", {"name": nasty}),
-        ("/projects/switch", {"project": nasty}),
+        (f"/projects/{quoted}/people/", {}),
         (f"/asks/{quoted}/claim", {}),
     ):
         assert client.post(path, body).status_code < 500, path

@@ -97,14 +97,14 @@ def test_command_without_running_product_fails_without_writing(command, tmp_path
 def test_admin_creates_renames_archives_and_restores_project(ada):
     client = as_person(ada)
     client.post("/projects/", {"do": "create", "slug": "night-shift", "name": "Night shift"})
-    assert "admin in <b>night-shift</b>" in html(client.get("/people/"))
+    assert "admin in <b>Night shift</b>" in html(client.get("/people/"))
     client.post("/projects/", {"do": "rename", "project": "night-shift", "name": "Nights"})
     page = html(client.get("/projects/"))
     assert "You have 2 active projects." in page and "Nights" in page
     client.post("/projects/", {"do": "archive", "project": "night-shift"})
     page = html(client.get("/projects/"))
     assert "1 active project and 1 archived." in page and "read-only" in page
-    assert '<option value="night-shift"' not in page and 'value="restore"' in page
+    assert '<a href="/projects/night-shift/" aria-current="true">' not in page and 'value="restore"' in page
     client.post("/projects/", {"do": "restore", "project": "night-shift"})
     assert "You have 2 active projects." in html(client.get("/projects/"))
     verbs = list(AuditEntry.objects.filter(actor=ada.name).values_list("verb", flat=True))

@@ -18,6 +18,7 @@ from people.access import SESSION_ENTRIES
 from people.errors import Invalid, LinkSpent, NotFound
 from people.models import LoginLink, Membership
 from people.revalidation import ended, right_of
+from tests.browsing import Browser
 from tests.people_by_name import person
 
 COOKIE = settings.SESSION_COOKIE_NAME
@@ -36,7 +37,7 @@ def mine(project, ada):
 
 def opened(secret, client=None):
     """The browser that opened a link."""
-    client = client or Client()
+    client = client or Browser()
     assert client.get(f"/login/once/{secret}").status_code == 302
     return client
 
@@ -75,7 +76,7 @@ def test_joined_account_brings_no_session_and_no_link_along(ada, max_, mine, the
     assert membership("zoe", "elsewhere").user == membership("zoe", "lab").user
     for old in (browser, opened(kept)):
         assert reads(old, mine) and not reads(old, theirs)
-        assert old.post("/projects/switch", {"project": "elsewhere"}).status_code == 404
+        assert old.get("/projects/elsewhere/people/").status_code == 404
         assert "elsewhere" not in old.get("/people/").content.decode()
     new = opened(link)
     assert reads(new, theirs) and not reads(new, mine)

@@ -73,7 +73,7 @@ def test_a_model_plays_a_task_to_its_verified_end(ours, endpoint, tmp_path):
 
 def test_sandbox_level_is_on_outcome_and_environment_page(owner):
     listed = owner.get("/episodes/").text
-    page = squeezed(owner.get(re.search(r'href="(/episodes/[^"/]+/)"', listed)[1]).text)
+    page = squeezed(owner.get(re.search(r'href="([^"]*/episodes/[^"/]+/)"', listed)[1]).text)
     assert "Sandbox level:<b>strict</b>" in page and "Verifier check: no problems found" in page
     standing = squeezed(owner.get("/environment/").text)
     assert "Pack code runs at sandbox level strict." in standing and "sandbox_missing" in standing

@@ -93,7 +93,7 @@ def test_label_by_version_and_correction_by_call(ada, rita, program, episode):
 
 def test_pages_carry_a_review_from_claim_to_ruling(ada, rita, queue, review):
     client = as_person(rita)
-    assert client.post(f"/reviews/queues/{queue.pk}/next").headers["Location"] == f"/reviews/{review.pk}/"
+    assert client.post(f"/reviews/queues/{queue.pk}/next").headers["Location"] == f"/projects/lab/reviews/{review.pk}/"
     page = client.get(f"/reviews/{review.pk}/")
     assert "open after your verdict" in html(page)
     bad = {"seq": "2", "kind": "call", "name": "update", "arguments": '{"id": "x"}', "why": "my words"}

@@ -67,7 +67,7 @@ def test_exports_have_the_filters_of_the_list_but_named_ones():
 def test_list_says_which_filters_an_export_does_not_have(desk, page, edo):
     text = page("?briefed=no&state=finished&q=rate&outcome=none&outcome=complete&scenario=desk_1")
     assert "Exports do not have these filters: State, Briefing, Search, Outcome: Not verified." in text
-    assert 'href="/exports/?outcome=complete&amp;scenario=desk_1"' in text
+    assert 'href="/projects/lab/exports/?outcome=complete&amp;scenario=desk_1"' in text
     assert "Exports do not have" not in page("?outcome=complete")
     assert "Exports do not have" not in html(as_person(edo).get("/episodes/?briefed=no"))
 
@@ -82,7 +82,7 @@ def test_hit_is_shown_in_its_row_and_leads_to_the_step(ada, desk, page):
     indexing.work()
     found = page("?q=rate+limit")
     assert "1 of 3 episodes match." in found and "Steps can be found a few seconds after" in found
-    assert f'href="/episodes/{desk[1].pk}/replay/?step=1"' in found
+    assert f'href="/projects/lab/episodes/{desk[1].pk}/replay/?step=1"' in found
     assert "<mark>rate</mark> &lt;b&gt;<mark>limit</mark>&lt;/b&gt;" in found
 
 
@@ -162,7 +162,7 @@ def test_queries_of_the_page_do_not_grow_with_episodes(ada, page):
 def test_view_is_saved_shared_and_removed(ada, edo, rita, desk):
     mine, other = as_person(ada), as_person(edo)
     saved = mine.post("/episodes/views", {"name": " Desk  one ", "query": "?scenario=desk_1&cursor=x&evil=1"})
-    assert saved.url == "/episodes/?scenario=desk_1"
+    assert saved.url == "/projects/lab/episodes/?scenario=desk_1"
     assert "Desk one" in html(mine.get("/episodes/")) and "Desk one" not in html(other.get("/episodes/"))
     mine.post("/episodes/views", {"name": "Desk one", "query": "?scenario=desk_2", "shared": "1"})
     view = SavedView.objects.get()
@@ -187,7 +187,7 @@ def test_selected_live_episodes_are_stopped(ada, rita, max_, desk):
     assert Episode.objects.get(pk=ids[2]).state == "running"
     for query in ("?scenario=desk_1", "scenario=desk_1"):
         answer = as_person(ada).post("/episodes/selected", {"act": "cancel", "episode": ids, "query": query})
-        assert answer["Location"] == "/episodes/?scenario=desk_1"
+        assert answer["Location"] == "/projects/lab/episodes/?scenario=desk_1"
     assert [Episode.objects.get(pk=pk).state for pk in ids] == ["finished", "finished", "cancelled"]
 
 

@@ -124,7 +124,7 @@ def test_page_shows_the_first_divergence_of_two(ada, played):
     page = html(as_person(ada).get(f"/episodes/compare/?episode={one.pk}&episode={other.pk}"))
     assert "First divergence: no action against step 2, only in the second." in page
     assert "Actions: 1 of 3 the same" in page and "&lt;b&gt;a" in page
-    assert f'href="/episodes/{other.pk}/replay/?step=2"' in page
+    assert f'href="/projects/lab/episodes/{other.pk}/replay/?step=2"' in page
     assert "Final databases: 2 different rows" in page
     assert "answer of one" in page and "answer of two" in page
 
@@ -145,7 +145,7 @@ def test_page_shows_several_as_small_multiples(ada, played):
 def test_selection_leads_to_the_comparison(ada, played):
     ids = [played("one", call("get")).pk, played("two", call("get")).pk]
     answer = as_person(ada).post("/episodes/selected", {"act": "compare", "episode": ids})
-    assert answer.url == f"/episodes/compare/?episode={ids[0]}&episode={ids[1]}"
+    assert answer.url == f"/projects/lab/episodes/compare/?episode={ids[0]}&episode={ids[1]}"
     assert as_person(ada).get(answer.url).status_code == 200
 
 

@@ -65,7 +65,11 @@ def test_stream_carries_no_words_of_an_informed_briefing():
 @pytest.mark.django_db(transaction=True)
 def test_page_escapes_the_words_and_names_whose_they_are(ada, rita):
     page = html(as_person(rita).get(briefed(ada, BLIND).get_absolute_url()))
-    assert "Refunds go &lt;b&gt;first&lt;/b&gt;." in page and "Mina Park" in page and 'href="/episodes/e1/"' in page
+    assert (
+        "Refunds go &lt;b&gt;first&lt;/b&gt;." in page
+        and "Mina Park" in page
+        and 'href="/projects/lab/episodes/e1/"' in page
+    )
 
 
 @pytest.mark.django_db(transaction=True)

@@ -188,7 +188,7 @@ def test_group_answer_can_be_withdrawn_per_ask(asked, ada, edo):
     assert {fresh(one).status for one in (third, informed)} == {"open"}
     assert "Also sent to 1 ask" in after
     back = client.post(f"/asks/{second.pk}/take-back", {"back": first.pk}, follow=True)
-    assert back.redirect_chain == [(f"/asks/{first.pk}/", 302)] and "withdrawn" in html(back)
+    assert back.redirect_chain == [(f"/projects/lab/asks/{first.pk}/", 302)] and "withdrawn" in html(back)
     assert fresh(second).is_open and fresh(first).status == "answered"
     assert ">Into 4127.</textarea>" in page(client, second)  # nobody types it again
 
@@ -249,7 +249,7 @@ def test_escalate_and_send_to_model_give_reasons(asked, ada, edo, project, model
     token = fresh(ask).assignment.lease_token
     why = "it is about {money}, and more of it than I may give away"
     body = {"lease_token": token, "to": "senior", "reason": why}
-    assert client.post(f"/asks/{ask.pk}/hand", body).headers["Location"] == "/queue/"
+    assert client.post(f"/asks/{ask.pk}/hand", body).headers["Location"] == "/projects/lab/queue/"
     assert fresh(ask).tier == "senior" and as_person(ada).get("/queue/").status_code == 200
     ada_page = page(held(ada, ask), ask)
     assert "edo transferred it" in ada_page and why in ada_page

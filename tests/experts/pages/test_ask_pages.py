@@ -159,7 +159,7 @@ def test_an_answer_reaches_the_ask_once_however_often_it_is_sent(edo, ask):
         "then": "watch",
     }
     first, second = (client.post(f"/asks/{ask.pk}/answer", body) for _ in range(2))
-    assert first.status_code == second.status_code == 302 and first["Location"] == f"/asks/{ask.pk}/"
+    assert first.status_code == second.status_code == 302 and first["Location"] == f"/projects/lab/asks/{ask.pk}/"
     assert Advice.objects.filter(ask=ask).count() == 1
     after = html(client.get(f"/asks/{ask.pk}/"))
     assert "edo answered in" in after and "Into 4127." in after and "Not delivered yet." in after
@@ -169,7 +169,7 @@ def test_send_and_next_claims_the_next_one(edo, ada, episode, ask):
     other, _ = queue.open_ask(ada, AskOpen(key="r", episode=episode.pk, seq=2, question="And then?"))
     client = as_person(edo)
     client.post(f"/asks/{ask.pk}/claim")
-    assert send(client, ask)["Location"] == f"/asks/{other.pk}/"
+    assert send(client, ask)["Location"] == f"/projects/lab/asks/{other.pk}/"
     other.refresh_from_db()
     assert other.assignment.holder == edo.key
 
@@ -267,7 +267,7 @@ def test_passing_frees_the_ask_for_others_and_next_skips_it(edo, ask):
 def test_next_for_me_goes_on_with_what_i_hold(edo, ada, episode, ask):
     queue.open_ask(ada, AskOpen(key="r", episode=episode.pk, seq=2, question="Sooner?", deadline_s=10))
     queue.claim(edo, ask.pk)
-    assert as_person(edo).post("/queue/next")["Location"] == f"/asks/{ask.pk}/"
+    assert as_person(edo).post("/queue/next")["Location"] == f"/projects/lab/asks/{ask.pk}/"
 
 
 def test_renewing_pushes_the_lease_and_a_stranger_token_does_not(edo, ask):
@@ -333,7 +333,7 @@ def test_next_ask_is_fetched_unclaimed_and_claimed_by_the_answer(edo, ada, ask):
     headers = {"Accept": "application/json", "X-Swap": after.pk}
     told = client.post(f"/asks/{ask.pk}/answer", {**body, "tool_calls": "[]"}, headers=headers).json()
     after.assignment.refresh_from_db()
-    assert told["next"] == f"/asks/{after.pk}/" and "page" not in told
+    assert told["next"] == f"/projects/lab/asks/{after.pk}/" and "page" not in told
     assert told["lease"]["token"] == after.assignment.lease_token
     assert client.get(f"/asks/{after.pk}/next").status_code == 204
 
@@ -360,4 +360,4 @@ def test_fetched_ask_that_someone_else_claimed_is_not_opened(edo, ada, ask):
     headers = {"Accept": "application/json", "X-Swap": after.pk}
     told = client.post(f"/asks/{ask.pk}/answer", {**body, "tool_calls": "[]"}, headers=headers).json()
     after.assignment.refresh_from_db()
-    assert told["next"] == "/queue/" and "lease" not in told and after.assignment.holder == ada.key
+    assert told["next"] == "/projects/lab/queue/" and "lease" not in told and after.assignment.holder == ada.key

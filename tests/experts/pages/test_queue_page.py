@@ -203,8 +203,8 @@ def test_claim_next_prefers_own_then_urgent_asks(asked, edo, set_):
 def test_the_newest_ask_opens_from_any_page(asked, edo, rita):
     asked("Alpha?")
     newest = asked("Beta or gamma?")
-    assert as_person(edo).get("/queue/newest")["Location"] == f"/asks/{newest.pk}/"
-    assert as_person(rita).get("/queue/newest")["Location"] == "/queue/"
+    assert as_person(edo).get("/queue/newest")["Location"] == f"/projects/lab/asks/{newest.pk}/"
+    assert as_person(rita).get("/queue/newest")["Location"] == "/projects/lab/queue/"
 
 
 def test_claiming_giving_back_and_passing_stay_in_the_queue(asked, ada, edo):
@@ -217,7 +217,7 @@ def test_claiming_giving_back_and_passing_stay_in_the_queue(asked, ada, edo):
     assert "edo has claimed this ask for up to" in other.json()["error"]["message"]
     assert client.post(f"/queue/{ask.pk}/release", {"lease_token": token}, headers=JSON).status_code == 200
     assert client.post(f"/queue/{ask.pk}/release", {"lease_token": token}, headers=JSON).status_code == 409
-    assert client.post(f"/queue/{ask.pk}/pass", {"reason": "no"})["Location"] == "/queue/"
+    assert client.post(f"/queue/{ask.pk}/pass", {"reason": "no"})["Location"] == "/projects/lab/queue/"
     refused = client.post(f"/queue/{ask.pk}/claim", headers=JSON).json()["error"]
     assert refused == {"code": "passed", "message": "You declined this ask."}
     assert "You declined this ask." in html(client.post(f"/queue/{ask.pk}/claim", follow=True))
@@ -291,7 +291,7 @@ def test_a_stranger_does_nothing_to_a_row(asked, max_, rita):
     for action in ("claim", "release", "pass", "hand"):
         assert as_person(max_).post(f"/queue/{ask.pk}/{action}").status_code == 404
         assert as_person(rita).post(f"/queue/{ask.pk}/{action}").status_code == 403
-    assert as_person(max_).get("/queue/newest")["Location"] == "/queue/"
+    assert as_person(max_).get("/queue/newest")["Location"] == "/projects/elsewhere/queue/"
 
 
 def test_many_at_once_each_by_itself_and_what_failed_is_said(asked, ada, edo, models):
@@ -299,7 +299,7 @@ def test_many_at_once_each_by_itself_and_what_failed_is_said(asked, ada, edo, mo
     queue.claim(edo, asks[0].pk)
     chosen, client = {"ask": [one.pk for one in asks], "back": "?sort=newest"}, as_person(ada)
     told = client.post("/queue/bulk", {**chosen, "do": "transfer", "to": "llm"}, follow=True)
-    assert told.redirect_chain == [("/queue/?sort=newest", 302)]
+    assert told.redirect_chain == [("/projects/lab/queue/?sort=newest", 302)]
     assert "2 asks sent to the model." in html(told)
     assert "1 not changed: edo has claimed this ask." in html(told)
     client.post("/queue/bulk", {**chosen, "do": "priority", "priority": "4"})
@@ -322,7 +322,7 @@ def test_a_bulk_act_that_makes_no_sense_changes_nothing(asked, ada, body, words)
     ask = asked()
     back = {"back": "https://elsewhere.example/"}
     told = as_person(ada).post("/queue/bulk", {"ask": [ask.pk], **back, **body}, follow=True)
-    assert words in html(told) and told.redirect_chain == [("/queue/", 302)]
+    assert words in html(told) and told.redirect_chain == [("/projects/lab/queue/", 302)]
     assert (fresh(ask).priority, fresh(ask).status) == (0, "open")
 
 
@@ -367,7 +367,7 @@ def test_the_badge_counts_what_people_can_take(asked, ada, edo, set_):
     taken, models_, free = asked("Alpha?"), asked("Beta or gamma?"), asked("Delta, epsilon?")
     queue.claim(ada, taken.pk)
     set_(models_, tier="llm")
-    assert 'id="bell" href="/queue/" data-part="bell" data-open="1"' in page(edo)
+    assert 'id="bell" href="/projects/lab/queue/" data-part="bell" data-open="1"' in page(edo)
     set_(free, deadline_at=timezone.now())
     assert 'data-open="0"' in page(edo)
 

@@ -26,7 +26,9 @@ def test_saved_view_omits_the_page_number(edo, asked):
     view = QueueView.objects.get()
     assert view.query == "?show=unclaimed&sort=priority&tier=senior"
     page = listed(edo, SENIOR)
-    assert re.search(r'href="/queue/\?show=unclaimed&amp;sort=priority&amp;tier=senior" aria-current', page)
+    assert re.search(
+        r'href="/projects/lab/queue/\?show=unclaimed&amp;sort=priority&amp;tier=senior" aria-current', page
+    )
     assert as_person(edo).get(f"/queue/{view.query}").status_code == 200
 
 

@@ -146,7 +146,10 @@ def test_models_page_shows_status_and_tests_each(ada, edo, settings, project):
         assert as_person(edo).post("/desk/models/small/test").status_code == 403
         page = html(as_person(ada).get("/models/"))
         assert page.index("AWMWEB_EXPERT_BASE_URL") < page.index("AWMWEB_EXPERT_SMALL_BASE_URL")
-        assert 'hx-post="/desk/models/small/test"' in page and 'hx-post="/desk/models/big/test"' in page
+        assert (
+            'hx-post="/projects/lab/desk/models/small/test"' in page
+            and 'hx-post="/projects/lab/desk/models/big/test"' in page
+        )
 
 
 def test_models_page_tests_further_agent_models(ada, settings):
@@ -154,7 +157,7 @@ def test_models_page_tests_further_agent_models(ada, settings):
     with answering(server):
         settings.AGENT_ENDPOINTS = {"tuned": endpoint(server.base_url)}
         page = html(as_person(ada).get("/models/"))
-        assert "AWMWEB_AGENT_TUNED_BASE_URL" in page and 'hx-post="/models/agent:tuned/test"' in page
+        assert "AWMWEB_AGENT_TUNED_BASE_URL" in page and 'hx-post="/projects/lab/models/agent:tuned/test"' in page
         assert "Runs tasks with policy model:tuned." in page
         assert "Test passed." in html(as_person(ada).post("/models/agent:tuned/test"))
         assert "Set AWMWEB_AGENT_BASE_URL" in html(as_person(ada).post("/models/agent/test"))

@@ -37,7 +37,7 @@ def test_row_names_its_episode_step_author_and_answer(ada, store, client):
     one = episode(ada, "a")
     export = built(ada, format="steps")
     page = html(as_person(ada).get(f"/exports/{export.pk}/?row=2"))
-    assert f'href="/episodes/{one.pk}/#step-3"' in page and "Into 7." in page and "<b>ada</b>" in page
+    assert f'href="/projects/lab/episodes/{one.pk}/#step-3"' in page and "Into 7." in page and "<b>ada</b>" in page
     assert all(f'data-copy-text="{copied}"' in page for copied in (f"{one.pk}/3", one.pk))
     told = client.get(f"/api/v1/exports/{export.pk}/row?row={one.pk}/3").json()
     assert (told["number"], told["episode"], told["seq"]) == (2, one.pk, 3)

@@ -157,7 +157,7 @@ def test_outcome_filter_shows_labels_and_sends_wire_names(ada, store):
 def test_preview_alone_says_the_address_of_the_page(ada, store):
     episode(ada, "a")
     answer = as_person(ada).get("/exports/preview?format=dpo&arm=&redact=off")
-    assert answer.headers["HX-Replace-Url"] == "/exports/?format=dpo&redact=off"
+    assert answer.headers["HX-Replace-Url"] == "/projects/lab/exports/?format=dpo&redact=off"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_page_builds_an_export_and_shows_its_files(ada, store):
     person = as_person(ada)
     answer = person.post("/exports/", {"format": "sft", "arm": "react"})
     export = Export.objects.get()
-    assert answer.status_code == 302 and answer.headers["Location"] == f"/exports/{export.pk}/"
+    assert answer.status_code == 302 and answer.headers["Location"] == f"/projects/lab/exports/{export.pk}/"
     waiting = html(person.get(f"/exports/{export.pk}/"))
     assert "Queued: SFT" in waiting and "No worker has started it yet." in waiting and "Building" not in waiting
     Export.objects.update(state="building")

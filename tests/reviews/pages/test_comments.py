@@ -72,7 +72,7 @@ def test_reword_keeps_read_mentions_read_and_drops_others(ada, rita, edo, episod
     assert "opened" in CommentSubject(first).standing_for(rita.key, now).why
     assert "no longer names you" in CommentSubject(first).standing_for(edo.key, now).why
     moved = as_person(rita).get(f"/reviews/mentions/{first.pk}/")
-    assert (moved.status_code, moved["Location"]) == (302, f"/reviews/mentions/{later.pk}/")
+    assert (moved.status_code, moved["Location"]) == (302, f"/projects/lab/reviews/mentions/{later.pk}/")
     annotating.undo(ada, later.pk)
     assert "withdrawn" in CommentSubject(first).standing("", now).why
 
@@ -160,7 +160,7 @@ def test_labels_of_every_kind_are_set_on_the_page(ada, rita, episode):
 
 
 def test_replay_shows_what_was_said_as_far_as_a_person_may_read(ada, rita, max_, episode):
-    assert 'hx-get="/reviews/said/' in html(as_person(rita).get(f"/episodes/{episode.pk}/replay/"))
+    assert 'hx-get="/projects/lab/reviews/said/' in html(as_person(rita).get(f"/episodes/{episode.pk}/replay/"))
     address = f"/reviews/said/{episode.pk}/"
     assert html(as_person(rita).get(address)).strip() == ""
     comment = say(ada, episode, "<b>Wrong</b> row")

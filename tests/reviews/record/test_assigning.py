@@ -206,7 +206,7 @@ def test_verdict_comes_back_although_the_next_one_goes_on(ada, rita):
     Episode.objects.exclude(reviews=lease.review_id).update(state="running")
     given = {"decision": "reject", "lease_token": lease.lease_token}
     answer = as_person(rita).post(f"/reviews/{lease.review_id}/verdict-next", given)
-    assert answer.json() == {"next": f"/reviews/queues/{queue.pk}/"} and Verdict.objects.count() == 1
+    assert answer.json() == {"next": f"/projects/lab/reviews/queues/{queue.pk}/"} and Verdict.objects.count() == 1
 
 
 def test_fill_takes_few_queries_however_many_there_are(ada, django_assert_max_num_queries):

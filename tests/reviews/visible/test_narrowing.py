@@ -230,7 +230,7 @@ def test_agents_and_other_projects_search_no_comments(project, ada, max_, episod
 def test_list_shows_the_comment_that_was_found(ada, episode):
     label(ada, episode, "comment", "A <b>zorkmidword</b> here")
     page = html(as_person(ada).get("/episodes/?q=zorkmidword"))
-    assert f'href="/episodes/{episode.pk}/replay/?step=2"' in page and "<mark>zorkmidword</mark>" in page
+    assert f'href="/projects/lab/episodes/{episode.pk}/replay/?step=2"' in page and "<mark>zorkmidword</mark>" in page
     assert "&lt;b&gt;" in page and "Comment" in page
     api = as_person(ada).get("/api/v1/episodes?q=zorkmidword").json()["items"]
     assert [one["key"] for one in api] == ["one"]

@@ -273,4 +273,4 @@ def test_run_page_says_who_briefs_an_arm_and_what_lacks_one(ada):
     briefings.write(ada, one.scenario, one.task_idx, "Look.")
     page = html(as_person(ada).get(f"/runs/{plan.pk}/"))
     assert "briefed by people" in page and "1 of 2 tasks has a briefing" in page
-    assert f'href="/briefings/{two.scenario}/{two.task_idx}/"' in page
+    assert f'href="/projects/lab/briefings/{two.scenario}/{two.task_idx}/"' in page

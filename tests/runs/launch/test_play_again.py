@@ -45,11 +45,11 @@ def test_failed_episode_page_explains_and_offers_rerun(ada, calls):
     assert "Interrupted after 0 actions" in text and "was stopped or killed" in text and "Rerun" in text
     answer = page.post(f"{broken.get_absolute_url()}again")
     again = Episode.objects.get(key=broken.again_key)
-    assert answer.status_code == 302 and answer.url == again.get_absolute_url() and again.state == "queued"
+    assert answer.url == f"/projects/lab{again.get_absolute_url()}" and again.state == "queued"
     for name in ("run_id", "task", "scenario", "task_idx", "policy", "arm", "expert", "max_steps", "environment"):
         assert getattr(again, name) == getattr(broken, name), name
     text = html(page.get(broken.get_absolute_url()))
-    assert f'href="{again.get_absolute_url()}">Open the rerun' in text and 'data-opens="again"' not in text
+    assert f'href="/projects/lab{again.get_absolute_url()}">Open the rerun' in text and 'data-opens="again"' not in text
     assert broken.get_absolute_url() in html(page.get(again.get_absolute_url()))
 
 

@@ -179,7 +179,7 @@ def test_run_with_many_tries_shows_counts_that_open_episodes(ada, monkeypatch):
     page = html(as_person(ada).get(f"/runs/{plan.pk}/"))
     assert 'class="try' not in page and page.count(">0 of 0</a>") == 11
     where = f"?run={plan.pk}&amp;arm=expert&amp;scenario={first.scenario}&amp;task_idx={first.task_idx}"
-    assert re.search(rf'href="/episodes/{re.escape(where)}"\s*>1 of 1</a>', page)
+    assert re.search(rf'href="/projects/lab/episodes/{re.escape(where)}"\s*>1 of 1</a>', page)
     listed = html(as_person(ada).get(f"/episodes/{where.replace('&amp;', '&')}"))
     assert listed.count(f"/episodes/{first.episode_id}/") >= 1
 
@@ -205,7 +205,7 @@ def test_strangers_and_readers_change_nothing(ada, rita, max_):
 def test_run_of_an_external_loop_opens_its_episodes(ada, project):
     run = recording.start_run(ada, RunStart(name="theirs"))[0]
     answer = as_person(ada).get(f"/runs/{run.pk}/")
-    assert answer.headers["Location"] == f"/episodes/?run={run.pk}"
+    assert answer.headers["Location"] == f"/projects/lab/episodes/?run={run.pk}"
     assert "theirs" in html(as_person(ada).get("/runs/"))
 
 
