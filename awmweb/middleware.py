@@ -49,7 +49,7 @@ class Answers(MiddlewareMixin):
 
     def process_request(self, request: HttpRequest) -> None:
         """Let a page answer HEAD as it answers GET: load balancers and link checkers send it."""
-        if request.method == "HEAD" and not request.path.startswith("/api/"):
+        if request.method == "HEAD" and not request.path_info.startswith("/api/"):
             request.META[IS_HEAD] = True
             request.method = "GET"
 
