@@ -17,7 +17,7 @@ PAGES = (
     *("/", "/queue/", "/episodes/", "/runs/", "/runs/?launch=1&recipe=pr428", "/reviews/", "/reviews/mentions/"),
     *("/reviews/agreement/", "/reviews/court/", "/curriculum/", "/exports/", "/imports/", "/connect/", "/people/"),
     *("/tokens/", "/models/", "/environment/", "/vocabulary/", "/desk/", "/desk/metrics/", "/notices/", "/projects/"),
-    "/audit/",
+    *("/audit/", "/queue/mine/"),
 )
 SERIOUS = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
     .filter((found) => ["serious", "critical"].includes(found.impact))
