@@ -20,7 +20,7 @@ def played(house):
 def test_recipe_is_previewed_built_by_keys_and_downloaded(house, person, played):
     page = person(house.link("mira", "admin"))
     page.goto(f"{house.url}/exports/?arm=browser")
-    expect(page.locator("#headline")).to_have_text("0 rows from 0 of 1 episode")
+    expect(page.locator("#headline")).to_have_text("No rows from 1 episode")
     expect(page.locator("#preview")).to_contain_text("Outcome reported only by the loop")
     page.get_by_label("Outcomes reported only by the loop").check()
     expect(page.locator("#headline")).to_have_text("1 row from 1 of 1 episode")
