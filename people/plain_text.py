@@ -9,6 +9,7 @@ import re
 
 _UNSAFE = re.compile("[\x00\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 _TURNING = re.compile(b"\xe2\x80[\xaa-\xae]|\xe2\x81[\xa6-\xa9]")
+_HALVES = re.compile("[\x00\ud800-\udfff]")
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029]")
 LOOKED_AT = 4000
 """Characters that are searched for a first line."""
@@ -44,3 +45,8 @@ def first_line(text: object, limit: int) -> str:
     line = next((one.strip() for one in str(text)[:LOOKED_AT].splitlines() if one.strip()), "")
     line = printable(line[:limit])
     return line if len(line) < limit else f"{line[: limit - 1]}…"
+
+
+def is_storable(text: str) -> bool:
+    """Return whether a column of text can hold this: no U+0000 and no half of a surrogate pair."""
+    return _HALVES.search(text) is None
