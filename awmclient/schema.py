@@ -522,7 +522,7 @@ class TrainingStepPage(Shape):
 
 
 class NextTask(Shape):
-    """A task to play. Its level may limit steps and tools and give a hint; level, weight and rates are not for agents."""
+    """A task to play. Its level may limit steps and tools and give a hint. Agents get no level, weight or rates."""
 
     task: str
     scenario: str | None = None

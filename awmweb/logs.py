@@ -13,3 +13,10 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return LINK.sub(r"\1[secret]", super().format(record))
+
+
+class NoAddresses(logging.Filter):
+    """Lines of uvicorn without those that name the address of a socket."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return '"WebSocket ' not in str(record.msg)

@@ -10,6 +10,7 @@ import logging
 import sys
 from collections.abc import Collection
 
+from django.core.exceptions import ObjectDoesNotExist
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
@@ -149,6 +150,8 @@ class Refusals(MiddlewareMixin):
                 return _away(error)
             log.warning("%s takes too long: %s", request.path, error)
             error = away
+        if isinstance(error, ObjectDoesNotExist):  # it was deleted since the view found it
+            error = NotFound()
         if not isinstance(error, AppError):
             return None
         if request.headers.get("HX-Request"):

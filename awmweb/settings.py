@@ -397,10 +397,14 @@ LOGGING = {
             "style": "{",
         },
     },
+    "filters": {"addresses": {"()": "awmweb.logs.NoAddresses"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": text("AWMWEB_LOG_LEVEL", "INFO")},
     "loggers": {
         **{name: {"level": "WARNING"} for name in ("httpx", "httpx2", "httpcore", "mcp")},
         "uvicorn": {"handlers": ["console"], "propagate": False},  # which would write in a form of its own
+        # addresses hold search words; uvicorn's own switch leaves a logger alone that has a parent with a handler
+        "uvicorn.access": {"level": "CRITICAL", "handlers": [], "propagate": False},
+        "uvicorn.error": {"filters": ["addresses"]},
     },
 }

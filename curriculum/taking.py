@@ -68,8 +68,8 @@ def next_of(actor: Actor, run_pk: str, count: int, seed: int, snapshot_pk: str =
     """Return the next tasks: `count` tasks of the current snapshot, or of a named one, by weight.
 
     Pinned tasks come first, in the order in which they were pinned. A task that a split has held out since the snapshot
-    was taken is left out. Levels, weights and solve rates are for readers who can see outcomes. Raises `BlindReview` while any is withheld
-    from this reviewer.
+    was taken is left out. Levels, weights and solve rates are for readers who can see outcomes. Raises `BlindReview`
+    while any is withheld from this reviewer.
 
     """
     visibility.refuse_while_blind(actor)

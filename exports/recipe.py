@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import re2
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from exports.errors import BadRecipe
 from people import yaml_text
 from people.errors import words_of
+from people.plain_text import is_storable
 
 Needs = Literal["complete", "both", "tasks", "curriculum"]
 """Complete episodes; those that were judged, complete or not; tasks, whatever came of their episodes; or the tasks of a
@@ -123,6 +124,14 @@ class Pattern(BaseModel):
         return value
 
 
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for one in (*value.keys(), *value.values()) if isinstance(value, Mapping) else value:
+            yield from _texts(one)
+
+
 def _said(wrong: Mapping[str, Any]) -> str:
     """Return the error without pydantic's prefix; messages of the recipe itself name their field."""
     place, message = ".".join(map(str, wrong["loc"])), words_of(wrong)
@@ -216,6 +225,8 @@ class Recipe(BaseModel):
     @classmethod
     def read(cls, value: Any) -> Self:
         """Return the recipe of this object. Raises `BadRecipe`, which names each invalid field."""
+        if not all(map(is_storable, _texts(value))):
+            raise BadRecipe("A recipe has no U+0000 and no half of a surrogate pair.")
         try:
             return cls.model_validate(value)
         except ValidationError as error:

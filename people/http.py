@@ -14,7 +14,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import get_user
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import ObjectDoesNotExist, RequestDataTooBig
 from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponse
 from django.http.cookie import parse_cookie
@@ -212,6 +212,10 @@ def build_api(**options: Any) -> Api:
     @api.exception_handler(AppError)
     def refused(request: HttpRequest, error: AppError) -> HttpResponse:
         return refusal(error)
+
+    @api.exception_handler(ObjectDoesNotExist)
+    def deleted(request: HttpRequest, error: ObjectDoesNotExist) -> HttpResponse:
+        return refusal(NotFound())  # it was deleted since the call found it
 
     @api.exception_handler(AuthenticationError)
     def unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:

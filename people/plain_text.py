@@ -13,6 +13,7 @@ _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 _NAMES = ["NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL", "BS", "HT", "LF", "VT", "FF", "CR", "SO", "SI"]
 _NAMES += ["DLE", "DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US"]
 _TURNING = re.compile(b"\xe2\x80[\xaa-\xae]|\xe2\x81[\xa6-\xa9]")
+_HALVES = re.compile("[\x00\ud800-\udfff]")
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029]")
 LOOKED_AT = 4000
 """Characters that are searched for a first line."""
@@ -68,3 +69,8 @@ def first_line(text: object, limit: int) -> str:
     line = next((one.strip() for one in str(text)[:LOOKED_AT].splitlines() if one.strip()), "")
     line = printable(line[:limit])
     return line if len(line) < limit else f"{line[: limit - 1]}…"
+
+
+def is_storable(text: str) -> bool:
+    """Return whether a column of text can hold this: no U+0000 and no half of a surrogate pair."""
+    return _HALVES.search(text) is None

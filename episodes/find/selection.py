@@ -11,7 +11,7 @@ import binascii
 import functools
 import operator
 from collections.abc import Collection, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from django.db.models import Exists, Model, Q, QuerySet, Value
@@ -29,6 +29,7 @@ from episodes.stored.strip import BRIEFED
 from people.access import scoped
 from people.errors import Invalid
 from people.models import Project
+from people.plain_text import is_storable
 
 M = TypeVar("M", bound=Model)
 _EXACT = {
@@ -60,7 +61,7 @@ TOLD_BY_OUTCOME = frozenset({"outcome"})
 
 def condition(project: Project, name: str, values: Collection[str]) -> Q:
     """Return the condition of one filter. Raises `Invalid`, which names filter and value."""
-    if any("\x00" in value for value in values):
+    if not all(map(is_storable, values)):
         raise Invalid(f"Unknown filter value: {name}.")
     if name == "run":
         return Q(run__in=runs_named(project, values))
@@ -205,11 +206,13 @@ def _moment(name: str, value: str) -> datetime:
     try:
         day = parse_date(value) if len(value) == 10 else None
         moment = datetime(day.year, day.month, day.day) if day else parse_datetime(value)
-    except ValueError:
+        # in UTC, because the database refuses zones that Python has, and years beyond its own
+        moment = moment and (timezone.make_aware(moment) if timezone.is_naive(moment) else moment).astimezone(UTC)
+    except (ValueError, OverflowError):
         moment = None
     if moment is None:
         raise Invalid(f"Unknown filter value: {name}={value}. Use a date such as 2026-11-22.")
-    return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+    return moment
 
 
 def newest(rows: QuerySet[M], cursor: str, limit: int) -> tuple[list[M], str | None]:
@@ -234,8 +237,9 @@ def _read(cursor: str) -> tuple[datetime, str]:
         words = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
         at, _, pk = words.partition(" ")
         moment = datetime.fromisoformat(at)
-    except (ValueError, binascii.Error):
+        moment = moment.astimezone(UTC) if moment.tzinfo is not None else None
+    except (ValueError, OverflowError, binascii.Error):
         moment = None
-    if moment is None or moment.tzinfo is None or "\x00" in pk:
+    if moment is None or not is_storable(pk):
         raise Invalid("cursor: use the value of `next` of the page before.")
     return moment, pk

@@ -11,7 +11,7 @@ from exports.errors import NotBuilt
 from exports.models import Export, ExportState
 from people.errors import NotFound
 
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 TYPES = {"jsonl": "application/x-ndjson", "json": "application/json", "md": "text/markdown; charset=utf-8"}
 
 

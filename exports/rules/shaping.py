@@ -24,7 +24,7 @@ from exports.record import Record
 _NAMES_EXPERT = re.compile(rf"\bexperts?\b|{ASK_TOOL}", re.IGNORECASE)
 _RUN, _NAME = re.compile(r"[\w@./:+-]+"), re.compile(r"[\w@]+")
 _PROSE_WORDS = 5
-WORK_MAX, COST, TOKEN_MAX = 1_000_000_000, 20_000, 200
+WORK_MAX, COST, TOKEN_MAX = 50_000_000, 20_000, 200
 """Bytes that are searched for the values of one episode, what a search costs beside them, and the longest token."""
 
 

@@ -54,6 +54,8 @@ def annotate(
         raise Invalid("A label must be 1 to 60 lowercase letters, digits, - or _, starting with a letter.")
     if isinstance(value, str) and len(value) > _LONGEST:
         raise Invalid("An annotation can have at most 100,000 characters.")
+    if value is None:
+        raise Invalid("An annotation needs a value.")
     if label == COMMENT and not str(value).strip():
         raise Invalid(_NO_WORDS)
     with transaction.atomic():

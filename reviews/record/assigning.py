@@ -22,6 +22,7 @@ from episodes.models import Episode
 from episodes.stored import settled
 from people import leasing
 from people.access import Actor, may_review, may_set_reviews, scoped, visible_or_404
+from people.audit import record
 from people.errors import AppError, Invalid
 from people.slots import FREED, OPEN, SlotState, is_free
 from reviews.errors import (
@@ -73,7 +74,7 @@ def create_queue(
         raise Invalid("Use 1 to 20 reviews per episode, a lease of 60 to 86,400 s and a gold share from 0 to 0.5.")
     if scoped(ReviewQueue.objects.filter(name=name), actor.project).exists():
         raise Invalid(f"This project already has a queue named {name}.")
-    return ReviewQueue.objects.create(
+    queue = ReviewQueue.objects.create(
         project=actor.project,
         name=name,
         reviews_required=reviews_required,
@@ -86,6 +87,8 @@ def create_queue(
         schemas=list(schemas.of_project(actor.project).values_list("pk", flat=True)),
         author=actor.name,
     )
+    record(actor, "queue.created", queue.pk, f"{name}, {'blind' if is_blind else 'open'}")
+    return queue
 
 
 def close_queue(actor: Actor, queue_id: str) -> None:
@@ -97,6 +100,7 @@ def close_queue(actor: Actor, queue_id: str) -> None:
         queue.save(update_fields=["closed_at"])
         ReviewSlot.objects.filter(queue=queue, state__in=OPEN).update(state=SlotState.VOID)
         withholding.open_to_everyone(queue.reviews.all())
+        record(actor, "queue.closed", queue.pk, queue.name)
 
 
 def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: int = 0, seed: int = 0) -> int:
@@ -167,6 +171,8 @@ def add_gold(actor: Actor, queue_id: str, episode_id: str, answer: str) -> Revie
     review, made = Review.objects.get_or_create(queue=queue, episode=episode, defaults={"gold": answer})
     if not made and review.gold != answer:
         raise Invalid("This episode is already in the queue.")
+    if made:
+        record(actor, "gold.added", episode.pk, f"{queue.name}: {answer}")
     if made and queue.is_blind:
         withholding.from_everyone([review])
     return review

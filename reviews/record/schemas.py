@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from people.access import Actor, is_id, may_set_reviews, scoped
+from people.audit import record
 from people.errors import Invalid, NotFound
 from people.models import Project
 from reviews.errors import SchemaEnded
@@ -54,7 +55,7 @@ def define(actor: Actor, name: str, title: str, kind: str, options: Sequence[Any
             if (last.title, last.kind, last.options) == (title, kind, options):
                 return last
             versions.filter(pk=last.pk).update(ended_at=timezone.now())
-        return LabelSchema.objects.create(
+        made = LabelSchema.objects.create(
             project=actor.project,
             name=name,
             version=last.version + 1 if last else 1,
@@ -63,6 +64,8 @@ def define(actor: Actor, name: str, title: str, kind: str, options: Sequence[Any
             options=options,
             author=actor.name,
         )
+        record(actor, "label.defined", made.pk, f"{name}, version {made.version}")
+        return made
 
 
 def _options(kind: str, options: Sequence[Any]) -> list[dict[str, Any]]:

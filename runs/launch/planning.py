@@ -25,6 +25,7 @@ from episodes.models import Episode, EpisodeState, ExpertMode, Run, Split, Split
 from episodes.record import queueing, recording
 from episodes.stored.packs import packs, scenario_digest
 from people.access import Actor, may_launch, visible_or_404
+from people.audit import record
 from people.errors import Invalid
 from runs.errors import BadPlan, NoExpertModel, WrongState
 from runs.launch import briefings, launching
@@ -114,6 +115,7 @@ def _launch(actor: Actor, document: PlanDocument, key: str, server: dict[str, An
     ]
     Arm.objects.bulk_create(arms)
     _insert(actor, plan, _cells(plan, arms, tasks, range(document.seeds)), wave=0)
+    record(actor, "run.launched", run.pk, document.name)
     if document.start:
         _begin(actor, plan)
     return plan, True
@@ -330,6 +332,7 @@ def cancel(actor: Actor, run_id: str) -> Plan:
     if plan.state == PlanState.FINISHED:
         raise WrongState("The run has finished.")
     _set(actor, plan, PlanState.CANCELLED)
+    record(actor, "run.cancelled", plan.run_id)
     queueing.cancel_unbegun(actor, plan.run, "the run was cancelled")
     of_run = Episode.objects.filter(run=plan.run)
     for pk in list((of_run.live() | of_run.cut_off()).values_list("pk", flat=True)):
@@ -381,6 +384,7 @@ def add_seeds(actor: Actor, run_id: str, seeds: int) -> Plan:
         raise BadPlan(f"The plan would have more than {MAX_EPISODES:,} episodes.")
     _insert(actor, plan, _cells(plan, arms, tasks, range(plan.seeds, plan.seeds + seeds)), wave=plan.waves)
     plan.waves, plan.seeds = plan.waves + 1, plan.seeds + seeds
+    record(actor, "run.seeds_added", plan.run_id, f"{seeds} more, {plan.seeds} in all")
     if plan.state in (PlanState.FINISHED, PlanState.RUNNING):
         _begin(actor, plan)
     else:

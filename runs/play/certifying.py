@@ -21,6 +21,7 @@ from episodes.models import Certificate, Episode
 from episodes.stored.packs import packs
 from episodes.visible.trajectory import steps_of
 from people.access import Actor, may_launch, visible_or_404
+from people.audit import record
 from runs.errors import NoServer, StillLive
 from runs.launch import launching
 from runs.plan import servers
@@ -59,6 +60,7 @@ def request(actor: Actor, episode_id: str) -> Certificate | None:
     episode = visible_or_404(Episode.objects.all(), actor, episode_id)
     if episode.is_live:
         raise StillLive
+    record(actor, "certificate.requested", episode.pk)
     launching.certify_later(episode.pk)
     return episode.certificates.order_by("-pk").first()
 

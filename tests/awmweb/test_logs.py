@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import logging.config
 
 import httpx
 import pytest
@@ -18,6 +19,35 @@ def test_line_holds_no_secret_of_a_link(where):
     line = import_string(form["class"])(form["format"], style=form["style"])
     record = logging.makeLogRecord({"msg": "Forbidden: %s", "args": (where.format(SECRET),)})
     assert SECRET not in line.format(record) and "[secret]" in line.format(record)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "args"),
+    [
+        ("uvicorn.access", '%s - "%s %s HTTP/%s" %d', ("a", "GET", "/episodes/?q=secret", "1.1", 200)),
+        ("uvicorn.error", '%s - "WebSocket %s" [accepted]', ("a", "/ws?q=secret")),
+    ],
+)
+def test_log_has_no_addresses_with_search_words(name, words, args):
+    logging.config.dictConfig(settings.LOGGING)
+    written = []
+    handler = logging.Handler()
+    handler.emit = lambda record: written.append(record.getMessage())
+    loggers = [logging.getLogger(one) for one in ("", "uvicorn", "uvicorn.access", "uvicorn.error")]
+    try:
+        for one in loggers:
+            one.addHandler(handler)
+        args = (
+            ("127.0.0.1", "GET", "/episodes/?q=secret", "1.1", 200)
+            if "access" in name
+            else ("127.0.0.1", "/ws?q=secret")
+        )
+        logging.getLogger(name).info(words, *args)
+        logging.getLogger("uvicorn.error").info("Started server process")
+    finally:
+        for one in loggers:
+            one.removeHandler(handler)
+    assert set(written) == {"Started server process"}
 
 
 LOOKS = [

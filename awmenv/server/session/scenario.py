@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import orjson
 
@@ -194,7 +195,8 @@ class ScenarioPool:
         self.templates: dict[tuple[str, str], Template] = {}
         self.reports: dict[str, BuildReport] = {}  # by scenario, how its database came out when it was last built
         self._homes: dict[Path, Template] = {}
-        self._locks: dict[tuple[str, str], asyncio.Lock] = {}
+        # Kept as long as somebody holds or awaits one: a record can name any start, so there is no end of keys.
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._slots: set[int] = set()
         self._starting = CoreTurns(CONCURRENT_STARTS, PATIENCE_S, each=int(OF_ONE_SCENARIO * CONCURRENT_STARTS))
         self._turns = CoreTurns(CONCURRENT_CALLS, PATIENCE_S, each=int(OF_ONE_SCENARIO * CONCURRENT_CALLS))
@@ -220,7 +222,8 @@ class ScenarioPool:
         current = self.templates.get(key)
         if clock is not None and not (current is not None and current.clock == clock and self._usable(current)):
             key = (version, f"{scenario}@{clock}")
-        async with self._locks.setdefault(key, asyncio.Lock()):
+        fresh = asyncio.Lock()
+        async with self._locks.setdefault(key, fresh):
             found = self.templates.get(key)
             if found is not None and not self._usable(found):
                 self._retire(found)

@@ -7,7 +7,6 @@ the endpoint and only what a frame can carry.
 
 import asyncio
 import json
-import re
 import time
 from typing import Any
 from urllib.parse import parse_qsl
@@ -93,8 +92,8 @@ def _worth_another(error: httpx.HTTPError) -> bool:
 
 
 def _read(text: str) -> dict[str, Any]:
-    found = re.search(r"\{.*\}", text, re.DOTALL)
-    value = json.loads(found.group(0) if found else text)
+    start, end = text.find("{"), text.rfind("}")
+    value = json.loads(text[start : end + 1] if 0 <= start < end else text)
     if not isinstance(value, dict):
         raise ValueError("the judge's response is not an object")
     return value

@@ -1,0 +1,148 @@
+"""Wherever a stranger's text meets a pattern, a parser, an aligner or a loop, time grows no faster than the text.
+
+`docs/security.md` has the table of these places with their bounds; each has a row here. Ten sizes of one text are
+read, and processor time at the largest is compared with that at a smaller one of the same run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from awmclient import blotting, toolcalls
+from awmclient.errors import MalformedCall
+from awmenv import rows
+from awmenv.server.verify import judge
+from episodes.find import search_text
+from episodes.find.near_tasks import NearTasks
+from episodes.quoting import Secret
+from episodes.show import step_cards
+from episodes.show.alignment import Act, align, matches
+from experts.find import similar
+from exports.recipe import Recipe
+from exports.rules.redaction import Redactor
+from exports.rules.shaping import shape
+from notices import quoting
+from people import plain_text, yaml_text
+from people.errors import BadJson
+from people.json_text import parse_json
+from reviews.record import mentions
+from tests.exports.records import record
+
+pytestmark = pytest.mark.attack("growth")
+ROOT = Path(__file__).resolve().parents[2]
+FACTOR, SIZES, FROM = 1.5, 10, 4
+MOST = 3.0
+"""How much more than in proportion the largest may take: caches of the processor and n log n cost something."""
+LEAST_S = 0.002
+SECRETS = Redactor(Recipe.read({"format": "raw"}))
+PEOPLE = Redactor(Recipe.read({"format": "raw", "redact": "personal"}), "salt")
+CODE = Secret(["total = sum(row.price for row in rows if row.open and row.paid)"])
+
+
+def distilled(size):
+    """An episode whose call has many short values, of which each stands in a long result."""
+    values = [f"{number}" for number in range(size // 200)]
+    ask = {"seq": 1, "kind": "ask", "question": "Which?", "advice": {"source": "human", "text": "Those."}}
+    result = "1" * size + " " + " ".join(values)
+    seen = {"seq": 2, "kind": "tool_call", "name": "see", "arguments": {}, "result": result}
+    call = {"seq": 3, "kind": "tool_call", "name": "put", "arguments": {"all": values}, "result": 1}
+    said = [{"seq": 0, "kind": "message", "role": "user", "content": "Go."}]
+    steps = [{**one, "seq": seq} for seq, one in enumerate([*said, ask, seen, call], 1)]
+    return record(steps=steps, final_answer="x")
+
+
+def refused(kind, function):
+    def read(text):
+        with contextlib.suppress(kind):
+            function(text)
+
+    return read
+
+
+def acts(size, names):
+    return [Act(number, names[number % len(names)], str(number % 7), "") for number in range(size)]
+
+
+PLACES = {
+    "redaction: one token, then its beginnings": (lambda n: SECRETS.redact("eyJa.b " + "eyJ" * n), 60_000),
+    "redaction: beginnings of every rule": (
+        lambda n: SECRETS.redact("sk-//x/:_authToken=aws key bearer AKC://a:b@-----BEGIN PRIVATE KEY-----" * n), 500),
+    "redaction: many secrets": (lambda n: SECRETS.redact_json('"' + "AKIAIOSFODNN7EXAMPLE\\n" * n + '"'), 500),
+    "redaction: nearly mail addresses": (lambda n: PEOPLE.redact("!" * n + "a." * n + "@" * n + "a@b." * n), 4_000),
+    "redaction: many mail addresses": (lambda n: PEOPLE.redact("a@b.de " * n), 500),
+    "redaction: digits": (lambda n: PEOPLE.redact("4111 1111 " * n + "1" * n + "+1 " * n), 500),
+    "distilled calls": (lambda n: shape(distilled(n), "distil"), 60_000),
+    "rule of near tasks": (lambda n: NearTasks(["a b c " * 9]).holds_like("a b c " * n), 4_000),
+    "rule of quoted verifiers": (lambda n: CODE.quoted_in("total sum row price for row " * n), 1_000),
+    "recipes and plans": (refused(yaml_text.BadYaml, lambda n: yaml_text.read("[" + "a: &x 1, " * n)), 300),
+    "YAML of many names": (lambda n: yaml_text.read("".join(f"k{i}: [1, {{a: b}}]\n" for i in range(n))), 300),
+    "bodies of many values": (refused(BadJson, lambda n: parse_json(b"[" + b"1," * n + b"1]")), 8_000),
+    "bodies of deep values": (refused(BadJson, lambda n: parse_json(b"[" * n + b"]" * n)), 4_000),
+    "bodies of quotes": (refused(BadJson, lambda n: parse_json(b'["' + b'\\",' * n + b'"]')), 100_000),
+    "rows of packs": (refused(rows.BadRow, lambda n: rows.parse(b'{"a":["' + b'\\",' * n + b'"]}')), 100_000),
+    "alignment: one call over and over": (lambda n: align(acts(n, "a"), acts(n + 1, "ab")), 500),
+    "alignment: two calls in turn": (lambda n: align(acts(n, "ab"), acts(n, "abb")), 150),
+    "alignment: nothing equal": (lambda n: matches(range(n), range(n, 0, -1)), 2_000),
+    "search: excerpt": (lambda n: search_text.excerpt_of("a " * n, "b " * 50), 20_000),
+    "search: words": (lambda n: search_text.terms_of('-"a ' * n), 5_000),
+    "pages: direction marks": (lambda n: plain_text.cleaned(b"\xe2\x80\xae" * n), 2_000),
+    "pages: JSON of a result": (
+        lambda n: step_cards.card_of(
+            {"seq": 1, "kind": "tool_call", "name": "a", "arguments": {}, "result": '{"a" ' + '"\\"' * n}), 20_000),
+    "tool calls in a text": (
+        refused(MalformedCall, lambda n: toolcalls.text_calls("<think>" * n + "<tool_call>")), 20_000),
+    "calls in an advice": (lambda n: toolcalls.advised_calls("```json\n" * n + "a(" * n, ["b"]), 1_000),
+    "secrets of an endpoint": (lambda n: blotting.blot("%41\\u0041&#65;" * n, frozenset({"secret-of-it"})), 2_000),
+    "secrets in a receiver's answer": (lambda n: quoting.quoted("QUJD%41" * n, ["secret-of-it"]), 500),
+    "drafts in an answer": (lambda n: similar.kept("a b " * n, "b a " * n), 500),
+    "mentions": (lambda n: mentions._NAMED.findall("@" * n + "a." * n), 20_000),
+    "rulings of a judge": (refused(ValueError, lambda n: judge._read("{" * n + "```" * n)), 5_000),
+}  # fmt: skip
+
+
+def spent(function, size):
+    """Processor seconds of one call, the least of two."""
+    found = []
+    for _ in range(2):
+        began = time.process_time()
+        function(size)
+        found.append(time.process_time() - began)
+    return min(found)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_time_grows_no_faster_than_the_text(place):
+    function, first = PLACES[place]
+    sizes = [round(first * FACTOR**number) for number in range(SIZES)]
+    times = [spent(function, size) for size in sizes]
+    growth = max(times[-1], LEAST_S) / max(times[FROM], LEAST_S)
+    assert growth < MOST * sizes[-1] / sizes[FROM], dict(zip(sizes, times, strict=True))
+
+
+def test_measure_sees_a_quadratic_loop():
+    def quadratic(size):
+        return sum(1 for _ in re.finditer("a+b", "a" * size))
+
+    PLACES["quadratic"] = (quadratic, 300)
+    try:
+        with pytest.raises(AssertionError):
+            test_time_grows_no_faster_than_the_text("quadratic")
+    finally:
+        del PLACES["quadratic"]
+
+
+def test_each_row_of_the_table_has_its_measure():
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    table = text.split("## Where a stranger's text is read", 1)[1].split("\n## ", 1)[0]
+    measured = [line.rsplit("|", 2)[1] for line in table.splitlines() if line.startswith("| ")][1:]
+    assert {one.strip() for names in measured for one in names.split(";")} - {"none"} == set(PLACES)
+
+
+def test_json_of_the_corpus_is_read():
+    assert json.loads(SECRETS.redact_json('"AKIAIOSFODNN7EXAMPLE\\n"')) == "[redacted:aws_access_key]\n"
