@@ -34,7 +34,7 @@ def cell(place: Cell, seconds: float) -> Counts:
     """Play runs of one size under each attack in turn, until the time is over."""
     found: Counts = defaultdict(lambda: [0] * 6)
     until, number = time.monotonic() + seconds, 0
-    while time.monotonic() < until or number < 8:
+    while time.monotonic() < until or number < 4:
         for attack in ATTACKS:
             seen = attacked(attack, *place, number)
             row = found[attack]
@@ -60,6 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=50)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=2000, help="of each place of the table of power")
     parser.add_argument("--output", type=Path, default=TABLE)
     given = parser.parse_args()
     begun = time.monotonic()
@@ -67,11 +68,12 @@ def main() -> None:
     weights = {place: math.sqrt(math.prod(place)) for place in places}
     seconds = 0.8 * 60 * given.minutes * given.processes / sum(weights.values())
     with ProcessPoolExecutor(given.processes) as pool:
-        others = [pool.submit(draws.coverage), pool.submit(power.losses)]
+        others = [pool.submit(draws.coverage, given.runs // 4), pool.submit(power.losses, given.runs)]
         cells = {place: pool.submit(cell, place, seconds * weights[place]) for place in reversed(places)}
         found = {place: cells[place].result() for place in places}
         covered, losses = others[0].result(), others[1].result()
-    text, wrong = table(found, covered, losses, time.monotonic() - begun, given.processes)
+    how = f"`python -m bench.planted --minutes {given.minutes:g} --processes {given.processes} --runs {given.runs}`"
+    text, wrong = table(found, covered, losses, f"{how}: {(time.monotonic() - begun) / 60:.0f} minutes")
     given.output.write_text(text, encoding="utf-8")
     print(text)
     if wrong:
@@ -82,8 +84,7 @@ def table(
     found: dict[Cell, Counts],
     covered: list[tuple[float, int, int, int]],
     losses: list[tuple[int, int, float, int, int, int]],
-    took_s: float,
-    processes: int,
+    how: str,
 ) -> tuple[str, list[str]]:
     """Return the page, and what does not hold beyond three standard errors."""
     wrong: list[str] = []
@@ -169,7 +170,7 @@ def table(
             for tasks, seeds, uplift, runs_, before, now in losses
         ),
         "",
-        f"{took_s / 60:.0f} minutes with {processes} processes. A cell fails beyond three Monte Carlo errors.",
+        f"{how}. A cell fails beyond three Monte Carlo errors.",
         "",
     ]
     return "\n".join(lines), wrong

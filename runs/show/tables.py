@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from people import spreadsheets
+from people.rates import wilson
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.plans import MAX_SEEDS, PlanDocument, plan_of, repeatable
@@ -21,6 +22,8 @@ from runs.statistics.contrast import Contrast
 from runs.statistics.paired import Interval, cluster_interval, pass_all, pass_at
 
 Row = dict[str, Any]
+EDGE = 10
+"""With fewer complete or other tasks than this, a mean of shares counts as near its edge."""
 
 
 class Mean(NamedTuple):
@@ -81,7 +84,17 @@ def _mean(
 ) -> Mean:
     values = [how(len(seeds), sum(seeds), k) or 0.0 for seeds in tasks]
     mean, span = cluster_interval(values, [1] * len(values))
-    return Mean(mean, (max(0.0, span[0]), span[1]) if span and are_alone else None)
+    return Mean(mean, bounded(sum(values), len(values), span) if span and are_alone else None)
+
+
+def bounded(total: float, tasks: int, span: Interval) -> Interval:
+    """Return the interval of a mean of shares. Near 0 and 1 tasks that would vary may be missing among the few, and the
+    interval of their spread covers 71%; a mean of shares varies no more than a rate, whose interval is then used."""
+    low, high = max(0.0, span[0]), min(1.0, span[1])
+    if min(total, tasks - total) < EDGE:
+        rate = wilson(total, tasks)
+        low, high = min(low, rate[0]), max(high, rate[1])
+    return low, high
 
 
 def plan_now(plan: Plan) -> PlanDocument:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from experts.metrics import pages
@@ -37,8 +39,24 @@ def test_a_share_has_the_interval_of_wilson(part, of, low, high):
     assert wilson(part, of) == pytest.approx((low, high), abs=1e-4)
 
 
+def test_interval_of_asks_counts_an_episode_once():
+    """Forty episodes that each ask three times, mostly with the same result: apart they covered less than 90%."""
+    covered = {"episodes": 0, "asks": 0}
+    for number in range(300):
+        dice, asks = random.Random(number), []
+        for episode in range(40):
+            luck = dice.random() < 0.5
+            asks += [Asked(f"e{episode}", read=luck if dice.random() < 0.8 else dice.random() < 0.5) for _ in range(3)]
+        found = Proportion.of_asks(asks, lambda one: one.read)
+        apart = Proportion.count(one.read for one in asks)
+        assert (found.part, found.of) == (apart.part, 120)
+        for name, one in (("episodes", found), ("asks", apart)):
+            covered[name] += one.low <= 0.5 <= one.high
+    assert covered["episodes"] >= 0.93 * 300 and covered["asks"] < 0.9 * 300
+
+
 def test_without_a_case_there_is_no_share():
-    assert Proportion.count([]) == Proportion() and Proportion.of_counts(0, 0).value is None
+    assert Proportion.count([]) == Proportion() and Proportion.of_counts(0, 0, 0).value is None
 
 
 @pytest.mark.parametrize(("n", "rank"), [(0, 0), (5, 0), (6, 1), (9, 2), (20, 6), (100, 40), (101, 40), (1000, 469)])

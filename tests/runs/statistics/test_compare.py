@@ -140,6 +140,13 @@ def test_withheld_verdict_is_told_nowhere():
     )
 
 
+@pytest.mark.parametrize("arm", ARMS)
+def test_arm_without_a_try_compares_nothing(arm):
+    found = contrasts([one for one in tries(many(won=3)) if one.arm == arm], AGAINST)[0]
+    assert (found.tasks, found.delta, found.verdict) == (0, None, "none")
+    assert contrasts([], AGAINST)[0].verdict == "none"
+
+
 def test_ended_run_without_a_valid_task_says_so():
     assert one([("trivial", "trivial")] * 2).sentence == "Nothing to compare: no task is valid in both arms."
 

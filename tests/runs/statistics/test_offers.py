@@ -19,6 +19,7 @@ from runs.statistics.offers import (
     scores,
     weight_of,
 )
+from runs.statistics.paired import mcnemar
 from runs.statistics.prices import fieller, price
 
 DRAWN = statements(["drawn"], "drawn", ["drawn"])
@@ -235,10 +236,13 @@ def test_price_is_a_ratio_only_where_gains_are_shown():
     assert found.per_success == pytest.approx(6) and found.interval == pytest.approx((6, 6))
     assert found.sentence == "6.0 human minutes per extra success [6.0, 6.0]."
     hidden = price(minutes, gains, is_shown=False)
-    assert (hidden.per_success, hidden.sentence) == (
-        None,
-        "Costs 4.8 human minutes more per episode; extra successes are not shown, so no price per success.",
+    assert (hidden.per_success, hidden.interval) == (None, pytest.approx((6, 6)))
+    assert hidden.sentence == (
+        "Costs 4.8 human minutes more per episode; extra successes are not shown. "
+        "An extra success costs 6.0 to 6.0 minutes."
     )
+    few = price(minutes[:9], [1.0, -1.0, 1.0, 0.0, -1.0, 0.0, 1.0, -1.0, 1.0], is_shown=False)
+    assert few.interval is None and few.least > 0 and "An extra success, if any, costs at least" in few.sentence
     assert price([0.0] * 9, [1.0] * 9, is_shown=True).sentence == "It takes no more human time."
     for little, words in ((0.049, "more"), (-0.049, "less")):
         told = price([little] * 9, [1.0] * 9, is_shown=True)
@@ -255,3 +259,19 @@ def test_contrast_is_priced_by_differences_of_tasks():
     [found] = contrasts(tries, statements(("baseline", "expert"), "baseline"))
     assert found.price.minutes == pytest.approx(2.2) and found.price.per_success == pytest.approx(2.2 / 0.6)
     assert found.price.interval[0] < 2.2 / 0.6 < found.price.interval[1]
+
+
+def test_price_of_a_success_covers_at_33_tasks():
+    """Printed for shown gains alone it covered 72%: a gain that is shown is often too large by chance."""
+    covered = printed = 0
+    for number in range(400):
+        dice = random.Random(number)
+        minutes = [dice.expovariate(1 / 3) for _ in range(33)]
+        gains = [dice.choices((-1.0, 0.0, 1.0), (0.05, 0.7, 0.25))[0] for _ in range(33)]
+        wins, losses = gains.count(1.0), gains.count(-1.0)
+        found = price(minutes, gains, is_shown=mcnemar(wins, losses) < 0.045 and wins != losses)
+        if found.interval is not None or found.least is not None:
+            printed += 1
+            low, high = found.interval or (found.least, math.inf)
+            covered += low <= 3 / 0.2 <= high
+    assert printed > 380 and covered >= 0.93 * printed
