@@ -70,8 +70,9 @@ def _fallback(ask: Ask) -> str:
     if ask.delivered_at is not None:
         return f"The agent continued without advice.{why}"
     ended = ENDED.get(ask.episode.state)
-    told = f"{ended} before the agent was told." if ended else "The agent continues without advice. Not delivered yet."
-    return f"{told}{why}"
+    if ended:
+        return f"{ended} before the agent was told.{why}"
+    return f"The agent continues without advice. Not delivered yet.{why}"
 
 
 def model_fault(ask: Ask) -> str:

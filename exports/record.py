@@ -82,7 +82,7 @@ class Record:
     started_at: str = ""
     tags: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     not_for_training: str = ""
-    """Why the rules keep it out of training. Only formats that report hold such an episode, with this mark."""
+    """The rule that excludes it from training. Only formats that report have such an episode, with this mark."""
 
     @cached_property
     def said(self) -> list[PromptMessage]:

@@ -207,6 +207,12 @@ def _files(var: Path) -> Iterator[Path]:
         if top.name in LEFT_OUT or top.name.startswith(LEFT_OUT_PREFIXES):
             continue
         below = sorted(top.rglob("*")) if top.is_dir() else [top]
+        # a loaded pack is a link to the folder of its version: it is saved as a folder of its own
+        links = {path: path.resolve() for path in below if path.is_symlink() and path.is_dir()}
+        links = {path: folder for path, folder in links.items() if folder.is_relative_to(top.resolve())}
+        if links:
+            below = [path for path in below if not any(path.resolve().is_relative_to(one) for one in links.values())]
+        below += [path for link in links for path in sorted(link.iterdir())]
         yield from (path for path in below if path.is_file() and not path.is_symlink())
 
 
@@ -285,6 +291,8 @@ def _place(source: Path, var: Path) -> None:
     for path in sorted(source.rglob("*")):
         place = var / path.relative_to(source)
         if path.is_dir():
+            if place.is_symlink():
+                place.unlink()
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
         else:
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

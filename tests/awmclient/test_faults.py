@@ -17,7 +17,7 @@ ROWS = {
     "the model server answered 401 or 403": ["the endpoint answered 401: Incorrect API key", "HTTP 403 from the proxy"],
     "the model server answered 429 until the last try": ["the endpoint answered 429: slow down", "RateLimitError: no"],
     "the model server answered another 4xx": ["the endpoint answered 404: no such model", "BadRequestError: bad field"],
-    "the connection was refused or broke": [
+    "the connection was refused or closed": [
         "cannot reach http://127.0.0.1:9/v1: ConnectError: refused", "ConnectionResetError: [Errno 104]",
         "httpx.RemoteProtocolError: peer closed connection", "requests.exceptions.ConnectionError: refused",
     ],
