@@ -55,7 +55,7 @@ class SplitExists(AppError):
 
 
 class BlindReview(AppError):
-    """This shows outcomes of many episodes. Give or decline your blind reviews first."""
+    """These outcomes are hidden until your blind reviews are done. Give or decline them first."""
 
     code = "blind_review"
     status = 409

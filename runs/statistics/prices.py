@@ -37,7 +37,7 @@ def price(minutes: Sequence[float], gains: Sequence[float], *, is_shown: bool) -
     amount = f"{abs(cost):.1f}" if abs(cost) >= 0.05 else "<0.1"
     each = f"{amount} human minutes {'more' if cost >= 0 else 'less'} per episode"
     if abs(cost) < 1e-9:
-        return Price(cost, None, None, "It takes no more human time.")
+        return Price(cost, None, None, "No extra human time was needed.")
     if abs(cost) < 0.05:
         return Price(cost, None, None, f"Costs {each}.")
     if not is_shown:

@@ -234,7 +234,7 @@ def test_price_is_a_ratio_only_where_gains_are_shown():
         None,
         "Costs 4.8 human minutes more per episode; extra successes are not shown, so no price per success.",
     )
-    assert price([0.0] * 9, [1.0] * 9, is_shown=True).sentence == "It takes no more human time."
+    assert price([0.0] * 9, [1.0] * 9, is_shown=True).sentence == "No extra human time was needed."
     for little, words in ((0.049, "more"), (-0.049, "less")):
         told = price([little] * 9, [1.0] * 9, is_shown=True)
         assert told.sentence == f"Costs <0.1 human minutes {words} per episode."
