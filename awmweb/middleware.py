@@ -185,7 +185,7 @@ def _unify_line_ends(request: HttpRequest) -> None:
         for name, values in request.POST.lists():
             form.setlist(name, [with_line_ends(str(value)) for value in values])
         form._mutable = False
-        request.POST = form  # type: ignore[misc, assignment]
+        request.POST = form  # type: ignore[assignment]
 
 
 def _values(form: QueryDict, without: Collection[str] = ()) -> list[str]:

@@ -55,7 +55,7 @@ class SplitExists(AppError):
 
 
 class BlindReview(AppError):
-    """This shows outcomes that your blind reviews withhold. Give them, or press "Leave queue" in Review."""
+    """These outcomes are hidden until your blind reviews are done. Give them, or press "Leave queue" in Review."""
 
     code = "blind_review"
     status = 409

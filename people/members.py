@@ -149,7 +149,7 @@ def link_for(actor: Actor, username: str, role: str | None = None, life: timedel
         may_manage_people(actor)  # also for a command: an archived project takes no member and no other role
         end = known.ends_at if known is not None else None
         known = ensure_member(actor.project, username, role or Role.EXPERT, end)
-    record(actor, "made a link for", username, f"as {known.role}")
+    record(actor, "created a sign-in link for", username, f"as {known.role}")
     return issue_login_link([known], issued_by=actor.user, life=life)
 
 
@@ -164,7 +164,7 @@ def fresh_link(actor: Actor, membership_id: int) -> tuple[Membership, str]:
         raise Invalid(
             f"The membership of {display_name(membership.user)} has expired. Invite them with a later expiry."
         )
-    record(actor, "made a link for", membership.user.username, f"as {membership.role}")
+    record(actor, "created a sign-in link for", membership.user.username, f"as {membership.role}")
     return membership, issue_login_link(_opened_by(actor, membership), issued_by=actor.user)
 
 

@@ -193,9 +193,9 @@ def strip(
     marks, left_out = line.shown(codes, room)
     used = line.actions_in(codes)
     dots = 0 if outcome else max(0, min((budget or 0) - used, room - len(marks)))
-    lead = 14 + 6 * len(str(left_out)) if left_out else 0
+    lead = 14 + 6 * len(f"{left_out:,}") if left_out else 0
     width = max(PITCH, lead + PITCH * (len(marks) + dots))
-    earlier = format_html('<text class="more" x="0" y="10.5">+{}</text>', left_out) if left_out else ""
+    earlier = format_html('<text class="more" x="0" y="10.5">+{}</text>', f"{left_out:,}") if left_out else ""
     body = format_html_join(
         "",
         '<use href="#{}" class="{}" x="{}" y="1" width="11" height="11"/>',

@@ -94,7 +94,7 @@ def _headline(found: Numbers) -> str:
     if not desk.asks:
         return "No asks in this period."
     if not closed:
-        return f"{_whole(desk.asks)} {'ask' if desk.asks == 1 else 'asks'}, none answered or fallen back yet."
+        return f"{_whole(desk.asks)} {'ask' if desk.asks == 1 else 'asks'}, none closed yet."
     wait = f" Median wait: {duration(desk.waited.median)}." if desk.waited.median is not None else ""
     were = "ask was" if closed == 1 else "asks were"
     return f"{_whole(desk.answered)} of {_whole(closed)} {were} answered in time.{wait}"

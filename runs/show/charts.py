@@ -50,8 +50,8 @@ def forest(contrast: Contrast, expert: str, file: str) -> Chart | None:
         name=figures.name_of("forest", f"{contrast.arm}\n{contrast.control}"),
         title="Difference in completion by scenario",
         note=f"{contrast.arm} minus {contrast.control}, {count(contrast.tasks, 'task')}; scenarios are exploratory"
-        f"{f'; all tasks {total}, 95%' if total else ''}. Scenarios are for reading, without an interval or a test, "
-        f"by their shrunk difference: few tasks draw it toward the mean of all. "
+        f"{f'; all tasks {total}, 95%' if total else ''}. Scenario values are shrunk toward the overall mean and "
+        f"have no interval. "
         f"A hollow mark: the interval includes 0.{few}",
         says=f"Difference in completion of {contrast.arm} minus {contrast.control} in {by}, "
         f"from {points(min(deltas))} to {points(max(deltas))}{f'; all tasks {total}' if total else ''}.",

@@ -41,7 +41,7 @@ def price(minutes: Sequence[float], gains: Sequence[float], *, is_shown: bool) -
     amount = f"{abs(cost):.1f}" if abs(cost) >= 0.05 else "<0.1"
     each = f"{amount} human minutes {'more' if cost >= 0 else 'less'} per episode"
     if abs(cost) < 1e-9:
-        return Price(cost, None, None, "It takes no more human time.")
+        return Price(cost, None, None, "No extra human time was needed.")
     if abs(cost) < 0.05:
         return Price(cost, None, None, f"Costs {each}.")
     span = fieller(cost, gain, of_cost, of_gain, of_both, student_quantile(0.975, units - 1))

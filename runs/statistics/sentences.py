@@ -65,7 +65,7 @@ def of_tasks(one: Contrast, scope: UnitResult) -> str:
 def of_scenarios(one: Contrast, scope: UnitResult) -> str:
     """Return what the scenarios allow to be said of others like them."""
     if scope.interval is None or one.delta is None:
-        return f"{count(scope.units, 'scenario')} {'is' if scope.units == 1 else 'are'} too few to speak of others."
+        return f"{count(scope.units, 'scenario')} {'is' if scope.units == 1 else 'are'} too few to generalize."
     word = scope.verdict if scope.verdict in deciding.SHOWN else "not shown"
     return f"For scenarios like these {scope.units}: {word} ({points(one.delta)} {span_text(scope.interval)})."
 

@@ -11,7 +11,7 @@ const BREATH_MS = 150;
 const SHOWN = 16_000; // letters of a text in the box
 const QUOTED = 60;
 const SENT = 50_000; // letters of a quote that the server compares
-const HINT = "Select text in a step, click a name, or press ] to label a part of it.";
+const HINT = "Labels apply to the whole step. To label a part, select text or press ].";
 
 /** @typedef {import("../steps/places.js").Place} Place */
 

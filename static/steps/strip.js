@@ -51,7 +51,7 @@ export function strip(codes, { budget = 0, running = false, stalled = false, roo
   const used = acted === undefined ? actionsIn(all, from) : acted + (now ? 1 : 0);
   const left = Math.max(kept.length, loud.length && acted !== undefined ? used : 0) - shown.length;
   const dots = Math.max(0, Math.min(budget - used, room - shown.length));
-  const [pitch, lead] = [from.pitch, left ? 14 + 6 * String(left).length : 0];
+  const [pitch, lead] = [from.pitch, left ? 14 + 6 * left.toLocaleString("en-US").length : 0];
   const width = Math.max(pitch, lead + pitch * (shown.length + dots));
   const uses = shown.map((code, n) => {
     const { symbol, css } = mark(code);
@@ -59,7 +59,7 @@ export function strip(codes, { budget = 0, running = false, stalled = false, roo
   });
   const start = lead + pitch * shown.length;
   const todo = Array.from({ length: dots }, (_, n) => `<rect class="todo" x="${start + 4 + pitch * n}" y="5.5" width="3" height="2"/>`);
-  const earlier = left ? `<text class="more" x="0" y="10.5">+${left}</text>` : "";
+  const earlier = left ? `<text class="more" x="0" y="10.5">+${left.toLocaleString("en-US")}</text>` : "";
   const part = count > codes.length ? `${Number(count).toLocaleString("en-US")} steps, of the last ` : "";
   return `<svg class="strip" width="${width}" height="13" viewBox="0 0 ${width} 13" fill="currentColor" role="img"`
     + ` aria-label="${part}${inWords(all, from)}">${earlier}${uses.join("")}${todo.join("")}</svg>`;

@@ -51,7 +51,7 @@ def test_word_leads_to_its_step_and_two_hits_are_compared(house, person, played)
     for box in page.get_by_role("checkbox", name=re.compile("^Select")).all():
         box.check()
     page.get_by_role("button", name="Compare").click()
-    expect(page.locator("h1")).to_contain_text("First divergence: step 2 against no action, only in the first.")
+    expect(page.locator("h1")).to_contain_text("They differ from step 2 on: only the first called")
     expect(page.locator("tr.same")).to_have_count(2)
 
 

@@ -82,7 +82,7 @@ def test_another_link_for_somebody_known_keeps_role_and_end(ada, edo, capsys):
     call_command("loginlink", "edo", project="lab", role="reviewer")
     assert Membership.objects.get(user=ada.user).role == "admin"
     assert Membership.objects.filter(user=edo.user, role="reviewer", ends_at=ends).exists()
-    assert AuditEntry.objects.filter(verb="made a link for").count() == 2
+    assert AuditEntry.objects.filter(verb="created a sign-in link for").count() == 2
 
 
 def test_members_page_counts_tokens_of_removed_people(project, ada):

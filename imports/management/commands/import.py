@@ -19,7 +19,7 @@ BAR = 30
 
 
 class Command(BaseCommand):
-    help = "Import trajectories from files. A file is imported whole or not at all."
+    help = "Import trajectories from files. Imports all rows of a file, or none."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("files", nargs="+", type=Path, metavar="FILE")

@@ -122,7 +122,7 @@ def test_page_shows_the_first_divergence_of_two(ada, played):
     one = played("one", call("get"), call("put", {"to": "<b>a"}), diff={"tags": {"added": [{"id": 1, "n": "x"}]}})
     other = played("two", call("get"), call("look"), call("put", {"to": "b"}), diff={"tags": {"added": [{"id": 2}]}})
     page = html(as_person(ada).get(f"/episodes/compare/?episode={one.pk}&episode={other.pk}"))
-    assert "First divergence: no action against step 2, only in the second." in page
+    assert "They differ from step 2 on: only the second called look." in page
     assert "Actions: 1 of 3 the same" in page and "&lt;b&gt;a" in page
     assert f'href="/projects/lab/episodes/{other.pk}/replay/?step=2"' in page
     assert "Final databases: 2 different rows" in page

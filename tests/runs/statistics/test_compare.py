@@ -174,7 +174,7 @@ def test_scenarios_share_their_error_by_holm_too():
 def test_scenarios_scope_needs_six():
     found = one(many(won=30), scenario=lambda number: f"s{number % 5}")
     assert found.verdict == "better"
-    assert found.scenarios_scope.sentence == "5 scenarios are too few to speak of others."
+    assert found.scenarios_scope.sentence == "5 scenarios are too few to generalize."
     found = one(many(won=30), scenario=lambda number: f"s{number % 6}")
     assert found.scenarios_scope.verdict == "better"
 

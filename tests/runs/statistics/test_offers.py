@@ -243,7 +243,7 @@ def test_price_is_a_ratio_only_where_gains_are_shown():
     )
     few = price(minutes[:9], [1.0, -1.0, 1.0, 0.0, -1.0, 0.0, 1.0, -1.0, 1.0], is_shown=False)
     assert few.interval is None and few.least > 0 and "An extra success, if any, costs at least" in few.sentence
-    assert price([0.0] * 9, [1.0] * 9, is_shown=True).sentence == "It takes no more human time."
+    assert price([0.0] * 9, [1.0] * 9, is_shown=True).sentence == "No extra human time was needed."
     for little, words in ((0.049, "more"), (-0.049, "less")):
         told = price([little] * 9, [1.0] * 9, is_shown=True)
         assert told.sentence == f"Costs <0.1 human minutes {words} per episode."
