@@ -14,5 +14,5 @@ DELETE FROM episodes_episodewords WHERE episode_id IN (SELECT episode_id FROM re
 
 
 class Migration(migrations.Migration):
-    dependencies = [("episodes", "0001_initial")]
+    dependencies = [("episodes", "0002_scenario_digest")]
     operations = [migrations.RunSQL(AGAIN, migrations.RunSQL.noop)]

@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("experts", "0001_initial")]
+    dependencies = [("experts", "0004_shared_replies")]
 
     operations = [
         migrations.AddField(
