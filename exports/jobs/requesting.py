@@ -21,7 +21,7 @@ from people.access import Actor, may_export, scoped, visible_or_404
 from people.audit import record
 from people.errors import Busy
 
-BUILT_AT_ONCE, WAITING_MAX, LOOKED_AT = 2, 20, 100
+BUILT_TOGETHER, WAITING_MAX, LOOKED_AT = 2, 20, 100
 """Builds at the same time, at most one of them of a project, so that the worker's other threads stay free; exports of
 a project that are not done; and waiting ones that are looked at for the next build."""
 CLAIMS = 0x65787074
@@ -64,8 +64,8 @@ def has_room(export_id: str) -> bool:
     if export is None:
         return False
     others = jobs.is_heard(Export).exclude(pk=export_id).values_list("project_id", flat=True)
-    building = list(others[:BUILT_AT_ONCE])
-    return len(building) < BUILT_AT_ONCE and export.project_id not in building
+    building = list(others[:BUILT_TOGETHER])
+    return len(building) < BUILT_TOGETHER and export.project_id not in building
 
 
 def next_one() -> str | None:

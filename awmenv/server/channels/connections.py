@@ -85,7 +85,7 @@ class Connections:
         return connection
 
     async def attach(self, wanted: str, holder: object) -> Connection:
-        """Attach a control socket to a connection made over HTTP, one at a time. Raises `NotThere`.
+        """Attach a control socket to a connection made over HTTP, one after the other. Raises `NotThere`.
 
         The socket before it may have closed a moment ago, and the server not yet be done with it: a loop whose line
         dropped comes back at once.
