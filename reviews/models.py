@@ -7,6 +7,8 @@ of mind is a new row that supersedes the one before.
 
 from __future__ import annotations
 
+from typing import Self
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -133,6 +135,12 @@ class Annotation(Authored):
         """The value as pages print it."""
         value = self.text
         return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+    @property
+    def chosen(self) -> str:
+        """The values, one a line."""
+        value = self.text
+        return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
 
     def earlier(self) -> list[str]:
         """Return the IDs of the rows that this one supersedes, through all its rewordings."""
@@ -321,9 +329,20 @@ class Confidence(models.TextChoices):
     LOW = "low", "Low"
 
 
+class Verdicts(models.QuerySet["Verdict"]):
+    def counted(self) -> Self:
+        """Select the newest verdict of each reviewer on each review, without late ones."""
+        return self.filter(is_late=False, superseded_by__isnull=True)
+
+    def as_given(self) -> Self:
+        """Select the first verdict of each reviewer on each review, without late ones: they change it with the outcome
+        in sight."""
+        return self.filter(is_late=False, supersedes__isnull=True)
+
+
 class Verdict(Authored):
     """A reviewer's decision on a whole episode. `is_blind`: the outcome was withheld from them from claim to verdict. A
-    late one, sent without the lease, is kept and counts nowhere."""
+    late one, sent without the lease, is kept and counts nowhere. A changed one supersedes the one before."""
 
     id = IdField()
     review = models.ForeignKey(Review, on_delete=models.CASCADE, related_name="verdicts")
@@ -338,11 +357,18 @@ class Verdict(Authored):
     adjudicates = models.BooleanField(default=False)
     nonce = models.CharField(max_length=200, blank=True)
     took_s = models.FloatField(null=True, blank=True)
+    supersedes = models.OneToOneField(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="superseded_by"
+    )
+
+    objects = Verdicts.as_manager()
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["review", "author_key"], condition=Q(is_late=False), name="one_verdict_per_reviewer"
+                fields=["review", "author_key"],
+                condition=Q(is_late=False, supersedes__isnull=True),
+                name="one_verdict_per_reviewer",
             ),
             models.CheckConstraint(condition=Q(decision__in=VerdictDecision.values), name="verdict_decision_known"),
         ]

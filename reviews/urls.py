@@ -29,6 +29,7 @@ urlpatterns = [
     path("reviews/queues/<str:pk>/leave", queues.leave_queue, name="leave_review_queue"),
     path("reviews/queues/<str:pk>/next", queues.next_review, name="next_review"),
     path("reviews/<str:pk>/ahead", next.ahead, name="review_ahead"),
+    path("reviews/<str:pk>/go-on", next.go_on, name="review_go_on"),
     path("reviews/<str:pk>/verdict-next", next.verdict_next, name="verdict_next"),
     path("reviews/said/<str:pk>/", comments.said_fragment, name="episode_said"),
     path("reviews/<str:pk>/", one.review_page, name="review"),

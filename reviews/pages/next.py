@@ -5,16 +5,17 @@ Owns the two requests for it. Leaves the page to `pages.py`, claims to `assignin
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import HttpResponse, JsonResponse
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from people.access import MemberRequest
+from people.access import MemberRequest, visible_or_404
 from reviews.errors import NothingToReview
-from reviews.pages.one import decide, page_of, review_of
+from reviews.models import Review
+from reviews.pages.one import SWAPPED, decide, explain, page_of, review_of, same, swapped
 from reviews.record import assigning, deciding
-
-SWAPPED = "_swapped.html"
 
 
 @require_GET
@@ -34,22 +35,38 @@ def ahead(request: MemberRequest, pk: str) -> HttpResponse:
 @review_of
 def verdict_next(request: MemberRequest, pk: str) -> HttpResponse:
     """Give the verdict and claim the next review, the rendered one if it is still free. If the verdict differs from the
-    verifier, the page of this review comes first, because it asks for the reason."""
-    actor = request.actor
+    verifier, this review is shown again first, because it asks for the reason."""
     queue_id = decide(request, pk).review.queue_id
-    shown = deciding.reveal(actor, pk)
+    shown = deciding.reveal(request.actor, pk)
     if shown.differs:
-        return JsonResponse({"next": reverse("review", args=[pk]), "differs": True})
+        return JsonResponse({"differs": True, "page": same(request, pk)})
+    reply = _next(request, queue_id)
+    if "lease" in reply and shown.outcome is not None:
+        reply["verifier"] = "agrees"
+    return JsonResponse(reply)
+
+
+@require_POST
+@review_of
+def go_on(request: MemberRequest, pk: str) -> HttpResponse:
+    """Claim the next review after one that is given; with a reason for a verdict that differs, record it first."""
+    if "explanation" in request.POST:
+        explain(request, pk)
+    queue_id = visible_or_404(Review.objects.all(), request.actor, pk, "queue__project").queue_id
+    return JsonResponse(_next(request, queue_id))
+
+
+def _next(request: MemberRequest, queue_id: str) -> dict[str, Any]:
+    """Claim the next review and return where it is, with its lease; its page, too, unless it is the rendered one."""
     drawn = request.POST.get("ahead", "")
     try:
-        claim = assigning.pull(actor, queue_id, first=drawn)
+        claim = assigning.pull(request.actor, queue_id, first=drawn)
     except NothingToReview:
-        return JsonResponse({"next": reverse("review_queue", args=[queue_id])})
-    reply = {
+        return {"next": reverse("review_queue", args=[queue_id])}
+    reply: dict[str, Any] = {
         "next": reverse("review", args=[claim.review_id]),
         "lease": {"token": claim.lease_token, "until": claim.lease_until.isoformat()},
-        "verifier": "agrees" if shown.outcome is not None else "",
     }
     if claim.review_id != drawn:
-        reply["page"] = page_of(request, claim.review_id, frame=SWAPPED).content.decode()
-    return JsonResponse(reply)
+        reply["page"] = swapped(request, claim.review_id)
+    return reply

@@ -59,7 +59,9 @@ def review_page(request: MemberRequest, pk: str) -> HttpResponse:
     return page_of(request, pk)
 
 
-def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 200, **given: Any) -> HttpResponse:
+def page_of(
+    request: MemberRequest, pk: str, problem: str = "", status: int = 200, step: int = 1, **given: Any
+) -> HttpResponse:
     """Show the page of one review as this person sees it; `problem` is shown with their input. With `ahead` it is
     rendered as its holder will see it."""
     actor = request.actor
@@ -75,7 +77,7 @@ def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 20
     last = review.episode.last_seq if review.queue.is_blind and not submitted else None
     late = None if shown else deciding.late_of(actor, review)
     context = {
-        **replay_of(request, lens, review.episode, last=last),
+        **replay_of(request, lens, review.episode, step, last),
         **_said(request, lens, review, shown is not None or not review.queue.is_blind),
         "review": review,
         "queue": review.queue,
@@ -157,9 +159,26 @@ def review_command(request: MemberRequest, pk: str, command: str) -> HttpRespons
     if isinstance(said, HttpResponse):
         return said
     if _wants_json(request):
-        return JsonResponse(said or {"ok": True, **(_redrawn(request, pk) if command in DRAWN else {})})
+        return JsonResponse(said or {"ok": True, **_fresh(request, pk, command)})
     step = windows.number(request.POST.get("seq"))
     return redirect(f"/reviews/{pk}/?step={step}" if step else f"/reviews/{pk}/")
+
+
+def _fresh(request: MemberRequest, pk: str, command: str) -> dict[str, str]:
+    """Return what an open page draws again after a command."""
+    if command in DRAWN:
+        return _redrawn(request, pk)
+    return {"page": same(request, pk)} if command in SHOWN else {}
+
+
+def swapped(request: MemberRequest, pk: str, step: int = 1) -> str:
+    """Return the page of a review without its shell, for a page that stays open, without the input of its forms."""
+    return page_of(request, pk, step=step, frame=SWAPPED, given={}, met=[]).content.decode()
+
+
+def same(request: MemberRequest, pk: str) -> str:
+    """Return the page of a review as `swapped` does, at the step in view."""
+    return swapped(request, pk, windows.number(request.POST.get("at")) or 1)
 
 
 def _redrawn(request: MemberRequest, pk: str) -> dict[str, str]:
@@ -205,9 +224,13 @@ def _to_queue(request: MemberRequest, pk: str) -> HttpResponse:
 
 def decide(request: MemberRequest, pk: str) -> Verdict:
     """Give the verdict of a form."""
+    return deciding.decide(request.actor, pk, request.POST.get("lease_token", ""), _wanted(request))
+
+
+def _wanted(request: MemberRequest) -> Wanted:
     given = request.POST
     met, asked = given.getlist("met"), given.getlist("asked")
-    wanted = Wanted(
+    return Wanted(
         decision=given.get("decision", ""),
         failure_type=given.get("failure_type", ""),
         rubric={name: name in met for name in asked},
@@ -215,14 +238,18 @@ def decide(request: MemberRequest, pk: str) -> Verdict:
         note=given.get("note", ""),
         nonce=given.get("nonce", "")[:200],
     )
-    return deciding.decide(request.actor, pk, given.get("lease_token", ""), wanted)
 
 
 def _decide(request: MemberRequest, pk: str) -> None:
     decide(request, pk)
 
 
-def _explain(request: MemberRequest, pk: str) -> None:
+def _change(request: MemberRequest, pk: str) -> None:
+    deciding.change(request.actor, pk, _wanted(request))
+
+
+def explain(request: MemberRequest, pk: str) -> None:
+    """Record the reason of a form."""
     mine = deciding.reveal(request.actor, pk).mine
     deciding.explain(request.actor, mine.pk, request.POST.get("explanation", ""))
 
@@ -269,13 +296,17 @@ def _withdraw(request: MemberRequest, pk: str) -> None:
 
 DRAWN = ("label", "undo", "correct", "withdraw")
 """Commands after which an open page reloads its list of labels, comments and corrections."""
+SHOWN = ("verdict", "change", "explain")
+"""Commands after which it shows the whole review again."""
+SWAPPED = "_swapped.html"
 COMMANDS: dict[str, Any] = {
     "claim": _claim,
     "renew": _renew,
     "release": _release,
     "decline": _decline,
     "verdict": _decide,
-    "explain": _explain,
+    "change": _change,
+    "explain": explain,
     "label": _label,
     "undo": _undo,
     "correct": _correct,

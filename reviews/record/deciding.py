@@ -1,7 +1,8 @@
-"""Writes: a reviewer's verdict, their explanation if it differs from the verifier, and the call for a third reviewer.
+"""Writes: a reviewer's verdict, its change, their explanation if it differs from the verifier, and the call for a third
+reviewer.
 
 Owns verdicts. Leaves the slot to `assigning.py` and the doubted task to `court.py`. A verdict without the lease is
-stored and not counted; a form that is sent twice gives one verdict.
+stored and not counted; a form that is sent twice gives one verdict. A changed verdict is a new row; both are kept.
 """
 
 from __future__ import annotations
@@ -80,6 +81,31 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
     return verdict
 
 
+@transaction.atomic
+def change(actor: Actor, review_id: str, wanted: Wanted) -> Verdict:
+    """Supersede the actor's verdict. Counts and filters take the new one. Agreement and gold items keep the first,
+    which was given without the outcome in sight. No third person is called, because the outcome is open by now."""
+    may_review(actor)
+    review = visible_or_404(
+        Review.objects.select_related("queue", "episode").select_for_update(of=("self",), no_key=True),
+        actor,
+        review_id,
+        "queue__project",
+    )
+    _refuse_misfit(review, wanted)
+    mine = Verdict.objects.counted().filter(review=review, author_key=actor.key).first()
+    if mine is None:
+        raise NotBeforeVerdict
+    if review.queue.closed_at is not None:
+        raise ReviewClosed("This queue is closed.")
+    names = ("decision", "failure_type", "rubric", "confidence", "note")
+    if all(getattr(mine, name) == getattr(wanted, name) for name in names):
+        return mine
+    changed = _stored(actor, review, None, wanted, mine)
+    _rank(review)
+    return changed
+
+
 def late_of(actor: Actor, review: Review) -> Verdict | None:
     """Return the actor's newest verdict on a review after their claim expired: it is stored and never counts."""
     mine = Verdict.objects.filter(review=review, author_key=actor.key, is_late=True)
@@ -103,7 +129,9 @@ def _refuse_misfit(review: Review, wanted: Wanted) -> None:
         raise Invalid("A note can have at most 20,000 characters.")
 
 
-def _stored(actor: Actor, review: Review, slot: ReviewSlot | None, wanted: Wanted) -> Verdict:
+def _stored(
+    actor: Actor, review: Review, slot: ReviewSlot | None, wanted: Wanted, before: Verdict | None = None
+) -> Verdict:
     """Return the verdict as a row. It was blind if the outcome was withheld until now, and never opened before."""
     by = annotating.author(actor, review.episode)
     if wanted.model and actor.user is None:
@@ -121,11 +149,16 @@ def _stored(actor: Actor, review: Review, slot: ReviewSlot | None, wanted: Wante
         note=wanted.note,
         nonce=wanted.nonce,
         is_blind=is_blind,
-        is_late=slot is None,
-        adjudicates=slot is not None and not slot.is_gold and slot.number > review.queue.reviews_required,
+        is_late=slot is None and before is None,
+        adjudicates=before.adjudicates if before is not None else _adjudicates(review, slot),
+        supersedes=before,
         took_s=(timezone.now() - began).total_seconds() if began else None,
         **by,
     )
+
+
+def _adjudicates(review: Review, slot: ReviewSlot | None) -> bool:
+    return slot is not None and not slot.is_gold and slot.number > review.queue.reviews_required
 
 
 def _knows_outcome(actor: Actor, review: Review) -> bool:
@@ -144,11 +177,7 @@ def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
     withholding.open_to(actor.key, review)
     if review.gold:
         return
-    if not review.in_sample:
-        value, reason = worth.of_episodes([review.episode])[review.episode_id]
-        if (value, reason) != (review.worth, review.reason):
-            Review.objects.filter(pk=review.pk).update(worth=value, reason=reason)
-            ReviewSlot.objects.filter(review=review).update(worth=value)
+    _rank(review)
     states = list(ReviewSlot.objects.filter(review=review).values_list("state", flat=True))
     if set(states) & set(slots.OPEN):
         return
@@ -158,16 +187,27 @@ def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
         withholding.open_to_everyone(Review.objects.filter(pk=review.pk))
 
 
+def _rank(review: Review) -> None:
+    """Update the worth of a review by the verdicts on its episode."""
+    if review.gold or review.in_sample:
+        return
+    value, reason = worth.of_episodes([review.episode])[review.episode_id]
+    if (value, reason) != (review.worth, review.reason):
+        Review.objects.filter(pk=review.pk).update(worth=value, reason=reason)
+        ReviewSlot.objects.filter(review=review).update(worth=value)
+
+
 def counted(review: Review) -> list[str]:
     """Return the decisions that count, oldest first."""
-    rows = Verdict.objects.filter(review=review, is_late=False)
+    rows = Verdict.objects.counted().filter(review=review)
     return list(rows.order_by("created_at", "pk").values_list("decision", flat=True))
 
 
 @dataclass(frozen=True)
 class Revealed:
     """The information that opens after the verdict: the outcome, the other verdicts, and whether the reviewer's differs
-    from the verifier. `is_withheld` if another blind queue waits for this actor's verdict on the same episode."""
+    from the verifier. `is_withheld` if another blind queue waits for this actor's verdict on the same episode. `first`
+    is the reviewer's verdict before they changed it."""
 
     mine: Verdict
     outcome: Any
@@ -175,25 +215,35 @@ class Revealed:
     others: list[Verdict]
     differs: bool
     explanation: str
+    first: Verdict | None
+
+    @property
+    def met(self) -> list[str]:
+        """What this reviewer's verdict says is met of the rubric."""
+        return [name for name, is_met in self.mine.rubric.items() if is_met]
 
 
 def reveal(actor: Actor, review_id: str) -> Revealed:
     """Return the outcome and the other verdicts. Raises `NotBeforeVerdict` before the actor's own verdict."""
     may_see_reviews(actor)
     review = visible_or_404(Review.objects.select_related("episode"), actor, review_id, "queue__project")
-    rows = list(Verdict.objects.filter(review=review, is_late=False).select_related("disagreement").order_by("pk"))
-    mine = next((one for one in rows if one.author_key == actor.key), None)
-    if mine is None:
+    rows = Verdict.objects.filter(review=review, is_late=False).select_related("disagreement")
+    given = list(rows.order_by("created_at", "pk"))
+    own = [one for one in given if one.author_key == actor.key]
+    superseded = {one.supersedes_id for one in given}
+    if not own:
         raise NotBeforeVerdict
+    mine = own[-1]
     outcome = visibility.of_episode(actor, review.episode)
     is_withheld = outcome is None and visibility.is_withheld(actor, review.episode)
     return Revealed(
         mine=mine,
         outcome=outcome,
         is_withheld=is_withheld,
-        others=[] if is_withheld else [one for one in rows if one.pk != mine.pk],
+        others=[] if is_withheld else [one for one in given if one not in own and one.pk not in superseded],
         differs=outcome is not None and worth.SAYS.get(outcome.reward_type, mine.decision) != mine.decision,
         explanation=mine.disagreement.explanation if hasattr(mine, "disagreement") else "",
+        first=own[0] if len(own) > 1 else None,
     )
 
 

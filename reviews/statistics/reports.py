@@ -60,7 +60,7 @@ def progress(actor: Actor, queue: ReviewQueue) -> Progress:
 def progress_of(actor: Actor, queues: Collection[ReviewQueue]) -> dict[str, Progress]:
     """Return the progress of each queue by its ID, in two queries."""
     slots = ReviewSlot.objects.filter(queue__in=queues).exclude(state=SlotState.VOID)
-    rows = Verdict.objects.filter(review__queue__in=queues, review__gold="", is_late=False)
+    rows = Verdict.objects.as_given().filter(review__queue__in=queues, review__gold="")
     states: dict[str, Counter[tuple[bool, str]]] = {one.pk: Counter() for one in queues}
     given: dict[str, Counter[tuple[str, str]]] = {one.pk: Counter() for one in queues}
     for queue, is_gold, state, n in slots.values_list("queue", "is_gold", "state").annotate(n=Count("pk")):
@@ -100,7 +100,7 @@ def why_empty(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
         return ["The queue has no episodes yet."]
     held = slots.filter(state=SlotState.CLAIMED, lease_until__gt=now).order_by("lease_until")
     names = sorted({one.holder_name for one in held})
-    given = Verdict.objects.filter(review__queue=queue, review__gold="", is_late=False)
+    given = Verdict.objects.as_given().filter(review__queue=queue, review__gold="")
     mine = given.filter(author_key=actor.key).count()
     declined = queue.reviews.filter(declines__author_key=actor.key).count()
     done = slots.filter(state=SlotState.SUBMITTED).count()
@@ -123,7 +123,7 @@ class GoldLine:
 
 def gold_lines(queue: ReviewQueue) -> list[GoldLine]:
     """Return, by judge, the share of gold items answered correctly, with its interval."""
-    rows = Verdict.objects.filter(review__queue=queue, is_late=False).exclude(review__gold="")
+    rows = Verdict.objects.as_given().filter(review__queue=queue).exclude(review__gold="")
     counts: dict[tuple[str, str, str], list[bool]] = {}
     for key, name, kind, said, known in rows.values_list(
         "author_key", "author", "author_kind", "decision", "review__gold"
@@ -133,16 +133,19 @@ def gold_lines(queue: ReviewQueue) -> list[GoldLine]:
     return sorted(lines, key=lambda line: (-(line.right.rate or 0), line.name))
 
 
-def _open_to(actor: Actor, queue: ReviewQueue) -> QuerySet[Verdict]:
+def _open_to(actor: Actor, queue: ReviewQueue, *, as_given: bool = False) -> QuerySet[Verdict]:
     """Return verdicts that an actor can read now: not those on episodes that they still have to judge."""
-    rows = Verdict.objects.filter(review__queue=queue, is_late=False)
-    return visibility.with_open_outcome(actor, rows, "episode_id")
+    rows = Verdict.objects.as_given() if as_given else Verdict.objects.counted()
+    return visibility.with_open_outcome(actor, rows.filter(review__queue=queue), "episode_id")
 
 
-def judged(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> dict[str, dict[str, str]]:
-    """Return, by review, the decision of each independent judge, the verifier among them. A person who was called
-    because two differ is none: one more judgment of the disputed ones alone would look like agreement."""
-    rows = _open_to(actor, queue).filter(adjudicates=False)
+def judged(
+    actor: Actor, queue: ReviewQueue, *, only_sample: bool = False, as_given: bool = False
+) -> dict[str, dict[str, str]]:
+    """Return, by review, the decision of each independent judge, the verifier among them; with `as_given` before any
+    change. A person who was called because two differ is none: one more judgment of the disputed ones alone would look
+    like agreement."""
+    rows = _open_to(actor, queue, as_given=as_given).filter(adjudicates=False)
     if only_sample:
         rows = rows.filter(review__in_sample=True)
     found: dict[str, dict[str, str]] = {}
@@ -175,8 +178,9 @@ class ReportLine:
 
 
 def lines(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> list[ReportLine]:
-    """Return agreement on verdicts: among people, people against models, people against the verifier; then by label."""
-    table = judged(actor, queue, only_sample=only_sample)
+    """Return agreement on verdicts as they were given: among people, people against models, people against the
+    verifier; then by label."""
+    table = judged(actor, queue, only_sample=only_sample, as_given=True)
     kinds = _kinds(queue)
     people = [_of(one, kinds, "human") for one in table.values()]
     models = [_of(one, kinds, "model", "code") for one in table.values()]
@@ -191,7 +195,7 @@ def lines(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> lis
 
 
 def _kinds(queue: ReviewQueue) -> dict[str, str]:
-    rows = Verdict.objects.filter(review__queue=queue, is_late=False)
+    rows = Verdict.objects.as_given().filter(review__queue=queue)
     return dict(rows.values_list("author_key", "author_kind"))
 
 
@@ -265,13 +269,13 @@ def consensus(verdicts: list[Verdict]) -> str:
 
 def blind_verdicts(episodes: QuerySet[Episode]) -> dict[str, str]:
     """Return the consensus of people who read neither outcome nor verifier, by episode. Episodes whose reviews have
-    different results have none; gold items test the reviewer and are not counted."""
-    people = Verdict.objects.filter(
+    different results have none; gold items test the reviewer and are not counted, and neither is a verdict that its
+    author changed later."""
+    people = Verdict.objects.counted().filter(
         episode__in=episodes.order_by().values("pk"),
         author_kind="human",
         privilege=Privilege.BLIND,
         is_blind=True,
-        is_late=False,
         review__gold="",
     )
     reviews: dict[tuple[str, str], list[Verdict]] = {}

@@ -28,7 +28,7 @@ def of_episodes(episodes: Iterable[Episode]) -> dict[str, tuple[float, str]]:
     borderline."""
     ids = [one.pk for one in episodes]
     by_models: dict[str, set[str]] = {}
-    said = Verdict.objects.filter(episode__in=ids, is_late=False).exclude(author_kind="human")
+    said = Verdict.objects.counted().filter(episode__in=ids).exclude(author_kind="human")
     for episode, decision in said.values_list("episode_id", "decision"):
         by_models.setdefault(episode, set()).add(decision)
     found = dict.fromkeys(ids, (0.0, ""))

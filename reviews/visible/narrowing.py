@@ -88,7 +88,7 @@ class ReviewFilters:
 
 
 def _verdicts() -> QuerySet[Verdict]:
-    return Verdict.objects.filter(is_late=False)
+    return Verdict.objects.counted()
 
 
 def _by_verdict(actor: Actor, values: Collection[str]) -> Q:

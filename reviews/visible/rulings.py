@@ -107,7 +107,7 @@ def doubts_of(case: CourtCase) -> QuerySet[Disagreement]:
 
 
 def verdicts_of(case: CourtCase) -> QuerySet[Verdict]:
-    rows = Verdict.objects.filter(episode__in=episodes_of(case).values("pk"), is_late=False)
+    rows = Verdict.objects.counted().filter(episode__in=episodes_of(case).values("pk"))
     return rows.select_related("disagreement", "episode").order_by("-created_at")
 
 

@@ -45,8 +45,24 @@ export function showNext({ main, title }, url, lease, start) {
     const chip = main.querySelector("[data-lease]");
     if (chip) chip.dataset.until = lease.until;
   }
-  end();
   history.pushState(null, "", url);
+  mount(main, title, start);
+  announce(`Next ${document.body.dataset.page}: ${main.querySelector("h1")?.textContent || ""}`);
+}
+
+/**
+ * Show the item of the address again, as it is now.
+ * @param {Content} content
+ * @param {() => void} start
+ */
+export function showSame({ main, title }, start) {
+  mount(main, title, start);
+  announce(main.querySelector("[data-revealed] h2")?.textContent || "");
+}
+
+/** @param {HTMLElement} main @param {string} title @param {() => void} start */
+function mount(main, title, start) {
+  end();
   if (!main.isConnected) {
     document.getElementById("main").replaceWith(main);
     scrollTo(0, 0);
@@ -56,7 +72,6 @@ export function showNext({ main, title }, url, lease, start) {
   document.body.dataset.title = title;
   renew();
   start();
-  announce(`Next ${document.body.dataset.page}: ${main.querySelector("h1")?.textContent || ""}`);
 }
 
 /**

@@ -1,8 +1,9 @@
-// The next review in the place of the one whose verdict was given. It is fetched while the reviewer works, claimed with their
-// verdict, and shown once both are stored. A verdict that differs from the verifier's outcome opens its own page first.
+// What follows a verdict, without a page load: the next review, or this one with the outcome beside the verdict. The next one is
+// fetched while the reviewer works, claimed with their verdict, and shown once both are stored. If the verdict differs from the
+// verifier, this review asks why first; the reason opens the next one.
 
-import { contentOf, fetchNext, keepAddress, showNext } from "../forms/next-page.js";
-import { bind } from "../shell/keys.js";
+import { contentOf, fetchNext, keepAddress, showNext, showSame } from "../forms/next-page.js";
+import { bind, keepKeys } from "../shell/keys.js";
 import { every, whenOver } from "../shell/page-life.js";
 import { post } from "../shell/post.js";
 import { refuse, say } from "../shell/toast.js";
@@ -10,37 +11,129 @@ import { forget } from "./review-drafts.js";
 
 const BREATH_MS = 150; // the review that was swapped in is painted first
 const OLD_MS = 120_000;
+const REASONS = [["reason-1", "1"], ["reason-2", "2"], ["reason-3", "3"]];
+const STORED = ["lease_lost", "too_late"]; // refused, and kept: the page says so with the whole form
 
 /** @typedef {{review: string, content: import("../forms/next-page.js").Content}} Next */
 
 /** @type {Promise<Next | null> | null} what comes next as far as this page knows; unclaimed */
 let fetched = null;
+let isKnown = false; // what comes next was fetched for the same review before it was drawn again
 let sending = false;
 
+const formHere = () => /** @type {HTMLFormElement | null} */ (document.querySelector("[data-verdict-form]"));
+const changedHere = () => /** @type {HTMLFormElement | null} */ (document.querySelector("[data-change][open] form"));
+const atHere = () => /** @type {HTMLInputElement | null} */ (document.querySelector("[data-seq-field]"))?.value || "";
+
 /**
+ * Run a job that ends with another page, or with a refusal in the page's line for it. Keys that are pressed meanwhile run on
+ * the page that is shown then; `job` returns whether another review is.
+ * @param {() => Promise<boolean>} job
+ */
+async function swapping(job) {
+  if (sending) return;
+  sending = true;
+  document.body.setAttribute("aria-busy", "true");
+  const release = keepKeys();
+  let isNext = false;
+  try {
+    isNext = await job();
+  } finally {
+    sending = false;
+    document.body.removeAttribute("aria-busy");
+    release(isNext); // a digit for the next review must not become a reason here
+  }
+}
+
+/**
+ * Show this review again, with what is known after a verdict.
+ * @param {string} page
+ * @param {() => void} start
+ */
+function again(page, start) {
+  isKnown = true;
+  showSame(contentOf(page), start);
+  const beside = /** @type {HTMLElement | null} */ (document.querySelector("[data-revealed]"));
+  beside?.scrollIntoView({ block: "nearest" });
+  beside?.focus({ preventScroll: true });
+}
+
+/**
+ * Show what the server gave after a verdict or a reason.
+ * @param {{next: string, page?: string, lease?: {token: string, until: string}}} answer
+ * @param {Next | null} known
+ * @param {() => void} start
+ */
+function show({ next, page, lease }, known, start) {
+  if (!lease) location.assign(next);
+  else showNext(page ? contentOf(page) : known.content, next, lease, start);
+  return Boolean(lease);
+}
+
+/**
+ * Send a form about this review and show the next one, or this one again if the answer has only its page.
+ * @param {string} path
+ * @param {FormData} body
+ * @param {() => void} start
+ * @param {(answer: any) => string} words
+ */
+async function send(path, body, start, words) {
+  const known = await fetched;
+  body.set("ahead", known?.review || "");
+  body.set("at", atHere());
+  const { ok, answer, error } = await post(path, body);
+  refuse(ok ? "" : error.message);
+  if (!ok) return false;
+  forget();
+  const isNext = answer.next ? show(answer, known, start) : false;
+  if (!answer.next) again(answer.page, start);
+  if (isNext && words(answer)) say(words(answer));
+  return isNext;
+}
+
+/** Give or change the verdict and stay. @param {HTMLFormElement} form @param {() => void} start */
+async function stay(form, start) {
+  const body = new FormData(form);
+  body.set("at", atHere());
+  const { ok, answer, error } = await post(form.action, body);
+  if (!ok && STORED.includes(error.code)) form.submit();
+  refuse(ok ? "" : error.message);
+  if (!ok) return false;
+  forget();
+  again(answer.page, start);
+  return false;
+}
+
+/** Save a changed verdict before the review is left. @param {HTMLFormElement | null} form */
+async function saved(form) {
+  if (!form) return true;
+  const { ok, error } = await post(form.action, new FormData(form));
+  refuse(ok ? "" : error.message);
+  return ok;
+}
+
+/**
+ * Bind the reasons of a verdict that differs.
  * @param {HTMLButtonElement} button
  * @param {() => void} start
  * @param {() => Promise<boolean>} settle
  */
-async function give(button, start, settle) {
-  const form = /** @type {HTMLFormElement} */ (document.querySelector("[data-verdict-form]"));
-  if (sending || !form.reportValidity()) return;
-  sending = true;
-  document.body.setAttribute("aria-busy", "true");
-  if (await settle()) await send(button.dataset.verdictNext, new FormData(form), start);
-  sending = false;
-  document.body.removeAttribute("aria-busy");
-}
-
-async function send(path, body, start) {
-  const known = await fetched;
-  body.set("ahead", known?.review || "");
-  const { ok, answer, error } = await post(path, body);
-  if (!ok) return refuse(error.message);
-  forget();
-  if (!answer.lease) return location.assign(answer.next);
-  showNext(answer.page ? contentOf(answer.page) : known.content, answer.next, answer.lease, start);
-  return say(answer.verifier ? "Verdict given. The verifier agrees." : "Verdict given.");
+function startReasons({ dataset: { goOn }, form }, start, settle) {
+  for (const [id, number] of REASONS) {
+    const reason = /** @type {HTMLButtonElement | null} */ (document.querySelector(`[data-reason="${number}"]`));
+    if (!reason) return;
+    reason.querySelector("span").dataset.cap = id;
+    const words = reason.textContent.trim();
+    const answer = (/** @type {Event} */ event) => {
+      event.preventDefault();
+      if (changedHere()) return; // a digit is meant for the verdict that is being changed
+      const body = new FormData(form);
+      body.set(reason.name, reason.value);
+      swapping(async () => (await settle()) && send(goOn, body, start, () => `You answered: ${words}.`));
+    };
+    bind(id, answer);
+    reason.addEventListener("click", answer);
+  }
 }
 
 /**
@@ -52,15 +145,39 @@ async function send(path, body, start) {
  */
 export function startNext(start, settle, sendsOther) {
   const { ahead } = document.getElementById("main").dataset;
-  const button = /** @type {HTMLButtonElement | null} */ (document.querySelector("[data-verdict-next]"));
-  if (!ahead || !button) return;
-  button.hidden = false;
-  fetched = null;
+  const form = formHere();
+  form?.addEventListener("submit", (event) => {
+    event.preventDefault();
+    swapping(async () => (await settle()) && stay(form, start));
+  });
+  if (!ahead) return;
+  if (!isKnown) fetched = null;
   const look = () => { fetched = fetchNext(ahead).then((next) => (next?.page ? { review: next.review, content: contentOf(next.page) } : null)); };
-  const timer = setTimeout(look, BREATH_MS);
+  const timer = isKnown ? 0 : setTimeout(look, BREATH_MS);
+  isKnown = false;
   whenOver(() => clearTimeout(timer));
   every(look, OLD_MS); // another reviewer may have claimed it meanwhile
-  bind("complete", (event) => { if (!sendsOther(event)) give(button, start, settle); });
+  const give = /** @type {HTMLButtonElement | null} */ (document.querySelector("[data-verdict-next]"));
+  const onward = /** @type {HTMLButtonElement | null} */ (document.querySelector("[data-go-on]"));
+  if (give) {
+    give.hidden = false;
+    const words = (/** @type {any} */ answer) => (answer.verifier ? "Verdict given. The verifier agrees." : "Verdict given.");
+    bind("complete", (event) => {
+      if (sendsOther(event) || !form.reportValidity()) return;
+      swapping(async () => (await settle()) && send(give.dataset.verdictNext, new FormData(form), start, words));
+    });
+  }
+  if (!onward) return;
+  const goOn = (/** @type {Event} */ event) => {
+    if (sendsOther(event) || changedHere()?.reportValidity() === false) return;
+    swapping(async () => (await settle()) && (await saved(changedHere())) && send(onward.dataset.goOn, new FormData(onward.form), start, () => ""));
+  };
+  bind("complete", goOn);
+  bind("complete-stay", (event) => {
+    if (!changedHere()) goOn(event);
+    else if (!sendsOther(event)) changedHere().requestSubmit();
+  });
+  startReasons(onward, start, settle);
 }
 
 if (typeof document !== "undefined" && document.body?.dataset.page === "review") keepAddress("review");

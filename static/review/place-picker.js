@@ -1,5 +1,5 @@
 // What a label of the review page applies to: the step in view, a value in it, or letters of a text. Letters are selected on
-// the page by pointer, or in a text box by keyboard; [ and ] move through the values of the step.
+// the page by pointer, or in a text box by keyboard; v and ⇧V move through the values of the step.
 
 import { act, bind, print } from "../shell/keys.js";
 import { life, whenOver } from "../shell/page-life.js";
@@ -11,7 +11,7 @@ const BREATH_MS = 150;
 const SHOWN = 16_000; // letters of a text in the box
 const QUOTED = 60;
 const SENT = 50_000; // letters of a quote that the server compares
-const HINT = "Labels apply to the whole step. To label a part, select text or press ].";
+const HINT = "Labels apply to the whole step. To label a part, select text, click a name, or press v.";
 
 /** @typedef {import("../steps/places.js").Place} Place */
 
@@ -41,6 +41,7 @@ function draw() {
   for (const one of document.querySelectorAll("[data-part-only]")) one.toggleAttribute("hidden", !place);
   drawLetters();
   markChosen();
+  document.dispatchEvent(new CustomEvent("awm:place"));
 }
 
 /** @param {string} words @param {boolean} [bad] */

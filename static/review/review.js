@@ -2,7 +2,7 @@
 // Labels, comments and corrections are saved in place, so a verdict in progress stays. A verdict waits until they are saved.
 
 import { endCorrection, follow as followCorrection, startCorrection } from "./correction.js";
-import { bind, print } from "../shell/keys.js";
+import { bind, print, unbind } from "../shell/keys.js";
 import { startNext } from "./next-review.js";
 import { begin } from "../shell/page-life.js";
 import { follow as followPlace, startPlaces } from "./place-picker.js";
@@ -10,6 +10,7 @@ import { serverNow } from "../shell/clock.js";
 import { post } from "../shell/post.js";
 import { show, start as startScrubber } from "../steps/scrubber.js";
 import { startDrafts } from "./review-drafts.js";
+import { drawSet, startSet } from "./set-labels.js";
 import { refuse } from "../shell/toast.js";
 import { Renewal } from "../forms/renewal.js";
 
@@ -27,6 +28,7 @@ function onStep(at) {
   for (const one of document.querySelectorAll("[data-seq-field]")) /** @type {HTMLInputElement} */ (one).value = String(at);
   followPlace(at);
   followCorrection(at);
+  drawSet();
 }
 
 function startLease() {
@@ -58,7 +60,10 @@ function bindChoice(id, radio) {
   });
 }
 
-/** Bind the verdict: choosing a failure type rejects, and accepting clears it. */
+const CHOICES = [["accept", '[data-act-target="accept"]'], ["reject", '[data-act-target="reject"]'],
+  ...FAILURES.map(([id, number]) => [id, `[data-failure="${number}"]`])];
+
+/** Bind the verdict: choosing a failure type rejects, and accepting clears it. A given one has keys while it is changed. */
 function startVerdict() {
   const form = document.querySelector("[data-verdict-form]");
   form?.addEventListener("change", (event) => {
@@ -67,12 +72,29 @@ function startVerdict() {
     const chosen = radioOf("[name=failure_type]:checked");
     if (name === "decision" && value === "accept" && chosen) chosen.checked = false;
   });
-  for (const [id, value] of [["accept", "accept"], ["reject", "reject"]]) bindChoice(id, radioOf(`[data-act-target="${value}"]`));
   for (const [id, number] of FAILURES) {
-    bindChoice(id, radioOf(`[data-failure="${number}"]`));
     const cap = /** @type {HTMLElement | null} */ (document.querySelector(`[data-failure-cap="${number}"]`));
     if (cap) cap.dataset.cap = id;
   }
+  const box = /** @type {HTMLDetailsElement | null} */ (document.querySelector("[data-change]"));
+  const bindAll = () => {
+    for (const [id, found] of CHOICES) {
+      if (!box || box.open) bindChoice(id, radioOf(found));
+      else unbind(id);
+    }
+  };
+  bindAll();
+  box?.addEventListener("toggle", () => {
+    bindAll();
+    print();
+  });
+  if (!box) return;
+  bind("change-verdict", () => {
+    box.open = !box.open;
+    bindAll(); // the next key may come before the event
+    print();
+    if (box.open) radioOf("[name=decision]:checked")?.focus();
+  });
 }
 
 /** @type {Promise<boolean>} the save in progress, and whether the last one succeeded; a verdict waits for it */
@@ -191,7 +213,9 @@ function startSaying() {
 }
 
 function startKeys() {
+  const asks = document.querySelector("[data-reasons]") !== null; // the digits are those of its reasons
   for (const [id, key] of LABELS) {
+    if (asks && Number(key) <= 3) continue;
     const button = /** @type {HTMLButtonElement | null} */ (document.querySelector(`[data-label-key="${key}"]`));
     if (button) bind(id, () => button.click());
     const cap = /** @type {HTMLElement | null} */ (document.querySelector(`[data-label-cap="${key}"]`));
@@ -217,6 +241,7 @@ function start() {
   startLease();
   startDrafts();
   startPlaces(show);
+  startSet();
   startScrubber(onStep);
   startNext(start, settle, sendsOther);
   print();

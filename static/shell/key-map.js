@@ -32,6 +32,9 @@ export const EVERYWHERE = {
 const numbered = (id, words, keyOf, page) => [1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => (
   { id: `${id}-${n}`, keys: [keyOf(n)], words: `${words} ${n}`, page, line: id === "label" && n === 1 }));
 
+/** @type {Key[]} asked for after a verdict; a digit takes what carries it */
+const REASONS = [1, 2, 3].map((n) => ({ id: `reason-${n}`, keys: [`${n}`], words: `give reason ${n}, then next`, page: "review" }));
+
 /** @type {Key[]} */
 export const KEYS = [
   { id: "go-home", keys: ["g h"], words: "home", page: "*" },
@@ -100,7 +103,8 @@ export const KEYS = [
   { id: "reject", keys: ["x"], words: "reject", page: "review", line: true },
   ...numbered("failure", "reject, failure type", (n) => `x ${n}`, "review"),
   { id: "complete", keys: ["Ctrl+Enter"], words: "give verdict, then next", page: "review", line: true, inField: true },
-  { id: "complete-stay", keys: ["Ctrl+Shift+Enter"], words: "give verdict and stay", page: "review", line: true, inField: true },
+  { id: "complete-stay", keys: ["Ctrl+Shift+Enter"], words: "give verdict and stay; given: next review", page: "review", line: true, inField: true },
+  ...REASONS,
   ...numbered("label", "label", (n) => `${n}`, "review"),
   { id: "next-value", keys: ["v"], words: "label the next value of the step", page: "review" },
   { id: "previous-value", keys: ["Shift+V"], words: "label the previous value", page: "review" },
@@ -109,6 +113,7 @@ export const KEYS = [
   { id: "should-have", keys: ["w"], words: "should have done", page: "review", line: true },
   { id: "note", keys: ["n"], words: "note", page: "review" },
   { id: "verdict", keys: ["g v"], words: "verdict", page: "review" },
+  { id: "change-verdict", keys: ["e"], words: "change verdict", page: "review", line: true },
   { id: "undo", keys: ["z"], words: "undo label or note", page: "review" },
   { id: "decline-review", keys: ["p"], words: "decline", page: "review" },
 

@@ -104,6 +104,32 @@ export function dispatcher({ page, registry = KEYS, usable, run, surroundings, n
 
 const handlers = new Map();
 
+/** @type {KeyboardEvent[] | null} bare keys that were pressed while the next item loads, if it wants them */
+let kept = null;
+const KEPT = 8;
+
+/**
+ * Keep the bare keys that are pressed while the next item loads. Return a function that ends this, and runs them if asked.
+ * @returns {(isRun: boolean) => void}
+ */
+export function keepKeys() {
+  kept = [];
+  return (isRun) => {
+    const pressed = kept || [];
+    kept = null;
+    for (const event of isRun ? pressed : []) press?.(event);
+  };
+}
+
+/** @param {KeyboardEvent} event */
+function keep(event) {
+  const { key, code, shiftKey, repeat, target } = event;
+  const isBare = !event.ctrlKey && !event.metaKey && !event.altKey && key.length === 1;
+  if (!kept || !isBare || repeat || kept.length >= KEPT || !document.body.hasAttribute("aria-busy")) return;
+  if (surroundings({ target, key }).inField) return;
+  kept.push(/** @type {any} */ ({ key, code, shiftKey, target: document.body, preventDefault() {} }));
+}
+
 /**
  * Bind a handler to a key. Return false to leave the event unhandled.
  * @param {string} id
@@ -246,11 +272,16 @@ export function start() {
 }
 
 let listening = false;
+/** @type {((event: KeyboardEvent) => string | null) | null} */
+let press = null;
 
 function listen() {
   listening = true;
-  const press = dispatcher({ page: document.body.dataset.page || "plain", usable, run, surroundings });
-  document.addEventListener("keydown", press);
+  press = dispatcher({ page: document.body.dataset.page || "plain", usable, run, surroundings });
+  document.addEventListener("keydown", (event) => {
+    press(event);
+    keep(event);
+  });
   document.addEventListener("click", (event) => {
     const id = event.target instanceof Element && event.target.closest("[data-act]")?.dataset.act;
     if (!id || !handlers.has(id)) return;

@@ -214,7 +214,8 @@ export function start(onStep) {
     lookNoMore();
     if (playing) play();
   });
-  show(here());
+  // a review on a phone begins with the verdict, so its first step is not scrolled to
+  show(here(), here() === 1 && document.body.dataset.page === "review" ? "" : "center");
   print();
 }
 

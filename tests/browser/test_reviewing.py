@@ -135,6 +135,8 @@ def test_blind_verdict_by_keys_opens_the_outcome(house, person, played):
     expect(page.locator("[data-diff] .ad")).to_contain_text('id "seven"')
     page.get_by_role("button", name="Save correction").click()
     expect(page.locator(".problem")).to_contain_text("update: id")
+    for seen in (arguments, page.locator(".problem")):
+        expect(seen).to_be_in_viewport(ratio=0.5)
     expect(arguments).to_have_value('{"id": "seven"}')
     arguments.fill('{"id": 7}')
     page.get_by_role("button", name="Save correction").click()
@@ -147,7 +149,7 @@ def test_blind_verdict_by_keys_opens_the_outcome(house, person, played):
     expect(beside).to_contain_text("Not complete")
     expect(page.locator("[data-said-list]")).to_contain_text("canary-answer")
     page.get_by_role("button", name="The verifier is wrong").click()
-    expect(beside).to_contain_text("You answered: The verifier is wrong.")
+    expect(page.locator("h1")).to_contain_text("of 1 review")
     page.goto(f"{house.url}/reviews/court/")
     expect(page.locator("h1")).to_have_text("1 task waits for a ruling.")
 
@@ -203,21 +205,27 @@ def test_phone_gives_verdict_type_and_label_by_taps(house, person):
 def test_three_keys_give_a_decision_and_the_next_review(house, person):
     """Failure type, label, verdict: each by one key, and the next review without a page load."""
     house.manage("createproject", "deciding")
-    for number in range(2):
+    for number in range(3):
         play(house, "deciding", number)
-    queue = make_queue(house, person, "deciding", "2 episodes")
+    queue = make_queue(house, person, "deciding", "3 episodes")
     page = person(house.link("rolf", "reviewer", "deciding"))
     page.goto(queue)
     press(page, "Enter")
     expect(page.locator("[data-verdict-next]")).to_be_visible()
     first = page.url.partition("?")[0]
     page.evaluate("document.body.kept = true")
+    for seen in ("[data-act-target=reject]", "[data-failure='6']", ".actions [data-act=complete]"):
+        expect(page.locator(seen)).to_be_in_viewport()  # above the fold
+    expect(page.locator("main").get_by_text("Shut ticket 7.")).to_have_count(1)  # the task, once
     press(page, "x")
     page.keyboard.press("2")
     expect(page.get_by_role("radio", name="Reject")).to_be_checked()
     expect(page.get_by_role("radio", name="wrong_argument")).to_be_checked()
     press(page, "1")
     expect(page.locator("[data-said-list]")).to_contain_text("step_quality: good_step")
+    expect(page.locator("[data-label-key='1']")).to_have_attribute("aria-pressed", "true")
+    press(page, "j")
+    expect(page.locator("[data-label-key='1']")).to_have_attribute("aria-pressed", "false")
     expect(page.get_by_role("radio", name="Reject")).to_be_checked()  # a label leaves the verdict in the making
     page.keyboard.press("Control+Enter")
     expect(page.locator("[data-said]")).to_contain_text("Verdict given. The verifier agrees.")
@@ -226,11 +234,27 @@ def test_three_keys_give_a_decision_and_the_next_review(house, person):
     expect(page.locator(".rail a[aria-current]")).to_contain_text("Claimed")
     press(page, "a")
     page.keyboard.press("Control+Enter")
-    expect(page.locator("section[aria-labelledby='h-revealed']")).to_contain_text(
-        "Your verdict differs from the verifier"
-    )
+    shown = page.locator("[data-revealed]")
+    expect(shown).to_contain_text("Your verdict differs from the verifier")
+    for seen in ("[data-revealed] h2", "[data-reason='3']", "[data-change] summary"):  # without scrolling
+        expect(page.locator(seen)).to_be_in_viewport()
+    press(page, "e")
+    page.keyboard.press("x")
+    page.keyboard.press("3")
+    page.keyboard.press("Control+Shift+Enter")
+    expect(shown.locator("h2")).to_have_text("Your verdict agrees with the verifier.")
+    expect(shown).to_contain_text("Reject missed_step first Accept")
+    press(page, "e")
+    page.keyboard.press("a")
+    page.keyboard.press("Control+Shift+Enter")
+    expect(page.locator("[data-reason='2'] kbd")).to_have_text("2")
+    page.route("**/go-on", lambda route: (page.keyboard.press("x"), route.continue_()))  # pressed while it loads
+    page.keyboard.press("2")
+    expect(page.locator("[data-said]")).to_contain_text("You answered: I was wrong.")
+    expect(page.get_by_role("radio", name="Reject")).to_be_checked()
+    assert page.evaluate("document.body.kept")
     page.go_back()
-    expect(page.locator("section[aria-labelledby='h-revealed']")).to_contain_text("Not complete")
+    expect(shown).to_contain_text("You answered: I was wrong.")
 
 
 def mention_is_read_and_answered(house, page, person, review):

@@ -102,7 +102,7 @@ def test_pages_carry_a_review_from_claim_to_ruling(ada, rita, queue, review):
     given = {"lease_token": page.context["lease_token"], "decision": "accept", "nonce": page.context["nonce"]}
     assert client.post(f"/reviews/{review.pk}/verdict", given).status_code == 302
     shown = html(client.get(f"/reviews/{review.pk}/"))
-    assert "Side by side" in shown and "Not complete" in shown and "differs from the verifier" in shown
+    assert "data-reasons" in shown and "Not complete" in shown and "differs from the verifier" in shown
     assert client.post(f"/reviews/{review.pk}/explain", {"explanation": "verifier_wrong"}).status_code == 302
     case = CourtCase.objects.get()
     assert "<h1>desk_1/3: 1 doubt.</h1>" in html(client.get(f"/reviews/court/{case.pk}/"))

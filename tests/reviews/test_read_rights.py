@@ -35,7 +35,7 @@ def test_read_pages_answer_in_an_archived_project(ada, rita, judged):
             assert as_person(actor).get(page).status_code == 200, page
     client, address = as_person(rita), f"/reviews/mentions/{comment.pk}/"
     page = html(client.get(f"/reviews/{judged.pk}/"))
-    assert "Side by side" in page and "Your verdict differs" not in page
+    assert "Your verdict differs" in page and "data-reasons" not in page and "data-change" not in page
     assert ">Comment</button>" not in html(client.get(address))
     assert client.post(address, {"value": "Done"}).status_code == 409 and Annotation.objects.count() == 1
     assert "Import file" not in html(as_person(ada).get("/imports/"))
@@ -47,6 +47,6 @@ def test_read_pages_answer_in_an_archived_project(ada, rita, judged):
 def test_reviewer_reads_their_verdict_as_a_viewer(rita, judged):
     Membership.objects.filter(user=rita.user).update(role=Role.VIEWER)
     client = as_person(rita)
-    assert "Side by side" in html(client.get(f"/reviews/{judged.pk}/"))
+    assert "Your verdict differs" in html(client.get(f"/reviews/{judged.pk}/"))
     assert client.get("/reviews/mentions/").status_code == 200
     assert client.post(f"/reviews/{judged.pk}/explain", {"explanation": "i_was_wrong"}).status_code == 403

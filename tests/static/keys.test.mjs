@@ -99,7 +99,7 @@ test("a layout names its letters, and the place counts without a Latin one", () 
 });
 
 test("a modifier on its own leaves a pair open, and a key that runs can begin one", () => {
-  const { press, ran } = pressOn("review");
+  const { press, ran } = pressOn("review", { usable: (id) => !id.startsWith("reason-") });
   press(event("x"));
   press(event("Shift", { shiftKey: true }));
   press(event("1", { shiftKey: true }));

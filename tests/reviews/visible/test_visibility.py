@@ -312,7 +312,7 @@ def test_verdict_next_claims_the_drawn_review_or_shows_why(ada, rita, queue, rev
     assert "data-verdict-form" in told["page"]  # what was drawn is not to be had: the page comes with the claim
     now = assigning.claim(rita, fourth.pk)
     told = give(fourth.pk, now.lease_token, "")
-    assert told == {"next": f"/projects/lab/reviews/{fourth.pk}/", "differs": True}
+    assert told.keys() == {"differs", "page"} and "data-reasons" in told["page"]
 
 
 def test_verdict_next_takes_few_statements_for_both(ada, rita, queue, review, django_assert_max_num_queries):
