@@ -117,7 +117,7 @@ class Away(AppError):
 
 
 class Overlong(Away):
-    """This takes the database too long. Narrow the filters, or ask for less at once."""
+    """This takes the database too long. Narrow the filters, or ask for less."""
 
     code = "too_long"
 

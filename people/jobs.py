@@ -109,7 +109,7 @@ def claim(kind: type[J], job_id: str, **fields: Any) -> J | None:
 
 
 def is_heard(kind: type[J]) -> QuerySet[J]:
-    """Return the jobs that a worker has and that were heard lately."""
+    """Return the jobs that a worker has and that were heard recently."""
     silent = unheard_since(timezone.now() - kind.SILENT_AFTER)
     return kind._default_manager.filter(~silent, state=kind.WORKING[1])
 

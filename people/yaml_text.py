@@ -28,14 +28,14 @@ def read(text: str) -> Any:
     if len(text) > LENGTH_MAX:
         raise BadYaml(f"more than {LENGTH_MAX:,} characters")
     try:
-        return _Reader(yaml.parse(text, Loader=yaml.CSafeLoader)).document()
+        return _YamlReader(yaml.parse(text, Loader=yaml.CSafeLoader)).document()
     except yaml.YAMLError as error:
         raise BadYaml(" ".join(str(error).split())[:300]) from error
     except UnicodeError as error:
         raise BadYaml("a half of a surrogate pair") from error
 
 
-class _Reader:
+class _YamlReader:
     """The values of one document, from the events of the parser."""
 
     def __init__(self, events: Iterator[Any]) -> None:

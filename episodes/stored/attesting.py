@@ -20,7 +20,7 @@ from episodes.stored.entries import read
 from episodes.stored.packs import find_pack
 
 BATCH = 20
-"""Steps that are in memory at once."""
+"""Steps that are in memory together."""
 
 
 def attested(episode: Episode, final_answer: str | None, attestation: Mapping[str, Any]) -> tuple[Outcome, str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from episodes.visible import visibility
 from exports.build.building import DatasetRow, Walk
-from exports.errors import TooSlow
+from exports.errors import PatternTooSlow
 from exports.formats import FORMATS
 from exports.recipe import Recipe
 from exports.record import Record
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 EPISODES, STEPS, ROWS = 60, 2_000, 10
 TEXT_MAX, PREVIEW_S, TOGETHER = 16_000_000, 4.0, 5
-"""Characters of steps and seconds that a preview reads, and episodes that are read at once: the web process waits."""
+"""Characters of steps and seconds that a preview reads, and episodes that are read together: the web process waits."""
 COUNTED = 100_000
 """Matching episodes are counted up to this number, which is enough for a page."""
 TEXT, PIECES = 1_200, 200
@@ -85,7 +85,7 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
     Raises:
         Invalid: a filter has an unknown value.
         BadRecipe: there is no such tokenizer, or its template cannot be used.
-        TooSlow: the recipe's patterns take too long on the first episodes.
+        PatternTooSlow: the recipe's patterns take too long on the first episodes.
 
     """
     name = template or recipe.tokenizer
@@ -121,7 +121,7 @@ class _Timed:
         for start in range(0, len(self._entries), TOGETHER):
             try:
                 found = self._reader.read(self._entries[start : start + TOGETHER])
-            except TooSlow:
+            except PatternTooSlow:
                 self.was_stopped = True
                 if not self.read:
                     raise

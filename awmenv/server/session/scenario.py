@@ -195,7 +195,7 @@ class ScenarioPool:
         self.templates: dict[tuple[str, str], Template] = {}
         self.reports: dict[str, BuildReport] = {}  # by scenario, how its database came out when it was last built
         self._homes: dict[Path, Template] = {}
-        # Kept as long as somebody holds or awaits one: a record can name any start, so there is no end of keys.
+        # Kept as long as a caller holds or awaits one: a record can name any start, so there is no end of keys.
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._slots: set[int] = set()
         self._starting = CoreTurns(CONCURRENT_STARTS, PATIENCE_S, each=int(OF_ONE_SCENARIO * CONCURRENT_STARTS))
