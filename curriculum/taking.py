@@ -25,7 +25,7 @@ from episodes.visible import visibility
 from people.access import Actor, holds, may_record, sees_outcomes, visible_or_404
 
 RATES = ("level", "weight", "solo", "solo_solved", "helped", "helped_solved")
-"""Fields from which readers learn how often a task was solved: not for agents."""
+"""Fields that show how often a task was solved: not for agents."""
 
 
 def current(run: Run) -> str:

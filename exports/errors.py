@@ -12,7 +12,7 @@ class BadRecipe(AppError):
     status = 422
 
 
-class PatternTimeout(AppError):
+class PatternTooSlow(AppError):
     """A pattern of this recipe takes too long on one text. Use one that does not begin everywhere and end far away."""
 
     code = "too_slow"

@@ -172,7 +172,7 @@ def _digest(stream: BinaryIO) -> str:
 
 
 REMOVALS, REMOVED_AGAIN_S = 120, 0.5
-"""How often a folder is removed until it does not exist, and how long between tries."""
+"""How often a folder is removed until it no longer exists, and the seconds between two tries."""
 
 
 def remove(path: Path) -> None:

@@ -97,7 +97,7 @@ def by_words(searches: Mapping[str, str]) -> Q:
 
     """
     if len(searches) > SEARCHES_MAX:
-        raise Invalid(f"At most {SEARCHES_MAX} searches together.")
+        raise Invalid(f"At most {SEARCHES_MAX} searches in one list.")
     return functools.reduce(operator.or_, (_by_words(*one) for one in searches.items()), Q())
 
 
@@ -236,8 +236,8 @@ def _read(cursor: str) -> tuple[datetime, str]:
     try:
         words = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
         at, _, pk = words.partition(" ")
-        given = datetime.fromisoformat(at)
-        moment = given.astimezone(UTC) if given.tzinfo is not None else None
+        said = datetime.fromisoformat(at)
+        moment = said.astimezone(UTC) if said.tzinfo is not None else None
     except (ValueError, OverflowError, binascii.Error):
         moment = None
     if moment is None or not is_storable(pk):

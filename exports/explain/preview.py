@@ -19,7 +19,7 @@ from django.db.models import QuerySet
 from episodes.models import Episode
 from episodes.visible import visibility
 from exports.build.building import DatasetRow, Walk
-from exports.errors import PatternTimeout
+from exports.errors import PatternTooSlow
 from exports.formats import FORMATS
 from exports.recipe import Recipe
 from exports.record import Record
@@ -91,7 +91,7 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
     Raises:
         Invalid: a filter has an unknown value.
         BadRecipe: there is no such tokenizer, or its template cannot be used.
-        PatternTimeout: the recipe's patterns take too long on the first episodes.
+        PatternTooSlow: the recipe's patterns take too long on the first episodes.
 
     """
     name = template or recipe.tokenizer
@@ -129,7 +129,7 @@ class _Timed:
         for start in range(0, len(self._entries), TOGETHER):
             try:
                 found = self._reader.read(self._entries[start : start + TOGETHER])
-            except PatternTimeout:
+            except PatternTooSlow:
                 self.was_stopped = True
                 if not self.read:
                     raise

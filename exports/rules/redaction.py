@@ -19,7 +19,7 @@ from typing import Any
 
 import re2
 
-from exports.errors import PatternTimeout
+from exports.errors import PatternTooSlow
 from exports.recipe import Recipe, linear, quiet
 
 MOST_S = 60.0
@@ -71,8 +71,7 @@ class _Rule:
     def secret(self, match: Any) -> tuple[int, int]:
         """Return where the secret of a match begins and ends: a long first group, or the whole match."""
         group = 1 if match.re.groups and match.end(1) - match.start(1) >= self.part else 0
-        start, end = match.span(group)
-        return start, end
+        return int(match.start(group)), int(match.end(group))
 
 
 class Redactor:
@@ -84,7 +83,7 @@ class Redactor:
     """
 
     def __init__(self, recipe: Recipe, salt: str = "", until: float | None = None) -> None:
-        """Set the rules; `until` is the moment of the monotonic clock at which the work ends with `PatternTimeout`."""
+        """Set the rules; `until` is the moment of the monotonic clock at which the work ends with `PatternTooSlow`."""
         self.counts: Counter[str] = Counter()
         self._salt, self._until = salt, until
         own = tuple((one.name, one.regex) for one in recipe.patterns)
@@ -127,7 +126,7 @@ class Redactor:
         while at <= len(seen) and (match := rule.pattern.search(seen, at)) is not None:
             # Each search is linear, but a pattern that reads to the end after each short match is not over all of them.
             if time.monotonic() > until:
-                raise PatternTimeout
+                raise PatternTooSlow
             start, end = rule.secret(match)
             quotes, counted = quotes + seen.count(b'"', counted, start), start
             mark = self._mark(data, start, end, rule, is_bare=is_json and quotes % 2 == 0)

@@ -244,7 +244,7 @@ async def test_who_only_has_the_id_cannot_take_a_keyed_episode_over(server: Serv
     rpc(server, "openenv/session/close", session_id=name)
 
 
-async def test_socket_comes_back_while_the_server_is_busy(server: Server) -> None:
+async def test_socket_comes_back_while_the_one_before_is_let_go(server: Server) -> None:
     """The first socket closes in the middle of a call, which goes on, with another message and its end unread."""
     name, first = await session(server)
     for _ in range(3):

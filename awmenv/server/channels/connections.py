@@ -88,7 +88,7 @@ class Connections:
         """Attach a control socket to a connection made over HTTP, one after the other. Raises `NotThere`.
 
         The socket before it may have closed a moment ago, and the server not yet be done with it: a loop whose line
-        dropped comes back immediately.
+        dropped can come back immediately.
         """
         connection = self.stored(wanted)
         if connection.holder is not None:

@@ -85,7 +85,7 @@ class Snapshots:
             os.close(fd)
 
     def _place(self, owner: str, digest: str) -> Path | None:
-        """Return the file of a snapshot. No one reads another owner's: its bytes are another session's work."""
+        """Return the file of a snapshot. No session reads another owner's, whose bytes are other work."""
         if self.folder is None or not (_DIGEST.fullmatch(owner) and _DIGEST.fullmatch(digest)):
             return None
         return self.folder / f"{owner}-{digest}"

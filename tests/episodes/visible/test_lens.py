@@ -179,7 +179,7 @@ def test_every_name_of_the_record_format_has_a_need():
     assert len(known) == 8 and {kind: {*names} - {"cut"} for kind, names in lenses._NEEDS.items()} == known
 
 
-def test_reward_inside_an_observation_is_withheld_when_blind():
+def test_blind_reviewer_sees_no_reward_in_an_observation():
     seen = {"text": "You see a door.", "reward": 1, "info": [{"Success": True, "room": 2}], "done": True}
     text = text_of({"seq": 1, "kind": "action", "action": {"go": "n"}, "observation": seen})
     assert json.loads(through(BLIND, text))["observation"] == {"text": "You see a door.", "info": [{"room": 2}]}

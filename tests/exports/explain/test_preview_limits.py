@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exports.errors import PatternTimeout
+from exports.errors import PatternTooSlow
 from exports.explain import preview
 from exports.recipe import Recipe
 from exports.rules import redaction
@@ -32,13 +32,13 @@ def test_preview_out_of_time_shows_what_it_has_read(ada, monkeypatch):
 def test_preview_with_a_slow_pattern_is_refused_in_time(ada, monkeypatch):
     monkeypatch.setattr(preview, "PREVIEW_S", 0.05)
     episode(ada, "a", answer="a" * 20_000)
-    with pytest.raises(PatternTimeout):
+    with pytest.raises(PatternTooSlow):
         look(ada, patterns=FAR)
 
 
 def test_build_gives_a_pattern_a_bounded_time_for_a_text(monkeypatch):
     monkeypatch.setattr(redaction, "MOST_S", 0.0)
-    with pytest.raises(PatternTimeout):
+    with pytest.raises(PatternTooSlow):
         Redactor(Recipe.read({"format": "raw", "patterns": FAR})).redact("a" * 50_000)
 
 
