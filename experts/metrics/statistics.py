@@ -93,7 +93,7 @@ class Proportion:
 
     @classmethod
     def of_counts(cls, part: int, of: int, units: int) -> Proportion:
-        """Return a share of cases that come from so many independent units."""
+        """Return a share of cases that come from this number of independent units."""
         units = min(units, of)
         return cls(part, of, part / of, *(wilson(part * units / of, units) if units > 1 else ())) if of else cls()
 
