@@ -66,20 +66,22 @@ async def _build(world: World) -> None:
     )
     work = [(pack, name) for pack in world.library.packs for name in pack.scenarios]
     _say({"databases": len(work)})
+    slots = asyncio.Semaphore(settings.verifier_slots)
     async with asyncio.TaskGroup() as group:
         for pack, name in work:
-            group.create_task(_database(world, checkup, pack, name))
+            group.create_task(_database(world, checkup, pack, name, slots))
 
 
-async def _database(world: World, checkup: Checkup, pack: Pack, name: str) -> None:
+async def _database(world: World, checkup: Checkup, pack: Pack, name: str, slots: asyncio.Semaphore) -> None:
     """Build one scenario's database and load its app. A failure does not stop the others."""
-    try:
-        built = await checkup.database(pack, name)
-        playable = built.is_playable(world.settings.partial)
-        app = await _app(world, pack, name) if playable else {}
-        found: dict[str, Any] = {"database": built.wire(), "playable": playable, **app}
-    except (AwmenvError, OSError) as error:
-        found = {"unchecked": str(error)}
+    async with slots:  # an app is loaded with its database, so that both together keep to the memory of the slots
+        try:
+            built = await checkup.database(pack, name)
+            playable = built.is_playable(world.settings.partial)
+            app = await _app(world, pack, name) if playable else {}
+            found: dict[str, Any] = {"database": built.wire(), "playable": playable, **app}
+        except (AwmenvError, OSError) as error:
+            found = {"unchecked": str(error)}
     _say({"pack": pack.name, "scenario": name, **found})
 
 
@@ -96,9 +98,10 @@ async def _check(world: World, with_judge: bool) -> None:
     )
     work = [(pack, name) for pack in world.library.packs for name in pack.scenarios]
     _say({"tasks": sum(pack.scenario(name).task_count for pack, name in work)})
+    slots = asyncio.Semaphore(settings.verifier_slots)
     async with asyncio.TaskGroup() as group:
         for pack, name in work:
-            group.create_task(_scenario(world, checkup, pack, name))
+            group.create_task(_scenario(world, checkup, pack, name, slots))
 
 
 async def _app(world: World, pack: Pack, name: str) -> dict[str, Any]:
@@ -109,15 +112,17 @@ async def _app(world: World, pack: Pack, name: str) -> dict[str, Any]:
         return {"app": str(error)}
 
 
-async def _scenario(world: World, checkup: Checkup, pack: Pack, name: str) -> None:
-    """Check one scenario. A failure does not stop the others."""
-    if app := await _app(world, pack, name):
-        _say({"pack": pack.name, "scenario": name, **app})
+async def _scenario(world: World, checkup: Checkup, pack: Pack, name: str, slots: asyncio.Semaphore) -> None:
+    """Check one scenario: its verifiers, and its app if its database builds. A failure does not stop the others."""
     tasks = range(pack.scenario(name).task_count)
-    try:
-        found = await checkup.of(pack, name, tasks)
-    except (AwmenvError, OSError) as error:
-        found = dict.fromkeys(tasks, Health(unchecked=str(error)))
+    async with slots:
+        try:
+            found = await checkup.of(pack, name, tasks)
+            app = await _app(world, pack, name) if any(not one.unchecked for one in found.values()) else {}
+        except (AwmenvError, OSError) as error:
+            found, app = dict.fromkeys(tasks, Health(unchecked=str(error))), {}
+    if app:
+        _say({"pack": pack.name, "scenario": name, **app})
     for task_idx in tasks:
         _say({"pack": pack.name, "scenario": name, "task_idx": task_idx, "health": found[task_idx].wire()})
 
