@@ -3,7 +3,7 @@
 from awmweb.embedded import backup
 
 
-def test_loaded_packs_are_saved_as_folders_and_restored(tmp_path):
+def test_loaded_packs_are_saved_and_restored_over_links(tmp_path):
     var, other, rows = tmp_path / "var", tmp_path / "other", "gen_tasks.jsonl"
     for root, text in ((var, "new"), (other, "old")):
         version = root / "packs" / ".versions" / "own" / text
