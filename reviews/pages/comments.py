@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
 from episodes.models import Episode
+from episodes.visible import visibility
 from episodes.visible.lens import Lens, lens_of
 from people.access import MemberRequest, holds, may_annotate, may_read, member_required, visible_or_404
 from people.errors import AppError
@@ -46,12 +47,17 @@ def said_fragment(request: MemberRequest, pk: str) -> HttpResponse:
 @require_GET
 @member_required(may_read)
 def mentions_page(request: MemberRequest) -> HttpResponse:
-    """List the comments that name this person, unopened ones first."""
+    """List the comments that name this person, unopened ones first; of an episode judged blind without text."""
     unread = mentions.unread(request.actor)
     headline = f"{unread or 'No'} {'mention is' if unread == 1 else 'mentions are'} unread."
-    return render(
-        request, "reviews/mentions.html", {"headline": headline, "rows": mentions.of_person(request.actor)[:SHOWN]}
-    )
+    rows = mentions.of_person(request.actor)
+    open_ones = visibility.with_open_outcome(request.actor, rows, "annotation__episode_id")
+    context = {
+        "headline": headline,
+        "rows": rows[:SHOWN],
+        "readable": set(open_ones.values_list("pk", flat=True)),
+    }
+    return render(request, "reviews/mentions.html", context)
 
 
 @require_http_methods(["GET", "POST"])

@@ -105,7 +105,9 @@ def test_pages_carry_a_review_from_claim_to_ruling(ada, rita, queue, review):
     assert "data-reasons" in shown and "Not complete" in shown and "differs from the verifier" in shown
     assert client.post(f"/reviews/{review.pk}/explain", {"explanation": "verifier_wrong"}).status_code == 302
     case = CourtCase.objects.get()
-    assert "<h1>desk_1/3: 1 doubt.</h1>" in html(client.get(f"/reviews/court/{case.pk}/"))
+    shown = html(client.get(f"/reviews/court/{case.pk}/"))
+    assert "<h1>desk_1/3: 1 doubt.</h1>" in shown
+    assert shown.count(f"· {review.episode_id[-6:]}<") == 2, "a verdict and its episode have the same mark"
     assert "<h1>People and verifier agree on the verdict in 0 of 1 pair.</h1>" in html(
         client.get("/reviews/agreement/")
     )
