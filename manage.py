@@ -20,7 +20,7 @@ NEED_THE_DATABASE = {
     *("createsuperuser", "changepassword", "dumpdata", "loaddata", "flush"),
 }
 """Commands that talk to the database, too, and take no settings from the product."""
-NEED_THE_FOLDER = {"loadpack", "fetchpack", "checkpack"}
+NEED_THE_FOLDER = {"loadpack", "fetchpack", "checkpack", "unloadpack"}
 """Commands that use the data folder, whether the product is running or not."""
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ export const KEYS = [
   { id: "similar", keys: ["h"], words: "earlier answers", page: "ask", line: true },
   { id: "tables", keys: ["t"], words: "tables", page: "ask replay" },
   { id: "verifier", keys: ["v"], words: "verifier text", page: "ask", line: true },
-  { id: "hand-up", keys: ["u"], words: "transfer", page: "ask" },
+  { id: "hand-up", keys: ["u"], words: "transfer the ask", page: "ask" },
   { id: "hand-model", keys: ["l"], words: "send to model", page: "ask" },
   { id: "amend", keys: ["e"], words: "edit answer", page: "ask", line: true },
   { id: "take-back", keys: ["z"], words: "withdraw answer", page: "ask", line: true },

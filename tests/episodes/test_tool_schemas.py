@@ -287,5 +287,5 @@ def test_nothing_is_locked_while_calls_are_checked(ada, edo, monkeypatch):
     client.post(f"/asks/{first.pk}/amend", {"text": "Or so.", "tool_calls": calls, "nonce": "m"})
     assert [one.status for one in (first.__class__.objects.filter(pk__in=[first.pk, second.pk]))] == ["answered"] * 2
     llm._fitting(first, llm.ModelAnswer("So.", [ToolCall(name="merge", arguments={"into": 7})]))
-    assert locked == [False] * 4
+    assert len(locked) >= 4 and not any(locked)
     assert advising.Advice.objects.filter(ask=first).count() == 2

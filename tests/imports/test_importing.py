@@ -270,8 +270,8 @@ def test_page_takes_several_files_and_names_the_refused(ada, monkeypatch):
     page = as_person(ada).post("/imports/", {"file": files})
     assert page.status_code == 422 and "big: A file has at most 10 B here." in html(page)
     assert set(Import.objects.values_list("name", flat=True)) == {"a", "b"}
-    assert as_person(ada).post("/imports/", {"file": files[:1]})["Location"].startswith("/imports/1")
-    assert as_person(ada).post("/imports/", {"file": [files[0], files[2]]})["Location"] == "/imports/"
+    assert as_person(ada).post("/imports/", {"file": files[:1]})["Location"].startswith("/projects/lab/imports/1")
+    assert as_person(ada).post("/imports/", {"file": [files[0], files[2]]})["Location"] == "/projects/lab/imports/"
 
 
 def test_largest_upload_is_one_figure(ada):

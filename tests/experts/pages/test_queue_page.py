@@ -184,7 +184,7 @@ def test_claim_next_takes_the_first_of_the_list_shown(asked, edo, set_, view, ex
     set_(asks[1], priority=5)
     assert ("No asks to claim" in page(edo, view)) is (expected is None)
     went = as_person(edo).post("/queue/next", {"view": view})["Location"]
-    assert went == ("/queue/" if expected is None else f"/asks/{asks[expected].pk}/")
+    assert went == "/projects/lab" + ("/queue/" if expected is None else f"/asks/{asks[expected].pk}/")
 
 
 def fresh(ask):

@@ -186,14 +186,14 @@ def test_values_together_are_written_as_each_alone(values):
         ('{"sha": "a3f123456789bc0d"}', '{"sha": "a3f123456789bc0d"}'),
         ('{"sha": "123456789abcdef0", "n": 0.123456789}', '{"sha": "123456789abcdef0", "n": 0.123456789}'),
         ('{"ssn": "123-45-6789"}', '{"ssn": "[redacted:ssn:M]"}'),
-        ('{"id": 123456789, "said": "123456789, 7"}', '{"id": "[redacted:ssn:M]", "said": "[redacted:ssn:M], 7"}'),
+        ('{"id": 123456789, "said": "123456789, 7"}', '{"id": 123456789, "said": "123456789, 7"}'),
         ('[4155552671, "call \\" 4155552671"]', '["[redacted:phone:M]", "call \\" [redacted:phone:M]"]'),
         ("Call 4155552671.", "Call [redacted:phone:M]."),
     ],
 )
 def test_personal_digits_are_redacted_as_whole_values(text, redacted):
     redactor = Redactor(Recipe.read({"format": "raw", "redact": "personal"}))
-    found = redactor.redact(text)
+    found = redactor.redact_json(text) if text[0] in "{[" else redactor.redact(text)
     assert re.sub(r":[0-9a-f]{6}\]", ":M]", found) == redacted
     assert redactor.counts.total() == redacted.count("[redacted:") == marks_in(found.encode()).total()
     assert text[0] not in "{[" or json.loads(found)

@@ -70,5 +70,5 @@ def test_reason_opens_the_next_review(ada, rita, edo, episode):
     first = browser.post(f"/reviews/{lease.review_id}/verdict-next", wanted).json()
     assert first["differs"] and "next" not in first and 'data-reason="1"' in first["page"]
     last = browser.post(f"/reviews/{lease.review_id}/go-on", {"explanation": "i_was_wrong"}).json()
-    assert last == {"next": f"/reviews/queues/{queue.pk}/"}
+    assert last == {"next": f"/projects/lab/reviews/queues/{queue.pk}/"}
     assert deciding.reveal(rita, lease.review_id).explanation == "i_was_wrong"
