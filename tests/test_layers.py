@@ -90,7 +90,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "turns",
         },
         {"audit", "jobs", "leasing", "members", "projects", "saved_views"},
-        {"http", "known_tokens", *DOORS},
+        {"http", "known_tokens", "parts", *DOORS},
     ),
     "notices": (
         {*GROUND, "events", "subjects"},

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from people.access import MemberRequest
+from people.parts import part_of
 from reviews.errors import NothingToReview
 from reviews.pages.one import decide, page_of, review_of
 from reviews.record import assigning, deciding
@@ -18,6 +19,7 @@ SWAPPED = "_swapped.html"
 
 
 @require_GET
+@part_of("review")
 @review_of
 def ahead(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the page of the review that this person would get next, as if they had claimed it. Nothing is claimed, and
