@@ -21,6 +21,7 @@ from notices.models import Channel, Delivery, DeliveryState, QuietHours, Subscri
 from people.access import MemberRequest, may_annotate, may_see_notices, member_required
 from people.errors import AppError, Invalid, NotFound
 from people.http import refusal
+from people.parts import part_of
 
 LOG_ROWS = 50
 AT_WORK = {Channel.BROWSER: "open tabs", Channel.PUSH: "push", Channel.EMAIL: "email", Channel.WEBHOOK: "webhook"}
@@ -82,6 +83,7 @@ def _log(request: MemberRequest) -> dict[str, Any]:
 
 
 @require_GET
+@part_of("notices")
 @member_required(may_see_notices)
 @never_cache
 def log(request: MemberRequest) -> HttpResponse:

@@ -12,6 +12,10 @@ from django.test import Client
 from people.access import SESSION_ENTRIES, Actor
 from people.members import issue_login_link
 
+PART = re.compile(
+    r"/(steps\.html|wall\.html|similar|verifier|model-draft|tables|status|costs|preview|log|views|replies/|find|ahead)$"
+    r"|/(reviews/said|briefing)/\w+/?$|/charts/rewards$|/asks/\w+/next$"
+)
 IN_PROJECT = re.compile(r"/projects/[-\w]+/")
 
 
@@ -19,6 +23,8 @@ class Browser(Client):
     """A client that opens an address without a project as browsers do: at the same address in its project."""
 
     def get(self, path: str, *args: Any, **more: Any) -> Any:
+        if PART.search(path.partition("?")[0]) and "headers" not in more:
+            more["headers"] = {"Accept": "text/html", "HX-Request": "true"}  # as the scripts of its page fetch it
         answer = super().get(path, *args, **more)
         there = urlsplit(str(answer.headers.get("Location", "")))
         plain = unquote(IN_PROJECT.sub("/", there.path))

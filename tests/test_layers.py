@@ -94,7 +94,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "zones",
         },
         {"audit", "jobs", "leasing", "members", "projects", "saved_views"},
-        {"http", "known_tokens", *DOORS},
+        {"http", "known_tokens", "parts", *DOORS},
     ),
     "notices": (
         {*GROUND, "events", "subjects"},

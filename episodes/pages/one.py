@@ -39,12 +39,14 @@ from people.access import (
 from people.errors import AppError, NotFound
 from people.members import issue_token
 from people.models import ApiToken
+from people.parts import part_of
 from people.plain_text import clean
 
 episode_page = member_required(rows=Episode.objects.all)
 
 
 @require_GET
+@part_of("home")
 @member_required()
 def live_rows(request: MemberRequest) -> HttpResponse:
     """Return the live episodes, or only those named by `episode=`."""
@@ -65,6 +67,7 @@ def episode(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 @require_GET
+@part_of("episode")
 @episode_page
 def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
     """Return up to `limit` steps after `since`, those of `again` before it, and unless `parts=0` the side panel."""
@@ -85,6 +88,7 @@ def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 @require_GET
+@part_of("episode")
 @episode_page
 def find_in_episode(request: MemberRequest, pk: str) -> JsonResponse:
     """Return the numbers of the steps that contain a text; the page holds only a window of them."""
@@ -104,6 +108,7 @@ def replay(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 @require_GET
+@part_of("episode", "Briefing")
 @episode_page
 def briefing_words(request: MemberRequest, pk: str, seq: int) -> HttpResponse:
     """Return what a briefing says, unless this reader judges an episode of its task blind."""
@@ -234,6 +239,7 @@ def connect(request: MemberRequest) -> HttpResponse:
 
 
 @require_GET
+@part_of("connect")
 @member_required()
 def connect_status(request: MemberRequest) -> HttpResponse:
     """Return the status light: green from the first episode that the token started."""

@@ -37,6 +37,7 @@ from experts.models import Ask, Privilege
 from experts.rules.suggested_calls import calls_of, refuse_unfit
 from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
 from people.errors import AppError, Forbidden, Invalid, words_of
+from people.parts import part_of
 from people.plain_text import clean
 from people.prose import prose
 
@@ -114,6 +115,7 @@ def preview(request: MemberRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
+@part_of("ask")
 @ask_form
 def draft_of_model(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the state of a model's draft, and its text on request. A POST requests one, with a hint a new one."""
@@ -125,6 +127,7 @@ def draft_of_model(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 @require_GET
+@part_of("ask", "What the verifier checks")
 @ask_form
 def verifier(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the verifier's text to experts who answer with access to it. It is only read here, never run."""
@@ -137,6 +140,7 @@ def verifier(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 @require_GET
+@part_of("ask")
 @ask_form
 def similar(request: MemberRequest, pk: str) -> HttpResponse:
     """Show earlier answers to similar asks, to read and to start from."""
@@ -145,6 +149,7 @@ def similar(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 @require_GET
+@part_of("ask", "Changed rows")
 @ask_page
 def tables(request: MemberRequest, pk: str) -> HttpResponse:
     found, older = tables_of(request.actor, _ask(request, pk).episode)
@@ -230,6 +235,7 @@ def transfer(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
+@part_of("queue")
 @member_required(may_advise)
 def replies(request: MemberRequest) -> HttpResponse:
     """Serve the quick replies of the person and of their team: list them, add one, edit one."""

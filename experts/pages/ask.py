@@ -54,6 +54,7 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError
+from people.parts import part_of
 from people.plain_text import clean
 from people.prose import is_markdown
 
@@ -115,6 +116,7 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
 
 
 @require_GET
+@part_of("ask")
 @ask_form
 def ahead(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the page of the person's next ask as if they had claimed it. Claims nothing."""
@@ -168,6 +170,7 @@ def _after(one: Ask, actor: Actor) -> dict[str, Any]:
 
 
 @require_GET
+@part_of("ask")
 @ask_page
 def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
     """Return steps as for an episode's page, with the texts about this ask."""

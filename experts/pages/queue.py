@@ -36,6 +36,7 @@ from people.access import (
     member_required,
     visible_or_404,
 )
+from people.addresses import is_visit
 from people.errors import AppError, Invalid, NotFound
 from people.slots import SlotState
 from people.zones import midnight, zone_of
@@ -55,7 +56,7 @@ def queue_page(request: MemberRequest) -> HttpResponse:
     """
     actor, now, parts = request.actor, timezone.now(), request.GET.get("parts")
     wish = filters.QueueQuery.read(request.GET)
-    if parts == "day":
+    if parts == "day" and not is_visit(request):
         return render(request, "experts/_day.html", {"wish": wish, **_day(actor, wish, now, zone_of(request))})
     seen = board.board_of(actor, now, wish)
     context = {

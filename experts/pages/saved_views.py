@@ -16,9 +16,11 @@ from experts.desk import QUEUE_VIEWS
 from experts.find import eligibility
 from experts.find.filters import QueueQuery, matching
 from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required
+from people.parts import part_of
 
 
 @require_http_methods(["GET", "POST"])
+@part_of("queue")
 @member_required(may_see_queue)
 def views(request: MemberRequest) -> HttpResponse:
     """Show the list; a POST saves the current query string under a name."""

@@ -33,6 +33,7 @@ from people import yaml_text
 from people.access import MemberRequest, holds, may_export, may_push, member_required, scoped, visible_or_404
 from people.errors import AppError
 from people.in_words import clock, count
+from people.parts import part_of
 
 LISTED, CHOICES, YAML_MAX = 50, 100, 64 * 1024
 COMPARED = 500_000
@@ -112,6 +113,7 @@ def _build(request: MemberRequest) -> HttpResponse:
 
 
 @require_GET
+@part_of("exports")
 @member_required(may_export)
 def export_preview(request: MemberRequest) -> HttpResponse:
     """Show only the preview, and set the page's own address in the browser."""

@@ -15,6 +15,7 @@ from episodes.visible import visibility
 from episodes.visible.lens import Lens, lens_of
 from people.access import MemberRequest, holds, may_annotate, may_read, member_required, visible_or_404
 from people.errors import AppError
+from people.parts import part_of
 from reviews.models import COMMENT, Annotation
 from reviews.pages.one import numbers_of, replay_of
 from reviews.record import annotating, correcting, mentions
@@ -25,6 +26,7 @@ SHOWN = 100
 
 
 @require_GET
+@part_of("replay")
 @member_required(may_read, rows=Episode.objects.all)
 def said_fragment(request: MemberRequest, pk: str) -> HttpResponse:
     """Return the labels, comments and corrections of an episode that this person can read, for its replay."""

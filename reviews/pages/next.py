@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from people.access import MemberRequest, visible_or_404
+from people.parts import part_of
 from reviews.errors import NothingToReview
 from reviews.models import Review
 from reviews.pages.one import SWAPPED, decide, explain, page_of, review_of, same, swapped
@@ -19,6 +20,7 @@ from reviews.record import assigning, deciding
 
 
 @require_GET
+@part_of("review")
 @review_of
 def ahead(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the page of the review that this person would get next, as if they had claimed it. Nothing is claimed, and

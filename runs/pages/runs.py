@@ -25,6 +25,7 @@ from episodes.stored.packs import packs
 from people.access import MemberRequest, holds, may_launch, may_read, member_required, scoped, visible_or_404
 from people.errors import AppError, NotFound
 from people.in_words import count
+from people.parts import part_of
 from runs.errors import BadPlan
 from runs.launch import briefings, estimating, planning, preflight
 from runs.models import Plan, PlanState
@@ -194,6 +195,7 @@ def _own_settings(form: QueryDict, arm: str) -> dict[str, Any]:
 
 
 @require_GET
+@part_of("runs")
 @member_required(may_launch)
 def preview(request: MemberRequest) -> HttpResponse:
     """Return the number of episodes of the form's plan, or its errors."""
@@ -289,6 +291,7 @@ def _briefed(plan: Plan, one: briefings.OfArm) -> dict[str, Any]:
 
 
 @require_GET
+@part_of("run")
 @run_of
 def costs(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the cost of each arm; a separate fragment, because it reads every turn of a model."""
@@ -312,6 +315,7 @@ def _table_of(pk: str, name: str) -> str:
 
 
 @require_GET
+@part_of("run")
 @run_of
 def reward_charts(request: MemberRequest, pk: str) -> HttpResponse:
     """Return the charts of shaped rewards. They read every step, so the page requests them only when a user scrolls

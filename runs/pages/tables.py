@@ -17,11 +17,13 @@ from episodes.show import tables, windows
 from episodes.show.tables import TouchedTable
 from episodes.visible.lens import lens_of
 from people.access import MemberRequest, member_required, visible_or_404
+from people.parts import part_of
 from people.plain_text import clean
 from runs.play.start_tables import MAX_ROWS, StartTablesPage, start_of
 
 
 @require_GET
+@part_of("replay", "Tables at this step")
 @member_required(rows=Episode.objects.all)
 def tables_at(request: MemberRequest, pk: str) -> HttpResponse:
     """Return the tables after `?step=N`: the recorded changes, and for `table=` also the initial rows, from row `from=`

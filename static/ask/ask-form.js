@@ -324,7 +324,9 @@ function backOnline() {
 }
 
 function cast(error) {
-  freeze(`${outWords(error)} You can't send from this page anymore. Copy your text before you leave.`, { out: true });
+  const rest = error.code === "signed_out" ? "Your text is saved on this device, and is here again after you sign in."
+    : "You can't send from this page anymore. Copy your text before you leave.";
+  freeze(`${outWords(error)} ${rest}`, { out: true });
 }
 
 /** Save an answer to a closed ask as an annotation; the page then shows it. */

@@ -15,6 +15,7 @@ const BACK_MS = 4000;
 const LONGEST_MS = 20_000; // a network that drops every packet ends no request, and the next requests wait for this one
 const SAY_MS = 200;
 const MIND_MS = 2000; // after sleep this timer goes on, and no other event may say that the machine is awake
+const SIGNED_OUT = 4401;
 const EVENTS = new Set(["steps", "pictures", "episode", "ask"]);
 
 const streams = new Map(); // each with the callbacks for outages of its watcher
@@ -85,8 +86,7 @@ export function wake() {
 
 /**
  * Fetch a fragment of this site as a document; POST `body` if there is one. Throw an error with the server's words if it
- * refuses, and a TypeError if it can't be reached. Without a session, a page that has no text in progress goes to the
- * sign-in page.
+ * refuses, and a TypeError if it can't be reached. Without a session the page stays, says so and links to the sign-in page.
  * @param {string | URL} url
  * @param {BodyInit | null} [body]
  * @param {number} [longestMs]
@@ -96,8 +96,8 @@ export async function fetchFragment(url, body = null, longestMs = LONGEST_MS) {
   const [method, signal] = [body ? "POST" : "GET", AbortSignal.timeout(longestMs)];
   const response = await fetch(url, { method, body, headers, signal, credentials: "same-origin" }).catch(noAnswer);
   const text = await response.text().catch(noAnswer);
-  if (response.redirected && new URL(response.url).pathname === "/login") {
-    if (!hasText()) location.assign(response.url);
+  if (response.status === 401) {
+    showOut(SIGNED_OUT);
     throw new Error("You are signed out.");
   }
   if (!response.ok) throw new Error(wordsOf(response.status, response.headers.get("Content-Type") || "", text).message);
@@ -108,6 +108,14 @@ export async function fetchFragment(url, body = null, longestMs = LONGEST_MS) {
 function noAnswer(cause) {
   for (const stream of streams.keys()) stream.doubt();
   throw new TypeError("Can't reach the server.", { cause });
+}
+
+/** Return what becomes of the text on this page: forms with drafts keep it on this device. */
+function typedWords() {
+  const typed = [...document.querySelectorAll("textarea")].filter((field) => !field.readOnly && field.value);
+  if (!typed.length) return "";
+  return typed.every((field) => field.matches("#advice, [data-draft], [data-draft] *"))
+    ? " Your text is saved on this device, and is here again after you sign in." : " Copy your text before you leave.";
 }
 
 const hasText = () => Boolean(document.querySelector("textarea"));
@@ -158,7 +166,17 @@ function showRefused(stream, code) {
   streams.delete(stream);
   lost.delete(stream);
   outage = null; // steps that are still being fetched are not reported
-  const words = `${code === 4401 ? "You are signed out" : "You are no longer a member of this project"}. This page no longer updates.`;
+  showOut(code);
+}
+
+/** Say once that this page no longer updates, and whether what was typed is saved. Signing in leads back to this page. */
+function showOut(code) {
+  if (byId("connection").dataset.told === "refused") return;
+  const out = code === SIGNED_OUT;
+  const words = `${out ? "You are signed out" : "You are no longer a member of this project"}. This page no longer updates.${typedWords()}`;
+  const way = byId("connection").querySelector("a");
+  way.hidden = !out;
+  way.href = `/login?next=${encodeURIComponent(location.pathname + location.search)}`;
   const banner = showBanner(words, false);
   banner.classList.add("lost");
   banner.hidden = false;
@@ -229,5 +247,6 @@ export function startConnection() {
     wake();
     for (const heard of back) heard();
   });
+  document.addEventListener("awm:signed-out", () => showOut(SIGNED_OUT));
   document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") wake(); });
 }

@@ -40,7 +40,7 @@ function saidOf(status, type, body) {
 
 /**
  * POST `body`; return `{ok, answer}` or `{ok: false, error: {code, message}}`. The code is the API's, the status without an
- * envelope, "signed_out" after a redirect to the sign-in page, or "no_contact" without a response. The error has the other
+ * envelope, "signed_out" without a session, or "no_contact" without a response. The error has the other
  * fields of the envelope, too. More options go to `fetch`.
  * @param {string} path
  * @param {BodyInit} body
@@ -58,7 +58,10 @@ export async function post(path, body, { fetch: ask = globalThis.fetch, headers 
   } catch {
     return { ok: false, error: { code: NO_CONTACT, message: "Can't reach the server." } };
   }
-  if (response.redirected) return { ok: false, error: { code: "signed_out", message: "You are signed out." } };
+  if (response.status === 401) {
+    globalThis.document?.dispatchEvent(new CustomEvent("awm:signed-out"));
+    return { ok: false, error: { code: "signed_out", message: "You are signed out." } };
+  }
   const type = response.headers.get("Content-Type") || "";
   if (response.ok && type.includes("json")) return { ok: true, answer: JSON.parse(text) };
   return { ok: false, error: wordsOf(response.status, type, text) };

@@ -87,7 +87,7 @@ export function startFind(list) {
     [asked, seqs, more, at] = [text, [], false, -1];
     if (text) {
       says.textContent = "searching";
-      const response = await fetch(`${list.list.dataset.find}?q=${encodeURIComponent(text)}`, { credentials: "same-origin" });
+      const response = await fetch(`${list.list.dataset.find}?q=${encodeURIComponent(text)}`, { credentials: "same-origin", headers: { Accept: "application/json" } });
       if (!response.ok) {
         says.textContent = "the server does not answer";
         asked = "";

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 from django.test import Client
 from django.urls import get_resolver, reverse
 
-from awmclient.schema import EpisodeStart
+from awmclient.schema import AskOpen, EpisodeStart
 from episodes.live.consumers import PROJECT, actor_for
 from episodes.record import recording
+from experts import queue
 from people import members
 from people.access import SESSION_ENTRIES
 from people.errors import NotFound
@@ -64,7 +67,8 @@ def test_part_fetched_by_a_script_leaves_the_last_project(both):
 def test_every_page_without_arguments_is_in_a_project(both, db):
     names = [name for name in get_resolver().reverse_dict if isinstance(name, str)]
     paths = {name: reverse(name) for name in names if not get_resolver().reverse_dict.getlist(name)[0][0][0][1]}
-    told = {name: moved(both, path) for name, path in paths.items() if name not in FREE}
+    script = {"HX-Request": "true"}
+    told = {name: moved(both, path, headers=script) for name, path in paths.items() if name not in FREE}
     assert {name: where for name, where in told.items() if where not in (405, f"/projects/lab{paths[name]}")} == {}
     assert sum(where != 405 for where in told.values()) > 20
 
@@ -140,3 +144,58 @@ def test_socket_admits_to_the_project_of_its_address(both, ada, ours, theirs, el
     bearer = [(b"authorization", f"Bearer {token(elsewhere, 'expert')[1]}".encode())]
     with pytest.raises(NotFound):
         actor_for({"headers": bearer, PROJECT: "lab"})
+
+
+@pytest.fixture
+def asking(ada, ours):
+    return queue.open_ask(ada, AskOpen(key="q", episode=ours.pk, seq=1, question="Which?"))[0]
+
+
+def opened_alone(ours, asking):
+    """Every address, with IDs of what exists, that answers a GET."""
+    known = {"episodes": ours.pk, "asks": asking.pk, "reviews/said": ours.pk}
+    for name, ways in get_resolver().reverse_dict.lists():
+        for pattern, _, _, _ in ways if isinstance(name, str) and not name.startswith("api") else []:
+            path, arguments = pattern[0]
+            start = next((one for one in known if path.startswith(f"{one}/%")), "")
+            yield (
+                name,
+                "/" + path % {one: 1 if one in ("seq", "task_idx") else known.get(start, "x") for one in arguments},
+            )
+
+
+def test_every_address_opened_alone_is_a_page_or_a_file(both, ours, asking):
+    bare, opened = {}, 0
+    for name, path in opened_alone(ours, asking):
+        answer = Client.get(both, f"/projects/lab{path}", follow=True)
+        if answer.status_code == 405 or not answer.headers["Content-Type"].startswith("text/html"):
+            continue
+        opened += 1
+        if '<header class="top">' not in answer.content.decode():
+            bare[name] = path
+    assert bare == {} and opened > 40
+    assert '<header class="top">' in html(both.get("/projects/lab/queue/?parts=day"))
+
+
+def test_signing_in_never_leads_to_a_part_of_a_page(ours, asking):
+    pages = (f"/asks/{asking.pk}/", f"/episodes/{ours.pk}/", f"/episodes/{ours.pk}/replay/", "/", "/queue/")
+    parts = (f"{pages[0]}steps.html", f"{pages[0]}tables", f"{pages[0]}similar", f"{pages[1]}steps.html")
+    more = (f"{pages[1]}find", f"{pages[2]}tables", "/wall.html", "/queue/views")
+    for part in (*parts, *more):
+        last = Client().get(f"/projects/lab{part}", {"since": 1}, follow=True).redirect_chain[-1][0]
+        back = parse_qs(urlsplit(last).query)["next"][0]
+        assert back.startswith("/projects/lab/") and urlsplit(back).path.removeprefix("/projects/lab") in pages, part
+        assert Client().get(f"/projects/lab{part}", headers={"HX-Request": "true"}).status_code == 401
+
+
+def test_form_sent_without_a_session_leads_back_to_its_page(ours):
+    page = f"http://testserver/projects/lab/episodes/{ours.pk}/?step=2"
+    for referer, back in ((page, page.removeprefix("http://testserver")), ("https://evil.example/x", "/"), ("", "/")):
+        answer = Client().post(f"/episodes/{ours.pk}/stop", headers={"Referer": referer})
+        assert parse_qs(urlsplit(answer["Location"]).query)["next"] == [back]
+
+
+def test_part_that_a_link_leads_to_is_shown_without_scripts(both, asking):
+    page = html(Client.get(both, f"/projects/lab/asks/{asking.pk}/tables"))
+    assert "<h1>Changed rows</h1>" in page and f'<a href="/projects/lab/asks/{asking.pk}/">Back to the page</a>' in page
+    assert "<h1>" not in html(both.get(f"/projects/lab/asks/{asking.pk}/tables"))

@@ -199,14 +199,14 @@ test("texts that turn lines around are shown as codes and sent as they are", () 
 });
 
 test("a refusal is told apart from no contact, in the server's own words", async () => {
-  const answering = (status, type, body, redirected = false) => async () => (
-    { ok: status < 400, status, redirected, headers: new Headers({ "Content-Type": type }), text: async () => body });
+  const answering = (status, type, body) => async () => (
+    { ok: status < 400, status, headers: new Headers({ "Content-Type": type }), text: async () => body });
   const told = async (fetch) => (await post("/x", null, { fetch })).error;
   assert.equal((await told(async () => { throw new TypeError(); })).code, "no_contact");
   const gone = await told(answering(404, "application/json", '{"error": {"code": "not_found", "message": "No."}}'));
   assert.ok(isOut(gone) && outWords(gone) === "You are no longer a member of this project.");
   assert.equal((await told(answering(503, "text/html", "<h1>The database is away.</h1>"))).message, "The database is away.");
-  assert.equal((await told(answering(200, "text/html", "", true))).code, "signed_out");
+  assert.equal((await told(answering(401, "application/json", "{}"))).code, "signed_out");
   assert.deepEqual(await post("/x", null, { fetch: answering(200, "application/json", '{"next": "/"}') }), { ok: true, answer: { next: "/" } });
 });
 
