@@ -29,7 +29,7 @@
     saved_views   writes: saved views of a list
     known_tokens  tokens remembered for a moment
     http          the JSON API's door: actor, body, errors
-    parts         parts of pages that somebody opens by themselves
+    parts         parts of pages, opened without their page
     pages/        sign-in, members, API tokens, projects, audit
     urls          addresses of its pages
     apps          registration of the app

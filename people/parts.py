@@ -29,16 +29,14 @@ def part_of(page: str, title: str = "") -> Callable[[View], View]:
         def inner(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
             if request.method not in addresses.SAFE_METHODS or not addresses.is_visit(request):
                 return view(request, *args, **kwargs)
-            query = request.META.get("QUERY_STRING", "")
-            where = (
-                f"{reverse(page, kwargs={'pk': kwargs['pk']} if 'pk' in kwargs else {})}{'?' if query else ''}{query}"
-            )
+            _, mark, query = request.get_full_path().partition("?")
+            where = f"{reverse(page, kwargs={'pk': kwargs['pk']} if 'pk' in kwargs else {})}{mark}{query}"
             if not title or not request.user.is_authenticated:
                 return redirect(where)
             part = view(request, *args, **kwargs)
             if part.status_code != 200:
                 return part
-            words = mark_safe(part.content.decode())  # type: ignore[attr-defined]  # a template of ours drew it
+            words = mark_safe(part.content.decode())  # type: ignore[attr-defined]  # drawn by a template
             return render(request, "_part.html", {"part": words, "title": title, "page": where})
 
         return inner

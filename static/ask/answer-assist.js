@@ -143,11 +143,14 @@ async function replies(path = place("replies").dataset.url, body = null) {
   }
 }
 
+/** Return the text of a quick reply; the button has blanks around it. */
+const replyOf = (button) => button.querySelector("[data-text]").textContent;
+
 function changeReply(button) {
   const form = place("replies").querySelector("form[data-reply-form]");
   const text = form.querySelector("textarea");
   form.querySelector('input[name="id"]').value = button.dataset.edit;
-  text.value = place("replies").querySelector(`[data-reply="${button.dataset.edit}"]`).textContent;
+  text.value = replyOf(place("replies").querySelector(`[data-reply="${button.dataset.edit}"]`));
   form.querySelector("[data-say]").textContent = "Edit quick reply";
   /** @type {HTMLInputElement} */
   const shared = form.querySelector('input[name="shared"]');
@@ -170,11 +173,11 @@ function startReplies() {
   walk(dialog, "[data-reply]");
   dialog.addEventListener("click", (event) => {
     const button = event.target instanceof Element ? event.target.closest("button") : null;
-    if (button?.dataset.reply && variablesOf(button.textContent).length) {
-      askFor(dialog.querySelector("[data-fill]"), button.textContent, knownValues());
+    if (button?.dataset.reply && variablesOf(replyOf(button)).length) {
+      askFor(dialog.querySelector("[data-fill]"), replyOf(button), knownValues());
     } else if (button?.dataset.reply) {
       dialog.close();
-      insert(button.textContent);
+      insert(replyOf(button));
     } else if (button?.dataset.edit) changeReply(button);
     else if (button?.dataset.drop) replies(button.dataset.drop, bodyOf({})).then(() => dialog.querySelector("[data-reply], textarea")?.focus());
     else if (button && "fromAdvice" in button.dataset) dialog.querySelector("textarea").value = wordsNow().slice(0, 2000);

@@ -19,7 +19,9 @@ export function matching(entries, typed) {
 
 function places() {
   const links = [...document.querySelectorAll('nav[aria-label="Main"] a, .menu-list a:not([data-act])')];
-  return links.map((link) => ({ words: `go to ${link.textContent.trim()}`, go: () => link.click() }));
+  // the menu of projects has links, too, and a project can be named as a page is
+  const verb = (link) => (link.closest(".proj") ? "switch to" : "go to");
+  return links.map((link) => ({ words: `${verb(link)} ${link.textContent.trim()}`, go: () => link.click() }));
 }
 
 function entries() {

@@ -110,7 +110,7 @@ function noAnswer(cause) {
   throw new TypeError("Can't reach the server.", { cause });
 }
 
-/** Return what becomes of the text on this page: forms with drafts keep it on this device. */
+/** Return what becomes of the text on this page: forms with drafts store it on this device. */
 function typedWords() {
   const typed = [...document.querySelectorAll("textarea")].filter((field) => !field.readOnly && field.value);
   if (!typed.length) return "";

@@ -34,9 +34,12 @@ def test_log_has_no_addresses_with_search_words(name, words, args):
     handler = logging.Handler()
     handler.emit = lambda record: written.append(record.getMessage())
     loggers = [logging.getLogger(one) for one in ("", "uvicorn", "uvicorn.access", "uvicorn.error")]
+    before = [(one.level, one.disabled) for one in loggers]
     try:
         for one in loggers:
             one.addHandler(handler)
+        loggers[-1].disabled = False  # a server of another test in this process may have changed it
+        loggers[-1].setLevel(logging.INFO)
         args = (
             ("127.0.0.1", "GET", "/episodes/?q=secret", "1.1", 200)
             if "access" in name
@@ -45,8 +48,9 @@ def test_log_has_no_addresses_with_search_words(name, words, args):
         logging.getLogger(name).info(words, *args)
         logging.getLogger("uvicorn.error").info("Started server process")
     finally:
-        for one in loggers:
+        for one, (level, one.disabled) in zip(loggers, before, strict=True):
             one.removeHandler(handler)
+            one.setLevel(level)
     assert set(written) == {"Started server process"}
 
 

@@ -122,7 +122,7 @@ const real = WebSocket;
 window.lines = { at: {}, closed: new Set() };
 window.WebSocket = class extends real {
   constructor(url) {
-    const name = new URL(url).pathname.split("/")[2];
+    const name = new URL(url).pathname.split("/ws/")[1].split("/")[0];
     super(window.lines.closed.has(name) ? String(url).replace(/\/ws\/.*/, "/ws/nowhere") : url);
     window.lines.at[name] = this;
   }

@@ -23,6 +23,8 @@ def test_the_desk_is_set_by_keys_and_a_bad_value_keeps_its_place(house, person):
     expect(owner.locator("#palette")).to_be_hidden()
     owner.keyboard.press("Control+k")
     owner.keyboard.type("routing")
+    expect(owner.locator("#palette [data-entry]")).to_have_text(["switch to routing", "go to Routing"])
+    owner.keyboard.type(" go")
     expect(owner.locator("#palette [data-entry]")).to_have_text(["go to Routing"])
     owner.keyboard.press("ArrowDown")
     owner.keyboard.press("Enter")

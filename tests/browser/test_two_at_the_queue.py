@@ -144,7 +144,7 @@ def test_group_row_unfolds_and_cancels_by_keyboard(house, ask, person):
     owner.keyboard.press("j")
     owner.keyboard.press("x")
     owner.keyboard.press("b")
-    for _ in range(5):
+    for _ in range(4):
         owner.keyboard.press("Tab")
     owner.keyboard.press("Enter")
     dialog = owner.get_by_role("dialog", name="Cancel 3 asks?")

@@ -380,7 +380,8 @@ def test_a_look_by_script_gets_the_parts_alone(asked, edo):
 
 def test_rows_come_without_the_day_and_the_day_without_rows(asked, edo):
     asked()
-    rows, day = (html(as_person(edo).get("/queue/", {"parts": part})) for part in ("rows", "day"))
+    script = {"hx-request": "true"}
+    rows, day = (html(as_person(edo).get("/queue/", {"parts": part}, headers=script)) for part in ("rows", "day"))
     rest = {"underline", "today", "seats", "closed"}
     assert {name for name in (*rest, "asks") if f'data-part="{name}"' in rows} == {"asks"}
     assert {name for name in (*rest, "asks") if f'data-part="{name}"' in day} == rest
