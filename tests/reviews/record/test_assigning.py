@@ -246,7 +246,7 @@ def test_model_against_verifier_comes_first(ada, rita, project, episode, queue):
 
 def test_gold_comes_at_its_share_once_to_each_reviewer(ada, rita, edo, episode):
     queue = assigning.create_queue(ada, "gold", gold_share=0.5)
-    for number in range(20):
+    for number in range(40):
         ended(ada, f"g{number}")
     assigning.fill(ada, queue.pk, Episode.objects.exclude(pk=episode.pk))
     gold = assigning.add_gold(ada, queue.pk, episode.pk, "reject")
