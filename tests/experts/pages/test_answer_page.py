@@ -281,7 +281,7 @@ def test_quick_replies_are_ones_own_and_once(asked, ada, edo, rita):
     client = as_person(edo)
     for _ in range(2):
         shown = html(client.post("/replies/", {"text": "Reopen <b>it</b>."}))
-    assert shown.count("Reopen &lt;b&gt;it&lt;/b&gt;.</button>") == 1
+    assert shown.count("Reopen &lt;b&gt;it&lt;/b&gt;.</span>") == 1
     [kept] = QuickReply.objects.all()
     assert "Reopen" not in html(as_person(ada).get("/replies/"))
     assert as_person(ada).post("/replies/", {"id": kept.pk, "text": "mine"}).status_code == 404
