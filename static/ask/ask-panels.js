@@ -19,7 +19,7 @@ export function holds(text, wanted) {
 function filter(box, wanted) {
   let left = 0;
   for (const table of box.querySelectorAll("[data-table]")) {
-    const name = table.querySelector("h3").textContent;
+    const name = table.querySelector(".h3").textContent;
     let rows = 0;
     for (const row of table.querySelectorAll("tbody tr")) {
       row.hidden = !holds(`${name} ${row.textContent}`, wanted);

@@ -31,7 +31,7 @@ export function ring(count, nearest) {
   const template = document.createElement("template");
   const icon = `<svg class="g ${count ? "" : "idle"}" aria-hidden="true"><use href="#a-open"/></svg>`;
   template.innerHTML = count
-    ? `${icon}<span>${Number(count)} unclaimed<span class="long"> · next due in</span></span><b data-bare data-budget="300"><span data-left></span></b>`
+    ? `${icon}<span>${Number(count)} <span class="word">unclaimed</span><span class="long"> · next due in</span></span><b data-bare data-budget="300"><span data-left></span></b>`
     : `${icon}<span>0 unclaimed</span>`;
   const left = template.content.querySelector("b");
   if (left && nearest) left.dataset.deadline = nearest;

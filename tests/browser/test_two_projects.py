@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import expect
@@ -53,7 +54,64 @@ def test_two_tabs_stay_in_their_projects(house, person):
         assert a.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, width
         box = a.locator('summary[aria-label^="Menu of"]').bounding_box()
         assert box["x"] + box["width"] <= width, width
+        assert a.locator(".proj .cut-text").bounding_box()["width"] >= 50, width
     a.set_viewport_size({"width": 768, "height": 800})
     a.locator(".proj summary").click()
     a.get_by_role("link", name=right.project, exact=True).click()
     expect(a).to_have_url(f"{house.url}/projects/{right.project}/")
+
+
+def test_ended_session_keeps_the_page_and_the_text(house, person):
+    own = house.with_project("ended")
+    where = f"/projects/{own.project}/asks/{opened(own, 'Which?')}/"
+    page = person(own.link("uma", "expert"))
+    page.goto(house.url + where)
+    page.get_by_role("button", name="Claim").first.click()
+    live(page).locator("#advice").fill("Into 4127, it is older.")
+    other = page.context.new_page()
+    other.goto(f"{house.url}/queue/")
+    other.get_by_label("Menu of").click()
+    with page.expect_response(lambda answer: answer.status == 401, timeout=60_000):
+        other.get_by_role("button", name="Sign out").click()
+    expect(page.locator("#connection")).to_contain_text("You are signed out. This page no longer updates.")
+    expect(page.locator("#connection")).to_contain_text("Your text is saved on this device")
+    expect(page.locator("#connection a")).to_have_attribute("href", f"/login?next={quote(where, safe='')}")
+    expect(page.locator("#advice")).to_have_value("Into 4127, it is older.")
+    expect(page).to_have_url(house.url + where)
+    page.goto(f"{own.link('uma', 'expert')}?next={where}")
+    expect(page).to_have_url(house.url + where)
+    expect(page.locator("#advice")).to_have_value("Into 4127, it is older.")
+
+
+LOW = """all => all.filter((one) => one.offsetHeight && one.offsetHeight < 44)
+    .map((one) => one.outerHTML.slice(0, 90))"""
+FIELDS = "main :is(input:not([type=checkbox], [type=radio], [type=hidden], [type=range], .vh), select, textarea)"
+
+
+def test_small_windows_reach_menu_fields_and_filters(house, person):
+    page = person(house.with_project("small").link("vera", "admin"))
+    for width, height in ((1180, 800), (760, 800), (390, 664)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.goto(f"{house.url}/exports/")
+        field = live_on(page, width).get_by_role("textbox", name="Scenario", exact=True)
+        expect(field).to_be_hidden()
+        page.get_by_text("Filters", exact=True).click()
+        field.fill("desk_1")
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, width
+        page.get_by_label("Menu of").click()
+        leave = page.get_by_role("button", name="Sign out")
+        leave.scroll_into_view_if_needed()
+        menu, button = (one.bounding_box() for one in (page.locator(".menu[open] .menu-list"), leave))
+        assert menu["y"] <= button["y"] and button["y"] + button["height"] <= menu["y"] + menu["height"] <= height
+        bar = page.locator('nav[aria-label="Main"]').bounding_box()
+        assert width > 760 or menu["y"] + menu["height"] <= bar["y"]
+    low = {}
+    for path in ("people", "tokens", "desk", "exports", "runs", "queue", "episodes", "audit", "imports", "notices"):
+        page.goto(f"{house.url}/{path}/{'?launch=1' if path == 'runs' else ''}")
+        low[path] = page.eval_on_selector_all(FIELDS, LOW)
+    assert not any(low.values()), low
+
+
+def live_on(page, width):
+    """The page once its scripts work; a phone shows no line of keys."""
+    return live(page) if width > 760 else page
