@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
@@ -166,7 +167,8 @@ class CollectingDashboard:
             raise ValueError(f"batch: 1 to {MAX_WHOLE_EPISODES}; live: 0 to 1")
         self.http, self._batch, self._wait_s, self._share = http, batch, wait_s, live
         self._chance = random.Random(seed)  # noqa: S311
-        self._at_work: set[CollectedEpisode] = set()
+        # weak: a loop that was cancelled finishes nothing, and no other episode may wait for it
+        self._at_work: weakref.WeakSet[CollectedEpisode] = weakref.WeakSet()
         self._waiting: list[_Finished] = []
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()

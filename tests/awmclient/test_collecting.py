@@ -1,6 +1,7 @@
 """Episodes that are recorded once they have ended."""
 
 import asyncio
+import gc
 
 import pytest
 
@@ -87,6 +88,15 @@ async def test_live_episode_holds_up_no_one_else(server, http):
     finishing = asyncio.create_task(done.finish("done"))
     await asks.ask("which?", deadline_s=1)
     await finishing
+    assert server.batches == [1]
+
+
+async def test_episode_of_a_cancelled_loop_holds_up_no_one(server, http):
+    dash = CollectingDashboard(http, wait_s=LATER)
+    abandoned, done = await ended(dash), await ended(dash)
+    del abandoned
+    gc.collect()
+    await done.finish("done")
     assert server.batches == [1]
 
 

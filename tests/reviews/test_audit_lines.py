@@ -1,4 +1,4 @@
-"""Whoever makes a queue, a label, a gold item, a run, seeds or a certificate stands in the audit trail."""
+"""The audit trail names who makes a queue, a label, a gold item, a run, seeds or a certificate."""
 
 from __future__ import annotations
 

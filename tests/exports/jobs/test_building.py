@@ -62,7 +62,7 @@ def test_woken_twice_is_built_once(ada, monkeypatch):
 
 @pytest.fixture
 def child(monkeypatch, ada):
-    """A command that runs this text instead of ours, for an export that it has claimed."""
+    """A command that runs this text instead of the build, for an export that it has claimed."""
     monkeypatch.setattr(jobs, "BEAT_S", 0.05)
     made, plain = [], subprocess.Popen
 
