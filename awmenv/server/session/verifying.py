@@ -4,6 +4,7 @@ Leaves when a session is sealed to `sessions`, the verifiers' processes to `veri
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from awmenv.attesting import sha256_of
 from awmenv.errors import AwmenvError
 from awmenv.health import Health
 from awmenv.packs import Mode, Pack
+from awmenv.server import database
 from awmenv.server.session.shared import World
 from awmenv.server.strict import clean
 from awmenv.server.verifier import verdict
@@ -37,6 +39,15 @@ class VerifierResult:
     health: Health | None = None
     verifier_sha256: str = ""
     final_answer: str | None = None
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """The last comparison of two copies. What one write changed is what an episode of one write changed."""
+
+    before: Path | None
+    after: Path
+    diff: dict[str, Any] | None
 
 
 @dataclass
@@ -64,6 +75,7 @@ class Case:
     missed_calls: bool = False
     _calls: list[dict[str, Any]] = field(default_factory=list)
     _verified: dict[Mode, VerifierResult] = field(default_factory=dict)
+    _compared: _Compared | None = None
 
     def note(self, name: str, arguments: dict[str, Any], status: str | int, text: str) -> None:
         """Keep the call for the judge, large arguments as the beginning of their JSON: a session holds many calls."""
@@ -79,7 +91,19 @@ class Case:
         self._calls = [*self._calls[-MAX_TRAIL + 1 :], step]
 
     async def compare(self, before: Path | None, after: Path) -> dict[str, Any] | None:
-        """Return what changed between two copies; None if they cannot be compared."""
+        """Return what changed between two copies; None if they cannot be compared.
+
+        The same bytes are not read as databases again: a process for it costs as much as two tool calls.
+        """
+        if await _same(before, after):
+            return {}
+        if self._compared is not None and self._compared.before == before and await _same(self._compared.after, after):
+            return self._compared.diff
+        diff = await self._compare(before, after)
+        self._compared = _Compared(before, after, diff)
+        return diff
+
+    async def _compare(self, before: Path | None, after: Path) -> dict[str, Any] | None:
         try:
             run = await self.world.in_worker(
                 self.scenario, partial(self.world.verifiers.run, private=True), "diff", [str(before), str(after)]
@@ -142,6 +166,13 @@ class Case:
         ruling, said = await judge.rule(self.world.settings.judge, evidence)
         ruled = {**result, **_ruled(ruling, said)}
         return VerifierResult(ruling, ruled, self.diff, verifier_sha256=sha256_of(verifier.code))
+
+
+async def _same(one: Path | None, other: Path) -> bool:
+    """Return whether two copies hold the same bytes; one may have been removed since."""
+    with contextlib.suppress(OSError):
+        return one is not None and await database.same_aside(one, other)
+    return False
 
 
 def _ruled(ruling: str, said: dict[str, Any]) -> dict[str, Any]:
