@@ -12,6 +12,7 @@ process.
     health     the check of a verifier
     attesting  signed outcomes
     client     a client of environment servers
+    batches    clients that share a connection
     server/    the environment server, a process of its own
 """
 

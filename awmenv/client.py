@@ -126,21 +126,7 @@ class EnvironmentClient:
         """Connect. A client that lost its connection cannot be opened again."""
         if self._lost is not None:
             raise SessionLost(self._lost)
-        try:
-            self._socket = await connect(
-                self.url,
-                additional_headers=self._headers,
-                open_timeout=self._connect_timeout_s,
-                ping_interval=PING_S,
-                ping_timeout=PONG_S,
-                close_timeout=5,
-                max_size=MAX_FRAME,
-                proxy=None,
-            )
-        except (OSError, TimeoutError, InvalidHandshake, InvalidURI, ConnectionClosed) as error:
-            raise ServerUnreachable(
-                f"Cannot reach the environment server at {self.url}: {error or type(error).__name__}"
-            ) from error
+        self._socket = await connected(self.url, self._headers, self._connect_timeout_s)
 
     async def close(self) -> None:
         """End the episode with its connection. Idempotent; a closed client restores nothing."""
@@ -378,8 +364,14 @@ class EnvironmentClient:
     async def _read(self, text: str | bytes, wanted: str) -> dict[str, Any]:
         try:
             frame = json.loads(text)
+        except ValueError:
+            frame = None
+        return await self._accepted(frame, wanted)
+
+    async def _accepted(self, frame: Any, wanted: str) -> dict[str, Any]:
+        try:
             kind, data = frame["type"], frame["data"]
-        except (ValueError, TypeError, KeyError) as error:
+        except (TypeError, KeyError) as error:
             await self._lose("invalid frame from the environment server")
             raise SessionLost(self._lost) from error
         if kind == wanted and isinstance(data, dict):
@@ -388,6 +380,24 @@ class EnvironmentClient:
             raise _refusal(data)
         await self._lose(f"the environment server replied {kind!r}, expected {wanted!r}")
         raise SessionLost(self._lost)
+
+
+async def connected(url: str, headers: Mapping[str, str], timeout_s: float) -> ClientConnection:
+    """Return a connection to a server's `/ws`. Raises `ServerUnreachable`."""
+    try:
+        return await connect(
+            url,
+            additional_headers=headers,
+            open_timeout=timeout_s,
+            ping_interval=PING_S,
+            ping_timeout=PONG_S,
+            close_timeout=5,
+            max_size=MAX_FRAME,
+            proxy=None,
+        )
+    except (OSError, TimeoutError, InvalidHandshake, InvalidURI, ConnectionClosed) as error:
+        why = error or type(error).__name__
+        raise ServerUnreachable(f"Cannot reach the environment server at {url}: {why}") from error
 
 
 def _refusal(data: dict[str, Any]) -> AwmenvError:

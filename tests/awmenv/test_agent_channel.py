@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 
 from awmenv.models import CONTROL_TOOLS
 from awmenv.server.channels.connections import Connections, NotThere
-from awmenv.server.channels.control import _visible
+from awmenv.server.channels.control import Line
 from awmenv.server.session.wire import WorldObservation
 from tests.awmenv.conftest import Server, eventually
 from tests.awmenv.hostile_packs import pack
@@ -271,8 +271,9 @@ async def test_key_of_the_socket_before_opens_nothing_to_the_next() -> None:
     connections.lose(connection, first)
     await connections.attach(connection.id, second)
     shown = WorldObservation(reward_type="tool_call_ok", metadata={"status": 200})
-    assert _visible(shown, "sesame", connection, first).metadata == {"status": 200}
-    assert _visible(shown.model_copy(), None, connection, second).metadata == {}
+    before, now = (Line(socket, connections, connection) for socket in (first, second))
+    assert before._visible(shown, "sesame", connection).metadata == {"status": 200}
+    assert now._visible(shown.model_copy(), None, connection).metadata == {}
     connections.leave(connection, first)
     with pytest.raises(NotThere):
         await connections.attach(connection.id, object())

@@ -1,10 +1,12 @@
-"""The control channel, /ws: openenv's messages, one response for each, in order.
+"""The control channel, /ws: openenv's messages, one response for each, in order; and batches of them.
 
 Owns their forms. Every text gets a response and the session continues, whatever the text is. If the connection has a
 control key, metadata for people goes only to sockets that have shown it. The actions are `environment`'s.
 """
 
+import asyncio
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -22,6 +24,9 @@ from awmenv.server.session.wire import WorldObservation, error_frame, frame, obs
 log = logging.getLogger("awmenv.control")
 
 TYPES = ("reset", "step", "state", "close", "mcp")
+BATCH = "batch"
+MOST_IN_BATCH, MAX_NAME = 64, 100
+MOST_RESULTS = 32 << 20  # characters of a batch's results together
 
 
 async def serve(socket: WebSocket, connections: Connections) -> None:
@@ -31,75 +36,151 @@ async def serve(socket: WebSocket, connections: Connections) -> None:
     try:
         connection = await connections.attach(wanted, socket) if wanted else connections.open()
     except (Full, NotThere) as refused:
-        counts = {"active_sessions": connections.count, "max_sessions": connections.most}
-        more = counts if isinstance(refused, Full) else {}
-        await socket.send_text(error_frame(str(refused), refused.code.upper(), **more))
+        await socket.send_text(_refusal(refused, connections))
         await socket.close()
         return
+    line = Line(socket, connections, connection)
     try:
-        await pacing.converse(
-            socket,
-            lambda text: answered(text, connection, connections, socket),
-            lambda: connections.lose(connection, socket),
-        )
+        await pacing.converse(socket, line.answered, line.lose)
     finally:
-        connections.leave(connection, socket)
+        line.leave()
 
 
-async def answered(text: str | None, connection: Connection, connections: Connections, holder: object) -> str | None:
-    """Return the response frame to a text; None for a request to close."""
-    if text is None:
-        return error_frame("Invalid JSON: binary frames are not supported", "INVALID_JSON")
-    try:
-        message = strict.read(text.encode(), pacing.FRAME)
-    except strict.Unreadable as error:
-        return error_frame(str(error), "INVALID_JSON")
-    problem = problem_of(message)
-    if problem is not None:
-        return problem
-    if message["type"] == "close":
-        return None
-    try:
-        return await _done(message["type"], message.get("data", {}), connection, connections, holder)
-    except ValidationError as error:
-        details = error.errors(include_url=False, include_context=False, include_input=False)
-        return error_frame("Invalid message", "VALIDATION_ERROR", errors=details)
-    except Exception:
-        # The last handler before the socket: an internal error ends no session.
-        log.exception("a message on /ws failed")
-        return error_frame("The server failed on this message", "EXECUTION_ERROR")
+def _refusal(refused: Full | NotThere, connections: Connections) -> str:
+    counts = {"active_sessions": connections.count, "max_sessions": connections.most}
+    more = counts if isinstance(refused, Full) else {}
+    return error_frame(str(refused), refused.code.upper(), **more)
 
 
-async def _done(
-    kind: str, data: dict[str, Any], connection: Connection, connections: Connections, holder: object
-) -> str:
-    environment = connection.environment
-    if kind == "state":
-        return frame("state", environment.state.model_dump())
-    if kind == "mcp":
-        return frame("mcp", orjson.Fragment(await agent.answer(data, connections, connection)))
-    if kind == "reset":
-        data.pop("self", None)
-        offered, observation = data.get("control_key"), await environment.reset_async(**data)
-    else:
-        action = deserialize_action(data, CallToolAction)
-        offered = None
-        if isinstance(action, CallToolAction) and action.tool_name in CONTROL_TOOLS:
-            offered = action.arguments.get("control_key")
-        if environment.has_key and connection.keyed is not holder:
-            action.metadata = {}  # only the control side makes calls of a record again
-        observation = await environment.step_async(action)
-    return frame("observation", observation_data(_visible(observation, offered, connection, holder)))
+class Line:
+    """One control socket: the session that it came with, and those that its batches have opened by name."""
+
+    def __init__(self, socket: object, connections: Connections, own: Connection) -> None:
+        self._socket = socket
+        self._connections = connections
+        self._own = own
+        self._named: dict[str, Connection] = {}
+
+    def lose(self) -> None:
+        """End what the socket leaves behind when it closes during a response."""
+        for connection in (self._own, *self._named.values()):
+            self._connections.lose(connection, self._socket)
+
+    def leave(self) -> None:
+        for connection in (self._own, *self._named.values()):
+            self._connections.leave(connection, self._socket)
+
+    async def answered(self, text: str | None) -> str | None:
+        """Return the response frame to a text; None for a request to close."""
+        if text is None:
+            return error_frame("Invalid JSON: binary frames are not supported", "INVALID_JSON")
+        try:
+            message = strict.read(text.encode(), pacing.FRAME)
+        except strict.Unreadable as error:
+            return error_frame(str(error), "INVALID_JSON")
+        if isinstance(message, dict) and message.get("type") == BATCH:
+            return await self._batch(message)
+        problem = problem_of(message)
+        if problem is not None:
+            return problem
+        return None if message["type"] == "close" else await self._answer(message, self._own)
+
+    async def _answer(self, message: dict[str, Any], connection: Connection) -> str:
+        try:
+            return await self._done(message["type"], message.get("data", {}), connection)
+        except ValidationError as error:
+            details = error.errors(include_url=False, include_context=False, include_input=False)
+            return error_frame("Invalid message", "VALIDATION_ERROR", errors=details)
+        except Exception:
+            # The last handler before the socket: an internal error ends no session.
+            log.exception("a message on /ws failed")
+            return error_frame("The server failed on this message", "EXECUTION_ERROR")
+
+    async def _done(self, kind: str, data: dict[str, Any], connection: Connection) -> str:
+        environment = connection.environment
+        if kind == "state":
+            return frame("state", environment.state.model_dump())
+        if kind == "mcp":
+            return frame("mcp", orjson.Fragment(await agent.answer(data, self._connections, connection)))
+        if kind == "reset":
+            data.pop("self", None)
+            offered, observation = data.get("control_key"), await environment.reset_async(**data)
+        else:
+            action = deserialize_action(data, CallToolAction)
+            offered = None
+            if isinstance(action, CallToolAction) and action.tool_name in CONTROL_TOOLS:
+                offered = action.arguments.get("control_key")
+            if environment.has_key and connection.keyed is not self._socket:
+                action.metadata = {}  # only the control side makes calls of a record again
+            observation = await environment.step_async(action)
+        return frame("observation", observation_data(self._visible(observation, offered, connection)))
+
+    def _visible(self, observation: WorldObservation, offered: Any, connection: Connection) -> WorldObservation:
+        """Return what this socket can see of it: with a key, metadata requires that the socket has shown it."""
+        environment = connection.environment
+        if offered is not None and environment.has_key and environment.holds_key(offered):
+            connection.keyed = self._socket
+        if environment.has_key and connection.keyed is not self._socket and observation.reward_type != "reset_error":
+            observation.metadata = {}
+        return observation
+
+    async def _batch(self, message: dict[str, Any]) -> str:
+        """Return the responses to a batch, in its order: sessions at the same time, messages of one in turn."""
+        problem = _batch_problem(message)
+        if problem is not None:
+            return error_frame(problem, "VALIDATION_ERROR")
+        messages = message["data"]["messages"]
+        results = [""] * len(messages)
+        places: dict[str, list[int]] = {}
+        for place, one in enumerate(messages):
+            places.setdefault(one["session"], []).append(place)
+
+        async def in_turn(name: str) -> None:
+            for place in places[name]:
+                results[place] = await self._answer_by_name(name, messages[place])
+
+        await asyncio.gather(*(pacing.Timed(in_turn(name)) for name in places))
+        return frame(BATCH, {"results": [orjson.Fragment(result) for result in _bounded(results)]})
+
+    async def _answer_by_name(self, name: str, message: dict[str, Any]) -> str:
+        inner = {key: value for key, value in message.items() if key != "session"}
+        problem = problem_of(inner)
+        if problem is not None:
+            return problem
+        connection = self._named.get(name)
+        if connection is None:
+            if inner["type"] != "reset":
+                return error_frame("This socket has no session of that name; reset opens one", "SESSION_ERROR")
+            try:
+                connection = self._named[name] = self._connections.open()
+            except Full as full:
+                return _refusal(full, self._connections)
+        if inner["type"] == "close":
+            self._connections.leave(self._named.pop(name), self._socket)
+            return frame("closed", {})
+        return await self._answer(inner, connection)
 
 
-def _visible(observation: WorldObservation, offered: Any, connection: Connection, holder: object) -> WorldObservation:
-    """Return what this socket can see of it: with a key, metadata requires that the socket has shown it."""
-    environment = connection.environment
-    if offered is not None and environment.has_key and environment.holds_key(offered):
-        connection.keyed = holder
-    if environment.has_key and connection.keyed is not holder and observation.reward_type != "reset_error":
-        observation.metadata = {}
-    return observation
+def _batch_problem(message: dict[str, Any]) -> str | None:
+    data = message.get("data")
+    if set(message) - {"type", "data"} or not isinstance(data, dict) or set(data) != {"messages"}:
+        return "A batch is {type, data: {messages: [...]}}"
+    messages = data["messages"]
+    if not isinstance(messages, list) or not 0 < len(messages) <= MOST_IN_BATCH:
+        return f"A batch has 1 to {MOST_IN_BATCH} messages"
+    for one in messages:
+        name = one.get("session") if isinstance(one, dict) else None
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
+            return f"Each message of a batch names its session, in 1 to {MAX_NAME} characters"
+    return None
+
+
+def _bounded(results: list[str]) -> Iterator[str]:
+    """Yield the results that fit one frame: what applications answer is theirs to choose."""
+    left = MOST_RESULTS
+    for result in results:
+        left -= len(result)
+        yield result if left >= 0 else error_frame("The results of this batch are too long", "RESULT_TOO_LONG")
 
 
 def problem_of(message: Any) -> str | None:

@@ -9,6 +9,7 @@ import asyncio
 import functools
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -57,14 +58,31 @@ class Pace:
             Pace.resting -= 1
 
 
+_outer: ContextVar["Timed[Any] | None"] = ContextVar("outer", default=None)
+
+
 class Timed(Generic[T]):
-    """A coroutine that measures the processor time of its own steps, without its waits."""
+    """A coroutine that measures the processor time of its own steps, without its waits.
+
+    `beside` is the longest time of those timed ones that it starts beside itself: each session of a batch has the share
+    that it would have with a socket of its own.
+    """
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work = work
-        self.worked = 0.0
+        self.worked = self.beside = 0.0
 
     def __await__(self) -> Generator[Any, Any, T]:
+        outer = _outer.get()
+        _outer.set(self)
+        try:
+            return (yield from self._steps())
+        finally:
+            _outer.set(outer)
+            if outer is not None:
+                outer.beside = max(outer.beside, self.worked)
+
+    def _steps(self) -> Generator[Any, Any, T]:
         steps = self._work.__await__()
         step: Callable[[], Any] = functools.partial(next, steps)
         while True:
@@ -110,7 +128,7 @@ async def converse(
             ahead.add_done_callback(look)
             if not await (exchanging := Timed(exchange(message))):
                 break
-            await pace.wait(exchanging.worked)
+            await pace.wait(exchanging.worked + exchanging.beside)
     except WebSocketDisconnect:
         return  # the client closed before its response
     finally:
