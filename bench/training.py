@@ -1,10 +1,13 @@
-"""A trainer's waits: a batch of rollouts of which some ask people, and the tasks of its next step.
+"""A trainer's waits: rollouts a second, a batch of rollouts of which some ask people, and the tasks of its next step.
 
 Prints one JSON object a line: name, value, unit, limit, ratio, conditions with the aim. 128 rollouts (16 tasks of 8) of
 a scripted policy run on the environment server, 20 of them ask once, and a simulated desk answers each after a time of
 its own (log-normal, median 15 s). The limit of their total time is the rollout with the longest answer, alone. The
-limit of the call for the next tasks among 10,000 is one call of the same API that commits once. Run as `python
-bench/training.py`.
+limit of the call for the next tasks among 10,000 is one call of the same API that commits once.
+
+Rollouts a second are those of a scripted policy with four calls and a verified answer, 64 together, over one connection
+and recorded as whole episodes. Their limit is one process that copies the database, makes the same calls and runs the
+same verifier without server, sandbox, loop and recording. Run as `python bench/training.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import json
 import os
 import random
 import re
+import subprocess
 import sys
 import threading
 import time
@@ -26,8 +30,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from awmclient.client import HttpDashboard  # noqa: E402
+from awmclient.collecting import CollectingDashboard  # noqa: E402
 from awmclient.rollout import rollout  # noqa: E402
 from awmclient.scripted import ScriptedPolicy  # noqa: E402
+from awmenv.batches import EnvironmentBatch  # noqa: E402
 from awmenv.client import EnvironmentClient  # noqa: E402
 from tests.running import Product, product  # noqa: E402
 
@@ -35,6 +41,7 @@ TASKS, GROUP, ASKS, MEDIAN_S, SIGMA = 16, 8, 20, 15.0, 0.5
 KNOWN, CALLS, WARM = 10_000, 60, 5
 READS = [{"call": {"name": "get_ticket", "arguments": {"ticket_id": 1025}}}] * 6
 ANSWER = {"answer": "I looked."}
+CALLS_EACH, ROLLOUTS, TOGETHER = 4, 600, 64
 
 
 def report(name: str, value: float, unit: str, limit: float | None, **conditions: object) -> None:
@@ -42,6 +49,73 @@ def report(name: str, value: float, unit: str, limit: float | None, **conditions
     ratio = round(value / limit, 3) if limit else None
     line = {"name": f"training.{name}", "value": round(value, 3), "unit": unit, "limit": limit and round(limit, 3)}
     print(json.dumps({**line, "ratio": ratio, "conditions": conditions}), flush=True)
+
+
+IN_PROCESS = """
+import asyncio, os, shutil, sys, tempfile, time
+sys.path.insert(0, {root!r})
+from awmenv.packs import load_pack
+from awmenv.server import database
+from awmenv.server.verify import runner
+from awmenv.server.world import host, seeding, tools
+os.chdir(tempfile.mkdtemp())
+host.preload_libraries()
+pack = load_pack({pack!r})
+seeding.build("start.db", pack.statements("helpdesk_1"))
+shutil.copyfile("start.db", database.FILE)
+app = host.App(host._run_code(pack.app_code("helpdesk_1")))
+loop, verifier = asyncio.new_event_loop(), pack.verifier("helpdesk_1", 1, "code").code
+paths = [os.path.abspath("start.db"), os.path.abspath(database.FILE)]
+
+def play():
+    host.close_database()
+    shutil.copyfile("start.db", database.FILE)
+    for _ in range({calls}):
+        request = tools.request(app.operations["get_ticket"], {{"ticket_id": 1025}})
+        loop.run_until_complete(host._exchange(app.asgi, request))
+    runner._work({{"work": "code", "code": verifier, "paths": paths, "answer": "I looked."}})
+
+play()
+began, count = time.perf_counter(), 0
+while time.perf_counter() - began < 3:
+    play()
+    count += 1
+print(count / (time.perf_counter() - began))
+"""
+
+
+def in_process(calls: int) -> float:
+    """Return the rollouts a second of one process that does nothing else."""
+    code = IN_PROCESS.format(root=str(ROOT), pack=str(ROOT / "packs" / "starter"), calls=calls)
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return float(found.stdout)
+
+
+async def pace(web: Product) -> None:
+    """Play many short rollouts together."""
+    limit = in_process(CALLS_EACH)
+    script = [READS[0]] * CALLS_EACH + [ANSWER]
+    url = f"http://127.0.0.1:{web.environment['AWMENV_PORT']}"
+    place, room = {"scenario": "helpdesk_1", "task_idx": 1}, asyncio.Semaphore(TOGETHER)
+
+    async def verdict(world: EnvironmentClient, answer: str | None) -> None:
+        await world.verify(answer)
+
+    async def one() -> None:
+        async with room, shared.client() as world:
+            about = {"expert": "off", "on_end": verdict, "verify": True, "stall_after": 0}
+            done = await rollout(ScriptedPolicy(script), world, dash, task="bench", **place, **about)
+        assert done.stop_reason == "done", done
+
+    async with HttpDashboard(web.url, web.token("agent")) as http, EnvironmentBatch(url) as shared:
+        dash = CollectingDashboard(http)
+        await one()
+        before, began = time.process_time(), time.monotonic()
+        await asyncio.gather(*(one() for _ in range(ROLLOUTS)))
+        rate = ROLLOUTS / (time.monotonic() - began)
+        own_ms = 1000 * (time.process_time() - before) / ROLLOUTS
+    sizes = {"rollouts": ROLLOUTS, "together": TOGETHER, "calls": CALLS_EACH, "loop_ms": round(own_ms, 1)}
+    report("rollouts", rate, "rollouts/s", limit, aim="60, and 0.6 of one bare process", **sizes)
 
 
 class Desk(threading.Thread):
@@ -145,6 +219,7 @@ def timed(call: Any) -> float:
 
 def main() -> None:
     with product() as web:
+        asyncio.run(pace(web))
         desk = Desk(web)
         desk.start()
         asyncio.run(batch(web))
