@@ -9,8 +9,10 @@ from statistics import fmean
 from typing import Any
 
 from awmclient.client import HttpDashboard
+from awmclient.collecting import CollectingDashboard
 from awmclient.rollout import rollout
 from awmclient.schema import NOT_COUNTED, NextTask
+from awmenv.batches import EnvironmentBatch
 from awmenv.client import EnvironmentClient
 from examples.batches import Batches, Continued, Generate
 from examples.grpo.turns import Chat, Drawn, TokenPolicy
@@ -70,8 +72,12 @@ class Rollouts:
         }
 
     async def _groups(self, count: int, group: int, draw: Batches) -> list[list[Drawn]]:
-        async with HttpDashboard(self._place.url, self._place.token) as dash:
-            coming = await dash.next_tasks(count, run=self._run, seed=self.step)
+        async with (
+            HttpDashboard(self._place.url, self._place.token) as http,
+            EnvironmentBatch(self._place.environment_url) as batch,
+        ):
+            dash = CollectingDashboard(http)
+            coming = await http.next_tasks(count, run=self._run, seed=self.step)
             if coming.ratio.group_size != group:
                 raise ValueError(f"The run's group has {coming.ratio.group_size} rollouts, the trainer's {group}.")
             experts = ["plain"] * coming.ratio.expert + ["off"] * coming.ratio.solo
@@ -80,7 +86,7 @@ class Rollouts:
             async def played(task: NextTask) -> list[Drawn]:
                 level = {"tools": task.tools, "hint": task.hint, "max_steps": task.max_steps}
                 where = {"scenario": task.scenario, "task_idx": task.task_idx, **level, **about}
-                some = (play(self._place, self._chat, dash, draw, expert=expert, **where) for expert in experts)
+                some = (play(self._place, self._chat, dash, batch, draw, expert=expert, **where) for expert in experts)
                 return list(await asyncio.gather(*some))
 
             return list(await asyncio.gather(*map(played, coming.tasks)))
@@ -89,7 +95,8 @@ class Rollouts:
 async def play(
     place: Place,
     chat: Chat,
-    dash: HttpDashboard,
+    dash: CollectingDashboard,
+    batch: EnvironmentBatch,
     draw: Callable[[list[int]], Awaitable[Continued]],
     *,
     scenario: str | None,
@@ -109,7 +116,7 @@ async def play(
             drawn.reward = float(found.reward_type == "complete")
 
     limits = {"max_steps": max_steps or place.max_steps, "timeout_s": place.timeout_s}
-    async with EnvironmentClient(place.environment_url) as world:
+    async with batch.client() as world:
         words = (await world.reset(scenario=scenario, task_idx=task_idx)).task
         done = await rollout(
             policy, Narrow(world, tools) if tools is not None else world, dash,

@@ -23,7 +23,9 @@ import torch
 from tokenizers import Tokenizer
 
 from awmclient.client import HttpDashboard
+from awmclient.collecting import CollectingDashboard
 from awmclient.rollout import rollout
+from awmenv.batches import EnvironmentBatch
 from awmenv.client import EnvironmentClient
 from examples.train_demo import results
 from examples.train_demo.learning import Played, grpo_update, sft
@@ -127,14 +129,16 @@ class DemoProduct:
         return dict(self._launch.get(f"/runs/{run}/comparison").raise_for_status().json())
 
 
-async def _group(dash: HttpDashboard, url: str, sampler: Sampler, world: World, at: int, **about: Any) -> list[Played]:
+async def _group(
+    dash: CollectingDashboard, batch: EnvironmentBatch, sampler: Sampler, world: World, at: int, **about: Any
+) -> list[Played]:
     async def one() -> Played:
         policy, rewards = TinyPolicy(sampler), list[float]()
 
         async def verdict(env: EnvironmentClient, answer: str | None) -> None:
             rewards.append(float((await env.verify(answer)).reward_type == "complete"))
 
-        async with EnvironmentClient(url) as env:
+        async with batch.client() as env:
             place = {"scenario": world.name, "task_idx": at, "split": "train"}
             text = world.tasks[at].text
             await rollout(policy, env, dash, task=text, on_end=verdict, verify=True, **LIMITS, **place, **about)
@@ -151,17 +155,18 @@ async def grpo(house: DemoProduct, model: Tiny, tokenizer: Tokenizer, worlds: li
     both, sampler = optimizers(model, GRPO_LR), Sampler(model, tokenizer, 1.0)
     url = f"http://127.0.0.1:{house.product.environment['AWMENV_PORT']}"
     began, step, rollouts, means = time.monotonic(), 0, 0, list[float]()
-    async with HttpDashboard(house.product.url, house.agent) as dash:
-        run = await dash.start_run(f"grpo seed {SEED}")
+    async with HttpDashboard(house.product.url, house.agent) as http, EnvironmentBatch(url) as batch:
+        dash = CollectingDashboard(http)
+        run = await http.start_run(f"grpo seed {SEED}")
         while (gone := (time.monotonic() - began) / GRPO_S) < 1:
             chosen = [places[order[(step * GROUPS + at) % len(order)]] for at in range(GROUPS)]
             step += 1
             about = {"run": run, "training_step": step}
-            groups = await asyncio.gather(*(_group(dash, url, sampler, world, at, **about) for world, at in chosen))
+            groups = await asyncio.gather(*(_group(dash, batch, sampler, world, at, **about) for world, at in chosen))
             losses = grpo_update(model, both, groups, min(1.0, step / 5) * (1 - 0.9 * gone))
             means.append(fmean(one.reward for group in groups for one in group))
             rollouts += sum(len(group) for group in groups)
-            await dash.report_step(run, step, losses=losses, components={"primary": means[-1]})
+            await http.report_step(run, step, losses=losses, components={"primary": means[-1]})
             report.say(f"  step {step}: mean reward {means[-1]:.2f}, {losses}")
     took = time.monotonic() - began
     half = (step + 1) // 2
