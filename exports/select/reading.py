@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db import connection
@@ -81,7 +81,8 @@ class Reader:
         found = Episode.objects.filter(pk__in=ids, project=self._project).values_list(*_COLUMNS, named=True)
         rows = {row.id: row for row in found}
         runs = Run.objects.in_bulk({row.run_id for row in rows.values() if row.run_id})
-        results = self._results([pk for entry in batch for pk in entry.outcomes])
+        untouched = {entry.episode for entry in batch if entry.untouched}
+        results = self._results([pk for entry in batch for pk in entry.outcomes], untouched)
         tags = self._tags([pk for entry in batch for pk in entry.tags])
         corrections = Correction.objects.in_bulk([pk for entry in batch for pk in entry.corrections])
         steps = self._steps(batch)
@@ -105,12 +106,15 @@ class Reader:
                     found.setdefault(episode, []).append(step)
         return found
 
-    def _results(self, outcomes: Sequence[int]) -> dict[str, dict[str, EpisodeResult]]:
+    def _results(self, outcomes: Sequence[int], untouched: Collection[str]) -> dict[str, dict[str, EpisodeResult]]:
+        """Return the outcomes by episode and source. One without a check of its own has that of its task."""
         found: dict[str, dict[str, EpisodeResult]] = {}
         columns = ("episode_id", "source", "reward_type", "reward", "details", "health")
         for episode, source, reward_type, reward, details, health in kept.named(outcomes).values_list(*columns):
             word = "verified" if source == "verifier" else source
-            passes = _passes_untouched(Health.from_wire(health))
+            check = Health.from_wire(health)
+            is_checked = check is not None and not check.unchecked
+            passes = check.passes_untouched if check is not None and is_checked else episode in untouched
             found.setdefault(episode, {})[word] = EpisodeResult(
                 self._redactor.redact(reward_type), reward, word, self._redactor.redact_value(details), passes
             )
@@ -207,7 +211,3 @@ def _hide_author(step: dict[str, Any], project_id: str) -> None:
 def opaque(project_id: str, name: str) -> str:
     """Return the ID of a person in the files of one project."""
     return f"person-{hashlib.sha256(f'{project_id}/{name}'.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
-
-
-def _passes_untouched(health: Health | None) -> bool:
-    return health is not None and (health.expects_no_change or "complete" in {health.code.says, health.sql.says})
