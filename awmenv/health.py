@@ -70,6 +70,11 @@ class Health:
         return asdict(self)
 
     @property
+    def passes_untouched(self) -> bool:
+        """Whether a form returns complete on the unmodified database, or the pack says that doing nothing is right."""
+        return self.expects_no_change or "complete" in {self.code.says, self.sql.says}
+
+    @property
     def remarks(self) -> list[str]:
         """Warnings, most severe first; empty without problems and for an unchecked verifier."""
         forms = (("code", self.code), ("SQL", self.sql))

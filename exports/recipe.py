@@ -172,6 +172,11 @@ class Recipe(BaseModel):
     def kind(self) -> FormatKind:
         return KINDS[self.format]
 
+    @property
+    def has_advice(self) -> bool:
+        """Whether rows hold what experts said."""
+        return self.advice in ("keep", "keep_masked")
+
     @field_validator("filter", mode="before")
     @classmethod
     def _filters(cls, value: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from awmclient.conversation import PromptMessage, conversation
 from awmclient.schema import ToolSpec
@@ -30,6 +30,18 @@ class EpisodeResult:
     @property
     def is_complete(self) -> bool:
         return self.reward_type == "complete"
+
+
+class Original(NamedTuple):
+    """What rules compare and look up: the task and its place before redaction. No format writes it."""
+
+    task: str
+    scenario: str = ""
+    task_idx: int | None = None
+    scenario_digest: str = ""
+
+
+_AS_SAID = Original("")
 
 
 class NoRow(Exception):
@@ -83,6 +95,11 @@ class Record:
     tags: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     not_for_training: str = ""
     """The rule that excludes it from training. Only formats that report have such an episode, with this mark."""
+    original: Original = _AS_SAID
+
+    def __post_init__(self) -> None:
+        if self.original is _AS_SAID:
+            self.original = Original(self.task, self.scenario, self.task_idx, self.scenario_digest)
 
     @cached_property
     def said(self) -> list[PromptMessage]:

@@ -5,10 +5,11 @@ Called by pages, lists, exports and the expert desk, which decide what an actor 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from django.db.models import OuterRef
 
+from awmenv.health import Health
 from episodes.models import (
     Episode,
     OutcomeQuerySet,
@@ -69,3 +70,13 @@ def has_session(session: str) -> bool:
 
 def named(ids: Collection[int]) -> OutcomeQuerySet:
     return VerifierOutcome.objects.filter(pk__in=ids)
+
+
+def checks_of(project: Project, scenarios: Collection[str]) -> Iterator[tuple[str, int, str, Health]]:
+    """Yield the newest check of the verifier of each task of these scenarios: scenario, number, version, check."""
+    rows = scoped(VerifierOutcome.objects.filter(source=VERIFIER), project, "episode__project")
+    rows = rows.filter(episode__scenario__in=scenarios, episode__task_idx__isnull=False).exclude(health={})
+    task = ("episode__scenario", "episode__task_idx", "episode__scenario_digest")
+    for *place, health in rows.order_by(*task, "-pk").distinct(*task).values_list(*task, "health"):
+        if (check := Health.from_wire(health)) is not None and not check.unchecked:
+            yield (*place, check)

@@ -24,6 +24,7 @@ from exports.rules.leakage import (
     verifier_text,
 )
 from exports.rules.pairs import ShapedEpisode
+from exports.rules.redaction import marks_in
 from exports.rules.shaping import Shaped, shape
 from exports.writers import jsonl
 
@@ -79,6 +80,13 @@ class Walk:
             return
         for _, group in groupby(records, key=lambda record: record.task_key):
             yield from self._of_task(list(group))
+
+    def marks_of(self, row: DatasetRow) -> Counter[str]:
+        """Return how many places of a row are redacted, by kind, also where its text stands there as token IDs."""
+        found = marks_in(row.line)
+        if self.ground.tokenizer is not None and "input_ids" in row.value:
+            found += marks_in(self.ground.tokenizer.text_of(row.value["input_ids"]).encode())
+        return found
 
     def _of_episode(self, record: Record) -> Iterator[DatasetRow]:
         shaped = self._shaped(record)

@@ -30,6 +30,7 @@ from exports.build.parts import (
 )
 from exports.formats import FORMATS, ExportFormat
 from exports.recipe import Recipe
+from exports.rules.redaction import Redactor
 from exports.select import curricula
 from exports.select.ground import pack_digests, scenario_versions, tokenizer_of
 from exports.select.selecting import SnapshotEntry, entries_of, matching
@@ -109,9 +110,11 @@ def build(project: Project, plan: DatasetPlan, folder: Path, progress: Progress,
         parts = Parts(project, plan.recipe, plan.format, lambda: entries(folder), folder / "parts")
         reports = parts.write(progress, processes if plan.steps > PART_STEPS else 1)
     files = _join(plan, folder, len(reports))
-    (folder / RECIPE).write_text(plan.recipe.as_yaml(), encoding="utf-8")
+    redactor = Redactor(plan.recipe, salt=project.pk)
+    shown = plan.recipe.model_copy(update={"filter": redactor.redact_value(plan.recipe.filter)})
+    (folder / RECIPE).write_text(shown.as_yaml(), encoding="utf-8")
     versions = scenario_versions(project, (entry.episode for entry in entries(folder)))
-    manifest = _manifest(plan, reports, files, versions)
+    manifest = _manifest(plan, shown, reports, files, redactor.redact_value(versions))
     (folder / CARD).write_text(card.text(manifest, plan.format), encoding="utf-8")
     shutil.rmtree(folder / "parts", ignore_errors=True)
     with whole(folder / MANIFEST) as out:
@@ -194,6 +197,7 @@ def _about(file: Path, folder: Path) -> dict[str, Any]:
 
 def _manifest(
     plan: DatasetPlan,
+    shown: Recipe,
     reports: list[dict[str, Any]],
     files: list[dict[str, Any]],
     versions: dict[str, list[str]],
@@ -213,7 +217,7 @@ def _manifest(
         "format": plan.recipe.format,
         "schema_version": plan.format.version,
         "record_version": SCHEMA_VERSION,
-        "recipe": plan.recipe.model_dump(mode="json"),
+        "recipe": shown.model_dump(mode="json"),
         "reasoning": plan.recipe.reasoning_choice,
         "opted_in": list(plan.recipe.include),
         "for_training": plan.recipe.kind.trains and "evaluation" not in plan.recipe.include,

@@ -25,7 +25,7 @@ from exports.build.building import BuildCounts, Walk
 from exports.formats import ExportFormat
 from exports.formats.columns import provenance
 from exports.recipe import Recipe
-from exports.rules.redaction import Redactor, marks_in
+from exports.rules.redaction import Redactor
 from exports.select import curricula
 from exports.select.ground import ground_for
 from exports.select.reading import batches
@@ -165,7 +165,7 @@ class Parts:
                 about = {"key": row.key, "episode": row.episode, "sha256": row.digest, "bytes": len(row.line)}
                 keys.write(orjson.dumps(about | provenance(row.value)) + b"\n")
                 lines.write(row.line)
-                redacted += marks_in(row.line)
+                redacted += self.walk.marks_of(row)
                 if table is not None:
                     table.write(row.value)
         if table is not None:

@@ -145,7 +145,7 @@ def _why_changed(before: str, after: str, *, is_other: bool) -> str:
 
 def _recipes(old: Dataset, new: Dataset) -> list[tuple[str, str, str]]:
     """Return the fields in which the recipes differ, and whether packs differ."""
-    before, after = (one.recipe.model_dump(mode="json") for one in (old, new))
+    before, after = (one.shown_recipe.model_dump(mode="json") for one in (old, new))
     before["packs"], after["packs"] = (one.manifest["packs"] for one in (old, new))
     return [(name, _words(before[name]), _words(after[name])) for name in before if before[name] != after[name]]
 

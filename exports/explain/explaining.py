@@ -6,6 +6,7 @@ filters. The database says which filter: as of now, not as of the day on which t
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
@@ -24,7 +25,9 @@ from exports.explain import reasons
 from exports.formats import FORMATS
 from exports.models import Export, ExportState
 from exports.recipe import KINDS, OptIn, Recipe
+from exports.rules.redaction import Redactor
 from exports.select.ground import secret_of
+from exports.select.reading import opaque
 from exports.select.selecting import may_open
 from people.access import Actor, is_id, scoped
 from people.errors import NotFound
@@ -32,6 +35,7 @@ from people.models import Project
 
 PREFIX = 8
 """The shortest prefix of a dataset's ID that is accepted as its name."""
+_OF_ADVICE = ("text", "author", "source", "privilege")
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,17 @@ class Dataset:
 
     @property
     def recipe(self) -> Recipe:
+        return Recipe.read(self.export.recipe if self.export is not None else self.manifest["recipe"])
+
+    @property
+    def shown_recipe(self) -> Recipe:
+        """The recipe as its files say it, without secrets in names that it filters by."""
         return Recipe.read(self.manifest["recipe"])
+
+    @functools.cached_property
+    def redactor(self) -> Redactor:
+        """What removes from an answer the secrets that the dataset's rows do not hold either."""
+        return Redactor(self.recipe, salt=self.project.pk)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of the index of rows, in order."""
@@ -158,9 +172,9 @@ def _origin(dataset: Dataset, number: int, row: dict[str, Any]) -> RowOrigin:
         seq=seq,
         last_seq=episode["last_seq"] if episode else None,
         rejected=row.get("rejected", ""),
-        task=episode["task"] if episode else "",
+        task=dataset.redactor.redact(episode["task"]) if episode else "",
         exists=episode is not None,
-        answers=list(_answers(row["episode"], seq)) if episode else [],
+        answers=list(_answers(dataset, row["episode"], seq)) if episode else [],
     )
 
 
@@ -171,15 +185,20 @@ def _seq(dataset: Dataset, key: str) -> int | None:
     return int(last) if "seq" in columns and last.isdecimal() else None
 
 
-def _answers(episode: str, until: int | None) -> Iterator[Answered]:
-    """Yield the asks of an episode up to a step, with the answer that its agent read."""
+def _answers(dataset: Dataset, episode: str, until: int | None) -> Iterator[Answered]:
+    """Yield the asks of an episode up to a step, with the answer that its agent read: redacted and with opaque IDs of
+    people, as in the rows.
+    """
     asks = {ask.seq: ask.pk for ask in Ask.objects.filter(episode=episode)}
     steps = Step.objects.filter(episode=episode, kind="ask").order_by("seq")
     for step in steps if until is None else steps.filter(seq__lte=until):
-        body = read(step.body)
+        body = read(dataset.redactor.redact_json(step.body))
         advice = body.get("advice") or {}
-        said = [str(advice.get(name) or "") for name in ("text", "author", "source", "privilege")]
-        yield Answered(step.seq, asks.get(step.seq, ""), str(body.get("question", "")), *said)
+        text, author, source, privilege = (str(advice.get(name) or "") for name in _OF_ADVICE)
+        if author and source != "llm" and not dataset.recipe.authors:
+            author = opaque(dataset.project.pk, author)
+        question = str(body.get("question", ""))
+        yield Answered(step.seq, asks.get(step.seq, ""), question, text, author, source, privilege)
 
 
 def fate_of(dataset: Dataset, episode: str) -> EpisodeFate:
@@ -207,7 +226,7 @@ def _quotation(dataset: Dataset, episode: str) -> str:
     steps = Step.objects.filter(episode=row).exclude(kind="verification").order_by("seq")
     for seq, body in steps.values_list("seq", "body").iterator(500):
         if words := secret.quotation_in(read(body)):
-            return f" Step {seq} has the words: {words}."
+            return f" Step {seq} has the words: {dataset.redactor.redact(words)}."
     return ""
 
 
@@ -233,7 +252,7 @@ def not_selected(dataset: Dataset, episodes: Collection[str]) -> dict[str, Episo
         elif row["state"] in LIVE_STATES:
             fate = EpisodeFate(one, "not_selected", "It has not ended yet.", "live")
         elif one in missed:
-            values = " or ".join(dataset.recipe.filter[missed[one]])
+            values = " or ".join(dataset.redactor.redact_texts(list(dataset.recipe.filter[missed[one]])))
             words = f"It does not match the recipe's filter {missed[one]} = {values}."
             fate = EpisodeFate(one, "not_selected", words, missed[one])
         else:

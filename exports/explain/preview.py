@@ -23,7 +23,7 @@ from exports.errors import PatternTooSlow
 from exports.formats import FORMATS
 from exports.recipe import Recipe
 from exports.record import Record
-from exports.rules.redaction import Redactor, marks_in
+from exports.rules.redaction import Redactor
 from exports.select import curricula
 from exports.select.curricula import TaskReader
 from exports.select.ground import ground_for, load
@@ -104,7 +104,7 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
     timed = _Timed(reader, entries, until)
     rows = list(walk.rows(timed.records()))
     counts, looked_at = walk.counts, timed.read if timed.was_stopped else looked_at
-    marks = sum((marks_in(row.line) for row in rows), Counter[str]())
+    marks = sum(map(walk.marks_of, rows), Counter[str]())
     return Preview(
         matching=matching,
         usable=may_give,

@@ -41,7 +41,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "mentions_expert": ("Mentions the expert", "A prompt or a turn names the expert, which the recipe cuts out."),
     "ungrounded": (
         "Not solvable without the advice",
-        "A call has an argument that only the advice could have told, and the recipe cuts advice out.",
+        "A call, a text or the final answer has a word that only the advice told, and the recipe cuts advice out.",
     ),
     "no_turn_left": ("No turn left to learn from", "No turn is left that a model would learn."),
     "duplicate": ("Duplicate of another row", "Its rows repeat rows that are in the dataset already."),

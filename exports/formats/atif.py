@@ -90,7 +90,7 @@ def _metrics(recorded_steps: list[Mapping[str, Any]], ground: Ground) -> dict[st
         (one["usage"] for one in recorded_steps if isinstance(one.get("usage"), Mapping)), {}
     )
     counts = {name: usage[name] for name in ("prompt_tokens", "completion_tokens") if _is_count(usage.get(name))}
-    if ground.recipe.redact != "off" or ground.recipe.advice not in ("keep", "keep_masked"):
+    if ground.recipe.redact != "off" or not ground.recipe.has_advice:
         return counts
     meta: Mapping[str, Any] = next((one["meta"] for one in recorded_steps if isinstance(one.get("meta"), Mapping)), {})
     ids = {"prompt_token_ids": meta.get("prompt_ids"), "completion_token_ids": meta.get("completion_ids")}

@@ -39,7 +39,7 @@ KTO_FEATURES: dict[str, Any] = {
 def dpo(episodes: Sequence[ShapedEpisode], ground: Ground) -> Iterator[dict[str, Any]]:
     """Yield at most `pairs_per_task` pairs of one task: from corrections first, then from advice, then siblings."""
     seen: set[str] = set()
-    for pair in _all_pairs(episodes):
+    for pair in _all_pairs(episodes, has_advice=ground.recipe.has_advice):
         if len(seen) >= ground.recipe.pairs_per_task:
             return
         if pair.digest not in seen:
@@ -47,8 +47,9 @@ def dpo(episodes: Sequence[ShapedEpisode], ground: Ground) -> Iterator[dict[str,
             yield _pair_row(pair, ground)
 
 
-def _all_pairs(episodes: Sequence[ShapedEpisode]) -> Iterator[PreferencePair]:
-    for pairs_of in (from_corrections, from_advice):
+def _all_pairs(episodes: Sequence[ShapedEpisode], *, has_advice: bool) -> Iterator[PreferencePair]:
+    """Yield all pairs; where advice is cut out, no call that it suggests is learned either."""
+    for pairs_of in (from_corrections, *([from_advice] if has_advice else [])):
         for episode in episodes:
             yield from pairs_of(episode)
     yield from siblings(episodes)

@@ -68,13 +68,14 @@ def ask_decision(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dic
         if line.said.part == "assistant" and place and not line.said.refused:
             ask = next((call for call in line.said.calls if call.get("kind") == "ask"), None)
             row = {"prompt": messages[:place], "completion": [line.message], "tools": list(shaped.tools)}
-            said = {**_about_ask(record, ask), "errors_before": errors, "next_failed": _fails_after(lines, place)}
+            about_ask = _about_ask(record, ask, has_advice=ground.recipe.has_advice)
+            said = {**about_ask, "errors_before": errors, "next_failed": _fails_after(lines, place)}
             seq = {"seq": line.said.seqs[-1] if line.said.seqs else 0, "complete": about["reward_type"] == "complete"}
             yield {**row, **said, **seq, **about, "content_sha256": sha256(row)}
         errors += sum(call.get("error") is not None for call in line.said.calls)
 
 
-def _about_ask(record: Record, ask: Mapping[str, Any] | None) -> dict[str, Any]:
+def _about_ask(record: Record, ask: Mapping[str, Any] | None, *, has_advice: bool) -> dict[str, Any]:
     if ask is None:
         return {"asked": False, "tags": [], "advice": "", "advice_source": ""}
     advice = ask.get("advice")
@@ -83,7 +84,7 @@ def _about_ask(record: Record, ask: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
         "asked": True,
         "tags": sorted(f"{label}={value}" for label, value in said.items() if value),
-        "advice": str(seen.get("text", "")),
+        "advice": str(seen.get("text", "")) if has_advice else "",
         "advice_source": kind_of(seen),
     }
 

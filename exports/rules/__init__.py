@@ -2,6 +2,7 @@
 
     leakage     why an episode is left out
     shaping     conversations as training lines
+    vocabulary  the telling words of a text
     pairs       preference pairs at one state
     redaction   secrets and personal data
     tokenizing  token ids with loss masks

@@ -65,7 +65,7 @@ def held_out(record: Record, ground: Ground) -> str | None:
 
 
 def near_held_out(record: Record, ground: Ground) -> str | None:
-    return "near_held_out" if ground.near.holds_like(record.task) else None
+    return "near_held_out" if ground.near.holds_like(record.original.task) else None
 
 
 def evaluation(record: Record, _ground: Ground) -> str | None:

@@ -134,7 +134,7 @@ def from_corrections(episode: ShapedEpisode) -> Iterator[PreferencePair]:
         did = episode.shaped.lines[place] if place else None
         if place is None or did is None or not did.loss or len(did.said.calls) > 1:
             continue
-        if said["kind"] == "call" and did.said.calls:
+        if said["kind"] == "call" and did.message.get("tool_calls"):
             function = {"name": said["name"], "arguments": said["arguments"]}
             chosen = {"role": "assistant", "content": "", "tool_calls": [{**_first_call(did), "function": function}]}
         elif said["kind"] == "message":
@@ -164,6 +164,8 @@ def from_advice(episode: ShapedEpisode) -> Iterator[PreferencePair]:
         tried, advice = lines[before], asks[0].get("advice") if len(asks) == 1 else None
         if not isinstance(advice, dict) or not tried.loss or len(tried.said.calls) != 1 or not advice.get("tool_calls"):
             continue
+        if not tried.message.get("tool_calls"):
+            continue  # an action of an environment without tools
         if advice.get("source") not in ("human", "llm") or advice.get("privilege") != "blind":
             continue
         wanted = advice["tool_calls"][0]

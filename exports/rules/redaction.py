@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import re
 import time
 from collections import Counter
@@ -97,6 +98,18 @@ class Redactor:
         """Return JSON text without secrets. It stays valid: no quote and no part of an escape is ever replaced, and a
         number becomes a string."""
         return self._redacted(text, is_json=True)
+
+    def redact_texts(self, texts: list[str]) -> list[str]:
+        """Return plain texts, each as `redact` does; one search shows whether any of them needs it."""
+        if self._rules is None or not self._rules.found_in("\n".join(texts).encode("utf-8", "surrogatepass")):
+            return texts
+        return [self.redact(text) for text in texts]
+
+    def redact_value(self, value: Any) -> Any:
+        """Return a value of JSON without secrets, in names and texts at any depth."""
+        text = json.dumps(value)
+        hidden = self.redact_json(text)
+        return value if hidden == text else json.loads(hidden)
 
     def redact_all(self, texts: list[str]) -> list[str]:
         """Return texts of JSON, each as `redact_json` does; one search shows whether any of them needs it."""

@@ -14,12 +14,13 @@ from typing import Any
 
 import re2
 
-from awmclient.conversation import PromptMessage, as_text, offered, readable
+from awmclient.conversation import BRIEFED, PromptMessage, as_text, offered, readable
 from awmclient.prompts import ASK
 from awmclient.schema import ASK_TOOL
 from awmclient.thinking import with_reasoning
 from exports.recipe import AdviceMode, ReasoningChoice
 from exports.record import Record
+from exports.rules import vocabulary
 
 _NAMES_EXPERT = re.compile(rf"\bexperts?\b|{ASK_TOOL}", re.IGNORECASE)
 _RUN, _NAME = re.compile(r"[\w@./:+-]+"), re.compile(r"[\w@]+")
@@ -89,7 +90,8 @@ def shape(
     texts_read = [line.message for line in lines if line.said.part in ("prompt", "assistant")]
     if any(_NAMES_EXPERT.search(text) for one in texts_read for text in (one["content"], one.get(REASONING, ""))):
         return Shaped(reason="mentions_expert")
-    if (asked or briefed) and not keep_ungrounded and not _is_grounded(record, lines):
+    is_checked = (asked or briefed) and not keep_ungrounded
+    if is_checked and (_repeats_advice(record, lines) or not _is_grounded(record, lines)):
         return Shaped(reason="ungrounded")
     return (
         Shaped(tuple(lines), tuple(offered(record.specs, expert=False))) if trained else Shaped(reason="no_turn_left")
@@ -162,6 +164,54 @@ def _other_calls(message: Mapping[str, Any]) -> dict[str, Any] | None:
 def _fails(one: PromptMessage) -> bool:
     """Return whether a call of this turn returned an error."""
     return any(call.get("error") is not None for call in one.calls)
+
+
+def _repeats_advice(record: Record, lines: Sequence[TrainingLine]) -> bool:
+    """Return whether anything learned (text, final answer, name or argument of a call) has a word that the agent knew
+    from advice or a briefing alone: not from the task, the tools, a result, or from what it had said itself before.
+    """
+    learned = {id(line.said): line.message for line in lines if line.loss}
+    known = vocabulary.words_of([record.task, record.tools])
+    told: set[str] = set()
+    for said in record.said:
+        if said.part in ("advice", "briefing"):
+            told |= vocabulary.words_of(_advised(said)) - known
+            continue
+        own = said.part == "assistant"
+        words = vocabulary.words_of([said.message["content"], *map(_call_texts, said.message.get("tool_calls", ()))])
+        if not own:
+            told -= words
+        elif told and (kept := learned.get(id(said))) is not None and not told.isdisjoint(_learned_words(kept)):
+            return True
+        known |= words - told
+    return False
+
+
+def _learned_words(message: Mapping[str, Any]) -> set[str]:
+    return vocabulary.words_of([message["content"], *map(_call_texts, message.get("tool_calls", ()))])
+
+
+def _call_texts(call: Mapping[str, Any]) -> list[Any]:
+    return [call["function"]["name"], call["function"]["arguments"]]
+
+
+def _advised(said: PromptMessage) -> Any:
+    """Return what an expert said in this message, without the words that every answer and briefing has."""
+    content = str(said.message["content"])
+    if said.part == "briefing":
+        return content.removeprefix(BRIEFED)
+    try:
+        given = json.loads(content)
+    except ValueError:
+        return content
+    if not isinstance(given, Mapping):
+        return given
+    if given.get("status") == "no_advice":
+        return ""
+    calls = given.get("tool_calls")
+    named = [[one.get("name"), one.get("arguments")] for one in calls if isinstance(one, Mapping)] if calls else []
+    rest = {name: one for name, one in given.items() if name not in ("status", "advice", "tool_calls")}
+    return [given.get("advice"), *named, *rest.values()]
 
 
 def _is_grounded(record: Record, lines: Sequence[TrainingLine]) -> bool:

@@ -117,6 +117,10 @@ class LocalTokenizer:
         learned = [span for span, loss in zip(spans, wanted, strict=True) if loss]
         return text, [part for span in learned for part in _without(span, silent)]
 
+    def text_of(self, ids: Sequence[int]) -> str:
+        """Return the text of these tokens, special ones included."""
+        return str(self.tokens.decode(list(ids), skip_special_tokens=False))
+
     def pieces_of_tokens(self, ids: Sequence[int], labels: Sequence[int]) -> list[tuple[str, bool]]:
         """Return the text of token IDs in pieces, each with whether it carries loss."""
         pairs = zip(ids, (label != IGNORED for label in labels), strict=True)

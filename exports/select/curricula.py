@@ -17,7 +17,7 @@ from episodes.stored.splits import task_key
 from exports.errors import BadRecipe
 from exports.formats.curriculum import TaskRecord
 from exports.recipe import Recipe
-from exports.record import Record
+from exports.record import Original, Record
 from exports.rules.redaction import Redactor
 from exports.select.reading import Reader
 from exports.select.selecting import SnapshotEntry
@@ -46,16 +46,17 @@ def entries(project: Project, recipe: Recipe) -> Iterator[SnapshotEntry]:
 def reader_for(project: Project, recipe: Recipe, redactor: Redactor) -> Reader | TaskReader:
     """Return the reader for the entries of this recipe."""
     if recipe.format == "curriculum":
-        return TaskReader(project)
+        return TaskReader(project, redactor)
     return Reader(project, redactor, authors=recipe.authors)
 
 
 class TaskReader:
     """A reader of tasks with the interface of `reading.Reader`, which reads episodes."""
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
+    def __init__(self, project: Project, redactor: Redactor) -> None:
+        self._project, self._redactor = project, redactor
         self._rows: dict[str, Mapping[str, Any]] = {}
+        self._about: Mapping[str, Any] | None = None
 
     def read(self, batch: Sequence[SnapshotEntry]) -> list[Record]:
         """Return a record of each task, in their order."""
@@ -66,20 +67,29 @@ class TaskReader:
         if not self._rows:
             self._rows = {row["task"]: row for row in content["tasks"]}
         row = self._rows[entry.task]
+        said = _text(row)
+        hidden = self._redactor.redact_value(dict(row))
         return TaskRecord(
-            id=entry.task,
+            id=hidden["task"],
             project=self._project.slug,
-            task=_text(row),
+            task=self._redactor.redact(said),
             task_key=task_key(row["scenario"], row["task_idx"]) if row["scenario"] else entry.task,
             state="finished",
             steps=[],
-            scenario=row["scenario"] or "",
+            scenario=hidden["scenario"] or "",
             task_idx=row["task_idx"],
             split=row["split"],
-            row=row,
-            content=content,
+            row=hidden,
+            content=self._content(content),
+            original=Original(said, row["scenario"] or "", row["task_idx"]),
             snapshot=entry.episode,
         )
+
+    def _content(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what the snapshot says of all tasks, without secrets."""
+        if self._about is None:
+            self._about = self._redactor.redact_value({k: v for k, v in content.items() if k != "tasks"})
+        return self._about
 
 
 def _text(row: Mapping[str, Any]) -> str:

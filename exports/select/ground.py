@@ -74,7 +74,7 @@ def verifier_finder() -> Callable[[Record], Secret]:
     known = functools.lru_cache(maxsize=4096)(secret_of)
 
     def of(record: Record) -> Secret:
-        return known(record.scenario, record.task_idx, record.scenario_digest)
+        return known(*record.original[1:])
 
     return of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db import connection
@@ -18,7 +18,7 @@ from episodes.models import Episode, Run
 from episodes.stored import outcomes as kept
 from episodes.stored.entries import read_all
 from episodes.stored.splits import task_key
-from exports.record import EpisodeResult, Record
+from exports.record import EpisodeResult, Original, Record
 from exports.rules.redaction import Redactor
 from exports.select.selecting import SnapshotEntry
 from people.models import Project
@@ -28,12 +28,15 @@ STEPS_PER_BATCH, EPISODES_PER_BATCH = 5_000, 500
 TEXT_PER_GROUP = 64 << 10
 """Steps are redacted and parsed in groups of about this many characters: for small steps the overhead of a call costs
 more than its work."""
-_SAME = (
-    *("state", "scenario", "task_idx", "scenario_digest", "environment", "arm", "seed", "split"),
-    *("policy_kind", "policy_name"),
-    *("training_step", "checkpoint", "group_key", "expert", "origin", "stop_reason", "fault"),
+_SAME = ("state", "task_idx", "seed", "training_step", "expert", "origin", "stop_reason", "fault")
+"""Columns whose values are numbers or awmweb's own words."""
+_WRITTEN = (
+    *("scenario", "scenario_digest", "environment", "arm", "split"),
+    *("policy_kind", "policy_name", "checkpoint", "group_key"),
 )
-_COLUMNS = (*_SAME, "id", "run_id", "task", "final_answer", "tools", "policy", "partial", "created_at")
+"""Columns that a loop fills with a text."""
+_COLUMNS = (*_SAME, *_WRITTEN, "id", "run_id", "task", "final_answer", "tools", "policy", "partial", "created_at")
+_TOOLS_KEPT = 256
 _STEPS = """
     -- only up to the step that the snapshot names: later steps must not change the dataset
     SELECT s.episode_id, s.body, to_char(s.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') FROM episodes_step s
@@ -69,6 +72,7 @@ class Reader:
 
     def __init__(self, project: Project, redactor: Redactor, *, authors: bool) -> None:
         self._project, self._redactor, self._authors = project, redactor, authors
+        self._tools: dict[str, list[Any]] = {}
 
     def read(self, batch: Sequence[SnapshotEntry]) -> list[Record]:
         """Return the records of these entries, in their order; episodes that were deleted since are missing."""
@@ -77,7 +81,8 @@ class Reader:
         found = Episode.objects.filter(pk__in=ids, project=self._project).values_list(*_COLUMNS, named=True)
         rows = {row.id: row for row in found}
         runs = Run.objects.in_bulk({row.run_id for row in rows.values() if row.run_id})
-        results = self._results([pk for entry in batch for pk in entry.outcomes])
+        untouched = {entry.episode for entry in batch if entry.untouched}
+        results = self._results([pk for entry in batch for pk in entry.outcomes], untouched)
         tags = self._tags([pk for entry in batch for pk in entry.tags])
         corrections = Correction.objects.in_bulk([pk for entry in batch for pk in entry.corrections])
         steps = self._steps(batch)
@@ -101,14 +106,17 @@ class Reader:
                     found.setdefault(episode, []).append(step)
         return found
 
-    def _results(self, outcomes: Sequence[int]) -> dict[str, dict[str, EpisodeResult]]:
+    def _results(self, outcomes: Sequence[int], untouched: Collection[str]) -> dict[str, dict[str, EpisodeResult]]:
+        """Return the outcomes by episode and source. One without a check of its own has that of its task."""
         found: dict[str, dict[str, EpisodeResult]] = {}
         columns = ("episode_id", "source", "reward_type", "reward", "details", "health")
         for episode, source, reward_type, reward, details, health in kept.named(outcomes).values_list(*columns):
             word = "verified" if source == "verifier" else source
-            passes = _passes_untouched(Health.from_wire(health))
+            check = Health.from_wire(health)
+            is_checked = check is not None and not check.unchecked
+            passes = check.passes_untouched if check is not None and is_checked else episode in untouched
             found.setdefault(episode, {})[word] = EpisodeResult(
-                reward_type, reward, word, self._hidden(details), passes
+                self._redactor.redact(reward_type), reward, word, self._redactor.redact_value(details), passes
             )
         return found
 
@@ -126,13 +134,18 @@ class Reader:
         """Return the corrections of an entry as values, redacted as the recipe says."""
         names = ("seq", "kind", "name", "arguments", "text")
         said = [{name: getattr(known[pk], name) for name in names} for pk in entry.corrections if pk in known]
-        return [self._hidden(one) for one in said]
+        return [self._redactor.redact_value(one) for one in said]
 
-    def _hidden(self, value: Any) -> Any:
-        """Return a value of JSON without secrets, in names and texts at any depth."""
-        text = json.dumps(value)
-        hidden = self._redactor.redact_json(text)
-        return value if hidden == text else json.loads(hidden)
+    def _hidden_tools(self, tools: Any) -> list[Any]:
+        """Return a list of tools without secrets; episodes with the same list share one."""
+        if not isinstance(tools, list):
+            return []
+        text = json.dumps(tools)
+        if text not in self._tools:
+            if len(self._tools) >= _TOOLS_KEPT:
+                self._tools.clear()
+            self._tools[text] = self._redactor.redact_value(tools)
+        return self._tools[text]
 
     def _record(
         self,
@@ -144,29 +157,34 @@ class Reader:
         tags: dict[str, dict[int, dict[str, str]]],
         corrections: list[dict[str, Any]],
     ) -> Record:
-        hidden = self._redactor.redact
         run = runs.get(row.run_id or "")
-        answer = row.final_answer
+        answer = row.final_answer if isinstance(row.final_answer, str) else None
+        written = [getattr(row, name) for name in _WRITTEN]
+        name, task, told, *written = self._redactor.redact_texts(
+            [run.name if run is not None else "", row.task, answer or "", *written]
+        )
         return Record(
             id=row.id,
             project=self._project.slug,
-            task=hidden(row.task),
+            task=task,
             task_key=task_key(row.scenario, row.task_idx, row.task),
             steps=steps.get(row.id, []),
             results=results.get(row.id, {}),
             ruling=entry.ruling,
             verdict=entry.verdict,
             corrections=corrections,
-            tools=self._hidden(row.tools) if isinstance(row.tools, list) else [],
-            run=run.name if run is not None else "",
+            tools=self._hidden_tools(row.tools),
+            run=name,
             run_id=run.pk if run is not None else "",
-            policy=self._hidden(row.policy) if isinstance(row.policy, dict) else {},
+            policy=self._redactor.redact_value(row.policy) if isinstance(row.policy, dict) else {},
             is_evaluation=run is not None and bool(run.metadata.get("evaluation")),
             is_partial=bool(row.partial),
-            final_answer=hidden(answer) if isinstance(answer, str) else None,
+            final_answer=told if answer is not None else None,
             started_at=row.created_at.isoformat().replace("+00:00", "Z"),
             tags=self._hidden_tags(tags.get(row.id, {})),
+            original=Original(row.task, row.scenario, row.task_idx, row.scenario_digest),
             **{name: getattr(row, name) for name in _SAME},
+            **dict(zip(_WRITTEN, written, strict=True)),
         )
 
 
@@ -193,7 +211,3 @@ def _hide_author(step: dict[str, Any], project_id: str) -> None:
 def opaque(project_id: str, name: str) -> str:
     """Return the ID of a person in the files of one project."""
     return f"person-{hashlib.sha256(f'{project_id}/{name}'.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
-
-
-def _passes_untouched(health: Health | None) -> bool:
-    return health is not None and (health.expects_no_change or "complete" in {health.code.says, health.sql.says})

@@ -8,7 +8,7 @@ The same snapshot therefore gives the same files on any machine at any time. Lea
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from django.db.models.functions import MD5, Coalesce, Collate
 from awmclient.schema import LIVE_STATES
 from episodes.find.selection import filtered, refuse_unknown_values
 from episodes.models import Episode, EpisodeState, VerifierOutcome
+from episodes.stored import outcomes
 from episodes.stored.splits import task_key
 from episodes.visible import visibility
 from experts.models.asks import TAGS
@@ -28,6 +29,7 @@ from people.access import Actor, may_export
 from people.models import Project
 from reviews.statistics import reports
 from reviews.visible import annotated, rulings
+from runs.taskset import probes
 
 _LINE = json.JSONEncoder(separators=(",", ":"))
 
@@ -36,7 +38,7 @@ _LINE = json.JSONEncoder(separators=(",", ":"))
 class SnapshotEntry:
     """One episode of a snapshot: its ID, its task, the number of its last step, and what counted when it was taken: the
     IDs of its outcomes, the fault that the court found with its task, the IDs of corrections, the verdict of blind
-    reviewers, and the IDs of labels of its questions."""
+    reviewers, the IDs of labels of its questions, and whether its task is known to pass untouched."""
 
     episode: str
     task: str
@@ -46,9 +48,10 @@ class SnapshotEntry:
     corrections: tuple[str, ...] = ()
     verdict: str = ""
     tags: tuple[str, ...] = ()
+    untouched: bool = False
 
     def line(self) -> str:
-        said = [self.ruling, list(self.corrections), self.verdict, list(self.tags)]
+        said = [self.ruling, list(self.corrections), self.verdict, list(self.tags), self.untouched]
         while said and not said[-1]:
             said.pop()
         known = [self.episode, self.task, self.last_seq, list(self.outcomes), *said]
@@ -56,20 +59,28 @@ class SnapshotEntry:
 
     @classmethod
     def read(cls, line: bytes) -> SnapshotEntry:
-        episode, task, last_seq, outcomes, *said = orjson.loads(line)
-        nothing: list[Any] = ["", (), "", ()]
-        ruling, corrections, verdict, tags = said + nothing[len(said) :]
-        return cls(episode, task, last_seq, tuple(outcomes), ruling, tuple(corrections), verdict, tuple(tags))
+        episode, task, last_seq, kept, *said = orjson.loads(line)
+        nothing: list[Any] = ["", (), "", (), False]
+        ruling, corrections, verdict, tags, untouched = said + nothing[len(said) :]
+        pinned = (ruling, tuple(corrections), verdict, tuple(tags), untouched)
+        return cls(episode, task, last_seq, tuple(kept), *pinned)
 
 
 @dataclass(frozen=True)
 class PinnedReviews:
-    """Reviews that a snapshot pins: rulings by task key, the rest by episode."""
+    """What a snapshot pins beside outcomes: rulings by task key, versions of tasks that pass untouched by task key, the
+    rest by episode."""
 
     ruled: Mapping[str, str] = field(default_factory=dict)
     corrected: Mapping[str, Sequence[str]] = field(default_factory=dict)
     judged: Mapping[str, str] = field(default_factory=dict)
     tagged: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    untouched: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    def passes_untouched(self, task: str, version: str) -> bool:
+        """Return whether a task of this version passes untouched; where a version is unknown, any counts."""
+        found = self.untouched.get(task, ())
+        return version in found or "" in found or (not version and bool(found))
 
 
 def selected(actor: Actor, recipe: Recipe) -> QuerySet[Episode]:
@@ -110,17 +121,20 @@ def snapshot(rows: QuerySet[Episode], said: PinnedReviews) -> Iterator[SnapshotE
     verdicts = ArrayAgg("outcomes__pk", filter=Q(outcomes__isnull=False), distinct=True, order_by="outcomes__pk")
     ordered = rows.annotate(verdicts=Coalesce(verdicts, []), text=MD5("task"))
     ordered = ordered.order_by(Collate("scenario", "C"), F("task_idx").asc(nulls_first=True), "text", "pk")
-    columns = ("pk", "scenario", "task_idx", "text", "last_seq", "verdicts", *(["task"] if of_texts else []))
-    for pk, scenario, task_idx, text, last_seq, outcomes, *words in ordered.values_list(*columns).iterator(5000):
+    columns = ("pk", "scenario", "task_idx", "scenario_digest", "text", "last_seq", "verdicts")
+    columns = (*columns, *(["task"] if of_texts else []))
+    for row in ordered.values_list(*columns).iterator(5000):
+        pk, scenario, task_idx, version, text, last_seq, found, *words = row
         yield SnapshotEntry(
             episode=pk,
             task=f"{scenario}/{task_idx}" if scenario and task_idx is not None else text,
             last_seq=last_seq,
-            outcomes=tuple(outcomes),
+            outcomes=tuple(found),
             ruling=said.ruled.get(task_key(scenario, task_idx, *words), ""),
             corrections=tuple(said.corrected.get(pk, ())),
             verdict=said.judged.get(pk, ""),
             tags=tuple(said.tagged.get(pk, ())),
+            untouched=said.passes_untouched(f"{scenario}/{task_idx}", version),
         )
 
 
@@ -131,8 +145,26 @@ def entries_of(project: Project, recipe: Recipe, rows: QuerySet[Episode]) -> Ite
         corrected=annotated.blind_corrections(rows) if "corrections" in recipe.include else {},
         judged=reports.blind_verdicts(rows) if "rejected" not in recipe.include else {},
         tagged=annotated.newest_of(rows, TAGS) if recipe.format == "ask_decision" else {},
+        untouched=_untouched(project, rows),
     )
     return snapshot(rows, said)
+
+
+def _untouched(project: Project, rows: QuerySet[Episode]) -> dict[str, set[str]]:
+    """Return versions of tasks that pass untouched, of scenarios with an outcome that awmweb's verifier did not find:
+    such an outcome has no check of its own. Known from checks beside verified outcomes, from probes and from packs.
+    """
+    source = VerifierOutcome.Source
+    loose = rows.filter(outcomes__source__in=[source.ATTESTED, source.REPORTED]).exclude(scenario="")
+    scenarios = set(loose.order_by().values_list("scenario", flat=True).distinct())
+    found: dict[str, set[str]] = {}
+    if scenarios:
+        for scenario, number, version, check in outcomes.checks_of(project, scenarios):
+            if check.passes_untouched:
+                found.setdefault(f"{scenario}/{number}", set()).add(version)
+        for task, version in probes.passing_untouched(scenarios):
+            found.setdefault(task, set()).add(version)
+    return found
 
 
 def filters_of(given: Iterable[tuple[str, str]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -91,3 +91,18 @@ def overview() -> Probed:
     found = newest()
     others = [one for one in found if one.state != State.CLEAN or (one.checked and one.checked.remarks)]
     return Probed(len(found), sum(one.state == State.CLEAN for one in found), others[:200])
+
+
+def passing_untouched(scenarios: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the tasks of these scenarios that pass without a change, with their version: by a probe that counts (its
+    own check, or the attempt that does nothing), or because their pack says so."""
+    for one in newest():
+        did_nothing = one.attempts.get("empty")
+        passes = isinstance(did_nothing, dict) and did_nothing.get("outcome") == "complete"
+        if one.scenario in scenarios and (passes or (one.checked is not None and one.checked.passes_untouched)):
+            yield one.task, one.scenario_digest
+    for scenario in scenarios:
+        pack = packs.find_pack(scenario)
+        for number in range(len(pack.tasks(scenario)) if pack is not None else 0):
+            if pack is not None and pack.about(scenario, number).get("kind") == "passes_untouched":
+                yield f"{scenario}/{number}", ""

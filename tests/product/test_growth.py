@@ -57,6 +57,17 @@ def distilled(size):
     return record(steps=steps, final_answer="x")
 
 
+def advised(size):
+    """An episode with long advice, of which its agent says every other word."""
+    words = " ".join(f"w{number}" for number in range(size))
+    said = [
+        {"kind": "message", "role": "user", "content": words[::2]},
+        {"kind": "ask", "question": "Which?", "advice": {"source": "human", "text": words}},
+        {"kind": "message", "role": "assistant", "content": words[::3]},
+    ]
+    return record(steps=[{**one, "seq": seq} for seq, one in enumerate(said, 1)])
+
+
 def refused(kind, function):
     def read(text):
         with contextlib.suppress(kind):
@@ -78,6 +89,7 @@ PLACES = {
     "redaction: many mail addresses": (lambda n: PEOPLE.redact("a@b.de " * n), 500),
     "redaction: digits": (lambda n: PEOPLE.redact("4111 1111 " * n + "1" * n + "+1 " * n), 500),
     "distilled calls": (lambda n: shape(distilled(n), "distil"), 60_000),
+    "distilled words": (lambda n: shape(advised(n), "distil"), 2_000),
     "rule of near tasks": (lambda n: NearTasks(["a b c " * 9]).holds_like("a b c " * n), 4_000),
     "rule of quoted verifiers": (lambda n: CODE.quoted_in("total sum row price for row " * n), 1_000),
     "recipes and plans": (refused(yaml_text.BadYaml, lambda n: yaml_text.read("[" + "a: &x 1, " * n)), 300),

@@ -14,6 +14,7 @@ from episodes.models import Episode
 from episodes.record import recording
 from episodes.stored import packs
 from exports.explain import comparing, explaining
+from exports.select.reading import opaque
 from tests.browsing import as_person, html
 from tests.exports.pages.test_export_pages import built, episode, store
 from tests.people_by_name import token
@@ -37,14 +38,17 @@ def test_row_names_its_episode_step_author_and_answer(ada, store, client):
     one = episode(ada, "a")
     export = built(ada, format="steps")
     page = html(as_person(ada).get(f"/exports/{export.pk}/?row=2"))
-    assert f'href="/projects/lab/episodes/{one.pk}/#step-3"' in page and "Into 7." in page and "<b>ada</b>" in page
+    assert f'href="/projects/lab/episodes/{one.pk}/#step-3"' in page and "Into 7." in page and "<b>person-" in page
     assert all(f'data-copy-text="{copied}"' in page for copied in (f"{one.pk}/3", one.pk))
     told = client.get(f"/api/v1/exports/{export.pk}/row?row={one.pk}/3").json()
     assert (told["number"], told["episode"], told["seq"]) == (2, one.pk, 3)
     assert told["outcome"] == "complete (verified), reward 1"
-    assert [(a["seq"], a["text"], a["author"]) for a in told["answers"]] == [(2, "Into 7.", "ada")]
+    someone = opaque(ada.project.pk, "ada")
+    assert [(a["seq"], a["text"], a["author"]) for a in told["answers"]] == [(2, "Into 7.", someone)]
     said = printed("explain", export.dataset[:8], "--row", "2")
-    assert f"Episode {one.pk}, step 3" in said and "ada (human, blind): Into 7." in said
+    assert f"Episode {one.pk}, step 3" in said and f"{someone} (human, blind): Into 7." in said
+    named = built(ada, format="steps", authors=True)
+    assert "ada (human, blind): Into 7." in printed("explain", named.pk, "--row", "2")
     assert "No row 9 in this dataset: it has 2 rows." in html(as_person(ada).get(f"/exports/{export.pk}/?row=9"))
     assert client.get(f"/api/v1/exports/{export.pk}/row?row=9").status_code == 404
 

@@ -1,0 +1,170 @@
+"""Canaries: what may not leave is planted in every field that a stranger can write, and every byte is searched."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+
+from awmclient import schema
+from awmclient.schema import AnswerBody, AskOpen, EpisodeStart, Finish, Outcome, RunStart, StepBatch, TrainingStepReport
+from curriculum import taking, training
+from episodes.models import Episode, Run
+from episodes.record import pinning, recording
+from experts import advising, queue
+from exports.build import datasets
+from exports.recipe import Recipe
+from exports.rules import tokenizing
+from exports.rules.redaction import marks_in
+from reviews.record import annotating, correcting
+from reviews.visible.places import Place
+from tests.browsing import as_person, html
+from tests.exports import canaries
+from tests.exports.pages.test_export_pages import built, store
+from tests.exports.rules.test_token_ids import PLAIN, tokenizer_in
+from tests.people_by_name import person, token
+
+__all__ = ["store"]
+pytestmark = pytest.mark.attack("exports")
+
+
+def shaped(shape, text, **more):
+    return shape.model_validate({**canaries.planted(shape, text), **more})
+
+
+def steps_of(text):
+    """One step of every kind that a loop can record, each field planted, and a conversation to learn."""
+
+    def step(kind, where="", **more):
+        return {**canaries.planted(kind, text, where), **more}
+
+    system_, briefing = step(schema.Message), step(schema.Briefing)
+    user = {"kind": "message", "role": "user", "content": text("user")}
+    said = step(schema.Message, "assistant", role="assistant", turn=1)
+    called = step(schema.ToolCallStep, turn=1, error=None)
+    failed = step(schema.ToolCallStep, "failed", turn=1)
+    others = [step(schema.Action), step(schema.Nudge), step(schema.Note)]
+    return [system_, user, briefing, *others, said, failed, {**called, "turn": 2}]
+
+
+def lived(actor, expert, key, text, **more):
+    """A finished, verified and complete episode that asked, with a canary in every field."""
+    run, _ = recording.start_run(actor, shaped(RunStart, text, key=key, plan=None))
+    start = shaped(EpisodeStart, text, **{"key": key, "run": run.pk, "expert": "plain", "split": "train", **more})
+    one, _ = recording.start_episode(actor, start)
+    steps = [{**step, "seq": seq} for seq, step in enumerate(steps_of(text), 1)]
+    recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": steps}).steps)
+    seq, asking = len(steps) + 1, canaries.planted(AskOpen, text)
+    ask, _ = queue.open_ask(
+        actor, AskOpen.model_validate({**asking, "episode": one.pk, "key": key, "seq": seq, "turn": 3, "skills": None})
+    )
+    given = canaries.planted(AnswerBody, text)
+    lease = queue.claim(expert, ask.pk)
+    tool = start.tools[0].name  # an answer suggests calls of known tools alone
+    calls = [schema.ToolCall.model_validate({**call, "name": tool}) for call in given["tool_calls"]]
+    advising.answer(expert, lease.assignment_id, lease.lease_token, given["text"], "n", calls)
+    last = {"seq": seq + 1, "kind": "message", "role": "assistant", "content": text("last"), "turn": 4}
+    recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": [last]}).steps)
+    annotating.annotate(expert, one, Place(seq, ask_id=ask.pk), "question_needed", text("tag"))
+    recording.finish(actor, one.pk, shaped(Finish, text, fault=None, detail=None))
+    recording.record_outcome(actor, one.pk, shaped(Outcome, text, reward_type="complete"))
+    one.refresh_from_db()
+    correcting.correct(expert, one, seq + 1, correcting.Better("message", text=text("correction")))
+    return one
+
+
+def written(store, project, recipe, number):
+    """All text of the dataset of this recipe, with its manifest."""
+    folder = store / f"made-{number}"
+    folder.mkdir()
+    plan = datasets.take_snapshot(project, Recipe.read(recipe), folder)
+    manifest = datasets.build(project, plan, folder, lambda _episodes, _rows: True)
+    (folder / datasets.SNAPSHOT).unlink()
+    return canaries.everything(folder, tokenizing.load(store / "tokenizers", "plain").text_of), manifest
+
+
+def answered(actor, export, older, episodes):
+    """All text of the pages, calls and commands that tell about a dataset."""
+    web, api = as_person(actor), Client(headers={"Authorization": f"Bearer {token(actor.project, 'export')[1]}"})
+    asked = [
+        *(f"row?row={row}" for row in range(1, 4)), *(f"episode?episode={one.pk}" for one in episodes),
+        f"compare?older={older.pk}", "",
+    ]  # fmt: skip
+    found = {f"API {ask}": api.get(f"/api/v1/exports/{export.pk}/{ask}".rstrip("/")).content.decode() for ask in asked}
+    for ask in (*(f"?row={row}" for row in range(1, 4)), f"?episode={episodes[0].pk}", f"compare?with={older.pk}"):
+        found[f"page {ask}"] = html(web.get(f"/exports/{export.pk}/{ask}"))
+    for said in (["explain", export.pk, "--row", "1"], ["explain", export.pk, "--episode", episodes[-1].pk],
+                 ["diff", older.pk, export.pk, "--rows"]):  # fmt: skip
+        out = io.StringIO()
+        call_command(*said, "--project", actor.project.slug, stdout=out)
+        found[f"command {said[0]}"] = out.getvalue()
+    return found
+
+
+class Canaries:
+    """Texts with a number each, by the field that they were planted in."""
+
+    def __init__(self, made, seen):
+        self.made, self.seen, self.fields = made, re.compile(seen), {}
+
+    def __call__(self, path):
+        number = self.fields.setdefault(path, len(self.fields))
+        return self.made(number)
+
+    def in_(self, text):
+        names = {number: path for path, number in self.fields.items()}
+        return {names[int(number)] for number in self.seen.findall(text)}
+
+
+SECRETS = Canaries(lambda number: f"no{number} glpat-{number:020d} ", r"glpat-(\d{20})")
+
+
+ELSEWHERE = (
+    *("RunStart.arm", "RunStart.key", "RunStart.metadata", "RunStart.policy", "RunStart.plan", "TrainingStepReport."),
+    *("EpisodeStart.key", "EpisodeStart.run", "EpisodeStart.split", "Finish.detail", "Finish.outcome", "Outcome."),
+    *("AskOpen.episode", "AskOpen.group_key", "AskOpen.key", "AskOpen.skills", "AnswerBody.lease_token"),
+    *("AnswerBody.nonce", "AnswerBody.tool_calls.name", "Briefing.author", "ToolCallStep.error"),
+    *("correction", "pinned", "tag"),
+)
+"""What no row of `raw` has, because another value stands there or none does."""
+
+
+@pytest.fixture
+def world(ada, store):
+    """Two episodes with canaries in all fields, and a run that reports to a curriculum."""
+    tokenizer_in(store / "tokenizers" / "plain", PLAIN)
+    return person(ada.project, "zorblaxia", "expert")
+
+
+def test_no_byte_has_a_secret_or_a_name_of_any_field(ada, world, store):
+    one = lived(ada, world, "one", SECRETS)
+    other = lived(ada, world, "other", SECRETS)
+    Episode.objects.filter(pk=other.pk).update(split=SECRETS("split"))
+    training.report(ada, one.run_id, shaped(TrainingStepReport, SECRETS))
+    pinning.pin(ada, "pinned", unit="task", seed=1, train=[f"{SECRETS('pinned')}/3"], val=[])
+    taking.current(Run.objects.get(pk=one.run_id))
+    assert len(SECRETS.fields) > 60, "fields are derived from the shapes of the record"
+    found = {}
+    for number, recipe in enumerate(canaries.recipes()):
+        include = ["reported", "corrections"] if recipe["format"] == "dpo" else ["reported"]
+        texts, manifest = written(store, ada.project, {**recipe, "include": include}, number)
+        name = f"{recipe['format']} {recipe.get('advice')}"
+        assert manifest["rows"] or recipe.get("advice") in ("drop", "distil"), name
+        data = [text for file, text in texts.items() if file.startswith("data/") and not file.endswith(".eval")]
+        assert manifest["redacted"] == sum((marks_in(text.encode()) for text in data), Counter()), name
+        found |= {f"{name} {file}": text for file, text in texts.items()}
+    plain, _ = written(store, ada.project, {"format": "raw", "redact": "off"}, "plain")
+    unseen = SECRETS.fields.keys() - SECRETS.in_(plain["data/train.jsonl"])
+    assert {path for path in unseen if not path.startswith(ELSEWHERE)} == set(), "the search sees all other fields"
+    export, older = (
+        built(ada, include=["reported"]),
+        built(ada, format="sft", include=["reported"], advice="keep_masked"),
+    )
+    found |= answered(ada, export, older, [one, other])
+    found["preview"] = html(as_person(ada).get("/exports/preview?format=raw"))
+    leaks = {place: SECRETS.in_(text) for place, text in found.items() if SECRETS.in_(text) or "zorblaxia" in text}
+    assert leaks == {}
