@@ -7,7 +7,7 @@ import { startNext } from "./next-review.js";
 import { begin } from "../shell/page-life.js";
 import "../forms/mention-names.js";
 import { follow as followPlace, startPlaces } from "./place-picker.js";
-import { serverNow } from "../shell/clock.js";
+import { serverNow, timeOf } from "../shell/clock.js";
 import { post } from "../shell/post.js";
 import { show, start as startScrubber } from "../steps/scrubber.js";
 import { startDrafts } from "./review-drafts.js";
@@ -36,7 +36,7 @@ function startLease() {
   const chip = /** @type {HTMLElement | null} */ (document.querySelector("[data-lease]"));
   const form = /** @type {HTMLFormElement | null} */ (document.querySelector("[data-verdict-form]"));
   if (!chip || !form) return;
-  const showUntil = (until) => { chip.textContent = `Claimed until ${new Date(until).toLocaleTimeString([], { hour12: false })}`; };
+  const showUntil = (until) => { chip.replaceChildren("Claimed until ", timeOf(until)); };
   if (Date.parse(chip.dataset.until) > serverNow()) showUntil(chip.dataset.until);
   new Renewal(chip, form, ({ ok, answer, error }) => {
     if (ok) showUntil(answer.lease_until);
