@@ -253,6 +253,22 @@ def test_three_keys_give_a_decision_and_the_next_review(house, person):
     expect(page.locator("[data-said]")).to_contain_text("You answered: I was wrong.")
     expect(page.get_by_role("radio", name="Reject")).to_be_checked()
     assert page.evaluate("document.body.kept")
+    rail, opener = page.locator(".rail"), page.get_by_text("Your reviews", exact=True)
+    for width in (1024, 853, 390):  # at most 1,180 px it is behind a button; 853 px is 1,280 px at 150 %
+        page.set_viewport_size({"width": width, "height": 664})
+        expect(rail).to_be_hidden()
+        opener.click()
+        expect(rail).to_contain_text("given")
+        expect(rail.locator("a[aria-current]")).to_be_in_viewport()
+        expect(page.get_by_role("button", name="Give and next")).to_be_in_viewport()
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, width
+        opener.click()
+    page.set_viewport_size({"width": 1024, "height": 664})
+    opener.click()
+    rail.get_by_role("link", name="Submitted").last.click()
+    expect(page.locator("[data-revealed]")).to_be_visible()
+    page.go_back()
+    page.set_viewport_size({"width": 1440, "height": 900})
     page.go_back()
     expect(shown).to_contain_text("You answered: I was wrong.")
 
