@@ -11,7 +11,7 @@ from django.utils import timezone
 from episodes.models import EpisodeState
 from episodes.show.legend import why_no_answer
 from experts.models import MODEL, Advice, Ask, AskStatus
-from people.in_words import clock
+from people.in_words import ago, clock
 from people.plain_text import clean
 
 NOT_FETCHED = "Not delivered yet."
@@ -89,8 +89,8 @@ def _began(ask: Ask) -> str:
     draft = f"Started from a draft by {said.drafted_by}{_kept(said.draft_kept)}. " if said.drafted_by else ""
     if said.taken_from is None:
         return draft
-    given = timezone.localtime(said.taken_from.created_at)
-    source = f"{clean(said.taken_from.author)}'s answer from {given:%b} {given.day}, {given.year}"
+    given = ago(said.taken_from.created_at, timezone.now())
+    source = f"{clean(said.taken_from.author)}'s answer, given {given}"
     return f"{draft}Reused {source}{_kept(said.taken_kept)}. "
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from people.errors import AppError
 
 
@@ -80,6 +82,19 @@ class Moved(AppError):
 
     code = "moved"
     status = 409
+
+
+class UnknownName(AppError):
+    """A name after an @ names no member. Nothing was saved."""
+
+    code = "unknown_name"
+    status = 422
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> UnknownName:
+        """Return the refusal of these names."""
+        said = ", ".join(f"@{name}" for name in names)
+        return cls(f"No member is named {said}. Mend the name, or send again to post it as text.")
 
 
 class NotYourAnnotation(AppError):

@@ -21,6 +21,7 @@ urlpatterns = [
     path("reviews/court/", court.court_page, name="court"),
     path("reviews/court.json", court.court_report, name="court_report"),
     path("reviews/court/<str:pk>/", court.case_page, name="case"),
+    path("reviews/members.json", comments.members_to_name, name="members_to_name"),
     path("reviews/mentions/", comments.mentions_page, name="mentions"),
     path("reviews/mentions/<str:pk>/", comments.comment_page, name="comment"),
     path("reviews/queues/<str:pk>/", queues.queue_page, name="review_queue"),

@@ -83,3 +83,18 @@ def test_counts_that_have_a_noun_have_thousands_separators():
         for name in set(re.findall(r"\{\{ ([\w.]+(?:\|length)?)\|pluralize", text)):
             bare += [f"{path.name}: {name}" for _ in re.findall(rf"[\s>]\{{\{{ {re.escape(name)} \}}\}}[\s<{{]", text)]
     assert bare == []
+
+
+def test_times_are_printed_by_one_tag_in_the_readers_zone():
+    """`{% moment %}` says UTC, and the one script of times shows the reader's zone. A form's value is no text."""
+    scripts = [
+        path for path in (ROOT / "static").rglob("*.js") if "vendor" not in path.parts and path.name != "clock.js"
+    ]
+    sources = [path for app in APPS for path in (ROOT / app).rglob("*.py") if path.name != "marks.py"]
+    bare = {
+        r"\|(?:date|time)\b(?!:'H:i' }}\")": map(FOLDER.joinpath, TEMPLATES),
+        r"toLocale(?:Date|Time)String": scripts,
+        r"%H:%M|localtime\(|\d:%b": sources,
+    }
+    found = {p.name for wrong, paths in bare.items() for p in paths if re.search(wrong, p.read_text("utf-8"))}
+    assert found == {"models.py", "backup.py"}  # quiet hours name their own zone; names of files

@@ -266,20 +266,44 @@ def left(deadline: datetime) -> SafeString:
 
 @register.simple_tag
 def moment(when: datetime | None, style: str = "seconds") -> SafeString | str:
-    """Return a time: with seconds on live pages, to the minute in tables, else in relative words. The server prints
-    UTC and says so; `clock.js` shows the reader's zone and names it."""
+    """Return a time: with seconds on live pages, to the minute in tables, as a time of day (clock) or a day, else in
+    relative words. The server prints UTC and says so; `clock.js` shows the reader's zone and names it."""
     if when is None:
         return ""
     at = when.astimezone(UTC)
     day = f"{at:%b} {at.day}, {at:%Y}"
-    shown_as = {"seconds": f"{at:%H:%M:%S}", "minute": f"{day} {at:%H:%M}"}.get(style) or ago(when, timezone.now())
+    styles = {
+        "seconds": f"{at:%H:%M:%S} UTC",
+        "minute": f"{day} {at:%H:%M} UTC",
+        "clock": f"{at:%H:%M} UTC",
+        "day": day,
+    }
+    shown_as = styles.get(style) or ago(when, timezone.now())
     return format_html(
-        '<time datetime="{}" title="{}" data-time="{}">{}</time>',
+        '<time datetime="{}" title="{}" data-time="{}" data-utc>{}</time>',
         when.isoformat(),
         f"{day}, {at:%H:%M:%S} UTC",
         style,
         shown_as,
     )
+
+
+@register.filter
+def iso(when: datetime | None) -> str:
+    """Return a time for scripts, in an attribute."""
+    return when.isoformat() if when else ""
+
+
+@register.filter
+def unix(when: datetime) -> str:
+    """Return a time for scripts that sort by it."""
+    return f"{when.timestamp():.6f}"
+
+
+@register.filter
+def relative(when: datetime) -> str:
+    """Return a time where there is no room for an element that names its zone, as in an option."""
+    return ago(when, timezone.now())
 
 
 @register.simple_tag

@@ -5,7 +5,7 @@ Owns HTTP status and form texts. Every write is a function of `members.py`.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, tzinfo
 from typing import Any
 
 from django.conf import settings
@@ -36,6 +36,7 @@ from people.access import (
 from people.errors import AppError, Invalid, LinkSpent, NotFound
 from people.http import IS_HEAD
 from people.models import ApiToken, Membership, Role, TokenUser, display_name
+from people.zones import zone_of
 
 SCOPES = [
     ("agent", "Records episodes and asks. Can't see outcomes."),
@@ -186,7 +187,7 @@ def _people_form(request: MemberRequest) -> dict[str, Any] | None:
         actor,
         request.POST.get("name", ""),
         request.POST.get("role", ""),
-        end_of(request.POST.get("ends", "")),
+        end_of(request.POST.get("ends", ""), zone_of(request)),
         someone_else=request.POST.get("who") == "other",
     )
     membership.user.refresh_from_db()  # the invitation may have given the account its name
@@ -229,12 +230,12 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def end_of(text: str) -> datetime | None:
-    """Return the end of the given day, UTC; empty means no end."""
+def end_of(text: str, zone: tzinfo) -> datetime | None:
+    """Return the end of the given day in the reader's zone; empty means no end."""
     if not text:
         return None
     try:
-        return datetime.strptime(text, "%Y-%m-%d").replace(hour=23, minute=59, second=59, tzinfo=UTC)
+        return datetime.strptime(text, "%Y-%m-%d").replace(hour=23, minute=59, second=59, tzinfo=zone)
     except ValueError as error:
         raise Invalid("Enter the expiry as a date such as 2026-12-31.") from error
 
@@ -295,5 +296,5 @@ def _tokens_form(request: MemberRequest) -> dict[str, str] | None:
         return None
     name, scope = request.POST.get("name", ""), request.POST.get("scope", "")
     behind = request.POST.get("behind", TokenUser.SCRIPT)
-    _, text = members.issue_token(actor, name, scope, end_of(request.POST.get("ends", "")), behind)
+    _, text = members.issue_token(actor, name, scope, end_of(request.POST.get("ends", ""), zone_of(request)), behind)
     return {"name": " ".join(name.split()), "text": text}

@@ -6,7 +6,7 @@ verdict.
 
 from __future__ import annotations
 
-from django.http import HttpResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
@@ -16,6 +16,7 @@ from episodes.visible.lens import Lens, lens_of
 from people.access import MemberRequest, holds, may_annotate, may_read, member_required, visible_or_404
 from people.errors import AppError
 from people.parts import part_of
+from reviews.errors import UnknownName
 from reviews.models import COMMENT, Annotation
 from reviews.pages.one import numbers_of, replay_of
 from reviews.record import annotating, correcting, mentions
@@ -62,12 +63,19 @@ def mentions_page(request: MemberRequest) -> HttpResponse:
     return render(request, "reviews/mentions.html", context)
 
 
+@require_GET
+@member_required(may_annotate)
+def members_to_name(request: MemberRequest) -> HttpResponse:
+    """Return the members whom a comment can name, for the fields that suggest them."""
+    return JsonResponse({"members": mentions.names(request.actor)})
+
+
 @require_http_methods(["GET", "POST"])
 @member_required(may_read, rows=Annotation.objects.all, path="episode__project_id")
 def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the current version of a comment beside its step; POST adds a comment there, or edits one of the person's
     own."""
-    actor, problem, status = request.actor, "", 200
+    actor, problem, status, as_text = request.actor, "", 200, False
     comment = mentions.behind(actor, pk)
     if comment.pk != pk and request.method == "GET":
         return redirect("comment", comment.pk)
@@ -75,13 +83,15 @@ def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
     if request.method == "POST":
         try:
             value, own = request.POST.get("value", ""), request.POST.get("annotation", "")
+            if value != request.POST.get("as_text"):
+                mentions.refuse_unknown(actor, value)
             if own:
                 made = annotating.reword(actor, own, value)
             else:
                 made = annotating.annotate(actor, episode, place_of(comment), COMMENT, value)
             return redirect("comment", made.pk if own == comment.pk else comment.pk)
         except AppError as refused:
-            problem, status = refused.message, refused.status
+            problem, status, as_text = refused.message, refused.status, isinstance(refused, UnknownName)
     comments = (one for one in seen_by(actor, episode) if one.label == COMMENT and one.seq == comment.seq)
     lens = lens_of(actor, episode)
     said = tell(lens, episode, comments)
@@ -98,5 +108,6 @@ def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
         "may_annotate": holds(actor, may_annotate),
         "problem": problem,
         "given": request.POST,
+        "as_text": as_text,
     }
     return render(request, "reviews/comment.html", context, status=status)

@@ -40,6 +40,7 @@ from reviews.record import (
     assigning,
     correcting,
     deciding,
+    mentions,
 )
 from reviews.record.correcting import Better
 from reviews.record.deciding import Wanted
@@ -262,6 +263,8 @@ def _label(request: MemberRequest, pk: str) -> None:
     schema = scoped(LabelSchema.objects.filter(pk=given.get("schema", "")), request.actor.project).first()
     label = schema.name if schema is not None else COMMENT
     value = value_of(given, schema.kind if schema is not None else "")
+    if schema is None and value != given.get("as_text"):
+        mentions.refuse_unknown(request.actor, str(value))
     annotating.annotate(
         request.actor, review.episode, where, label, value, schema=schema, queue=review.queue, quote=quote
     )

@@ -6,18 +6,26 @@ Called by `annotating.py`, in the transaction of the comment, and by the pages t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from notices import deliveries
 from people.access import Actor, scoped, visible_or_404
-from people.models import Membership
+from people.models import Membership, Project, display_name
+from reviews.errors import UnknownName
 from reviews.models import Annotation, Mention
 from reviews.notifications import CommentSubject
 
 PEOPLE_MAX = 20
-_NAMED = re.compile(r"(?<![\w@.])@(\w[\w.+-]{0,149})")
+_NAMED = re.compile(r"(?<![\w@.])@(\w[\w.+-]{0,149}+)(?!/\w|\()")
+_CODE = re.compile(
+    r"""```.*?(?:```|\Z)|`[^`\n]+`|https?://\S+"""
+    r"""|^[ \t]*@\w[\w.]*[ \t]*$(?=\n[ \t]*(?:@|def |class |async |export |function |public ))""",
+    re.DOTALL | re.MULTILINE,
+)
+"""Code and decorators. What follows an @ there names no one, nor do addresses, `@scope/package` and `@call(...)`."""
 
 
 def tell(comment: Annotation) -> list[Mention]:
@@ -36,13 +44,36 @@ def tell(comment: Annotation) -> list[Mention]:
 
 def _named(comment: Annotation) -> list[int]:
     """Return the members whose names follow an @, without the author; any other text after an @ has no effect."""
-    words = {word.rstrip(".+-").lower() for word in _NAMED.findall(str(comment.text))}
+    words = {name.lower() for name in _names_in(str(comment.text))}
     if not words:
         return []
-    current = Membership.objects.current(timezone.now())
-    rows = scoped(current, comment.episode.project).select_related("user").order_by("user_id")
-    found = [one.user for one in rows if one.user.get_username().lower() in words]
+    found = [one.user for one in _members(comment.episode.project) if one.user.get_username().lower() in words]
     return [user.pk for user in found if f"user:{user.pk}" != comment.author_key][:PEOPLE_MAX]
+
+
+def _names_in(text: str) -> Iterator[str]:
+    """Return what is written as the name of a person, in order."""
+    return (name.rstrip(".+-") for name in _NAMED.findall(_CODE.sub(" ", text)))
+
+
+def _members(project: Project) -> QuerySet[Membership]:
+    current = Membership.objects.current(timezone.now())
+    return scoped(current, project).select_related("user").order_by("user_id")
+
+
+def names(actor: Actor) -> list[dict[str, str]]:
+    """Return the members whom this person can name, each with their full name."""
+    others = [one.user for one in _members(actor.project) if one.user != actor.user]
+    listed = [{"name": user.get_username(), "title": display_name(user)} for user in others]
+    return sorted(listed, key=lambda one: one["name"])
+
+
+def refuse_unknown(actor: Actor, text: str) -> None:
+    """Raise if a name in a comment names no member: its author then mends it, or posts it as text."""
+    known = {one.user.get_username().lower() for one in _members(actor.project)}
+    wrong = [name for name in _names_in(text) if name.lower() not in known and not name.isdecimal()]
+    if wrong:
+        raise UnknownName.of(list(dict.fromkeys(wrong))[:3])
 
 
 def of_person(actor: Actor) -> QuerySet[Mention]:

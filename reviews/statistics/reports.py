@@ -17,6 +17,7 @@ from django.db.models import Count, QuerySet
 from episodes.models import Episode, Privilege
 from episodes.visible import visibility
 from people.access import Actor
+from people.in_words import ago
 from people.slots import SlotState, is_free
 from reviews.models import (
     Annotation,
@@ -107,7 +108,7 @@ def why_empty(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
     reasons = [f"{done} of {slots.count()} reviews are given, {mine} by you."]
     if names:
         until = min(one.lease_until for one in held if one.lease_until)
-        reasons.append(f"{held.count()} are claimed by {', '.join(names)}; the first claim ends at {until:%H:%M} UTC.")
+        reasons.append(f"{held.count()} are claimed by {', '.join(names)}; the first claim ends {ago(until, now)}.")
     reasons += [f"You declined {declined}."] if declined else []
     return reasons
 

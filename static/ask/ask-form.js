@@ -5,7 +5,7 @@
 // The server looks the answer up itself. Sending waits up to 1.5 s for a save in progress, so no draft is saved after the answer.
 
 import { inProject } from "../shell/address.js";
-import { serverNow } from "../shell/clock.js";
+import { serverNow, timeIn } from "../shell/clock.js";
 import { Saver, Store, beganWith, best, same } from "../forms/drafts.js";
 import { bind, print, unbind } from "../shell/keys.js";
 import { Lease } from "./lease.js";
@@ -93,7 +93,7 @@ function deliverDraft({ text, calls, drafted }, version, keepalive) {
  */
 const SAID = {
   saving: () => ["saving", false],
-  saved: (at) => [`saved ${new Date(at ? Date.parse(at) : serverNow()).toLocaleTimeString("en-GB")}`, false],
+  saved: (at) => [`saved ${timeIn(new Date(at ? Date.parse(at) : serverNow()))}`, false],
   here: () => ["saved on this device, not on the server yet", true],
   closed: () => ["can't save on this device; saved on the server", true],
   refused: (words) => [words, true],

@@ -5,8 +5,9 @@ import { endCorrection, follow as followCorrection, startCorrection } from "./co
 import { bind, print, unbind } from "../shell/keys.js";
 import { startNext } from "./next-review.js";
 import { begin } from "../shell/page-life.js";
+import "../forms/mention-names.js";
 import { follow as followPlace, startPlaces } from "./place-picker.js";
-import { serverNow } from "../shell/clock.js";
+import { serverNow, timeOf } from "../shell/clock.js";
 import { post } from "../shell/post.js";
 import { show, start as startScrubber } from "../steps/scrubber.js";
 import { startDrafts } from "./review-drafts.js";
@@ -35,7 +36,7 @@ function startLease() {
   const chip = /** @type {HTMLElement | null} */ (document.querySelector("[data-lease]"));
   const form = /** @type {HTMLFormElement | null} */ (document.querySelector("[data-verdict-form]"));
   if (!chip || !form) return;
-  const showUntil = (until) => { chip.textContent = `Claimed until ${new Date(until).toLocaleTimeString([], { hour12: false })}`; };
+  const showUntil = (until) => { chip.replaceChildren("Claimed until ", timeOf(until)); };
   if (Date.parse(chip.dataset.until) > serverNow()) showUntil(chip.dataset.until);
   new Renewal(chip, form, ({ ok, answer, error }) => {
     if (ok) showUntil(answer.lease_until);
@@ -104,6 +105,9 @@ let saving = 0;
 /** @type {WeakMap<HTMLFormElement, string>} the content of a form with text that is being sent */
 const sending = new WeakMap();
 
+/** @type {WeakMap<HTMLFormElement, string>} a comment that was refused because a name in it is unknown */
+const asText = new WeakMap();
+
 /** Return what a person typed or chose in a form. @param {HTMLFormElement} form */
 const typedIn = (form) => [...form.querySelectorAll("textarea, select, input:not([type=hidden])")].map((one) => {
   const { name, type, value, checked } = /** @type {HTMLInputElement} */ (one);
@@ -122,6 +126,7 @@ async function saveHere(form, body, sent) {
   const { ok, answer, error } = await post(form.action, body);
   sending.delete(form);
   refuse(ok ? "" : error.message);
+  if (error?.code === "unknown_name") asText.set(form, textIn(body, "value")); // sent again as it is, it is text
   if (!ok) return false;
   const same = JSON.stringify(typedIn(form)) === sent;
   for (const text of form.querySelectorAll("textarea")) if (text.value === textIn(body, text.name)) text.value = "";
@@ -147,6 +152,7 @@ function save(form, button = null) {
   if (form.querySelector("textarea") && sending.get(form) === sent) return saved;
   sending.set(form, sent);
   const body = new FormData(form, button);
+  if (asText.has(form)) body.set("as_text", asText.get(form));
   saving += 1;
   saved = saved.then(() => saveHere(form, body, sent)).catch((error) => {
     reportError(error);

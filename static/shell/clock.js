@@ -89,6 +89,7 @@ export function tick(root = document) {
   for (const element of root.querySelectorAll("[data-since]")) {
     say(element, clock((now - Date.parse(element.dataset.since)) / 1000));
   }
+  localiseAll(root);
   for (const element of root.querySelectorAll('time[data-time="ago"]')) {
     say(element, ago((now - Date.parse(element.dateTime)) / 1000));
   }
@@ -104,19 +105,39 @@ export function start() {
   setInterval(tick, 250);
 }
 
-/** Show every time of the page in the reader's zone, and name the zone where a table does. */
-export function localiseAll() {
-  for (const element of document.querySelectorAll("time[data-time]")) localise(element);
-  for (const element of document.querySelectorAll("[data-zone]")) say(element, zone());
+/**
+ * Show every time of the page, or of what comes into it, in the reader's zone, and name the zone where a table does.
+ * @param {Document | Element} [root]
+ */
+export function localiseAll(root = document) {
+  for (const element of root.querySelectorAll("time[data-utc]")) localise(/** @type {HTMLTimeElement} */ (element));
+  for (const element of root.querySelectorAll("[data-zone]")) say(element, zone());
 }
 
 const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
 const DAY = /** @type {const} */ ({ year: "numeric", month: "short", day: "numeric" });
 const TIME = /** @type {const} */ ({ hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 
-/** Return "Nov 22, 2026 14:05": a time to the minute in the reader's zone. */
-export function toTheMinute(at) {
-  return `${at.toLocaleDateString("en-US", DAY)} ${at.toLocaleTimeString("en-GB").slice(0, 5)}`;
+/**
+ * Return "14:05:59", "14:05" (clock), "Nov 22, 2026" (day) or "Nov 22, 2026 14:05" (minute) in the reader's zone.
+ * @param {Date} at
+ * @param {string} [style]
+ */
+export function timeIn(at, style = "seconds") {
+  const [day, hours] = [at.toLocaleDateString("en-US", DAY), at.toLocaleTimeString("en-GB")];
+  return { clock: hours.slice(0, 5), day, minute: `${day} ${hours.slice(0, 5)}` }[style] || hours;
+}
+
+/**
+ * Return an element that shows a time in the reader's zone, and names the zone in its tooltip.
+ * @param {string} iso
+ * @param {string} [style]
+ */
+export function timeOf(iso, style = "seconds") {
+  const element = Object.assign(document.createElement("time"), { dateTime: iso });
+  element.dataset.time = style;
+  localise(element);
+  return element;
 }
 
 /** Return "Nov 22, 2026, 14:05:59 GMT+1": a whole time in the reader's zone, which it names. */
@@ -131,19 +152,15 @@ export function inFull(at) {
 export function localise(element) {
   const at = new Date(element.dateTime);
   if (Number.isNaN(at.getTime())) return;
-  if (element.dataset.time === "seconds") say(element, at.toLocaleTimeString("en-GB"));
-  if (element.dataset.time === "minute") say(element, toTheMinute(at));
+  if (element.dataset.time !== "ago") say(element, timeIn(at, element.dataset.time));
   element.title = inFull(at);
+  element.removeAttribute("data-utc");
 }
 
-/** Tell the server the reader's zone for what it counts by days, and localise what came after the page when it is pointed at. */
+/** Tell the server the reader's zone, for what it counts by days. */
 function tellZone() {
   const known = `zone=${zone()}`; // letters, digits and -+_/ alone, so it needs no escapes
   if (!document.cookie.split("; ").includes(known)) {
     document.cookie = `${known}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
   }
-  document.addEventListener("pointerover", ({ target }) => {
-    const time = target instanceof Element && target.closest("time[data-time]");
-    if (time instanceof HTMLTimeElement) localise(time);
-  });
 }

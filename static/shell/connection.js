@@ -4,7 +4,7 @@
 // steps are loaded; the banner then gives their number. A request that fails makes every socket that was silent for 6 s count
 // as lost, and one that misses two beats is replaced. After a close with 4401, 4403 or 4404 the page stays disconnected and says so.
 
-import { syncTo } from "./clock.js";
+import { syncTo, timeIn } from "./clock.js";
 import { whenOver } from "./page-life.js";
 import { csrf, wordsOf } from "./post.js";
 import { Stream } from "./stream.js";
@@ -47,7 +47,7 @@ export function watch(path, { onFrame, onGap, since, onLost, onBack }) {
     onGap,
     onFrame: (frame) => {
       if (frame.now) syncTo(frame.now);
-      if (newest === null && frame.now && EVENTS.has(frame.type)) sayLast(`Last event ${new Date(frame.now).toLocaleTimeString("en-GB")}`);
+      if (newest === null && frame.now && EVENTS.has(frame.type)) sayLast(`Last event ${timeIn(new Date(frame.now))}`);
       onFrame(frame);
     },
     onState: (state, info) => showState(stream, state, info),

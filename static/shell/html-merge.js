@@ -3,6 +3,8 @@
 // Rows change node by node, so focus, checkboxes and open groups stay. A list that is hovered, focused or has a selection changes
 // in place only: closed rows fade, and new ones wait behind a button ("4 new").
 
+import { localiseAll } from "./clock.js";
+
 function keepOpen(old, fresh) {
   const now = [...fresh.querySelectorAll("details")];
   [...old.querySelectorAll("details")].forEach((details, n) => {
@@ -21,6 +23,7 @@ function keepDrawn(old, fresh) {
  * @param {Document | Element} root
  */
 export function mergeParts(fresh, root) {
+  localiseAll(fresh);
   for (const part of fresh.querySelectorAll("[data-part]")) {
     const old = root.querySelector(`[data-part="${part.dataset.part}"]`);
     if (!old || old === part || old.outerHTML === part.outerHTML) continue; // the part around it has replaced it

@@ -3,7 +3,7 @@
 // Frames of the queue are dispatched as "awm:frame" on document; a page that needs another socket calls `watch` of
 // `connection.js`. The badge and the title count the asks that people can claim. A visible page reports presence every 45 s.
 
-import { start as startClock, clock, localiseAll, serverNow, tick } from "./clock.js";
+import { start as startClock, clock, localiseAll, serverNow, tick, timeOf } from "./clock.js";
 import "./notice-relay.js";
 import { bind, print, start as startKeys } from "./keys.js";
 import { startPalette } from "./command-palette.js";
@@ -212,13 +212,13 @@ const duties = () => [...document.querySelectorAll("form[data-duty]")];
  * @param {string} [until]
  */
 function showDuty(away, until = "") {
-  const end = until ? ` until ${new Date(until).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}` : "";
+  const end = away && until ? [" until ", timeOf(until, "clock")] : [];
   for (const form of duties()) {
     const button = form.querySelector("button");
     button.value = away ? "0" : "1";
     button.title = away ? "Away: you don't count as online and get no notifications. Click to become available." : "Available. Click to set yourself to Away.";
     form.querySelector(".dot").classList.toggle("off", away);
-    form.querySelector("[data-say]").textContent = away ? `Away${end}` : "Available";
+    form.querySelector("[data-say]").replaceChildren(away ? "Away" : "Available", ...end);
   }
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ago, clock, inFull, level, toTheMinute } from "../../static/shell/clock.js";
+import { ago, clock, inFull, level, timeIn } from "../../static/shell/clock.js";
 import { matters } from "../../static/lists/queue.js";
 import { moved, movedOver } from "../../static/forms/list-keys.js";
 import { isOut, outWords, post, wordsOf } from "../../static/shell/post.js";
@@ -220,7 +220,7 @@ test("the steps that keys jump to are known before they are pressed, the nearest
 
 test("times stand in the reader's zone, and a tooltip names it", () => {
   const at = new Date("2026-11-05T23:05:09Z");
-  const [here, full] = [toTheMinute(at), inFull(at)];
+  const [here, full] = [timeIn(at, "minute"), inFull(at)];
   assert.match(here, /^Nov \d+, 2026 \d\d:05$/);
   assert.match(full, /^Nov \d+, 2026, \d\d:\d\d:09 \S+$/);
 });

@@ -132,6 +132,48 @@ def test_comment_of_a_blind_episode_stays_closed(ada, rita, queue, review):
     assert mentions.unread(rita) == 1
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Write to a@nobody.org, or see http://x/@nobody",
+        "It lacks `@nobody` there:\n```\n@nobody\n@rita\n```",
+        "@nobody\ndef total(self):\n    return 3",
+        "@nobody/package and @nobody(3) at @12",
+        "@ada and @Rita.",
+    ],
+)
+def test_refuse_unknown_lets_code_and_addresses_through(ada, rita, text):
+    mentions.refuse_unknown(ada, text)
+
+
+def test_name_in_code_notifies_no_one(ada, rita, edo, episode):
+    assert named(say(ada, episode, "`@rita` and\n@edo\ndef f(): pass")) == []
+
+
+def test_unknown_name_is_said_with_the_text_kept(ada, rita, edo, episode):
+    client, comment = as_person(rita), say(ada, episode, "@rita, look")
+    address, text = f"/reviews/mentions/{comment.pk}/", "@nobody and @edo, look\nhere"
+    first = client.post(address, {"value": text})
+    page = html(first)
+    assert (
+        first.status_code == 422 and "No member is named @nobody." in page and page.count(text.replace("\n", " ")) == 2
+    )
+    assert Annotation.objects.count() == 1
+    assert client.post(address, {"value": text + "!", "as_text": text}).status_code == 422  # another text, another hint
+    assert client.post(address, {"value": text, "as_text": text.replace("\n", "\r\n")}).status_code == 302
+    said = Annotation.objects.latest("created_at")
+    assert said.text == text and named(said) == ["edo"]
+    edit = {"value": "@nobody!", "annotation": said.pk}
+    refused = html(client.post(address, edit))
+    assert refused.count("@nobody!") == 2 and "<details open>" in refused
+    assert client.post(address, {**edit, "as_text": "@nobody!"}).status_code == 302
+
+
+def test_members_to_name_are_those_of_the_project(ada, rita, edo, max_):
+    listed = as_person(rita).get("/reviews/members.json").json()["members"]
+    assert [one["name"] for one in listed] == ["ada", "edo"]
+
+
 def test_mention_of_another_project_is_not_found(ada, max_, episode):
     comment = say(ada, episode, "@rita, look")
     assert as_person(max_).get(f"/reviews/mentions/{comment.pk}/").status_code == 404
