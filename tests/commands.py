@@ -30,16 +30,16 @@ class Commands:
         self.process: subprocess.Popen[str] | None = None
         self.turn = threading.Lock()
 
-    def run(self, *arguments: str, timeout: float = 300) -> tuple[int, str, str]:
-        """Return exit code, stdout and stderr of `manage.py` with these arguments."""
-        with self.turn, tempfile.TemporaryDirectory(prefix="awmweb-command-") as folder:
-            out, err = Path(folder) / "out", Path(folder) / "err"
+    def run(self, *arguments: str, timeout: float = 300, folder: Path | None = None) -> tuple[int, str, str]:
+        """Return exit code, stdout and stderr of `manage.py` with these arguments, as typed in `folder`."""
+        with self.turn, tempfile.TemporaryDirectory(prefix="awmweb-command-") as written:
+            out, err = Path(written) / "out", Path(written) / "err"
             process = self.process = self.process or self._start()
             assert process.stdin is not None and process.stdout is not None
             late = threading.Timer(timeout, process.kill)
             late.start()
             try:
-                process.stdin.write(json.dumps([arguments, str(out), str(err)]) + "\n")
+                process.stdin.write(json.dumps([arguments, str(out), str(err), str(folder or self.code)]) + "\n")
                 process.stdin.flush()
                 answer = process.stdout.readline()
             finally:
@@ -65,8 +65,9 @@ class Commands:
             self.process = None
 
 
-def _child(arguments: list[str], out: str, err: str) -> int:
+def _child(arguments: list[str], out: str, err: str, folder: str) -> int:
     """Do what `manage.py` does, in a process of its own."""
+    os.chdir(folder)
     for number, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -64,8 +64,8 @@ class Product:
     def __post_init__(self) -> None:
         self.commands = Commands(self.environment, self.code)
 
-    def manage(self, *arguments: str, check: bool = True) -> str:
-        code, out, err = self.commands.run(*arguments)
+    def manage(self, *arguments: str, check: bool = True, folder: Path | None = None) -> str:
+        code, out, err = self.commands.run(*arguments, folder=folder)
         if check and code != 0:
             raise AssertionError(f"manage.py {' '.join(arguments)}: {out}{err}")
         return out

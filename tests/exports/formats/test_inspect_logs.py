@@ -12,6 +12,7 @@ import pytest
 from exports.record import EpisodeResult
 from exports.writers import inspect_log
 from exports.writers.jsonl import line
+from tests.documented import proves
 from tests.exports.records import FAILED, record, walk
 
 
@@ -105,6 +106,15 @@ def test_memory_does_not_grow_with_the_samples(tmp_path):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + 2_000_000, peaks
+
+
+@pytest.mark.train
+@proves("docs/exports.md", "from inspect_ai.log")
+def test_documented_lines_read_a_log(block, logs, monkeypatch):
+    monkeypatch.chdir(logs)
+    given = {}
+    exec(compile(block.text, str(block), "exec"), given)
+    assert len(given["log"].samples) == 3
 
 
 @pytest.mark.train
