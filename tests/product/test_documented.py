@@ -99,6 +99,23 @@ async def test_documented_messages_get_documented_answers(block, environment):
             await socket.recv()
 
 
+@proves("docs/environment-protocol.md", '> {"type": "batch"')
+async def test_documented_batches_get_documented_answers(block, environment):
+    lines = re.sub(r"\n {2,}", " ", block.text).splitlines()
+    async with websockets.connect(f"{environment.replace('http', 'ws')}/ws") as socket:
+        for sent, told in zip(lines[::2], lines[1::2], strict=True):
+            await socket.send(sent.removeprefix("> "))
+            answer = json.loads(await socket.recv())
+            kinds = [answer["type"], *(one["type"] for one in answer["data"]["results"])]
+            assert kinds == re.findall(r'"type": "(\w+)"', told)
+
+
+@proves("docs/environment-protocol.md", "import asyncio")
+async def test_documented_group_of_a_batch_is_judged(block, environment):
+    made = await run(block, {})
+    assert await made["group"](environment) == [0.0] * 8
+
+
 @proves("docs/packs.md", "from database_changes")
 def test_documented_lines_of_a_verifier_tell_changes(block, tmp_path, monkeypatch):
     paths = [tmp_path / "before.db", tmp_path / "after.db"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -25,16 +26,15 @@ def test_docs_trainer_plays_groups_and_reports_its_steps(house):
         }
         script = [sys.executable, str(ROOT / "examples" / "own_trainer.py")]
         done = subprocess.run(script, env={**os.environ, **mine}, capture_output=True, text=True, timeout=600)
-    lines = done.stdout.splitlines()
-    # no rollout made a call, so that all of them are format errors and help stays at its most
-    assert done.returncode == 0 and [line.partition(",")[0] for line in lines] == [
-        "step 1: scaffold next", "step 2: scaffold next",
-    ], done.stderr  # fmt: skip
+    said = [re.match(r"step (\d): (\w+) next, mean reward", line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0 and [one and one[1] for one in said] == ["1", "2"], done.stderr
     with house.http(house.token("export")) as http:
         [run] = [one["id"] for one in http.get("/runs").json()["items"] if one["name"] == "own trainer"]
         episodes = http.get(f"/episodes?run={run}&limit=100").json()["items"]
+    helped = Counter(one["training_step"] for one in episodes if one["expert"] == "plain")
+    # a task that is complete without a call is no format error, so the draw of the first step decides about the second
+    assert helped == {1: 6, 2: {"scaffold": 6, "balanced": 4}[said[0][2]]}
     assert Counter(one["training_step"] for one in episodes) == {1: 8, 2: 8}
-    assert Counter(one["expert"] for one in episodes) == {"plain": 12, "off": 4}
     assert {one["state"] for one in episodes} == {"finished"}
 
 
