@@ -4,6 +4,7 @@
     shaping     conversations as training lines
     vocabulary  the telling words of a text
     pairs       preference pairs at one state
+    secret_shapes  patterns with a check
     redaction   secrets and personal data
     tokenizing  token ids with loss masks
 

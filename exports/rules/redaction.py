@@ -22,6 +22,7 @@ import re2
 
 from exports.errors import PatternTooSlow
 from exports.recipe import Recipe, linear, quiet
+from exports.rules.secret_shapes import PERSONAL_SHAPES, SHAPES, Check
 
 MOST_S = 60.0
 """The time that one rule can take on one text in a build."""
@@ -37,6 +38,13 @@ _NEWER = {
     "google_api": r"\bAIza[0-9A-Za-z_-]{35}",
     "groq": r"\bgsk_[A-Za-z0-9]{40,}",
     "bearer": r"(?i)\bbearer +([A-Za-z0-9._~+/-]{20,}=*)",
+    "openai_key": r"\bsk-[A-Za-z0-9]{40,}",
+    "slack_app": r"\bxapp-\d-[A-Z0-9]+-\d+-[a-f0-9]{20,}",
+    "google_oauth": r"\b(?:ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,})",
+    "vault": r"\bhv[sb]\.[A-Za-z0-9_-]{20,}",
+    "docker": r"\bdckr_pat_[A-Za-z0-9_-]{20,}",
+    "digitalocean": r"\bdo[opr]_v1_[a-f0-9]{64}",
+    "shopify": r"\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
     "npm": r"\bnpm_[A-Za-z0-9]{36}",
     "awmweb": r"\bawm_[A-Za-z0-9_-]{20,}",
 }
@@ -48,7 +56,6 @@ _PERSONAL = {
     "ssn": r"(?:^|[^A-Za-z0-9-])(\d{3}-\d{2}-\d{4})(?:[^A-Za-z0-9-]|\z)",
     "credit_card": r"\b(4\d{12}(?:\d{3})?|5[1-5]\d{14}|3[47]\d{13}"
     r"|(?:4\d{3}|5[1-5]\d{2})[- ]?\d{4}[- ]?\d{4}[- ]?\d{4}|3[47]\d{2}[- ]?\d{6}[- ]?\d{5})\b",
-    "de_iban": r"(?i)(?:^|[^A-Za-z0-9])(DE\d{2}(?: ?\d{4}){4} ?\d{2})(?:[^A-Za-z0-9]|\z)",
 }
 """What identifies a person or an account. Postal codes, dates, and nine digits in a row are common in data."""
 _BEHIND = r"(?:(?<=\W)|(?<=^))"
@@ -58,6 +65,7 @@ _BETWEEN = re.compile(r"""(\(\?:\\s\|=\|:\|"\|\^\))(.+)(\(\?:\\s\|"\|\$\))""")
 _ESCAPES = re.compile(r"\\(.)", re.DOTALL)
 _REPEATS = re.compile(r"\{(\d+),\d{4,}\}")
 _ESCAPED = tuple(f"\\{char}".encode() for char in "nrtbf/")
+_WHOLE_ESCAPES = re.compile(rb"(?:[^\\]|\\u[0-9a-fA-F]{4})*")
 _UNICODE = re.compile(rb"\\u[0-9a-fA-F]{4}")
 _BEFORE_VALUE, _AFTER_VALUE = b":,[ \n", b",]} \n"
 
@@ -68,9 +76,13 @@ class _Rule:
     pattern: Any
     part: int = SECRET_PART
     is_personal: bool = False
+    check: Check | None = None
 
-    def secret(self, match: Any) -> tuple[int, int]:
-        """Return where the secret of a match begins and ends: a long first group, or the whole match."""
+    def secret(self, match: Any, seen: bytes) -> tuple[int, int]:
+        """Return where the secret of a match begins and ends: a long first group, or the whole match. It ends before
+        its start if its check says that this is none."""
+        if self.check is not None:
+            return int(match.start(1)), self.check(seen, *match.span(1))
         group = 1 if match.re.groups and match.end(1) - match.start(1) >= self.part else 0
         return int(match.start(group)), int(match.end(group))
 
@@ -140,7 +152,10 @@ class Redactor:
             # Each search is linear, but a pattern that reads to the end after each short match is not over all of them.
             if time.monotonic() > until:
                 raise PatternTooSlow
-            start, end = rule.secret(match)
+            start, end = rule.secret(match, seen)
+            if end < start:
+                at = max(start, at + 1)  # what the match took along can hold another one
+                continue
             quotes, counted = quotes + seen.count(b'"', counted, start), start
             mark = self._mark(data, start, end, rule, is_bare=is_json and quotes % 2 == 0)
             # A rule can end with one character that it only looks at, and that can begin the next match.
@@ -153,7 +168,7 @@ class Redactor:
     def _mark(self, data: bytes, start: int, end: int, rule: _Rule, *, is_bare: bool) -> bytes | None:
         """Return what replaces a secret; None for one that cannot be taken out. `is_bare`: it is in no JSON string."""
         secret = data[start:end]
-        if not secret or b'"' in secret or (rule.kind != "private_key" and b"\\" in secret):
+        if not secret or b'"' in secret or (b"\\" in secret and not _may_hold_escapes(rule, secret)):
             return None
         if is_bare and (data[start - 1 : start] not in _BEFORE_VALUE or data[end : end + 1] not in _AFTER_VALUE):
             return None
@@ -163,6 +178,11 @@ class Redactor:
             suffix = hashlib.sha256(self._salt.encode() + b"/" + secret).hexdigest()[:6]
             mark = f"[redacted:{rule.kind}:{suffix}]"
         return (f'"{mark}"' if is_bare else mark).encode()
+
+
+def _may_hold_escapes(rule: _Rule, secret: bytes) -> bool:
+    """Return whether a secret goes with escapes of JSON inside it: the lines of a key, or blanks between digits."""
+    return rule.kind == "private_key" or (rule.is_personal and _WHOLE_ESCAPES.fullmatch(secret) is not None)
 
 
 def marks_in(line: bytes) -> Counter[str]:
@@ -185,8 +205,11 @@ class _Rules:
     def of(cls, own: tuple[tuple[str, str], ...], finds_people: bool) -> _Rules:
         rules = list(_library_rules())
         rules += [_Rule(kind, linear(regex)) for kind, regex in (*_NEWER.items(), *own)]
-        people = _PERSONAL.items() if finds_people else ()
-        return cls(rules + [_Rule(kind, linear(regex), 0, is_personal=True) for kind, regex in people])
+        rules += [_Rule(kind, linear(regex), 0, check=check) for kind, regex, check in SHAPES]
+        if finds_people:
+            rules += [_Rule(kind, linear(regex), 0, True, check) for kind, regex, check in PERSONAL_SHAPES]
+            rules += [_Rule(kind, linear(regex), 0, is_personal=True) for kind, regex in _PERSONAL.items()]
+        return cls(rules)
 
     def found_in(self, seen: bytes) -> list[int]:
         found = self._set.Match(seen)

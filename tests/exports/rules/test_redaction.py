@@ -56,7 +56,7 @@ def test_private_key_goes_with_its_lines(end):
     ("kind", "value"),
     [
         ("email", "bob.smith+x@mail.example.com"), ("phone", "+1 555-123-4567"), ("phone", "(555) 123-4567"),
-        ("ssn", "123-45-6789"), ("credit_card", "4111 1111 1111 1111"), ("de_iban", "DE89 3704 0044 0532 0130 00"),
+        ("ssn", "123-45-6789"), ("credit_card", "4111 1111 1111 1111"), ("iban", "DE89 3704 0044 0532 0130 00"),
     ],
 )  # fmt: skip
 def test_personal_data_counts_as_often_as_its_mark_is_there(kind, value):
@@ -97,3 +97,72 @@ def test_each_rule_of_the_library_is_one_of_re2():
 
 def test_halves_of_pairs_stay_beside_a_secret():
     assert redactor().redact(f"a\ud800 {SECRETS['openai']}\x00") == "a\ud800 [redacted:openai]\x00"
+
+
+ASSIGNED = {
+    "API_KEY=abc12345def": "abc12345def",
+    "export OPENAI_API_KEY='k9f8e7d6c5b4a3'": "k9f8e7d6c5b4a3",
+    "client_secret: 9f86d081884c7d659a2feaa0c55ad015": "9f86d081884c7d659a2feaa0c55ad015",
+    "token=eyJabc12345": "eyJabc12345",
+    "password: hunter2": "hunter2",
+    'Password="swordfish"': "swordfish",
+    "my_db_password: s3cret!": "s3cret!",
+    "pwd=Tr0ub4dor&3": "Tr0ub4dor&3",
+    "Server=db;User Id=sa;Password=yourStrong!Pw;": "yourStrong!Pw",
+    "Authorization: Basic dXNlcjpwYXNzd29yZA==": "dXNlcjpwYXNzd29yZA==",
+    "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "It is wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY.": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "postgres://u:p4ssw0rd@h/db": "p4ssw0rd",
+    "sk-" + "aB3d" * 12: "aB3d" * 12,
+    "xapp-1-A0B1C2D3-1234567890-" + "ab12" * 8: "ab12" * 8,
+}
+
+
+@pytest.mark.parametrize("text", ASSIGNED)
+def test_secret_that_is_given_to_a_name_goes_whole(text):
+    own = redactor()
+    for said in (own.redact(text), *json.loads(own.redact_json(json.dumps([text, {"a": f"Run\n{text}"}])))):
+        assert ASSIGNED[text] not in str(said) and "[redacted:" in str(said)
+    assert own.counts.total() == 3
+
+
+def test_password_of_an_object_goes_and_its_json_stays():
+    body = {"user": "ann", "password": "swordfish", "pin": 7, "nested": [{"api_key": "a1b2c3d4e5"}], "token": None}
+    hidden = json.loads(redactor().redact_json(json.dumps(body)))
+    wanted = {"password": "[redacted:password]", "nested": [{"api_key": "[redacted:assigned_secret]"}]}
+    assert hidden == {**body, **wanted}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sha256: 9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015",
+        "commit da39a3ee5e6b4b0d3255bfef95601890afd80709", "password: required", "next_token: abc12345678",
+        "max_tokens: 512000000", "password=password", "password = self.password", "api_key=os.environ",
+        "password=getpass()", "API_KEY=$SECRET_1234", "Basic information about tickets", "The password is wrong.",
+        "token: string", "src/components/UserProfile/Avatar2Compon", "DE89 3704 0044 0532 0130 01", "token: Merge",
+        "XX12 3456 7890 1234 5678", "Your password: please enter a new one", "secret: the garden",
+        '{"password": {"type": "string"}, "token": {"type": "string"}}', '{"type": "password", "secret": true}',
+    ],
+)  # fmt: skip
+def test_texts_about_secrets_and_digests_stay(text):
+    own = redactor("personal")
+    assert own.redact(text) == text == own.redact_json(text) and not own.counts
+
+
+@pytest.mark.parametrize("blank", ["", " ", "-", "\u00a0", "\u202f", "  "])
+@pytest.mark.parametrize(
+    "number", ["GB29NWBK60161331926819", "FR1420041010050500013M02606", "NO9386011117947", "ES9121000418450200051332"]
+)
+def test_account_number_of_any_country_goes_whole(number, blank):
+    own = redactor("personal")
+    spelled = blank.join(number[at : at + 4] for at in range(0, len(number), 4))
+    (hidden,) = json.loads(own.redact_json(json.dumps([f"Pay {spelled} 4000 euros to Ann, {spelled}."])))
+    assert re.sub(r":[0-9a-f]{6}\]", "]", hidden) == "Pay [redacted:iban] 4000 euros to Ann, [redacted:iban]."
+    assert own.counts == {"iban": 2}
+
+
+def test_card_rule_takes_no_half_of_an_account_number():
+    own = redactor("personal")
+    hidden = own.redact("To FR80 4000 6000 0112 3456 7890 189, please.")
+    assert re.sub(r":[0-9a-f]{6}\]", "]", hidden) == "To [redacted:iban], please."
