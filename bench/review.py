@@ -1,7 +1,7 @@
 """Review at scale: keys of a long replay, decisions by keyboard, verdicts, ingest beside search, the list, search lag.
 
 One JSON object a line; beside each value a limit of the same run. Other work on the machine slows a value and its
-limit: read the ratio and the load with it. Sections: replay, decisions, submit, list, lag, ingest; run as
+limit: read the ratio and the load with it. Sections: replay, decisions, pass, submit, list, lag, ingest; run as
 `python bench/review.py [section ...]`. `list` and `lag` first fill a project by SQL (`filling.py`), with
 `BENCH_EPISODES` (100,000) and `BENCH_STEPS` (4,000,000), which takes 5 GB. Starts a product of its own; `replay` and
 `decisions` need a Chromium.
@@ -35,10 +35,12 @@ from tests.running import Product, product, until  # noqa: E402
 
 EPISODES = int(os.environ.get("BENCH_EPISODES", "100000"))
 STEPS = int(os.environ.get("BENCH_STEPS", "4000000"))
-SECTIONS = ("replay", "decisions", "submit", "list", "lag", "ingest")
-BROWSED = {"replay", "decisions"}
+SECTIONS = ("replay", "decisions", "pass", "submit", "list", "lag", "ingest")
+BROWSED = {"replay", "decisions", "pass"}
 LONG, PRESSED, DRAGGED = 10_000, 40, 15
 ITEMS, VERDICTS, KEY_MS = 30, 120, 100
+PASS, DIFFERS = 16, 4
+"""Reviews of a pass, of which each fourth verdict differs from the verifier and asks why."""
 RATE, BATCH, WRITERS = 1000, 50, 20
 LOOKS, LAGS = 6, 8
 ROUNDS, ROUND_S = 3, 5.0
@@ -46,6 +48,7 @@ FRAME_MS = 1000 / 60
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 AIMS: dict[str, object] = {
     "replay_key": "50 ms", "between_items": "100 ms", "decisions": "three keys each, the bound of Prodigy's pace",
+    "pass_presses": "three, reasons included", "pass_between": "100 ms",
     "submit": "60 ms", "ingest": 0.9, "list": "300 ms", "search_lag": "5 s",
 }  # fmt: skip
 LONG_EPISODE = """
@@ -132,6 +135,23 @@ addEventListener("keydown", (event) => {
     const main = document.getElementById("main");
     if (main === before || document.body.hasAttribute("aria-busy")) return requestAnimationFrame(look);
     return requestAnimationFrame(() => window.between.push(performance.now() - sent));
+  };
+  requestAnimationFrame(look);
+}, true);
+"""
+
+# each key of a pass may be an item's last: the next item is ready in the second frame after its page is there
+NEXT = """
+window.passed = [];
+addEventListener("keydown", (event) => {
+  const shown = () => document.getElementById("main").dataset.review;
+  const [before, sent] = [shown(), event.timeStamp];
+  if (event.key === "Control" || event.key === "Shift") return;
+  window.last = sent;
+  const look = () => {
+    if (window.last !== sent) return undefined; // another key of the same item
+    if (shown() === before || document.body.hasAttribute("aria-busy")) return requestAnimationFrame(look);
+    return requestAnimationFrame(() => window.passed.push(performance.now() - sent));
   };
   requestAnimationFrame(look);
 }, true);
@@ -233,6 +253,34 @@ def decisions(web: Product, page: Page) -> None:
     )
     bound = 3600 / (3 * KEY_MS / 1000)
     report("decisions", ITEMS / seconds * 3600, "per hour", bound, "the keys alone, no time between items", **keys)
+
+
+def pass_of_sixteen(web: Product, page: Page) -> None:
+    """Review 16 episodes by keys: reject with a failure type, or accept against the verifier and say why."""
+    queue = made(web, QUEUE.format(slug="pass", items=PASS + 2))
+    page.goto(web.link("rolf", "reviewer", "pass"))
+    page.goto(f"{web.url}/reviews/queues/{queue}/")
+    page.locator("[data-keyline] kbd").first.wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-verdict-next]:not([hidden])")
+    page.wait_for_timeout(2000)
+    presses, began = 0, time.monotonic()
+    for item in range(PASS):
+        is_different = item % DIFFERS == DIFFERS - 1
+        for key in ("a", "Control+Enter", "2") if is_different else ("x", "2", "Control+Enter"):
+            page.keyboard.press(key)
+            presses += 1
+            if key == "Control+Enter" and is_different:
+                page.wait_for_selector("[data-reason='2'] kbd")
+            elif key in "ax" or (key == "2" and not is_different):
+                page.wait_for_timeout(KEY_MS)
+        took = counted(page, "passed", item + 1)
+    seconds = time.monotonic() - began
+    limit = statistics.median(fetched(page, f"{web.url}/reviews/queues/{queue}/"))
+    about = {"reviews": PASS, "reasons": PASS // DIFFERS, "seconds": round(seconds, 1), "key_ms": KEY_MS}
+    report("pass_presses", presses / PASS, "presses a review", 3, "three keys", **about)
+    about |= {"p95_ms": round(p95(took))}
+    report("pass_between", statistics.median(took), "ms median", limit, "a GET of the queue's page", **about)
 
 
 def fetched(page: Page, url: str) -> list[float]:
@@ -436,6 +484,8 @@ def main() -> None:
             browsed(web, replay, KEYS, web.login)
         if "decisions" in chosen:
             browsed(web, decisions, READY, web.url)
+        if "pass" in chosen:
+            browsed(web, pass_of_sixteen, NEXT, web.url)
         if "submit" in chosen:
             submit(web)
         if {"list", "lag"} & set(chosen):

@@ -155,6 +155,7 @@ def test_blind_verdict_by_keys_opens_the_outcome(house, person, played):
 
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+OUT = "all => all.filter((one) => one.scrollWidth > one.clientWidth).length"
 BEHIND = """() => {
   const all = document.querySelectorAll("main :is(a[href], button, input, select, textarea, summary)");
   return [...all].filter((one) => one.checkVisibility() && !one.matches(".vh, .vh *")).filter((one) => {
@@ -257,6 +258,7 @@ def test_three_keys_give_a_decision_and_the_next_review(house, person):
     for width in (1024, 853, 390):  # at most 1,180 px it is behind a button; 853 px is 1,280 px at 150 %
         page.set_viewport_size({"width": width, "height": 664})
         expect(rail).to_be_hidden()
+        assert page.eval_on_selector_all(".pick label", OUT) == 0
         opener.click()
         expect(rail).to_contain_text("given")
         expect(rail.locator("a[aria-current]")).to_be_in_viewport()
