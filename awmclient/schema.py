@@ -38,6 +38,7 @@ from awmclient.fields import (
     Number,
     Object,
     Prose,
+    StateDiff,
     Text,
     bounded,
     clean_text,
@@ -153,7 +154,7 @@ class StepCommon(Shape):
     call_id: Line | None = None
     reward: Number | None = None
     done: StrictBool | None = None
-    state_diff: Object | None = None
+    state_diff: StateDiff | None = None
     usage: Object | None = None
     meta: Object | None = None
 
