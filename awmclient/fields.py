@@ -84,8 +84,8 @@ def _a_diff(value: dict[str, Any]) -> dict[str, Any]:
 Text = Annotated[Any, BeforeValidator(_any_text), WithJsonSchema({"type": "string"})]
 """Any string an agent or a tool can produce, U+0000 and lone surrogates included, kept as it came."""
 Number = Annotated[Any, BeforeValidator(_finite), WithJsonSchema({"type": "number"})]
-Line = Annotated[str, BeforeValidator(clean_text), Field(min_length=1, max_length=200)]
-Prose = Annotated[str, BeforeValidator(clean_text), Field(min_length=1, max_length=20_000)]
+Line = Annotated[str, Field(min_length=1, max_length=200), BeforeValidator(clean_text)]
+Prose = Annotated[str, Field(min_length=1, max_length=20_000), BeforeValidator(clean_text)]
 WHOLE = BeforeValidator(_whole)
 """Beside an integer: 15.0 is one, too, as JSON Schema says. Bounds stand before it, so that the document names them."""
 Count = Annotated[StrictInt, Field(ge=0, le=MAX_INT), WHOLE]
