@@ -19,6 +19,7 @@ from django.utils import timezone
 from awmclient.schema import ToolCall
 from episodes import events as live
 from episodes.models import Run
+from episodes.record.noting import note_model_fault
 from experts import events
 from experts.errors import DraftConflict, PolicyRefused, TooLate
 from experts.find.availability import ADVISERS, held_by, may_be_present, models_may_help
@@ -286,6 +287,8 @@ def called(
         duration_s=duration_s,
         fault=fault[:2000],
     )
+    if ask is not None and fault:
+        note_model_fault(model, ask.episode, fault)
 
 
 def keep_reply(actor: Actor, text: str, reply_id: str = "", *, shared: bool = False) -> QuickReply:
