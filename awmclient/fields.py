@@ -7,6 +7,7 @@ field means.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, WithJson
 from pydantic_core import PydanticCustomError
 
 MAX_INT = 2**31 - 1
+DIFF_KINDS = "`added`, `changed`, `removed` or `more`"
 
 
 def _any_text(value: Any) -> Any:
@@ -52,15 +54,44 @@ def _storable(value: datetime) -> datetime:
     return value
 
 
+def problem_of_diff(value: Mapping[str, Any]) -> str:
+    """Return what is wrong with a state diff, with the place; empty if nothing is."""
+    for table, kinds in value.items():
+        place = str(table)[:100]
+        if not isinstance(kinds, Mapping):
+            return f"{place}: expected an object with {DIFF_KINDS}, not {_named(kinds)}"
+        for kind, rows in kinds.items():
+            if kind == "more":
+                if type(rows) is not int or rows < 0:
+                    return f"{place}.more: expected a count"
+            elif kind not in ("added", "changed", "removed"):
+                return f"{place}.{str(kind)[:100]}: expected {DIFF_KINDS}"
+            elif not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+                return f"{place}.{kind}: expected a list of objects, one for each row"
+    return ""
+
+
+def _named(value: Any) -> str:
+    return "a list" if isinstance(value, list) else "a text" if isinstance(value, str) else f"{value!r}"[:20]
+
+
+def _a_diff(value: dict[str, Any]) -> dict[str, Any]:
+    if problem := problem_of_diff(value):
+        raise PydanticCustomError("state_diff", "{problem}", {"problem": problem})
+    return value
+
+
 Text = Annotated[Any, BeforeValidator(_any_text), WithJsonSchema({"type": "string"})]
 """Any string an agent or a tool can produce, U+0000 and lone surrogates included, kept as it came."""
 Number = Annotated[Any, BeforeValidator(_finite), WithJsonSchema({"type": "number"})]
-Line = Annotated[str, BeforeValidator(clean_text), Field(min_length=1, max_length=200)]
-Prose = Annotated[str, BeforeValidator(clean_text), Field(min_length=1, max_length=20_000)]
+Line = Annotated[str, Field(min_length=1, max_length=200), BeforeValidator(clean_text)]
+Prose = Annotated[str, Field(min_length=1, max_length=20_000), BeforeValidator(clean_text)]
 WHOLE = BeforeValidator(_whole)
 """Beside an integer: 15.0 is one, too, as JSON Schema says. Bounds stand before it, so that the document names them."""
 Count = Annotated[StrictInt, Field(ge=0, le=MAX_INT), WHOLE]
 Object = dict[str, Any]
+StateDiff = Annotated[dict[str, Any], AfterValidator(_a_diff)]
+"""Changed rows by table: `{table: {added, changed, removed: [row], more: count}}`."""
 Moment = Annotated[datetime, AfterValidator(_storable)]
 
 

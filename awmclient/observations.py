@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from awmclient.errors import Invalid
+from awmclient.fields import problem_of_diff
 from awmclient.schema import MAX_STEP_BYTES, ToolSpec
 from awmclient.wire import encode
 
@@ -55,7 +56,7 @@ def signals_of(found: Any) -> dict[str, Any]:
     reward, diff = getattr(found, "reward", None), getattr(found, "state_diff", None)
     if isinstance(reward, int | float) and math.isfinite(reward):
         signals["reward"] = float(reward)
-    if isinstance(diff, dict):  # empty: known to have changed nothing
+    if isinstance(diff, dict) and not problem_of_diff(diff):  # empty: known to have changed nothing
         signals["state_diff"] = diff
     if getattr(found, "done", False) is True:
         signals["done"] = True

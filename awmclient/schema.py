@@ -38,6 +38,7 @@ from awmclient.fields import (
     Number,
     Object,
     Prose,
+    StateDiff,
     Text,
     bounded,
     clean_text,
@@ -153,7 +154,7 @@ class StepCommon(Shape):
     call_id: Line | None = None
     reward: Number | None = None
     done: StrictBool | None = None
-    state_diff: Object | None = None
+    state_diff: StateDiff | None = None
     usage: Object | None = None
     meta: Object | None = None
 
@@ -683,12 +684,12 @@ class Claimed(Shape):
 
 class LeaseBody(Shape):
     lease_token: Line
-    reason: Annotated[str, BeforeValidator(clean_text), Field(max_length=1000)] | None = None
+    reason: Annotated[str, Field(max_length=1000), BeforeValidator(clean_text)] | None = None
 
 
 class AnswerBody(Shape):
     lease_token: Line
-    text: Annotated[str, BeforeValidator(clean_text), Field(max_length=20_000)]
+    text: Annotated[str, Field(max_length=20_000), BeforeValidator(clean_text)]
     tool_calls: Annotated[list[ToolCall], Field(max_length=20)] | None = None
     nonce: Line
 

@@ -2,7 +2,7 @@
 
 A snapshot is taken when its inputs change: with a training step (`training.py`) and with a person's decision
 (`steering.py`). Splits, rulings and probes belong to packages below this one; the trainer's next request includes their
-changes. No page, preview or export takes a snapshot.
+changes. No page or preview takes a snapshot. An export takes the first one of a run that has none.
 """
 
 from __future__ import annotations

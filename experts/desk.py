@@ -18,6 +18,8 @@ from django.utils import timezone
 
 from awmclient.schema import ToolCall
 from episodes import events as live
+from episodes.models import Run
+from episodes.record.noting import note_model_fault
 from experts import events
 from experts.errors import DraftConflict, PolicyRefused, TooLate
 from experts.find.availability import ADVISERS, held_by, may_be_present, models_may_help
@@ -262,15 +264,20 @@ def called(
     duration_s: float,
     fault: str = "",
     by_kind: tuple[int, int, int] | None = None,
+    run: Run | None = None,
+    arm: str = "",
 ) -> None:
     """Log one model call, also a failed one.
 
-    `by_kind` has the tokens of the prompt, of the completion, and the cached tokens of the prompt.
+    `by_kind` has the tokens of the prompt, of the completion, and the cached tokens of the prompt. A briefing is paid
+    by an arm of a run instead of an ask.
     """
     prompt, completion, cached = by_kind or (None, None, None)
     ModelCall.objects.create(
         project=model.project,
         ask=ask,
+        run=run,
+        arm=arm,
         model_key=model.key,
         purpose=purpose,
         tokens=tokens,
@@ -280,6 +287,8 @@ def called(
         duration_s=duration_s,
         fault=fault[:2000],
     )
+    if ask is not None and fault:
+        note_model_fault(model, ask.episode, fault)
 
 
 def keep_reply(actor: Actor, text: str, reply_id: str = "", *, shared: bool = False) -> QuickReply:

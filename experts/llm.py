@@ -281,13 +281,13 @@ async def _call(
         total if type(total) is int and 0 <= total <= TOKENS_MOST else (len(messages[1]["content"]) + len(words)) // 4
     )
     why = unusable(words)
-    await _note(model, ask, purpose, start, why, cost, _by_kind(usage))
+    await _note(model, ask, purpose, start, why, cost, counts_by_kind(usage))
     if why:
         raise EndpointError(why, "unusable")
     return words
 
 
-def _by_kind(usage: dict[str, Any]) -> tuple[int, int, int] | None:
+def counts_by_kind(usage: dict[str, Any]) -> tuple[int, int, int] | None:
     """Return the tokens of prompt, completion and cache, if the endpoint reported the first two."""
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0

@@ -23,7 +23,7 @@ from reviews.visible.places import Place
 
 router = Router(tags=["reviews"])
 LISTED = 200
-Short = Annotated[str, BeforeValidator(clean_text), Field(max_length=200)]
+Short = Annotated[str, Field(max_length=200), BeforeValidator(clean_text)]
 Words = Annotated[str, Field(max_length=20_000)]
 
 

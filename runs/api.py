@@ -125,6 +125,7 @@ class CostView(Schema):
     prompt_cached: int
     completion_tokens: int
     expert_tokens: int
+    briefing_tokens: int
     usd: float | None
     usd_known: float
     unknown: list[str]
@@ -272,6 +273,7 @@ def _cost(one: Cost) -> CostView:
         prompt_cached=one.agent.cached,
         completion_tokens=one.agent.completion,
         expert_tokens=one.expert.all,
+        briefing_tokens=one.briefing.all,
         usd=one.usd,
         usd_known=one.priced,
         unknown=list(one.unknown),

@@ -257,10 +257,12 @@ from awmclient.client import HttpDashboard
 async def main() -> None:
     async with HttpDashboard("{url}", "{token}") as dashboard:
         episode = await dashboard.start_episode("Greet the right person", expert="plain")
-        await episode.append({{"kind": "message", "role": "assistant", "content": "Whom do I greet?"}})
-        advice = await episode.ask("Whom do I greet?", deadline_s=300)  # answer it in the queue
-        said = {{"text": advice.text or "hello, world"}}
-        await episode.append({{"kind": "tool_call", "name": "greet", "arguments": said, "result": "greeted"}})
+        # steps with the same turn are one message of the model
+        said = {{"role": "assistant", "content": "I do not know the name."}}
+        await episode.append({{"kind": "message", "turn": 1, **said}})
+        advice = await episode.ask("Whom do I greet?", turn=1, deadline_s=300)  # answer it in the queue
+        call = {{"name": "greet", "arguments": {{"text": advice.text or "hello, world"}}, "result": "greeted"}}
+        await episode.append({{"kind": "tool_call", "turn": 2, **call}})
         await episode.finish("done")
 
 

@@ -17,6 +17,7 @@ from people.access import Actor
 RESTORED = "restored"
 NO_SERVER = "no environment server"
 UNBRIEFED = "no briefing"
+MODEL_FAILED = "expert model failed"
 FOUND = """
 UPDATE episodes_episode SET tools = coalesce(%s, tools), world = coalesce(%s, world) WHERE id = %s AND attempt = %s
 """
@@ -44,6 +45,15 @@ def note_unbriefed(episode_id: str, reason: str) -> None:
     queued = Episode.objects.select_for_update().filter(pk=episode_id, state=EpisodeState.QUEUED).first()
     if queued is not None and not queued.events.filter(verb=UNBRIEFED).exists():
         note(queued, UNBRIEFED, None, reason.replace("\x00", "")[:2000])
+
+
+@transaction.atomic
+def note_model_fault(actor: Actor, episode: Episode, reason: str) -> None:
+    """Note why an expert model gave no advice; the same reason again is one note."""
+    why = reason.replace("\x00", "")[:2000]
+    if not episode.events.filter(verb=MODEL_FAILED, actor=actor.name, reason=why).exists():
+        note(episode, MODEL_FAILED, actor, why)
+        announce(episode)
 
 
 @transaction.atomic

@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import MD5
 
-from episodes.models import AppendOnly
+from episodes.models import AppendOnly, Run
 from experts.models.asks import Ask
 from people.models import IdField, JsonText, Project
 
@@ -128,11 +128,13 @@ class ModelCall(AppendOnly):
     """One call of an expert model: its purpose, cost and result. A fault is a fault, never advice.
 
     `tokens` is the endpoint's total, or an estimate from the length of texts. The counts by kind are the endpoint's, or
-    None. Cached tokens are included in those of the prompt.
+    None. Cached tokens are included in those of the prompt. A call for a briefing has the run and arm that pay for it.
     """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="model_calls")
     ask = models.ForeignKey(Ask, null=True, on_delete=models.SET_NULL, related_name="model_calls")
+    run = models.ForeignKey(Run, null=True, on_delete=models.CASCADE, related_name="model_calls")
+    arm = models.CharField(max_length=200, blank=True, db_default="", default="")
     model_key = models.CharField(max_length=160)
     purpose = models.CharField(
         max_length=8,

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
+from pathlib import Path
 
 from django.conf import settings
 from django.utils import timezone
 
+from curriculum import snapshots, taking
 from exports.build import datasets, storing
 from exports.jobs import requesting
 from exports.models import Export
 from exports.recipe import Recipe
+from exports.select import curricula
 from people import jobs
 from people.errors import AppError
+from people.models import Project
 
 log = logging.getLogger(__name__)
 TELL_EVERY_S = 1.0
@@ -36,9 +40,18 @@ def build(export_id: str) -> bool:
     return True
 
 
+def select(project: Project, recipe: Recipe, folder: Path) -> datasets.DatasetPlan:
+    """Write what a recipe selects now into the folder. A curriculum without a snapshot gets its first one."""
+    if recipe.kind.is_curriculum:
+        run = curricula.run_of(project, recipe)
+        if not snapshots.newest(run):
+            taking.current(run)
+    return datasets.take_snapshot(project, recipe, folder)
+
+
 def _build(export: Export) -> None:
     folder = storing.work_folder(export.pk)
-    plan = datasets.take_snapshot(export.project, Recipe.read(export.recipe), folder)
+    plan = select(export.project, Recipe.read(export.recipe), folder)
     if not jobs.progress(export, episodes=plan.episodes, dataset=plan.id):
         raise datasets.Stopped
     if storing.is_kept(export.project_id, plan.id):

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from curriculum import snapshots
-from curriculum.errors import NoRun, NoSnapshot
+from curriculum.errors import NoRun
 from episodes.find.selection import runs_named
+from episodes.models import Run
 from episodes.stored import packs
 from episodes.stored.splits import task_key
 from exports.errors import BadRecipe
@@ -25,8 +26,8 @@ from people.access import system
 from people.models import Project
 
 
-def entries(project: Project, recipe: Recipe) -> Iterator[SnapshotEntry]:
-    """Yield one entry per task of the newest snapshot. Raises `BadRecipe` if no run has one."""
+def run_of(project: Project, recipe: Recipe) -> Run:
+    """Return the run of which a recipe wants the tasks. Raises `BadRecipe`."""
     if set(recipe.filter) - {"run"}:
         raise BadRecipe("format curriculum accepts no filter but run")
     named = recipe.filter.get("run", ())
@@ -34,11 +35,16 @@ def entries(project: Project, recipe: Recipe) -> Iterator[SnapshotEntry]:
     if len(runs) > 1:
         raise BadRecipe("format curriculum requires one run; name it by its id")
     try:
-        pk = snapshots.newest(snapshots.run_of(system(project), runs[0]))
+        return snapshots.run_of(system(project), runs[0])
     except NoRun as refused:
-        raise BadRecipe(f"format curriculum requires a training run. {refused.message}") from refused
+        raise BadRecipe("format curriculum requires a run: no run has trained. Name any with filter run") from refused
+
+
+def entries(project: Project, recipe: Recipe) -> Iterator[SnapshotEntry]:
+    """Yield one entry per task of the newest snapshot. Raises `BadRecipe` if the run has none."""
+    pk = snapshots.newest(run_of(project, recipe))
     if not pk:
-        raise BadRecipe(f"format curriculum requires a snapshot. {NoSnapshot().message}")
+        raise BadRecipe("format curriculum requires a snapshot. The first export of this run takes one.")
     for task in sorted(row["task"] for row in snapshots.content_of(pk)["tasks"]):
         yield SnapshotEntry(pk, task, 0, ())
 

@@ -36,7 +36,7 @@ BATCH = 500
 KEPT = 50_000
 """The number of episodes whose tokens a process caches, about 10 MB."""
 COLUMNS = [
-    *("arm", "episodes", "tokens_in", "tokens_cached", "tokens_out", "expert_tokens"),
+    *("arm", "episodes", "tokens_in", "tokens_cached", "tokens_out", "expert_tokens", "briefing_tokens"),
     *("usd", "unknown", "wall_s", "human_s"),
 ]
 Prices = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -54,6 +54,7 @@ class Spent:
     uncounted: int = 0
     agents: dict[str, Tokens] = field(default_factory=dict)
     experts: dict[str, Tokens] = field(default_factory=dict)
+    briefings: dict[str, Tokens] = field(default_factory=dict)
 
     @property
     def tokens(self) -> int:
@@ -62,7 +63,7 @@ class Spent:
     def bill(self, prices: Prices) -> Bill:
         """Return the money of these episodes, at these prices."""
         bill = Bill()
-        for role, counted in ((AGENT, self.agents), (EXPERT, self.experts)):
+        for role, counted in ((AGENT, self.agents), (EXPERT, self.experts), (EXPERT, self.briefings)):
             for endpoint, tokens in sorted(counted.items()):
                 known = prices.get(role, {}).get(endpoint, {})
                 rate = TokenPrice.model_validate(known["rate"]) if "rate" in known else None
@@ -96,7 +97,12 @@ def costs_of(run: Run) -> list[Cost]:
     )
     # once for all arms: a query per arm would read the steps of all of them each time
     counted = _agent_tokens(episodes)
-    return [_cost(name, _spent(episodes.filter(arm=name), counted), plan.prices if plan else {}) for name in names]
+    found = []
+    for name in names:
+        took = _spent(episodes.filter(arm=name), counted)
+        took.briefings = _tokens_by_model(ModelCall.objects.filter(run=run, arm=name))
+        found.append(_cost(name, took, plan.prices if plan else {}))
+    return found
 
 
 def _cost(name: str, took: Spent, prices: Prices) -> Cost:
@@ -106,6 +112,7 @@ def _cost(name: str, took: Spent, prices: Prices) -> Cost:
         took.episodes,
         agent=summed(took.agents.values()),
         expert=summed(took.experts.values()),
+        briefing=summed(took.briefings.values()),
         priced=bill.priced,
         unknown=tuple(bill.unknown),
         wall_s=took.wall_s,
@@ -184,10 +191,13 @@ _kept = _Kept()
 
 def _expert_tokens(episodes: QuerySet[Episode]) -> dict[str, Tokens]:
     """Return the tokens of expert models for asks of these episodes: for answers, drafts and criteria."""
-    calls = ModelCall.objects.filter(ask__episode__in=episodes).order_by()
+    return _tokens_by_model(ModelCall.objects.filter(ask__episode__in=episodes))
+
+
+def _tokens_by_model(calls: QuerySet[ModelCall]) -> dict[str, Tokens]:
     counts = {name: Sum(f"{name}_tokens", default=0) for name in ("prompt", "completion", "cached")}
     counts["untold"] = Sum("tokens", filter=Q(prompt_tokens=None), default=0)
-    rows = calls.values_list("model_key").annotate(**counts)
+    rows = calls.order_by().values_list("model_key").annotate(**counts)
     return {key.removeprefix(MODEL): Tokens(*counted) for key, *counted in rows}
 
 
@@ -209,6 +219,7 @@ def table(costs: Iterable[Cost]) -> list[dict[str, Any]]:
             "tokens_cached": one.agent.cached,
             "tokens_out": one.agent.completion,
             "expert_tokens": one.expert.all,
+            "briefing_tokens": one.briefing.all,
             "usd": "" if one.usd is None else round(one.usd, 6),
             "unknown": "; ".join(one.unknown),
             "wall_s": round(one.wall_s, 1),

@@ -28,7 +28,7 @@ from episodes.visible import trajectory
 from episodes.visible.lens import MODEL
 from experts import desk
 from experts.find.availability import tokens_are_spent
-from experts.llm import QUOTED, bounded_tools, object_in, shortened
+from experts.llm import QUOTED, bounded_tools, counts_by_kind, object_in, shortened
 from people.access import Actor, expert_model
 from runs.errors import NoExpertModel
 from runs.launch import briefings
@@ -102,36 +102,38 @@ async def _distilled(row: PlannedTry, name: str, with_outcomes: bool) -> dict[st
     try:
         model = expert_model(row.plan.run.project, briefings.model_of(name))
         about |= {"author": model.name, "sources": material.sources}
-        return {**about, "text": await _said(model, material, with_outcomes)}
+        return {**about, "text": await _said(row, model, material, with_outcomes)}
     except (EndpointError, NoExpertModel) as fault:
         log.warning("no briefing for %s of run %s: %s", row.task, row.plan.pk, fault.message)
         return {**about, "reason": f"The expert model gave no briefing: {fault.message}"[:2000]}
 
 
-async def _said(model: Actor, material: Material, with_outcomes: bool) -> str:
+async def _said(row: PlannedTry, model: Actor, material: Material, with_outcomes: bool) -> str:
     """Return a model's briefing. Raises `EndpointError`, at the last try with what was wrong with its words."""
     for left in reversed(range(TRIES)):
         if await _do(tokens_are_spent, model.project, timezone.now()):
             raise EndpointError("the hourly token budget of this project's models is spent", "budget")
         try:
-            return await _asked(model, material, with_outcomes)
+            return await _asked(row, model, material, with_outcomes)
         except Unusable:
             if not left:
                 raise
     raise AssertionError("the last try returns or raises")
 
 
-async def _asked(model: Actor, material: Material, with_outcomes: bool) -> str:
-    """Ask once, and record its cost and its fault."""
+async def _asked(row: PlannedTry, model: Actor, material: Material, with_outcomes: bool) -> str:
+    """Ask once, and record its cost and its fault for the arm of the run."""
     rules, prompt = RULES + (WITH_OUTCOMES if with_outcomes else ""), json.dumps(material.data)
     client = ChatClient(settings.EXPERT_ENDPOINTS[model.model])
-    start, fault, tokens = time.monotonic(), "", 0
+    start, fault = time.monotonic(), ""
+    cost: dict[str, Any] = {"tokens": 0, "run": row.plan.run, "arm": row.arm.name}
     try:
         message = await client.complete([{"role": "system", "content": rules}, {"role": "user", "content": prompt}])
         content, usage = message.get("content"), message.get("usage")
         words = content if isinstance(content, str) else ""
         total = usage.get("total_tokens") if isinstance(usage, dict) else None
-        tokens = total if isinstance(total, int) and total >= 0 else (len(prompt) + len(words)) // 4
+        cost["tokens"] = total if isinstance(total, int) and total >= 0 else (len(prompt) + len(words)) // 4
+        cost["by_kind"] = counts_by_kind(usage) if isinstance(usage, dict) else None
         text, fault = _read(words, material)
         if fault:
             raise Unusable(fault)
@@ -141,7 +143,7 @@ async def _asked(model: Actor, material: Material, with_outcomes: bool) -> str:
         raise
     finally:
         took = time.monotonic() - start
-        await _do(lambda: desk.called(model, None, "briefing", tokens=tokens, duration_s=took, fault=fault))
+        await _do(lambda: desk.called(model, None, "briefing", duration_s=took, fault=fault, **cost))
 
 
 def _read(words: str, material: Material) -> tuple[str, str]:

@@ -200,7 +200,8 @@ def _of_help(one: Effect) -> list[str]:
 
 def _of_costs(costs: Sequence[Cost]) -> list[str]:
     """Return the cost of each arm, whether or not its episodes count in a rate."""
-    columns = ["arm", "episodes", "tokens in", "tokens out", "expert tokens", "episode time", "people's time", "money"]
+    columns = ["arm", "episodes", "tokens in", "tokens out", "expert tokens", "briefing tokens", "episode time"]
+    columns += ["people's time", "money"]
     rows = [[plain(one.arm), one.episodes, *one.counts, *one.minutes, plain(one.money)] for one in costs]
     words = (
         "Every episode that began, those included that a retry replaced. Money is at the prices of the launch. "

@@ -53,8 +53,8 @@ class Repeat:
 
 
 def repeats(tries: Iterable[Try], arms: Sequence[str]) -> list[Repeat]:
-    """Return a row for each k that is a power of two and has a task; empty if no task has two seeds in all arms, and
-    while tries are open: those that ended first are not like the others."""
+    """Return a row for each k that is a power of two and has a task, and for the most seeds of a task; empty if no task
+    has two seeds in all arms, and while tries are open: those that ended first are not like the others."""
     tries = list(tries)
     if any(one.is_open for one in tries):
         return []
@@ -67,12 +67,11 @@ def repeats(tries: Iterable[Try], arms: Sequence[str]) -> list[Repeat]:
                 asked[one.arm, answer].add(one.task)
     joined = {arm for (arm, _), tasks in asked.items() if len(tasks) > 1}
     most = max((min(len(seeds) for seeds in task.values()) for task in counted.values()), default=0)
-    found, k = [], 1
-    while k <= most and most > 1:
+    found = []
+    for k in sorted({*(2**power for power in range(most.bit_length())), most}) if most > 1 else ():
         enough = [task for task in counted.values() if min(len(seeds) for seeds in task.values()) >= k]
         means = ({arm: _mean(how, [task[arm] for task in enough], k, arm not in joined) for arm in arms} for how in HOW)
         found.append(Repeat(k, len(enough), *means))
-        k *= 2
     return found
 
 

@@ -58,14 +58,15 @@ class Cost:
     """The cost of one arm's episodes so far, including those that a retry replaced.
 
     `priced` is the known part of the money, `unknown` says why it is not all. `wall_s` adds up the time of the ended
-    episodes, `human_s` people's time from claim to answer.
-
+    episodes, `human_s` people's time from claim to answer. `expert` are tokens for asks, `briefing` those for briefings
+    that a model distilled.
     """
 
     arm: str
     episodes: int
     agent: Tokens = Tokens()
     expert: Tokens = Tokens()
+    briefing: Tokens = Tokens()
     priced: float = 0.0
     unknown: tuple[str, ...] = ()
     wall_s: float = 0.0
@@ -85,9 +86,11 @@ class Cost:
         return f"{dollars(self.priced)} and more: {why}" if self.priced else f"unknown: {why}"
 
     @property
-    def counts(self) -> tuple[str, str, str]:
-        """Tokens of the agent in and out, and of expert models, as pages show them."""
-        return f"{self.agent.prompt:,}", f"{self.agent.completion:,}", f"{self.expert.all:,}"
+    def counts(self) -> tuple[str, str, str, str]:
+        """Tokens of the agent in and out, of expert models for asks, and for briefings, as pages show them."""
+        counts = (self.agent.prompt, self.agent.completion, self.expert.all, self.briefing.all)
+        agent_in, agent_out, asks, briefings = (f"{count:,}" for count in counts)
+        return agent_in, agent_out, asks, briefings
 
     @property
     def minutes(self) -> tuple[str, str]:

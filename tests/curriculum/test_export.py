@@ -11,6 +11,7 @@ from exports.build import datasets
 from exports.errors import BadRecipe
 from exports.explain.preview import preview
 from exports.formats import FORMATS
+from exports.jobs import working
 from exports.recipe import Recipe
 from people.errors import Invalid
 from tests.curriculum.trainer import Trainer
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("shop")
 
 def exported(project, folder, **more):
     folder.mkdir()
-    plan = datasets.take_snapshot(project, Recipe.read({"format": "curriculum", **more}), folder)
+    plan = working.select(project, Recipe.read({"format": "curriculum", **more}), folder)
     manifest = datasets.build(project, plan, folder, lambda _episodes, _rows: True)
     rows = [json.loads(line) for line in (folder / "data" / "train.jsonl").read_text().splitlines()]
     return rows, manifest
@@ -79,7 +80,7 @@ def test_parquet_holds_the_same_tasks(train, project, tmp_path):
 
 
 def test_run_that_does_not_train_or_two_of_a_name_are_refused(train, project, tmp_path):
-    with pytest.raises(BadRecipe, match="requires a training run"):
+    with pytest.raises(BadRecipe, match="no run has trained. Name any"):
         exported(project, tmp_path / "none")
     with pytest.raises(Invalid, match="No run has this name or id"):
         exported(project, tmp_path / "unknown", filter={"run": ["x"]})
@@ -88,6 +89,18 @@ def test_run_that_does_not_train_or_two_of_a_name_are_refused(train, project, tm
         exported(project, tmp_path / "two", filter={"run": ["t-31"]})
     with pytest.raises(BadRecipe, match="no filter but run"):
         exported(project, tmp_path / "arm", filter={"arm": ["a"]})
+
+
+def test_run_that_never_trained_has_levels_of_its_solo_episodes(train, project, ada, tmp_path):
+    for number in range(8):
+        train.play(None, "shop/4", complete=number > 0)
+    recipe = {"format": "curriculum", "filter": {"run": [train.run.pk]}}
+    with pytest.raises(BadRecipe, match="first export of this run takes one"):
+        preview(ada, Recipe.read(recipe))
+    rows, _ = exported(project, tmp_path / "one", filter=recipe["filter"])
+    [row] = [row for row in rows if row["task"] == "shop/4"]
+    assert (row["level"], row["difficulty"]["n"], row["difficulty"]["solved"]) == ("easy", 8, 7)
+    assert preview(ada, Recipe.read(recipe)).rows == 12
 
 
 def test_preview_shows_tasks_without_writing(train, ada):

@@ -19,6 +19,7 @@ from experts.find.reading import open_asks
 from experts.models import Advice, Ask, Draft, ModelCall
 from tests.awmclient.openai_server import OpenAIServer, answering, error
 from tests.awmclient.spellings import spellings
+from tests.browsing import as_person, html
 
 pytestmark = pytest.mark.django_db(transaction=True)  # coroutines reach the database over connections of their own
 KEY = "sk-a-secret-of-ours"
@@ -155,6 +156,7 @@ def test_a_fault_of_the_model_is_a_fault_and_people_are_asked(serve, asked, sett
     ask = fresh(ask)
     assert (ask.status, ask.tier, ask.tier_reason) == ("open", "people", "fault")
     assert words in ask.declines.get().reason
+    assert words in ask.episode.events.get(verb="expert model failed").reason, "the episode's page says it, too"
     assert not Advice.objects.exists() and not Draft.objects.filter(text__isnull=False).exists()
 
 
@@ -189,6 +191,8 @@ def test_advice_of_a_model_has_a_limit_of_size(serve, asked, ada, words):
     ask = asked()
     llm.work()
     assert "characters; the limit is 20,000" in fresh(ask).declines.get().reason
+    page = html(as_person(ada).get(f"/episodes/{ask.episode_id}/"))
+    assert "expert model failed" in page and "characters; the limit is 20,000" in page
     [listed] = open_asks(ada)
     assert "characters; the limit is 20,000" in listed.model_fault
     Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())

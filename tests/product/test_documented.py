@@ -28,10 +28,13 @@ from mcp.client.streamable_http import streamable_http_client
 
 from awmclient.client import HttpDashboard
 from awmclient.collecting import CollectingDashboard
+from awmclient.conversation import messages
 from awmclient.policies import Turn
 from awmclient.rollout import rollout
 from awmclient.testing import FakeEnv
+from awmclient.toolcalls import Call
 from awmenv.client import EnvironmentClient
+from episodes.pages.one import MCP_SNIPPET, SNIPPET
 from notices.sending import signature
 from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.documented import ROOT, proves, run, starting
@@ -197,6 +200,43 @@ async def test_documented_rollout_plays_a_model(block, house, tokens):
             names = {"environment": FakeEnv(), "dash": dash, "key": "k"}
             made = await run(block, names, **{"http://127.0.0.1:8001/v1": server.base_url})
     assert made["result"].stop_reason == "done" and len(server.bodies) >= 1
+
+
+@proves("docs/protocol.md", "from types import SimpleNamespace")
+async def test_documented_environment_is_enough_for_a_rollout(block, house, tokens):
+    made = await run(block, {})
+    policy = Once(Turn(calls=[Call("look_up", {"item": "tea"})]))
+    async with HttpDashboard(house.url, tokens["agent"]) as dash:
+        ended = await rollout(policy, made["Shop"](), dash, task="shop", scenario="shop", task_idx=1)
+    assert (ended.stop_reason, ended.fault) == ("done", None)
+    assert [one["result"] for one in ended.steps if one["kind"] == "tool_call"] == [{"left": 0}]
+
+
+class Once:
+    """A policy with one turn before its answer."""
+
+    def __init__(self, first):
+        self.turns = [first]
+
+    async def act(self, view):
+        return self.turns.pop() if self.turns else Turn(answer="done")
+
+
+def test_lines_of_connect_record_one_message_a_turn(house, tokens, desk, tmp_path):
+    file = tmp_path / "snippet.py"
+    file.write_text(SNIPPET.format(url=house.url, token=tokens["agent"]))
+    subprocess.run([sys.executable, str(file)], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, timeout=120)
+    with house.http(tokens["agent"]) as http:
+        [found] = [one for one in http.get("/episodes").json()["items"] if one["task"] == "Greet the right person"]
+        steps = http.get(f"/episodes/{found['id']}/steps").json()["steps"]
+    said = [one for one in messages(steps) if one["role"] == "assistant"]
+    assert [len(one.get("tool_calls", ())) for one in said] == [1, 1], said
+    assert said[0]["content"] == "I do not know the name."
+
+
+def test_connect_shows_the_mcp_configuration_of_the_docs():
+    [block] = starting("docs/mcp.md", "{")
+    assert json.loads(MCP_SNIPPET.format(url=DASHBOARD, token="TOKEN")) == json.loads(block.text)
 
 
 @proves("docs/experts.md", "key = base64")

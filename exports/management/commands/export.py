@@ -13,6 +13,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from exports.build import datasets
+from exports.jobs import working
 from exports.recipe import FILTERS, KINDS, AdviceMode, OptIn, ReasoningChoice, Recipe
 from exports.select.selecting import filters_of, selected
 from people.access import system_actor
@@ -99,7 +100,7 @@ class Command(BaseCommand):
         target = Path(output)
         with tempfile.TemporaryDirectory(dir=_work_folder(), prefix="export-") as work:
             folder = Path(work)
-            plan = datasets.take_snapshot(actor.project, recipe, folder)
+            plan = working.select(actor.project, recipe, folder)
             progress = self._progress(plan.episodes)
             manifest = datasets.build(actor.project, plan, folder, progress, settings.EXPORT_PROCESSES)
             self._place(folder, target, is_folder=output.endswith("/") or target.is_dir())

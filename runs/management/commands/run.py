@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import Q
 
-from people.access import Actor, system_actor
+from episodes.find.selection import run_named
+from episodes.models import Run
+from people.access import Actor, scoped, system_actor
 from people.errors import AppError
 from people.in_words import count
 from runs.launch import estimating, planning, preflight
@@ -69,17 +72,26 @@ class Command(BaseCommand):
             return (
                 f"{'launched' if made else 'known'} {plan.run_id}: {count(plan.tries.count(), 'episode')}, {plan.state}"
             )
+        for name in ("pause", "resume", "cancel", "retry", "compare"):
+            if options[name]:
+                options[name] = self._run(actor, options[name])
         for name, change in (("pause", planning.pause), ("resume", planning.resume), ("cancel", planning.cancel)):
             if options[name]:
                 return f"{options[name]} is {change(actor, options[name]).state}"
         if options["retry"]:
             return f"queued {count(planning.retry(actor, options['retry']), 'episode')} again"
         if options["add_seeds"]:
-            run, number = options["add_seeds"]
+            run, number = self._run(actor, options["add_seeds"][0]), options["add_seeds"][1]
             if not number.isdecimal():
                 raise CommandError("The number of seeds is a whole number.")
             return f"{run} has {planning.add_seeds(actor, run, int(number)).seeds} seeds"
         return compare_run(actor, options["compare"]).sentence
+
+    def _run(self, actor: Actor, named: str) -> str:
+        """Return the ID of a run by its ID or name."""
+        if not scoped(Run.objects.filter(Q(pk=named) | Q(name=named)), actor.project).exists():
+            raise CommandError(f"There is no run {named}.")
+        return run_named(actor.project, named).pk
 
     def _check(self, actor: Actor, document: PlanDocument, tasks: Sequence[planning.Task]) -> None:
         """Print the arguments for and against the plan's comparison."""

@@ -177,12 +177,6 @@ def test_the_light_of_another_projects_token_is_not_there(max_, ada):
     assert as_person(max_).get(f"/connect/status?token_id={token.pk}").status_code == 404
 
 
-def test_the_connect_snippet_is_python():
-    from episodes.pages.one import SNIPPET
-
-    compile(SNIPPET.format(url="http://127.0.0.1:8000", token="awm_x"), "snippet", "exec")
-
-
 def test_the_vocabulary_draws_every_mark(rita):
     page = text(as_person(rita), "/vocabulary/")
     for symbol in ("e-queued", "a-leased", "v-judge", "p-sees", "k-now"):

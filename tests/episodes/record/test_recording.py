@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.utils import timezone
 from pydantic import ValidationError
 
+from awmclient.observations import result_of
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
 from episodes.errors import EpisodeEnded, KeyConflict, SeqGap, StepConflict
 from episodes.models import Episode, Step
@@ -41,6 +44,32 @@ def test_steps_round_trip_with_nul_and_lone_surrogates(ada, episode):
     (stored,) = steps_read_by(ada, episode.pk)
     assert stored["arguments"] == {odd: [1, 1.0, None]} and stored["result"] == odd
     assert isinstance(stored["arguments"][odd][1], float)
+
+
+@pytest.mark.parametrize(
+    ("diff", "problem"),
+    [
+        ({"orders": [{"id": 1}]}, "orders: expected an object with `added`, `changed`, `removed` or `more`, not a"),
+        ({"orders": {"updated": [{"id": 1}]}}, "orders.updated: expected `added`"),
+        ({"orders": {"added": {"id": 1}}}, "orders.added: expected a list of objects"),
+        ({"orders": {"removed": [1]}}, "orders.removed: expected a list of objects"),
+        ({"orders": {"more": "2"}}, "orders.more: expected a count"),
+    ],
+)
+def test_state_diff_of_another_shape_is_refused_by_place(ada, episode, diff, problem):
+    """It would be drawn as a call that only reads."""
+    call = {"seq": 1, "kind": "tool_call", "name": "x", "arguments": {}, "result": 1}
+    header = {"HTTP_AUTHORIZATION": f"Bearer {issue_token(ada, 'loop', 'agent')[1]}"}
+    body = {"data": {"steps": [{**call, "state_diff": diff}]}, "content_type": "application/json"}
+    answer = Client().post(f"/api/v1/episodes/{episode.pk}/steps", **body, **header)
+    assert answer.status_code == 422 and problem in answer.json()["error"]["message"], answer.content
+    assert "state_diff" in answer.json()["error"]["message"]
+    env = SimpleNamespace(tool_result=1, error=None, reward_type=None, state_diff=diff)
+    assert "state_diff" not in result_of(env), "what another server reports costs no episode"
+    whole = {"orders": {"added": [{"id": 1}], "changed": [{"key": 1, "before": {}, "after": {}}], "more": 3}}
+    recording.append_steps(ada, episode.pk, steps({**call, "state_diff": whole}))
+    episode.refresh_from_db()
+    assert episode.strip == "w"
 
 
 def test_the_same_batch_again_is_a_quiet_yes(ada, episode):

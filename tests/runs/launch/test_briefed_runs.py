@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import csv
 import json
 
 import pytest
 from django.core.management import call_command
+from django.test import Client
 
 from awmclient.chat import EndpointConfig
 from awmclient.schema import StepBatch
@@ -26,9 +28,11 @@ from runs.launch import (
     preflight,
 )
 from runs.models import Briefing
+from runs.plan import spending
 from runs.play import distilling
 from runs.show import report
 from runs.show.comparison import compare_run
+from runs.statistics.costs import rates_in
 from tests.awmclient.openai_server import OpenAIServer, answering, error
 from tests.browsing import as_person, html
 from tests.people_by_name import token
@@ -150,6 +154,28 @@ def test_model_distills_once_for_all_seeds_from_earlier_episodes(ada, serve):
     material = server.bodies[0]["messages"][1]["content"]
     assert "complete" not in material and '"outcome"' not in material and '"result": 7' in material
     assert [(call.purpose, call.ask_id, call.fault) for call in ModelCall.objects.all()] == [("briefing", None, "")]
+
+
+def test_costs_have_the_tokens_of_distilled_briefings(ada, serve, settings, tmp_path):
+    """Also those of calls that gave none; on the page, in the API, in the report and in its table."""
+    settings.PRICES = rates_in("small-1: {input: 1000, output: 10000}")
+    serve(lambda _body: "prose")
+    played(ada)
+    plan = launched(ada, arms=DISTILLED, tasks={"limit": 1})
+    [row] = tries(plan, "distilled")
+    assert told(row) is None
+    alone, distilled = spending.costs_of(plan.run)
+    assert (alone.briefing.all, distilled.briefing.all) == (0, 2 * (7 + 3)), "asked twice"
+    assert distilled.money == "$0.07", "14 tokens in and 6 out"
+    page = html(as_person(ada).get(f"/runs/{plan.pk}/costs"))
+    assert "Briefing tokens" in page and ">20</td>" in page
+    header = {"HTTP_AUTHORIZATION": f"Bearer {token(ada.project, 'export')[1]}"}
+    answer = Client().get(f"/api/v1/runs/{plan.pk}", **header).json()
+    assert [one["briefing_tokens"] for one in answer["costs"]] == [0, 20]
+    call_command("report", run=plan.pk, output=tmp_path, project=ada.project.slug)
+    assert "briefing tokens" in (tmp_path / "report.md").read_text()
+    rows = list(csv.DictReader((tmp_path / "costs.csv").open()))
+    assert [row["briefing_tokens"] for row in rows] == ["0", "20"]
 
 
 def test_distiller_that_sees_outcomes_sees_the_verifier(ada, serve):

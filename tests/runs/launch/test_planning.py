@@ -14,7 +14,7 @@ from django.db import connection
 from awmclient.chat import EndpointConfig
 from awmclient.schema import Finish, RunStart, StepBatch
 from episodes.errors import EpisodeEnded, KeyConflict
-from episodes.models import Episode
+from episodes.models import Episode, Run
 from episodes.record import noting, pinning, recording
 from episodes.stored import packs
 from people.access import system
@@ -446,6 +446,10 @@ def test_command_launches_changes_and_compares(ada, calls, tmp_path, capsys):
     for change, state in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
         call_command("run", f"--{change}", run, project=ada.project.slug)
         assert f"{run} is {state}" in capsys.readouterr().out
+    with pytest.raises(CommandError, match=r"There is no run nonsense\."):
+        call_command("run", "--pause", "nonsense", project=ada.project.slug)
+    call_command("run", "--cancel", Run.objects.get().name, project=ada.project.slug)
+    assert f"{run} is cancelled" in capsys.readouterr().out
     call_command("run", "--compare", run, project=ada.project.slug)
     assert capsys.readouterr().out.startswith("Stopped at 0 of 6 by a person")
     with pytest.raises(CommandError, match="is cancelled"):

@@ -241,11 +241,11 @@ def test_page_api_and_report_show_costs(ada, rita, max_, models, tmp_path, clien
     }
     call_command("report", "--run", plan.pk, "--output", str(tmp_path), "--project", "lab")
     assert "| helped | 1 | 30,000 | 2,000 | 1,100 | 0 | 0 |" in (tmp_path / "report.md").read_text()
-    assert "helped,1,30000,0,2000,1100,0.0056,,0.0,0.0" in (tmp_path / "costs.csv").read_text()
+    assert "helped,1,30000,0,2000,1100,0,0.0056,,0.0,0.0" in (tmp_path / "costs.csv").read_text()
 
 
 def test_expert_model_counts_by_kind_where_told():
     told = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 20}}
-    assert llm._by_kind(told) == (9, 2, 9)
+    assert llm.counts_by_kind(told) == (9, 2, 9)
     for usage in ({"total_tokens": 11}, {"prompt_tokens": -1, "completion_tokens": 2}, {"prompt_tokens": True}):
-        assert llm._by_kind(usage) is None
+        assert llm.counts_by_kind(usage) is None

@@ -95,6 +95,8 @@ def test_repeats_have_hand_computed_values():
         (1, 1, 0.25), (2, 1, 0.464), (4, 1, 0.786), (8, 1, 1.0),
     ]  # fmt: skip
     assert round(found[1].all_of["expert"].share, 4) == round(1 / 28, 4) and found[0].any_of["baseline"].share == 0
+    three = repeats([one for one in tries if one.seed < 3], ["baseline", "expert"])
+    assert [(one.k, round(one.any_of["expert"].share, 3)) for one in three] == [(1, 0.667), (2, 1.0), (3, 1.0)]
     assert repeats(tries[:1], ["baseline", "expert"]) == []
     assert repeats([*tries, Try("a/2", "a", "expert", 0, 2)], ["baseline", "expert"]) == []  # one is open
 
