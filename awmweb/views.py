@@ -39,6 +39,7 @@ from people.access import (
     may_launch,
     may_manage_projects,
     may_read,
+    may_review,
     may_see_reviews,
     member_required,
     memberships,
@@ -46,10 +47,11 @@ from people.access import (
     scoped,
 )
 from people.errors import AWAY, NotFound
-from people.in_words import duration
+from people.in_words import count, duration
 from people.models import Membership, display_name
 from people.plain_text import clean
 from people.zones import midnight, zone_name, zone_of
+from reviews.statistics import reports
 from runs.launch import launching
 from runs.play import environment
 from runs.taskset import probes
@@ -115,13 +117,18 @@ def home(request: MemberRequest) -> HttpResponse:
     now, zone = timezone.now(), zone_of(request)
     found, rows = board.front_rows(actor, now, HOME_ASKS)
     tally = wall.tallies(actor)
+    advises, may_judge = holds(actor, may_advise), holds(actor, may_review)
+    waiting = reports.waiting_for(actor, now) if may_judge else []
+    only_reviews = waiting and not advises
     return render(
         request,
         "awmweb/home.html",
         {
             "asks": rows,
-            "headline": board.headline(found, now) if found else (_calm_headline(actor), None),
-            "underline": board.underline(availability.outlook(actor.project, now)),
+            "headline": (_reviews_headline(waiting), None) if only_reviews else _headline(actor, found, now),
+            "underline": "" if only_reviews else board.underline(availability.outlook(actor.project, now)),
+            "reviews": waiting,
+            "may_review": may_judge,
             "wall": None if request.GET.get("wall") == "0" else wall.live(actor),
             "outcomes": wall.recent_outcomes(actor),
             "facts": _today(actor, midnight(now, zone)),
@@ -129,12 +136,23 @@ def home(request: MemberRequest) -> HttpResponse:
             "exportable": tally["complete"],
             "played": tally["total"],
             "new_here": not found and not scoped(Ask.objects.all(), actor.project).exists(),
-            "may_advise": holds(actor, may_advise),
+            "may_advise": advises,
             "may_launch": holds(actor, may_launch),
             "may_export": holds(actor, may_export),
             "demo": removing.demo_of(actor) if holds(actor, may_manage_projects) else None,
         },
     )
+
+
+def _headline(actor: Actor, found: list[board.Spot], now: datetime) -> tuple[str, datetime | None]:
+    return board.headline(found, now) if found else (_calm_headline(actor), None)
+
+
+def _reviews_headline(waiting: list[reports.Waiting]) -> str:
+    """Return the headline of a person who reviews and answers nothing."""
+    total = sum(one.held + one.free for one in waiting)
+    queues = f" in {len(waiting)} queues" if len(waiting) > 1 else ""
+    return f"{count(total, 'review')} {'is' if total == 1 else 'are'} open for you{queues}."
 
 
 def _calm_headline(actor: Actor) -> str:

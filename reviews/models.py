@@ -87,6 +87,11 @@ class LabelSchema(models.Model):
         return f"{self.name} v{self.version}"
 
     @property
+    def lines(self) -> str:
+        """The options as a form takes them."""
+        return "\n".join(one["label"] for one in self.options if "label" in one)
+
+    @property
     def scale(self) -> list[int]:
         """The numbers of a score that are few enough for a button each; empty for wide or broken ones."""
         low, high = (self.options[0][name] for name in ("low", "high")) if self.kind == SchemaKind.SCORE else (0.5, 0.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from reviews.pages import (
+    adding,
     comments,
     court,
     labels,
@@ -16,7 +17,10 @@ from reviews.pages import (
 urlpatterns = [
     path("reviews/", queues.reviews, name="reviews"),
     path("reviews/labels", queues.define_label, name="define_label"),
+    path("reviews/labels/", labels.labels_page, name="labels"),
+    path("reviews/labels/retire", labels.retire_label, name="retire_label"),
     path("reviews/label/", labels.label_episodes, name="label_episodes"),
+    path("reviews/add/", adding.add_to_queue, name="add_to_queue"),
     path("reviews/agreement/", queues.agreement_page, name="agreement"),
     path("reviews/court/", court.court_page, name="court"),
     path("reviews/court.json", court.court_report, name="court_report"),

@@ -3,6 +3,7 @@
     selection    filters as conditions, lists by cursor
     narrowing    matching episodes, for one actor
     facets       filters with their counts
+    sorting      orders of the list, and its pages
     search_text  words and facts of a step
     search       episodes by words, with the hit
     in_episode   steps of one episode that show a text

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -59,6 +59,8 @@ BESIDE = {
     "split": "Split",
     "environment": "Environment",
 }
+LOOKS = ("sort", "columns")
+"""Values of the address that change how the list looks, not what is in it."""
 _COLUMNS = (
     *("id", "state", "scenario", "task_idx", "run_id", "arm", "expert", "policy_name", "origin", "last_seq"),
     "created_at",
@@ -133,14 +135,16 @@ class Window:
 
 @dataclass(frozen=True)
 class ListQuery:
-    """The parsed query string of a list."""
+    """The parsed query string of a list: `said` filters it, `looks` has its order and its columns."""
 
     said: dict[str, list[str]]
+    looks: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, query: QueryDict) -> ListQuery:
         found = {name: [value[:200] for value in query.getlist(name) if value][:50] for name in (*TITLES, *BESIDE)}
-        return cls({name: values for name, values in found.items() if values})
+        looks = {name: [",".join(query.getlist(name))[:200]] for name in LOOKS if query.get(name)}
+        return cls({name: values for name, values in found.items() if values}, looks)
 
     @classmethod
     def of(cls, address: str) -> ListQuery:
@@ -151,9 +155,9 @@ class ListQuery:
         return self.said.get(name, [""])[0]
 
     def query(self, **changed: list[str]) -> str:
-        """Return the query string, with some filters changed and without the list's page."""
+        """Return the query string, with some values changed and without the list's page."""
         values = QueryDict(mutable=True)
-        for name, said in {**self.said, **changed}.items():
+        for name, said in {**self.said, **self.looks, **changed}.items():
             values.setlist(name, said)
         return f"?{values.urlencode()}"
 
@@ -161,6 +165,10 @@ class ListQuery:
         """Return the query string with one more value, or without it if it is chosen."""
         said = self.said.get(name, [])
         return self.query(**{name: [one for one in said if one != value] if value in said else [*said, value]})
+
+    def cleared(self) -> str:
+        """Return the query string without filters."""
+        return ListQuery({}, self.looks).query()
 
     def without(self, name: str) -> dict[str, list[str]]:
         return {one: values for one, values in self.said.items() if one != name}

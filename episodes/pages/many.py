@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -18,18 +19,21 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from episodes.find import facets, narrowing, search
+from episodes.find import facets, narrowing, search, sorting
 from episodes.find.facets import COUNTED, Facet, ListQuery
 from episodes.find.narrowing import SAID, matching
-from episodes.find.selection import NOT_VERIFIED, newest
+from episodes.find.selection import NOT_VERIFIED, among
 from episodes.models import Episode
+from episodes.pages.comparing import MULTIPLES
 from episodes.record import recording
 from episodes.record.saved_views import EPISODE_VIEWS
 from episodes.show import wall
 from episodes.visible import visibility
 from people.access import (
+    Actor,
     MemberRequest,
     holds,
+    is_id,
     may_annotate,
     may_export,
     may_launch,
@@ -37,10 +41,17 @@ from people.access import (
     member_required,
     scoped,
 )
-from people.errors import Invalid
+from people.errors import AppError, Invalid
 
 PAGE = 50
 SELECTED = 200
+COLUMNS = {
+    **{"steps": "Steps", "arm": "Arm", "length": "Actions", "asks": "Asks", "duration": "Duration"},
+    **{"started": "Started", "ended": "Ended", "run": "Run", "policy": "Policy"},
+}
+"""Columns of the list beside outcome and task."""
+NUMBERS = ("length", "asks", "duration", "started", "ended")
+SHOWN = ("steps", "arm", "length", "asks", "duration", "started")
 NO_MATCH = "No episodes match."
 LAG_S = 10
 NOT_EXPORTED = ("q", "state", "tool", "asked", "error", "length", "briefed", "key", *SAID)
@@ -55,13 +66,13 @@ def episodes(request: MemberRequest) -> HttpResponse:
     actor = request.actor
     wish, refused = ListQuery.read(request.GET), ""
     found: list[Episode] = []
-    counted, sieve, older = list[str](), list[Facet](), None
+    counted, sieve, page = list[str](), list[Facet](), sorting.ListPage([], "", "")
+    order, columns = wish.looks.get("sort", [sorting.NEWEST])[0], _columns(wish)
     try:
         counted, sieve = facets.counted(actor, wish)
-        cursor = request.GET.get("cursor", "")
-        # page 1 is the start of the counted episodes, so that the search runs once
-        rows = matching(actor, wish.said) if cursor else Episode.objects.filter(pk__in=counted[: PAGE + 1])
-        found, older = newest(rows.select_related("run"), cursor, PAGE)
+        page = _page(actor, wish, counted, order, request.GET.get("cursor", ""))
+        rows_by_id = Episode.objects.select_related("run").in_bulk(page.ids)
+        found = [rows_by_id[pk] for pk in page.ids if pk in rows_by_id]
     except Invalid as error:
         refused = error.message
     tally = {"total": wall.total_of(actor)} if wish.said else wall.tallies(actor)
@@ -70,8 +81,20 @@ def episodes(request: MemberRequest) -> HttpResponse:
     hits |= narrowing.hits(actor, [one.pk for one in found if one.pk not in hits], words)
     context = {
         "rows": [{"row": row, "hit": hits.get(row.episode.pk)} for row in wall.rows_with_outcomes(actor, found)],
-        "older": f"{wish.query()}&{urlencode({'cursor': older})}" if older else "",
-        "later": wish.query() if request.GET.get("cursor") else "",
+        "before": _address(wish, page.before),
+        "after": _address(wish, page.after),
+        "count": len(counted),
+        "uncounted": len(counted) > COUNTED,
+        "order": order,
+        "order_words": sorting.ORDERS.get(order, ""),
+        "orders": [(wish.query(sort=[name]), words, name == order) for name, words in sorting.ORDERS.items()],
+        "heads": [_head(wish, name, order) for name in columns],
+        "columns": columns,
+        "choices": [(name, words, name in columns) for name, words in COLUMNS.items()],
+        "kept": [(name, one) for name, values in {**wish.said, **wish.looks, "columns": []}.items() for one in values],
+        "looks": [(name, values[0]) for name, values in wish.looks.items()],
+        "compared": MULTIPLES,
+        "selected_max": SELECTED,
         "wish": wish,
         "days": days,
         "has_days": any(days.values()),
@@ -95,6 +118,48 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "may_queue": holds(actor, may_set_reviews),
     }
     return render(request, "episodes/list.html", context)
+
+
+def _columns(wish: ListQuery) -> tuple[str, ...]:
+    """Return the columns that an address names, in the order of the list."""
+    said = wish.looks.get("columns")
+    named = said[0].split(",") if said else SHOWN
+    return tuple(name for name in COLUMNS if name in named)
+
+
+def _page(actor: Actor, wish: ListQuery, counted: list[str], order: str, cursor: str) -> sorting.ListPage:
+    """Return one page. The counted episodes are a list's first ones, and often all of it, so the search runs once."""
+    if order == sorting.NEWEST and not cursor:
+        rows = Episode.objects.filter(pk__in=counted[: PAGE + 1])
+    elif len(counted) <= COUNTED:
+        rows = Episode.objects.filter(pk__in=among(counted))
+    else:
+        rows = matching(actor, wish.said)
+    return sorting.page(rows, order, cursor, PAGE)
+
+
+def _address(wish: ListQuery, cursor: str) -> str:
+    query = wish.query()
+    return f"{query}{'&' * (query != '?')}{urlencode({'cursor': cursor})}" if cursor else ""
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a column; `query` is the address that sorts by it or turns its order, `now` its order now."""
+
+    name: str
+    words: str
+    css: str
+    query: str
+    now: str
+
+
+def _head(wish: ListQuery, name: str, order: str) -> Head:
+    css = "n" if name in NUMBERS else ""
+    if name not in sorting.ORDERS:
+        return Head(name, COLUMNS[name], css, "", "")
+    now = {name: "ascending", f"-{name}": "descending"}.get(order, "")
+    return Head(name, COLUMNS[name], css, wish.query(sort=[name if order == f"-{name}" else f"-{name}"]), now)
 
 
 def _day(wish: ListQuery, name: str) -> str:
@@ -147,10 +212,13 @@ def _not_exported(wish: ListQuery) -> list[str]:
 @require_POST
 @member_required()
 def save_view(request: MemberRequest) -> HttpResponse:
-    """Save the filters of a query string under a name."""
+    """Save the filters and the look of a query string under a name."""
     wish = ListQuery.of(request.POST.get("query", ""))
     shared = request.POST.get("shared") == "1"
-    view = EPISODE_VIEWS.save(request.actor, request.POST.get("name", ""), wish.query(), shared=shared)
+    try:
+        view = EPISODE_VIEWS.save(request.actor, request.POST.get("name", ""), wish.query(), shared=shared)
+    except Invalid as refused:
+        return _refused(request, refused, wish)
     messages.success(request, f"View {view.name} saved.")
     return redirect(f"{reverse('episodes')}{view.query}")
 
@@ -163,53 +231,94 @@ def remove_view(request: MemberRequest, pk: str) -> HttpResponse:
     return redirect("episodes")
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """The episodes of a command: those that were selected, or with `is_all` the first of all that match."""
+
+    wish: ListQuery
+    ids: list[str]
+    is_all: bool
+
+
+def _refused(request: MemberRequest, refused: AppError, wish: ListQuery) -> HttpResponse:
+    """Show why a form of the list was refused, above the same list."""
+    messages.error(request, refused.message)
+    return redirect(f"{reverse('episodes')}{wish.query()}")
+
+
 @require_POST
 @member_required()
 def selected(request: MemberRequest) -> HttpResponse:
-    """Run a command on the episodes that were selected in the list."""
-    ids = [one for one in request.POST.getlist("episode") if "\x00" not in one]
+    """Run a command on the episodes that were selected in the list, or on all that match its filters."""
+    wish = ListQuery.of(request.POST.get("query", ""))
+    try:
+        act = ACTS.get(request.POST.get("act", ""))
+        if act is None:
+            raise Invalid(f"Unknown action. Use one of {', '.join(ACTS)}.")
+        return act(request, _chosen(request, wish))
+    except Invalid as refused:
+        return _refused(request, refused, wish)
+
+
+def _chosen(request: MemberRequest, wish: ListQuery) -> Chosen:
+    if request.POST.get("all") == "1":
+        newest = matching(request.actor, wish.said).order_by("-created_at", "-pk").values_list("pk", flat=True)
+        return Chosen(wish, list(newest[: SELECTED + 1]), is_all=True)
+    ids = [one for one in request.POST.getlist("episode") if is_id(one)]
     if not 0 < len(ids) <= SELECTED:
         raise Invalid(f"Select 1 to {SELECTED} episodes.")
-    chosen = list(scoped(Episode.objects.filter(pk__in=ids), request.project).values_list("pk", flat=True))
-    act = ACTS.get(request.POST.get("act", ""))
-    if act is None:
-        raise Invalid(f"Unknown action. Use one of {', '.join(ACTS)}.")
-    return act(request, sorted(chosen, key=ids.index))
+    here = set(scoped(Episode.objects.filter(pk__in=ids), request.project).values_list("pk", flat=True))
+    return Chosen(wish, [pk for pk in ids if pk in here], is_all=False)
 
 
-def _cancel(request: MemberRequest, ids: list[str]) -> HttpResponse:
+def _ids(chosen: Chosen, least: int = 1, most: int | None = None) -> list[str]:
+    """Return the episodes of a command that takes this many."""
+    most = SELECTED if most is None else most
+    if not least <= len(chosen.ids) <= most:
+        raise Invalid(f"Select {least} to {most} episodes. Nothing was changed.")
+    return chosen.ids
+
+
+def _cancel(request: MemberRequest, chosen: Chosen) -> HttpResponse:
     may_launch(request.actor)
-    live = list(Episode.objects.live().filter(pk__in=ids).values_list("pk", flat=True))
+    live = list(Episode.objects.live().filter(pk__in=_ids(chosen)).values_list("pk", flat=True))
     for pk in live:
         recording.cancel(request.actor, pk, request.POST.get("reason", "")[:500])
     messages.success(request, "1 live episode stopped." if len(live) == 1 else f"{len(live):,} live episodes stopped.")
-    return redirect(f"{reverse('episodes')}{ListQuery.of(request.POST.get('query', '')).query()}")
+    return redirect(f"{reverse('episodes')}{chosen.wish.query()}")
 
 
-def _export(request: MemberRequest, ids: list[str]) -> HttpResponse:
-    """Show the page of exports with these episodes as its recipe."""
+def _export(request: MemberRequest, chosen: Chosen) -> HttpResponse:
+    """Show the page of exports with these episodes as its recipe; with the filters, if more match than it can name."""
     may_export(request.actor)
-    recipe = json.dumps({"filter": {"id": ids}})
+    if chosen.is_all and len(chosen.ids) > SELECTED:
+        if missing := _not_exported(chosen.wish):
+            raise Invalid(f"Exports can't filter by {', '.join(missing)}. Select up to {SELECTED} episodes instead.")
+        return redirect(f"{reverse('exports')}?{_export_query(chosen.wish)}")
+    recipe = json.dumps({"filter": {"id": _ids(chosen)}})
     return redirect(f"{reverse('exports')}?{urlencode({'more': recipe})}")
 
 
-def _compare(request: MemberRequest, ids: list[str]) -> HttpResponse:
+def _compare(request: MemberRequest, chosen: Chosen) -> HttpResponse:
+    ids = _ids(chosen, 2, MULTIPLES)
     return redirect(f"{reverse('compare_episodes')}?{urlencode([('episode', pk) for pk in ids])}")
 
 
-def _review(request: MemberRequest, ids: list[str]) -> HttpResponse:
-    """Show the page of review queues, which asks for the queue to add these episodes to."""
+def _review(request: MemberRequest, chosen: Chosen) -> HttpResponse:
+    """Show the page that asks for the queue to add these episodes to."""
     may_set_reviews(request.actor)
-    return redirect(f"{reverse('reviews')}?{urlencode([('episode', pk) for pk in ids])}")
+    if chosen.is_all:
+        return redirect(f"{reverse('add_to_queue')}?{urlencode({'matching': chosen.wish.query()})}")
+    return redirect(f"{reverse('add_to_queue')}?{urlencode([('episode', pk) for pk in _ids(chosen)])}")
 
 
-def _label(request: MemberRequest, ids: list[str]) -> HttpResponse:
+def _label(request: MemberRequest, chosen: Chosen) -> HttpResponse:
     """Show the page that sets a label on these episodes."""
     may_annotate(request.actor)
-    return redirect(f"{reverse('label_episodes')}?{urlencode([('episode', pk) for pk in ids])}")
+    return redirect(f"{reverse('label_episodes')}?{urlencode([('episode', pk) for pk in _ids(chosen)])}")
 
 
-ACTS: dict[str, Callable[[MemberRequest, list[str]], HttpResponse]] = {
+ACTS: dict[str, Callable[[MemberRequest, Chosen], HttpResponse]] = {
     "cancel": _cancel,
     "export": _export,
     "compare": _compare,

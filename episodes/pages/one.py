@@ -32,6 +32,7 @@ from people.access import (
     holds,
     may_issue_tokens,
     may_launch,
+    may_set_reviews,
     member_required,
     scoped,
     visible_or_404,
@@ -186,6 +187,7 @@ def _context(request: MemberRequest, lens: Lens, one: Episode) -> dict[str, Any]
         "events": list(one.events.order_by("-pk")[: windows.BESIDE])[::-1],
         "tools": wall.tools_of(one),
         "may_stop": holds(request.actor, may_launch),
+        "may_queue": holds(request.actor, may_set_reviews),
         "cut_off": wall.cut_off_words(one),
         **_reruns(one),
     }

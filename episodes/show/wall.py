@@ -19,7 +19,7 @@ from episodes.models import Episode, EpisodeState, Run, Step, VerifierOutcome
 from episodes.show.state_lines import DiffLine, diff_lines
 from episodes.show.step_cards import DIFF_LINES
 from episodes.show.windows import ShownStep, shown
-from episodes.stored.strip import actions_in, changes_of
+from episodes.stored.strip import actions_in, asks_in, changes_of
 from episodes.visible import visibility
 from episodes.visible.lens import EVERYTHING
 from people.access import Actor, scoped
@@ -74,6 +74,17 @@ class EpisodeRow:
     def budget(self) -> int | None:
         """The step limit of a live episode; None for an ended one, which draws no remaining steps."""
         return self.episode.max_steps if self.episode.is_live else None
+
+    @property
+    def asked(self) -> int:
+        return asks_in(self.episode.strip)
+
+    @property
+    def took(self) -> float | None:
+        """Seconds from start to end; None for one that did not begin or goes on, and for imports without times."""
+        if self.episode.started_at is None or self.episode.ended_at is None:
+            return None
+        return None if self.episode.origin == "import" and not self.elapsed else self.elapsed
 
     @property
     def shows_state(self) -> bool:

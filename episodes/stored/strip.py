@@ -49,7 +49,9 @@ MARKS = {
 }
 _SHOWN = frozenset(code for code, mark in MARKS.items() if not mark.quiet)
 BRIEFED = "b"
-_ACTS = frozenset(code for code in _SHOWN if code != BRIEFED and not MARKS[code].symbol.startswith("v-"))
+ACTIONS = tuple(code for code in MARKS if code in _SHOWN - {BRIEFED} and not MARKS[code].symbol.startswith("v-"))
+"""Letters of the steps that count against an agent's budget."""
+ASKS = tuple(code for code in MARKS if MARKS[code].symbol.startswith("a-"))
 OUTCOMES = {"complete": "C", "others": "X", "judge_error": "J"}
 OUTCOME_WORDS = {"complete": "Complete", "others": "Not complete", "judge_error": "Judge error"}
 ADVICE_REASONS = {"declined": "d", "cancelled": "c", "episode_ended": "c"}
@@ -128,7 +130,11 @@ def marks_of(codes: str) -> list[StepMark]:
 
 def actions_in(codes: str) -> int:
     """Return the number of steps that count against an agent's budget: actions, not thoughts."""
-    return sum(codes.count(code) for code in _ACTS)
+    return sum(codes.count(code) for code in ACTIONS)
+
+
+def asks_in(codes: str) -> int:
+    return sum(codes.count(code) for code in ASKS)
 
 
 def shown(codes: str, room: int) -> tuple[list[StepMark], int]:
@@ -155,6 +161,6 @@ def in_words(codes: str) -> str:
 def picture_book() -> dict[str, list[Any]]:
     """Return the marks by letter for pages that draw strips from frames."""
     return {
-        code: [mark.symbol, mark.css, mark.word, mark.plural, mark.quiet, code not in _ACTS and not mark.quiet]
+        code: [mark.symbol, mark.css, mark.word, mark.plural, mark.quiet, code not in ACTIONS and not mark.quiet]
         for code, mark in MARKS.items()
     }

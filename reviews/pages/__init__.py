@@ -1,6 +1,7 @@
 """Which pages show reviews?
 
     queues    review queues and agreement
+    adding    episodes into a queue
     one       one review with its forms
     next      the review after this one
     comments  comments that name a person

@@ -1,4 +1,4 @@
-"""The page that labels several episodes: those that were selected in the list.
+"""The page of a project's labels, and the page that labels several episodes: those that were selected in the list.
 
 Owns HTTP status, redirects and words. It reads and writes only this person's own labels, so it reveals nothing to a
 blind reviewer. Every write is a function of `annotating.py`.
@@ -14,17 +14,50 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from episodes.models import Episode
-from people.access import MemberRequest, is_id, may_annotate, member_required, scoped
+from people.access import (
+    MemberRequest,
+    holds,
+    is_id,
+    may_annotate,
+    may_see_reviews,
+    may_set_reviews,
+    member_required,
+    scoped,
+)
 from people.errors import AppError, Invalid
 from reviews.models import Annotation, LabelSchema, SchemaKind
 from reviews.record import annotating, schemas
 from reviews.visible.annotated import own_labels
 from reviews.visible.label_forms import value_of
+from reviews.visible.narrowing import carried as carried_by
 
 MOST = 200
+
+
+@require_GET
+@member_required(may_see_reviews)
+def labels_page(request: MemberRequest) -> HttpResponse:
+    """Show the project's labels, those that were retired, and how many episodes carry each."""
+    actor, carried = request.actor, carried_by(request.actor)
+    current, retired = schemas.of_project(actor.project), schemas.retired(actor.project)
+    context = {
+        "labels": [(one, carried[one.name]) for one in current],
+        "retired": [(one, carried[one.name]) for one in retired],
+        "kinds": SchemaKind.choices,
+        "may_set": holds(actor, may_set_reviews),
+    }
+    return render(request, "reviews/labels.html", context)
+
+
+@require_POST
+@member_required(may_set_reviews)
+def retire_label(request: MemberRequest) -> HttpResponse:
+    ended = schemas.retire(request.actor, request.POST.get("name", ""))
+    messages.success(request, f"Label {ended.title} is retired. Episodes keep the labels that were set.")
+    return redirect("labels")
 
 
 @require_http_methods(["GET", "POST"])

@@ -17,12 +17,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from episodes.find.facets import ListQuery
 from episodes.find.narrowing import matching
-from episodes.models import Episode, SavedView
+from episodes.models import SavedView
 from episodes.record.saved_views import EPISODE_VIEWS
 from people.access import (
     MemberRequest,
     holds,
-    is_id,
     may_review,
     may_see_reviews,
     may_set_reviews,
@@ -33,12 +32,13 @@ from people.access import (
 from people.errors import AppError, NotFound
 from people.plain_text import clean
 from reviews.models import ReviewQueue, SchemaKind, Verdict
+from reviews.pages.adding import fill, selection_of
 from reviews.record import assigning, mentions, schemas
-from reviews.statistics import reports
+from reviews.statistics import filling, reports
 from reviews.visible import rulings
 from reviews.visible.label_forms import whole
 
-QUEUES, CHOSEN = 100, 500
+QUEUES = 100
 queue_of = member_required(may_see_reviews, rows=ReviewQueue.objects.all)
 
 
@@ -58,8 +58,8 @@ def reviews(request: MemberRequest) -> HttpResponse:
                     gold_share=whole(given.get("gold_percent", "0")) / 100,
                     rubric=given.get("rubric", "").splitlines(),
                 )
-                if ids := _ids(request):
-                    _add(request, made.pk, ids)
+                if (chosen := selection_of(request)).fields:
+                    messages.success(request, fill(request, made.pk, chosen))
             return redirect("review_queue", made.pk)
         except AppError as refused:
             problem = refused.message
@@ -71,29 +71,32 @@ def _queues_page(request: MemberRequest, problem: str, status: int, **given: Any
     actor = request.actor
     queues = list(scoped(ReviewQueue.objects.all(), actor.project).order_by("closed_at", "-created_at")[:QUEUES])
     progress = reports.progress_of(actor, queues)
-    rows = [(queue, progress[queue.pk]) for queue in queues]
-    to_do = sum(one.total - one.done for queue, one in rows if queue.closed_at is None)
+    mine = {one.queue.pk: one.held + one.free for one in reports.waiting_for(actor, timezone.now())}
+    rows = [(queue, progress[queue.pk], mine.get(queue.pk, 0)) for queue in queues]
+    to_do = sum(one.total - one.done for queue, one, _ in rows if queue.closed_at is None)
     cases = rulings.open_cases(actor).count()
+    may_set = holds(actor, may_set_reviews)
     context = {
-        "headline": _headline(len(rows), to_do, cases),
+        "headline": _headline(len(rows), to_do, cases, sum(mine.values()) if holds(actor, may_review) else None),
         "rows": rows,
         "cases": cases,
         "unread": mentions.unread(actor),
         "labels": schemas.of_project(actor.project),
         "kinds": SchemaKind.choices,
-        "may_set": holds(actor, may_set_reviews),
-        "chosen": _ids(request),
+        "may_set": may_set,
+        "chosen": selection_of(request) if may_set else None,
         "problem": problem,
         **given,
     }
     return render(request, "reviews/reviews.html", context, status=status)
 
 
-def _headline(queues: int, to_do: int, cases: int) -> str:
+def _headline(queues: int, to_do: int, cases: int, mine: int | None) -> str:
     if not queues:
         return "No review queues yet."
     doubted = f" {cases} {'task is' if cases == 1 else 'tasks are'} before the court." if cases else ""
-    return f"{to_do or 'No'} {'review is' if to_do == 1 else 'reviews are'} open.{doubted}"
+    for_you = f", {mine or 'none'} for you" if mine is not None and to_do else ""
+    return f"{to_do or 'No'} {'review is' if to_do == 1 else 'reviews are'} open{for_you}.{doubted}"
 
 
 def _terms_of(queue: ReviewQueue) -> str:
@@ -109,23 +112,15 @@ def _state_of(queue: str, left: int, total: int) -> str:
     return f"{left or 'None'} of {total} {reviews} {'is' if left == 1 else 'are'} open in {queue}."
 
 
-def _ids(request: MemberRequest) -> list[str]:
-    """Return the episodes that were selected in a list, from the form or the page's address."""
-    given = request.POST if request.method == "POST" else request.GET
-    return [one for one in given.getlist("episode") if is_id(one)][:CHOSEN]
-
-
-def _add(request: MemberRequest, pk: str, ids: list[str]) -> None:
-    added = assigning.fill(request.actor, pk, scoped(Episode.objects.filter(pk__in=ids), request.project))
-    messages.success(request, f"Added {added:,} of {len(ids):,} selected {'episode' if len(ids) == 1 else 'episodes'}.")
-
-
 @require_POST
 @member_required(may_set_reviews)
 def define_label(request: MemberRequest) -> HttpResponse:
     """Add a label or its next version; one option per line."""
     given = request.POST
-    options = [line.strip() for line in given.get("options", "").splitlines() if line.strip()]
+    options: list[Any] = [line.strip() for line in given.get("options", "").splitlines() if line.strip()]
+    if given.get("kind") == SchemaKind.SCORE:  # the form has no bounds: those of the version before stay
+        before = schemas.of_project(request.project).filter(name=given.get("name", ""), kind=SchemaKind.SCORE).first()
+        options = before.options if before else []
     try:
         made = schemas.define(
             request.actor, given.get("name", ""), given.get("title", ""), given.get("kind", ""), options
@@ -133,7 +128,7 @@ def define_label(request: MemberRequest) -> HttpResponse:
     except AppError as refused:
         return _queues_page(request, refused.message, refused.status, label_given=given)
     messages.success(request, f"Label {made.title} is version {made.version}. New queues use it.")
-    return redirect("reviews")
+    return redirect("labels")
 
 
 @require_GET
@@ -159,6 +154,7 @@ def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int 
         "sampled": reports.accepted_in_sample(actor, queue),
         "differing": reports.disagreeing(actor, queue)[:50],
         "views": list(EPISODE_VIEWS.of(actor)),
+        **(filling.sources(actor, queue) if holds(actor, may_set_reviews) else {}),
         "me": actor.key,
         "may_review": holds(actor, may_review),
         "may_set": holds(actor, may_set_reviews),
@@ -180,7 +176,7 @@ def leave_queue(request: MemberRequest, pk: str) -> HttpResponse:
 @require_POST
 @member_required(may_set_reviews, rows=ReviewQueue.objects.all)
 def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
-    """Add selected episodes, those of a saved view and of a filter, or a seeded sample of them; or close the queue."""
+    """Add the episodes of a saved view and of a filter, or a seeded sample of them; or close the queue."""
     actor, view = request.actor, request.POST.get("view")
     chosen = visible_or_404(EPISODE_VIEWS.of(actor), actor, view) if view else None
     try:
@@ -192,8 +188,6 @@ def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
         problem, status = refused.message, refused.status
     else:
         return redirect("review_queue", pk)
-    if "episode" in request.POST:  # back to the page with the selection
-        return _queues_page(request, problem, status)
     return _queue_page(request, pk, problem, status)
 
 
@@ -203,8 +197,6 @@ def _fill(request: MemberRequest, pk: str, view: SavedView | None) -> None:
         assigning.close_queue(actor, pk)
         messages.success(request, "Queue closed.")
         return
-    if "episode" in given:  # a selection whose episodes no longer exist must not become the filter "all"
-        return _add(request, pk, _ids(request))
     names = ("run", "scenario", "outcome", "state", "arm")
     filters = {name: [given[name]] for name in names if given.get(name)}
     episodes = matching(actor, filters)

@@ -182,7 +182,7 @@ def _refuse_ended(schema: LabelSchema, queue: ReviewQueue | None) -> None:
     if queue is not None and schema.pk in queue.schemas:
         return
     if not LabelSchema.objects.filter(pk=schema.pk, ended_at__isnull=True).exists():
-        raise SchemaEnded(f"{schema.title} has a newer version than {schema.version}. Nothing was saved.")
+        raise SchemaEnded(schemas.ended_words(schema))
 
 
 def _refuse_nowhere(actor: Actor, episode: Episode, where: Place, quote: str | None) -> None:

@@ -29,14 +29,41 @@ def of_project(project: Project) -> QuerySet[LabelSchema]:
     return scoped(LabelSchema.objects.filter(ended_at__isnull=True), project).order_by("created_at", "pk")
 
 
+def retired(project: Project) -> list[LabelSchema]:
+    """Return the last versions of labels without a current one, by title."""
+    current = of_project(project).values("name")
+    rows = scoped(LabelSchema.objects.exclude(name__in=current), project).order_by("name", "-version").distinct("name")
+    return sorted(rows, key=lambda one: one.title)
+
+
 def version_of(project: Project, pk: str) -> LabelSchema:
     """Return a label's current version by its ID. Raises `NotFound`, and `SchemaEnded` once there is a newer one."""
     found = scoped(LabelSchema.objects.filter(pk=pk), project).first() if is_id(pk) else None
     if found is None:
         raise NotFound
     if found.ended_at is not None:
-        raise SchemaEnded(f"{found.title} has a newer version than {found.version}. Nothing was saved.")
+        raise SchemaEnded(ended_words(found))
     return found
+
+
+def ended_words(schema: LabelSchema) -> str:
+    """Return why a version that ended takes no label."""
+    later = scoped(LabelSchema.objects.filter(name=schema.name, version__gt=schema.version), schema.project)
+    why = f"has a newer version than {schema.version}" if later.exists() else "was retired"
+    return f"{schema.title} {why}. Nothing was saved."
+
+
+def retire(actor: Actor, name: str) -> LabelSchema:
+    """End a label without a next version. Labels that were set stay and are found; queues that ask for it go on."""
+    may_set_reviews(actor)
+    with transaction.atomic():
+        current = scoped(LabelSchema.objects.filter(name=name, ended_at=None), actor.project)
+        found = current.select_for_update().first() if is_id(name) else None
+        if found is None:
+            raise NotFound
+        current.update(ended_at=timezone.now())
+        record(actor, "label.retired", found.pk, f"{name}, version {found.version}")
+        return found
 
 
 def define(actor: Actor, name: str, title: str, kind: str, options: Sequence[Any]) -> LabelSchema:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from episodes.models import Episode, Privilege
 from episodes.visible import visibility
-from people.access import Actor
+from people.access import Actor, scoped
 from people.in_words import ago
 from people.slots import SlotState, is_free
 from reviews.models import (
@@ -87,6 +87,31 @@ def known_to(actor: Actor, queue: ReviewQueue) -> set[str]:
     declined = ReviewDecline.objects.filter(review__queue=queue, author_key=actor.key)
     held = ReviewSlot.objects.filter(queue=queue, holder=actor.key)
     return {*declined.values_list("review_id", flat=True), *held.values_list("review_id", flat=True)}
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A queue with reviews for one person: how many they hold, and how many more they can claim."""
+
+    queue: ReviewQueue
+    held: int
+    free: int
+
+
+def waiting_for(actor: Actor, now: datetime) -> list[Waiting]:
+    """Return the open queues that have reviews for this person, those that they have begun first."""
+    slots = scoped(ReviewSlot.objects.filter(queue__closed_at=None), actor.project, "queue__project")
+    held = slots.filter(holder=actor.key, state=SlotState.CLAIMED)
+    mine = Q(holder=actor.key) | Q(review__in=ReviewDecline.objects.filter(author_key=actor.key).values("review"))
+    known = slots.filter(mine).values("review")
+    free = slots.filter(is_free(now), is_gold=False).exclude(review__in=known)
+    count = {
+        name: dict(rows.values_list("queue").annotate(n=Count("review", distinct=True)))
+        for name, rows in (("held", held), ("free", free))
+    }
+    queues = ReviewQueue.objects.filter(pk__in=[*count["held"], *count["free"]]).order_by("-created_at")
+    rows = [Waiting(one, count["held"].get(one.pk, 0), count["free"].get(one.pk, 0)) for one in queues]
+    return sorted(rows, key=lambda one: not one.held)
 
 
 def why_empty(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:

@@ -87,6 +87,11 @@ class ReviewFilters:
         return found
 
 
+def carried(actor: Actor) -> Counter[str]:
+    """Return how many episodes carry each label, as far as the actor sees."""
+    return Counter(label for _, label in set(_labels(actor).values_list("episode_id", "label")))
+
+
 def _verdicts() -> QuerySet[Verdict]:
     return Verdict.objects.counted()
 

@@ -5,6 +5,7 @@ import { bind, print } from "../shell/keys.js";
 import { release } from "../shell/html-merge.js";
 import { post } from "../shell/post.js";
 import { say } from "../shell/toast.js";
+import { counted } from "../shell/numbers.js";
 
 const folded = (row) => row.parentElement.closest("details:not([open])");
 const rows = () => [...document.querySelectorAll("[data-list] [data-key]")].filter((row) => row.querySelector("a") && !folded(row));
@@ -53,7 +54,8 @@ const part = (name) => {
   return row && isClosed(row) ? null : (row || document).querySelector(`[data-row="${name}"]`);
 };
 
-function open() {
+/** Open the row in view. */
+export function open() {
   const row = selected();
   if (!row) return false;
   (row.querySelector('[data-row="open"]') || row.querySelector("a")).click();
@@ -119,7 +121,9 @@ function unfold() {
   return true;
 }
 
-const boxes = () => [...document.querySelectorAll("input.tick")];
+/** Return the ticks of the rows. */
+export const boxes = () => /** @type {HTMLInputElement[]} */ ([...document.querySelectorAll("[data-list] input.tick")]);
+const form = () => /** @type {HTMLFormElement | null} */ (document.querySelector("form[data-noun]"));
 
 /** Select a folded group as one. */
 function chooseAlike(box) {
@@ -127,16 +131,22 @@ function chooseAlike(box) {
   for (const other of group ? group.querySelectorAll("input.tick") : []) other.checked = box.checked;
 }
 
-/** Show how many are selected; CSS shows the bar. */
-function countChosen() {
+/** Say how many rows are selected; CSS shows the bar. "awm:chosen" tells the page. */
+export function countChosen() {
   const count = boxes().filter((box) => box.checked).length;
-  const words = `${count} ${count === 1 ? "ask" : "asks"}`;
+  const words = counted(count, form().dataset.noun);
   for (const slot of document.querySelectorAll("[data-chosen]")) slot.textContent = `${words} selected`;
   for (const slot of document.querySelectorAll("[data-chosen-words]")) slot.textContent = words;
+  document.dispatchEvent(new CustomEvent("awm:chosen", { detail: { count } }));
 }
 
-function choose(row = selected(), on = undefined) {
-  const box = row?.querySelector(":scope > .when input.tick");
+/**
+ * Select a row, the one in view unless another is named, or turn its selection.
+ * @param {Element | null} [row]
+ * @param {boolean} [on]
+ */
+export function choose(row = selected(), on = undefined) {
+  const box = row && boxes().find((one) => one.closest("[data-key]") === row);
   if (!box) return false;
   box.checked = on ?? !box.checked;
   chooseAlike(box);
@@ -156,7 +166,9 @@ function startChoosing() {
   bind("choose-up", () => chooseOn(-1));
   bind("bulk", () => {
     if (!boxes().some((box) => box.checked) && !choose()) return false;
-    document.querySelector("input[data-bulk-first]").select();
+    const first = /** @type {HTMLElement} */ (document.querySelector("[data-bulk-first]:enabled"));
+    if (first instanceof HTMLInputElement) first.select();
+    else first.focus();
     return true;
   });
   document.addEventListener("change", (event) => {
@@ -165,18 +177,28 @@ function startChoosing() {
     chooseAlike(box);
     countChosen();
   });
-  document.getElementById("bulk").addEventListener("reset", () => {
+  form().addEventListener("reset", () => {
     for (const box of boxes()) box.checked = false;
+    countChosen();
     for (const list of document.querySelectorAll("[data-list]")) setTimeout(() => release(list), 0);
   });
+  document.addEventListener("awm:rows", () => countChosen());
+  window.addEventListener("pageshow", () => countChosen()); // a page that is left and opened again keeps its ticks
 }
 
-export function start() {
-  bind("down", () => move(1));
-  bind("up", () => move(-1));
-  bind("top", () => move(1, null));
-  bind("bottom", () => move(-1, null));
-  bind("open", open);
+function clear() {
+  if (boxes().some((box) => box.checked)) form().reset();
+  else if (selected()) {
+    select(null);
+    for (const list of document.querySelectorAll("[data-list]")) release(list);
+  } else return false;
+  return true;
+}
+
+/** Return whether the page lists asks for a person who can answer: no one else is offered a claim. */
+const mayClaim = () => document.querySelector("[data-duty]") !== null && ["home", "queue"].includes(document.body.dataset.page);
+
+function bindClaims() {
   bind("take", () => {
     const button = selected() && part("claim");
     if (!button) return open();
@@ -187,16 +209,20 @@ export function start() {
   });
   bind("claim", claim);
   bind("release-row", releaseRow);
+}
+
+export function start() {
+  bind("down", () => move(1));
+  bind("up", () => move(-1));
+  bind("top", () => move(1, null));
+  bind("bottom", () => move(-1, null));
+  if (!mayClaim()) bind("open", open);
+  else bindClaims();
   bind("unfold", unfold);
   if (document.getElementById("pass-row")) bind("pass-row", () => askFirst("pass"));
   if (document.getElementById("hand-row")) bind("hand-row", () => askFirst("hand"));
   if (document.getElementById("bulk")) startChoosing();
-  bind("unselect", () => {
-    if (!selected()) return false;
-    select(null);
-    for (const list of document.querySelectorAll("[data-list]")) release(list);
-    return true;
-  });
+  bind("unselect", clear);
   bind("show-new", () => {
     for (const list of document.querySelectorAll("[data-list]")) release(list, true);
     document.dispatchEvent(new Event("awm:show-new"));

@@ -147,6 +147,11 @@ function start() {
   for (const row of document.querySelectorAll("tr[data-episode]")) states.set(row.dataset.episode, row.dataset.state);
   startRows();
   startMore();
+  const choices = document.getElementById("choices"); // a refresh replaces the fields in it
+  if (choices) {
+    bind("filters", () => choices.querySelector("select")?.focus());
+    bind("sort", () => choices.querySelector("select[name=sort]")?.focus());
+  }
   if (nextOfList()) bind("next", () => nextOfList().requestSubmit());
   print();
   watchLeases();

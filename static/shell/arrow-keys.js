@@ -1,4 +1,4 @@
-// Arrow keys in a list of a dialog.
+// Arrow keys, j and k in a list of a dialog.
 
 /**
  * Return the index that a key moves the focus to from `at` of `count`; -1 if neither applies.
@@ -7,12 +7,12 @@
  * @param {number} count
  */
 export function stepped(key, at, count) {
-  const step = { ArrowDown: 1, ArrowUp: -1 }[key];
+  const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[key];
   return step && at >= 0 ? (at + step + count) % count : -1;
 }
 
 /**
- * Move the focus through the items of a dialog with the arrow keys.
+ * Move the focus through the items of a dialog with the arrow keys, j and k.
  * @param {HTMLElement} dialog
  * @param {string} selector
  */

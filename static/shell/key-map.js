@@ -12,7 +12,7 @@
  * @property {boolean} [onlyField] whether it works in fields alone
  */
 
-const LISTS = "home queue episodes curriculum";
+const LISTS = "home queue episodes curriculum reviews";
 const STEPS = "live ask replay review";
 const REPLAYED = "replay review";
 // brackets need AltGr on many keyboards, so the arrows with Shift do the same
@@ -54,19 +54,30 @@ export const KEYS = [
   { id: "up", keys: ["k"], words: "previous row", page: LISTS, line: true },
   { id: "top", keys: ["Home"], words: "first row", page: LISTS },
   { id: "bottom", keys: ["End"], words: "last row", page: LISTS },
-  { id: "open", keys: ["Enter"], words: "open", page: "episodes curriculum", line: true },
+  // of these two a page binds the one that the person may do
+  { id: "open", keys: ["Enter"], words: "open", page: "home queue episodes curriculum", line: true },
   { id: "take", keys: ["Enter"], words: "claim and open", page: "home queue", line: true },
   { id: "claim", keys: ["c"], words: "claim", page: "home queue ask review", line: true },
   { id: "release-row", keys: ["r"], words: "release", page: "home queue", line: true },
   { id: "pass-row", keys: ["p"], words: "decline", page: "queue" },
   { id: "hand-row", keys: ["u", "Shift+T"], words: "transfer", page: "queue" },
   { id: "unfold", keys: ["o"], words: "show group", page: "home queue" },
-  { id: "choose", keys: ["x"], words: "select", page: "queue", line: true },
-  { id: "choose-down", keys: ["Shift+J"], words: "extend selection down", page: "queue" },
-  { id: "choose-up", keys: ["Shift+K"], words: "extend selection up", page: "queue" },
-  { id: "bulk", keys: ["b"], words: "bulk actions", page: "queue" },
-  { id: "views", keys: ["Shift+V"], words: "saved views", page: "queue", line: true },
-  { id: "show-new", keys: ["."], words: "show new rows", page: "home queue" },
+  { id: "choose", keys: ["x"], words: "select", page: "queue episodes", line: true },
+  { id: "choose-down", keys: ["Shift+J"], words: "extend selection down", page: "queue episodes" },
+  { id: "choose-up", keys: ["Shift+K"], words: "extend selection up", page: "queue episodes" },
+  { id: "choose-all", keys: ["Shift+X"], words: "select all that match", page: "episodes" },
+  { id: "bulk", keys: ["b"], words: "bulk actions", page: "queue episodes" },
+  { id: "bulk-review", keys: ["q"], words: "queue for review", page: "episodes live", line: true },
+  { id: "bulk-label", keys: ["l"], words: "label", page: "episodes" },
+  { id: "bulk-compare", keys: ["c"], words: "compare", page: "episodes" },
+  { id: "bulk-export", keys: ["e"], words: "export", page: "episodes" },
+  { id: "page-after", keys: FAR_NEXT, words: "next page", page: "queue episodes", line: true },
+  { id: "page-before", keys: FAR_PREVIOUS, words: "previous page", page: "queue episodes" },
+  { id: "filters", keys: ["f"], words: "filters", page: "queue episodes" },
+  { id: "sort", keys: ["s"], words: "sort", page: "queue episodes" },
+  { id: "columns", keys: ["v"], words: "columns", page: "episodes" },
+  { id: "views", keys: ["Shift+V"], words: "saved views", page: "queue episodes", line: true },
+  { id: "show-new", keys: ["."], words: "show new rows", page: "home queue episodes" },
   { id: "unselect", keys: ["Escape"], words: "clear selection", page: LISTS },
 
   { id: "hold", keys: ["h"], words: "hold a phase", page: "curriculum", line: true },

@@ -9,6 +9,7 @@ import { bind, print, start as startKeys } from "./keys.js";
 import { startPalette } from "./command-palette.js";
 import { startConnection, watch, whenRefused } from "./connection.js";
 import { startOpened } from "./opened.js";
+import { counted, grouped } from "./numbers.js";
 import { post } from "./post.js";
 import { chime, startSound } from "./sound.js";
 import { announce, say } from "./toast.js";
@@ -16,6 +17,9 @@ import { startSent } from "./delivery-toast.js";
 
 const byId = (id) => document.getElementById(id);
 const title = typeof document === "undefined" ? "" : document.title;
+
+/** Return what open asks are to this person: unclaimed, if they could claim one. */
+const wordOf = (bell) => bell?.dataset.word || "open";
 
 /**
  * Show the number of open asks and the nearest deadline in the bell and in the title.
@@ -31,15 +35,16 @@ export function ring(count, nearest) {
   const template = document.createElement("template");
   const icon = `<svg class="g ${count ? "" : "idle"}" aria-hidden="true"><use href="#a-open"/></svg>`;
   template.innerHTML = count
-    ? `${icon}<span>${Number(count)} <span class="word">unclaimed</span><span class="long"> · next due in</span></span><b data-bare data-budget="300"><span data-left></span></b>`
-    : `${icon}<span>0 unclaimed</span>`;
+    ? `${icon}<span>${grouped(count)} <span class="word"></span><span class="long"> · next due in</span></span><b data-bare data-budget="300"><span data-left></span></b>`
+    : `${icon}<span>0 <span class="word"></span></span>`;
+  template.content.querySelector(".word").textContent = wordOf(bell);
   const left = template.content.querySelector("b");
   if (left && nearest) left.dataset.deadline = nearest;
   else left?.remove();
   bell.replaceChildren(template.content);
   tick(bell);
   if (count > before) chime();
-  if (count > before) announce(`${count - before} new ${count - before === 1 ? "ask" : "asks"}${nearest ? `, next due in ${clock((Date.parse(nearest) - serverNow()) / 1000)}` : ""}`);
+  if (count > before) announce(`${counted(count - before, "new ask,new asks")}${nearest ? `, next due in ${clock((Date.parse(nearest) - serverNow()) / 1000)}` : ""}`);
 }
 
 const open = new Map();
@@ -103,7 +108,7 @@ function titleTick() {
   const deadline = bell?.querySelector("[data-deadline]")?.dataset.deadline;
   const left = deadline ? ` (${clock((Date.parse(deadline) - serverNow()) / 1000)})` : "";
   const base = document.body.dataset.title || title;
-  const want = open ? `${open} unclaimed${left}, ${base}` : base;
+  const want = open ? `${grouped(open)} ${wordOf(bell)}${left}, ${base}` : base;
   if (document.title !== want) document.title = want;
 }
 

@@ -86,8 +86,7 @@ def test_selected_episodes_are_labeled_by_keyboard(house, person, played):
     for box in page.get_by_role("checkbox", name=re.compile("^Select")).all()[:2]:
         box.focus()
         page.keyboard.press("Space")
-    page.get_by_role("button", name="Label", exact=True).focus()
-    page.keyboard.press("Enter")
+    page.keyboard.press("l")
     expect(page.locator("h1")).to_have_text("2 selected episodes to label")
     page.get_by_role("button", name="Odd").focus()
     page.keyboard.press("Enter")
@@ -98,6 +97,66 @@ def test_selected_episodes_are_labeled_by_keyboard(house, person, played):
     page.go_back()
     page.get_by_role("button", name="Withdraw Kind found").click()
     expect(page.locator("body")).to_contain_text("Withdrew Kind found from 2 episodes.")
+
+
+def in_view(page, locator):
+    """Return whether all of an element is in the window."""
+    box = locator.bounding_box()
+    return box["y"] >= 0 and box["y"] + box["height"] <= page.viewport_size["height"]
+
+
+def test_list_of_episodes_is_worked_by_keyboard(house, person, played):
+    page = person(house.link("mira", "admin"), viewport={"width": 1024, "height": 420})
+    page.goto(f"{house.url}/episodes/?arm=found&sort=length")
+    bar = page.get_by_role("toolbar", name="Selected episodes")
+
+    def press(key):
+        """Press a key once the page listens: what it prints in its key line works."""
+        expect(page.locator("[data-keyline] kbd").first).to_be_attached()
+        page.keyboard.press(key)
+
+    expect(page.locator("tr[data-key] .c-length")).to_have_text(["2", "3"])
+    expect(bar).to_be_hidden()
+    for key in ("j", "x", "Shift+J"):
+        press(key)
+    expect(bar).to_contain_text("2 episodes selected")
+    assert in_view(page, bar)
+    press("Escape")
+    expect(bar).to_be_hidden()
+    press("c")  # on the row in view
+    expect(page.locator("[data-said]")).to_contain_text("Compare takes 2 to 24 episodes.")
+    expect(bar.get_by_role("button", name="Compare")).to_be_disabled()
+    press("s")
+    expect(page.get_by_role("dialog", name="Sort").get_by_role("link", name="Shortest first")).to_be_focused()
+    press("k")
+    press("Enter")
+    expect(page.locator("tr[data-key] .c-length")).to_have_text(["3", "2"])
+    press("v")
+    press("x")
+    press("Enter")
+    expect(page.get_by_role("columnheader")).to_have_text(["Select", "Outcome", "Task", "Actions", "Asks", "Started"])
+    expect(page.locator(".c-steps")).to_have_count(0)
+    press("f")
+    expect(page.get_by_role("navigation", name="Filters").locator("summary").first).to_be_focused()
+    press("Shift+V")
+    expect(page.get_by_label("Name for the current view")).to_be_visible()
+    press("Escape")
+    press("Shift+X")
+    expect(bar).to_contain_text("All 2 selected")
+    press("q")
+    expect(page.locator("h1")).to_have_text("Queue 2 episodes for review")
+    page.goto(f"{house.url}/episodes/?arm=found&sort=length")
+    press("Shift+X")
+    press("c")
+    expect(page.locator("h1")).to_contain_text("They differ from step 2 on")
+    phone = person(house.link("vera", "viewer"), viewport={"width": 390, "height": 700})
+    phone.goto(f"{house.url}/episodes/?arm=found")
+    phone.get_by_role("checkbox", name=re.compile("^Select")).first.check()
+    bar = phone.get_by_role("toolbar", name="Selected episodes")
+    expect(bar).to_contain_text("1 episode selected")
+    assert in_view(phone, bar)
+    for offered in ("Queue for review", "Label", "Export", "Stop live episodes"):
+        expect(bar.get_by_role("button", name=offered)).to_have_count(0)
 
 
 def test_view_is_saved_and_opened(house, person, played):

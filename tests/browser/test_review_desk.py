@@ -105,7 +105,7 @@ def test_doubted_task_is_ruled_and_left_out(house, person, queues):
     """The last reviewer's verdict doubts the verifier; an admin rules by the page, and the ruling can be downloaded."""
     admin = person(house.link("mila", "admin", PROJECT))
     admin.goto(queues[0])
-    admin.get_by_label("Scenario").fill("deciding_1")
+    admin.get_by_label("Scenario").select_option("deciding_1")
     admin.get_by_role("button", name="Add episodes").click()
     expect(admin.locator(".told")).to_contain_text("Added")
     page = reviewer(house, person, "rosa", queues[0])

@@ -71,7 +71,7 @@ def make_queue(house, person, project=PROJECT, count="1 episode"):
     queue.get_by_label("Name").fill("First look")
     queue.get_by_role("button", name="Create queue").click()
     expect(page.locator("h1")).to_have_text("First look has no episodes yet.")
-    page.get_by_label("Scenario").fill("reviewing_1")
+    page.get_by_label("Scenario").select_option("reviewing_1")
     page.get_by_role("button", name="Add episodes").click()
     expect(page.locator(".told")).to_contain_text(f"Added {count}.")
     return page.url

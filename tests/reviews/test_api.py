@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
+from episodes.models import Episode
 from episodes.record.saved_views import EPISODE_VIEWS
 from reviews.models import Annotation, CourtCase, ReviewQueue, Verdict
 from reviews.record import annotating, assigning, correcting, schemas
@@ -152,17 +153,25 @@ def test_selected_episodes_are_queued_in_an_old_or_new_queue(ada, rita, queue, e
     chosen = {"act": "review", "episode": [episode.pk, other.pk]}
     address = judge.post("/episodes/selected", chosen).headers["Location"]
     assert as_person(rita).post("/episodes/selected", chosen).status_code == 403
+    assigning.fill(ada, queue.pk, Episode.objects.filter(pk=episode.pk))
     page = html(judge.get(address))
-    assert "2 episodes selected" in page and "Add to First look" in page
-    judge.post(f"/reviews/queues/{queue.pk}/fill", {"episode": [episode.pk, other.pk, "x"]})
-    assert queue.reviews.count() == 2
+    assert "Queue 2 episodes for review" in page and "1 of 2 is already in it: 1 is added." in page
+    added = judge.post("/reviews/add/", {"queue": queue.pk, "episode": [episode.pk, other.pk, "x"]}, follow=True)
+    assert "Added 1 episode to First look. 1 episode was already in it." in html(added)
     ended(ada, "three", task_idx=5)
-    judge.post(f"/reviews/queues/{queue.pk}/fill", {"episode": ["x"]})
-    assert queue.reviews.count() == 2
+    for nothing in ({"episode": ["x"]}, {}):  # no longer there: never the filter "all"
+        judge.post("/reviews/add/", {"queue": queue.pk, **nothing})
+        assert queue.reviews.count() == 2
+    everything = {"act": "review", "all": "1", "query": "?scenario=desk_1"}
+    assert "1 is added." in html(judge.post("/episodes/selected", everything, follow=True))
+    assert as_person(rita).get("/reviews/add/", {"episode": episode.pk}).status_code == 403
+    link = f'href="/projects/lab/reviews/add/?episode={episode.pk}"'
+    pages = [html(as_person(who).get(f"/episodes/{episode.pk}/")) for who in (ada, rita)]
+    assert link in pages[0] and link not in pages[1]
     judge.post("/reviews/", {"name": "Second look", "reviews_required": "1", "episode": [other.pk]})
     made = ReviewQueue.objects.get(name="Second look")
     assert [one.episode_id for one in made.reviews.all()] == [other.pk]
-    assert "Added 1 of 1 selected episode." in html(judge.get(f"/reviews/queues/{made.pk}/"))
+    assert "Added 1 episode to Second look." in html(judge.get(f"/reviews/queues/{made.pk}/"))
 
 
 def test_queue_is_filled_from_a_saved_view(ada, rita, max_, queue, episode):

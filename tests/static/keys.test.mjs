@@ -24,8 +24,9 @@ function pressOn(page, { surroundings = free, usable = () => true } = {}) {
 
 test("no page gives one key two meanings", () => {
   for (const page of pages) {
-    const taken = keysOf(page).filter((key) => !key.onlyField && !key.id.startsWith("reason-")).flatMap(({ keys }) => keys);
-    assert.deepEqual(taken, [...new Set(taken)], page); // a reason takes its digit from a label while it is asked for
+    const apart = (key) => key.onlyField || key.id.startsWith("reason-") || key.id === "take";
+    const taken = keysOf(page).filter((key) => !apart(key)).flatMap(({ keys }) => keys);
+    assert.deepEqual(taken, [...new Set(taken)], page); // a reason takes its digit from a label while it is asked for, "take" Enter from "open"
   }
 });
 

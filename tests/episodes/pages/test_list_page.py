@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -170,7 +171,8 @@ def test_view_is_saved_shared_and_removed(ada, edo, rita, desk):
     assert other.post(f"/episodes/views/{view.pk}/remove").status_code == 403
     mine.post(f"/episodes/views/{view.pk}/remove")
     assert not SavedView.objects.exists()
-    assert mine.post("/episodes/views", {"name": " ", "query": ""}).status_code == 422
+    blank = mine.post("/episodes/views", {"name": " ", "query": "?q=x"}, follow=True)
+    assert blank.redirect_chain[0][0].endswith("?q=x") and "Enter a name with 1 to 60 characters." in html(blank)
 
 
 def test_stranger_sees_no_view(ada, max_):
@@ -201,15 +203,69 @@ def test_selected_episodes_become_a_recipe(ada, rita, desk):
 
 
 @pytest.mark.parametrize("form", [{}, {"act": "explode", "episode": ["x"]}, {"act": "cancel", "episode": ["x"] * 201}])
-def test_selection_that_makes_no_sense_is_refused(ada, form):
-    assert as_person(ada).post("/episodes/selected", form).status_code == 422
+def test_refused_selection_is_explained_on_the_list(ada, desk, form):
+    answer = as_person(ada).post("/episodes/selected", {**form, "query": "?scenario=desk_1"}, follow=True)
+    assert answer.redirect_chain == [("/projects/lab/episodes/?scenario=desk_1", 302)] and answer.status_code == 200
+    assert re.search(r'class="told error" role="status">(Select 1 to 200 episodes|Unknown action)', html(answer))
+
+
+def test_command_on_all_that_match_takes_no_more_than_it_says(ada, desk, monkeypatch):
+    client, form = as_person(ada), {"all": "1", "query": "?scenario=desk_1"}
+    address = client.post("/episodes/selected", {**form, "act": "compare"}).url
+    assert parse_qs(urlsplit(address).query)["episode"] == [desk[1].pk, desk[0].pk]
+    monkeypatch.setattr(many, "SELECTED", 1)
+    assert "Select 1 to 1 episodes." in html(client.post("/episodes/selected", {**form, "act": "label"}, follow=True))
+    assert client.post("/episodes/selected", {**form, "act": "export"}).url.endswith("/exports/?scenario=desk_1")
+    searched = client.post("/episodes/selected", {**form, "act": "export", "query": "?q=Sort"}, follow=True)
+    assert "Exports can&#x27;t filter by Search." in html(searched)
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [("-length", "bdac"), ("length", "cadb"), ("-asks", "adcb"), ("-duration", "abdc"), ("duration", "bacd")],
+)
+def test_list_is_sorted_and_paged_both_ways(ada, page, monkeypatch, order, expected):
+    monkeypatch.setattr(many, "PAGE", 1)
+    strips = {"a": "rwo", "b": "rrrrr", "c": "t", "d": "rrw"}
+    for hour, (key, strip) in enumerate(strips.items()):
+        one = add(ada, key)
+        begun = one.created_at + timedelta(hours=hour)
+        ended = {"a": 30, "b": 20}.get(key)
+        times = {"started_at": begun, "ended_at": ended and begun + timedelta(seconds=ended), "created_at": begun}
+        Episode.objects.filter(pk=one.pk).update(strip=strip, **times)
+    keys = dict(Episode.objects.values_list("pk", "key"))
+
+    def walk(query, side):
+        seen = ""
+        while query:
+            found = page(query)
+            seen += "".join(keys[pk] for pk in re.findall(r'data-key="(\w+)"', found))
+            link = re.search(rf'rel="{side}" href="(.*?)"', found)
+            last, query = query, link and link[1].replace("&amp;", "&")
+        return seen, last
+
+    there, last = walk(f"?sort={order}", "next")
+    assert there == expected and walk(last, "prev")[0] == expected[::-1]
+
+
+@pytest.mark.parametrize("query", ["?sort=secret", "?cursor=x", "?cursor=WzEsMl0", "?sort=-length&cursor=bnVsbA"])
+def test_unknown_order_and_page_are_named(desk, page, query):
+    assert re.search("Unknown order: secret. Use one of -started|This page of the list does not exist", page(query))
+
+
+def test_columns_are_part_of_the_address(ada, desk, page):
+    heads = re.compile(r'<th class="c-(\w+)')
+    assert heads.findall(page()) == ["steps", "arm", "length", "asks", "duration", "started"]
+    few = page("?columns=task&columns=asks&columns=run&sort=-asks&scenario=desk_1")
+    assert heads.findall(few) == ["asks", "run"] and 'aria-sort="descending"' in few
+    assert 'href="?sort=-asks&amp;columns=task%2Casks%2Crun" aria-label="Remove filter Scenario: desk_1"' in few
 
 
 def test_dates_are_fields_with_removable_chips(ada, desk, page):
     field = '<input type="date" name="{}" form="find-episodes" value="{}" max="9999-12-31">'.format
     assert field("since", "") in page() and field("until", "") in page()
     indexing.work()
-    found = page("?since=2020-01-01&until=&scenario=desk_1")
+    found = page("?since=2020-01-01&until=&scenario=desk_1").partition("<dialog")[0]
     assert "2 of 3 episodes match." in found and field("since", "2020-01-01") in found
     assert 'name="since" value=' not in found and '<input type="hidden" name="scenario" value="desk_1">' in found
     chip = re.search(r'href="([^"]*)" aria-label="Remove filter Ended since: 2020-01-01"', found)

@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from people.models import AuditEntry
 from reviews.models import Annotation
 from reviews.record import annotating, assigning, schemas
 from reviews.visible.places import Place
@@ -123,3 +124,27 @@ def test_values_and_versions_that_do_not_fit_are_refused(ada, rita, label, three
         answer = client.get(ADDRESS, {"episode": ids})
         assert answer.status_code == (200 if ids == ["x"] else 422)
     assert not Annotation.objects.exists()
+
+
+def test_label_is_listed_edited_and_retired(ada, rita, three, label):
+    lead, page = as_person(ada), "/reviews/labels/"
+    as_person(rita).post(ADDRESS, {"episode": three[:2], "schema": label.pk, "value": "good"})
+    assert "2 episodes" in html(lead.get(page)) and "Retire" not in html(as_person(rita).get(page))
+    edited = {"name": label.name, "title": "Kind of end", "kind": label.kind, "options": "Good\nBad\nOdd"}
+    assert "version 2" in html(lead.post("/reviews/labels", edited, follow=True))
+    assert as_person(rita).post("/reviews/labels/retire", {"name": label.name}).status_code == 403
+    gone = html(lead.post("/reviews/labels/retire", {"name": label.name}, follow=True))
+    assert "No labels, 1 retired" in gone and "2 episodes</a> still carry it" in gone
+    again = as_person(rita).post(
+        ADDRESS, {"episode": three, "schema": schemas.retired(ada.project)[0].pk, "value": "bad"}
+    )
+    assert again.status_code == 409 and "Kind of end was retired. Nothing was saved." in html(again)
+    assert "2 of 3 episodes match." in html(lead.get("/episodes/", {"label": label.name}))
+    assert AuditEntry.objects.filter(verb="label.retired").get().reason == f"{label.name}, version 2"
+    assert lead.post("/reviews/labels/retire", {"name": label.name}).status_code == 404
+
+
+def test_edited_score_keeps_its_bounds(ada):
+    schemas.define(ada, "worth", "Worth", "score", [{"low": 0, "high": 10}])
+    as_person(ada).post("/reviews/labels", {"name": "worth", "title": "How good", "kind": "score"})
+    assert schemas.of_project(ada.project).get().options == [{"low": 0, "high": 10}]

@@ -69,11 +69,12 @@ def test_refused_fill_keeps_what_was_typed(ada, queue, episode):
     answer = as_person(ada).post(reverse("fill_review_queue", args=[queue.pk]), given)
     page = html(answer)
     assert answer.status_code == 422 and "Enter a whole number instead of abc." in page
-    assert 'value="desk_1"' in tag(page, 'name="scenario"') and 'value="abc"' in tag(page, 'name="sample"')
+    assert "selected" in tag(page, '<option value="desk_1"') and 'value="abc"' in tag(page, 'name="sample"')
     assert 'value="5"' in tag(page, 'name="seed"') and not queue.reviews.exists()
 
 
 def test_refused_selection_stays_selected(ada, queue, episode):
     assigning.close_queue(ada, queue.pk)
-    answer = as_person(ada).post(reverse("fill_review_queue", args=[queue.pk]), {"episode": [episode.pk]})
+    answer = as_person(ada).post(reverse("add_to_queue"), {"queue": queue.pk, "episode": [episode.pk]})
     assert answer.status_code == 409 and f'name="episode" value="{episode.pk}"' in html(answer)
+    assert "Choose an open queue. Nothing was added." in html(answer)

@@ -1,0 +1,42 @@
+"""What Home and Review say of open reviews, and who is offered a claim of an ask."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.utils import timezone
+
+from episodes.models import Episode
+from people.models import Role
+from reviews.record import assigning
+from reviews.statistics import reports
+from tests.browsing import as_person, html
+from tests.people_by_name import person
+from tests.reviews.conftest import ended
+
+pytestmark = pytest.mark.django_db
+
+
+def test_home_and_review_count_what_is_open_for_a_reviewer(ada, rita, queue, episode):
+    other = ended(ada, "two")
+    assigning.fill(ada, queue.pk, Episode.objects.all())
+    page = html(as_person(rita).get("/"))
+    assert "<h1>2 reviews are open for you.</h1>" in page and f"/reviews/queues/{queue.pk}/next" in page
+    assert "4 reviews are open, 2 for you." in html(as_person(rita).get("/reviews/"))
+    held = assigning.pull(rita, queue.pk)
+    assert "1 claimed by you, 1 open, blind" in html(as_person(rita).get("/"))
+    left = next(one for one in queue.reviews.all() if one.pk != held.review_id)
+    assigning.decline(rita, left.pk)
+    [told] = reports.waiting_for(rita, timezone.now())
+    assert (told.held, told.free) == (1, 0) and other.pk in queue.reviews.values_list("episode_id", flat=True)
+    assert [one.free for one in reports.waiting_for(ada, timezone.now())] == [2]
+    assigning.close_queue(ada, queue.pk)
+    assert not reports.waiting_for(rita, timezone.now()) and "No agents are running." in html(as_person(rita).get("/"))
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.REVIEWER])
+@pytest.mark.parametrize("address", ["/", "/queue/", "/episodes/", "/reviews/"])
+def test_no_claim_is_offered_to_roles_without_the_right(project, role, address):
+    page = html(as_person(person(project, "una", role)).get(address))
+    assert not re.search("[Cc]laim(?!ed)", page) and "data-duty" not in page
