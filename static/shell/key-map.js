@@ -12,7 +12,7 @@
  * @property {boolean} [onlyField] whether it works in fields alone
  */
 
-const LISTS = "home queue episodes curriculum reviews";
+const LISTS = "home queue episodes curriculum reviews runs";
 const STEPS = "live ask replay review";
 const REPLAYED = "replay review";
 // brackets need AltGr on many keyboards, so the arrows with Shift do the same
@@ -55,7 +55,7 @@ export const KEYS = [
   { id: "top", keys: ["Home"], words: "first row", page: LISTS },
   { id: "bottom", keys: ["End"], words: "last row", page: LISTS },
   // of these two a page binds the one that the person may do
-  { id: "open", keys: ["Enter"], words: "open", page: "home queue episodes curriculum", line: true },
+  { id: "open", keys: ["Enter"], words: "open", page: "home queue episodes curriculum runs", line: true },
   { id: "take", keys: ["Enter"], words: "claim and open", page: "home queue", line: true },
   { id: "claim", keys: ["c"], words: "claim", page: "home queue ask review", line: true },
   { id: "release-row", keys: ["r"], words: "release", page: "home queue", line: true },

@@ -70,6 +70,21 @@ def nothing_is_at_work(page):
     return page.locator('[aria-label*="0 left out, 0 live of"]').count() == 2
 
 
+def open_from_the_list(page, address, run):
+    """By keys; the list loads itself anew while a run is active, and the row in view stays in view."""
+    page.goto(address)
+    row = page.locator(f"[data-key='{run}']")
+    for _ in range(page.locator("[data-list] [data-key]").count()):
+        page.keyboard.press("j")
+        if row.get_attribute("aria-selected"):
+            break
+    page.evaluate("document.getElementById('runs').dataset.seen = 'yes'")
+    expect(page.locator("#runs[data-seen]")).to_have_count(0)
+    expect(row).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(rf"/runs/{run}/$"))
+
+
 def test_run_is_launched_paused_killed_resumed_and_compared(house, person, tmp_path):
     page = person(house.link("mira", "admin"))
     page.goto(f"{house.url}/runs/")
@@ -145,4 +160,6 @@ def test_refresh_keeps_drawing_zoom_and_open_table(house, person):
         until(lambda: page.evaluate("kept.closest('.plot').layout.xaxis.range[0]") == 0, 60)
         page.emulate_media(media="print")
         expect(page.locator(":is(button, .btn, input, select, .menu):visible")).to_have_count(0)
+        page.emulate_media(media="screen")
+        open_from_the_list(page, f"{house.url}/runs/", run)
         assert launcher.post(f"/runs/{run}/cancel").is_success
