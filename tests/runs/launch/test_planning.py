@@ -19,6 +19,7 @@ from episodes.record import noting, pinning, recording
 from episodes.stored import packs
 from people.access import system
 from people.errors import Forbidden, NotFound
+from people.models import AuditEntry
 from reviews.record import court
 from runs.errors import BadPlan, NoEndpoint, OtherVersion, UnknownPolicy, WrongState
 from runs.launch import feeding, launching, planning
@@ -215,6 +216,7 @@ def test_retry_replaces_infrastructure_failures_only(ada, project, calls):
     [end(pk) for pk in calls[2:12]]
     assert Plan.objects.get().state == "finished"
     assert planning.retry(ada, plan.run_id) == 1 and planning.retry(ada, plan.run_id) == 0
+    assert AuditEntry.objects.get(verb="run.retried").reason == "1 again", "what queued nothing is no act"
     assert Plan.objects.get().state == "running" and len(calls) == 13
     end(calls[12])
     [row] = plan.tries.filter(tries=2)
