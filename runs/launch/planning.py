@@ -362,6 +362,8 @@ def retry(actor: Actor, run_id: str) -> int:
     PlannedTry.objects.bulk_update(rows, ["episode", "tries", "called_at", "begun_at"], batch_size=queueing.BATCH)
     if rows and plan.state in (PlanState.FINISHED, PlanState.RUNNING):
         _begin(actor, plan)
+    if rows:
+        record(actor, "run.retried", plan.run_id, f"{len(rows)} again")
     return len(rows)
 
 

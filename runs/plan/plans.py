@@ -117,13 +117,15 @@ class PlannedArm(Strict):
 
 class PlanDocument(Strict):
     """A whole plan. `tasks` is a list of `scenario/idx` or a filter; `control` names the arm to compare with, the first
-    by default. `shuffle` seeds the order in which tasks are run and read. `environment` names a server of
-    `AWMWEB_ENVIRONMENTS`; `texts` has the texts of listed tasks that only this server knows."""
+    by default; `primary` the one whose contrast with it leads, by default the first. `shuffle` seeds the order in which
+    tasks are run and read. `environment` names a server of `AWMWEB_ENVIRONMENTS`; `texts` has the texts of listed tasks
+    that only this server knows."""
 
     name: Name
     tasks: Tasks = TaskFilter()
     arms: list[PlannedArm] = Field(min_length=1, max_length=10)
     control: str = ""
+    primary: str = ""
     seeds: Whole = Field(1, ge=1, le=MAX_SEEDS)
     policy: str = Field("script:demo", max_length=200)
     max_steps: Whole = Field(30, ge=1, le=1000)
@@ -137,7 +139,7 @@ class PlanDocument(Strict):
     texts: dict[str, Prose] | None = None
     start: bool = True
 
-    @field_validator("control", mode="before")
+    @field_validator("control", "primary", mode="before")
     @classmethod
     def _is_an_arm(cls, value: Any) -> Any:
         return _stripped(value)
@@ -150,6 +152,8 @@ class PlanDocument(Strict):
         self.control = self.control or names[0]
         if self.control not in names:
             raise ValueError(f"control {self.control!r} is not an arm of the plan")
+        if self.primary and (self.primary not in names or self.primary == self.control):
+            raise ValueError(f"primary {self.primary!r} is not an arm of the plan beside the control")
         listed = self.tasks if isinstance(self.tasks, list) else []
         if unlisted := [key for key in self.texts or () if key not in listed]:
             raise ValueError(f"texts: {unlisted[0]!r} is not in the list of tasks")
@@ -165,6 +169,8 @@ class PlanDocument(Strict):
             del plan["environment"]
         if self.texts is None:
             del plan["texts"]
+        if not self.primary:
+            del plan["primary"]
         if isinstance(plan["tasks"], dict) and not plan["tasks"]["partial"]:
             del plan["tasks"]["partial"]
         for arm in plan["arms"]:
@@ -195,6 +201,8 @@ def _said_in(document: Mapping[str, Any]) -> dict[str, Any]:
     said: dict[str, Any] = {"environment": "awm", **_without_none(document)}
     if said["control"] == said["arms"][0]["name"]:
         del said["control"]
+    if not said.get("primary"):
+        said.pop("primary", None)
     if isinstance(said["tasks"], Mapping):
         said["tasks"] = {"partial": False, **said["tasks"]}
     return said

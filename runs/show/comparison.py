@@ -83,7 +83,10 @@ class RunComparison:
 
     @property
     def sentence(self) -> str:
-        """The finding of the first contrast or draw of help, or the progress of the run."""
+        """The finding of the primary contrast, else of the first one or draw of help; or the progress of the run."""
+        named = str(self.plan.document.get("primary") or "")
+        if found := next((one for one in self.contrasts if one.arm == named), None):
+            return f"{found.arm} against {found.control}: {found.sentence}"
         if len(self.contrasts) > 1:
             return f"{self.contrasts[0].arm} against {self.contrasts[0].control}: {self.contrasts[0].sentence}"
         if self.contrasts or self.effects:

@@ -19,6 +19,7 @@ from episodes.record import noting, pinning, recording
 from episodes.stored import packs
 from people.access import system
 from people.errors import Forbidden, NotFound
+from people.models import AuditEntry
 from reviews.record import court
 from runs.errors import BadPlan, NoEndpoint, OtherVersion, UnknownPolicy, WrongState
 from runs.launch import feeding, launching, planning
@@ -215,6 +216,7 @@ def test_retry_replaces_infrastructure_failures_only(ada, project, calls):
     [end(pk) for pk in calls[2:12]]
     assert Plan.objects.get().state == "finished"
     assert planning.retry(ada, plan.run_id) == 1 and planning.retry(ada, plan.run_id) == 0
+    assert AuditEntry.objects.get(verb="run.retried").reason == "1 again", "what queued nothing is no act"
     assert Plan.objects.get().state == "running" and len(calls) == 13
     end(calls[12])
     [row] = plan.tries.filter(tries=2)
@@ -437,6 +439,24 @@ def test_plan_without_tasks_or_scripts_is_refused_whole(ada, calls):
     assert Plan.objects.count() == 1
 
 
+def test_primary_contrast_of_a_plan_leads_its_run(ada, calls):
+    """It is part of the plan's digest, to which the claims are bound; plans without one keep the digest they had."""
+    arms = [{"name": "alone"}, {"name": "helped", "expert": "plain"}, {"name": "informed", "expert": "informed"}]
+    plain, primary = document(arms=arms), document(arms=arms, primary=" informed ")
+    assert compare_run(ada, planning.launch(ada, plain)[0].run_id).sentence.startswith("helped against alone: ")
+    plan = planning.launch(ada, primary, "key")[0]
+    assert compare_run(ada, plan.run_id).sentence.startswith("informed against alone: ")
+    assert primary.digest != plain.digest
+    old = {name: value for name, value in plain.model_dump().items() if name != "primary"}
+    assert differing(old, plain) == [] and differing(old, primary) == ["primary"]
+    Plan.objects.filter(pk=plan.pk).update(document={**plan.document, "primary": "helped"})
+    found = compare_run(ada, plan.run_id)
+    assert "changed after its launch" in found.sentence
+    for wrong in ("alone", "unknown"):
+        with pytest.raises(BadPlan, match="is not an arm of the plan beside the control"):
+            document(arms=arms, primary=wrong)
+
+
 def test_command_launches_changes_and_compares(ada, calls, tmp_path, capsys):
     file = tmp_path / "plan.yaml"
     file.write_text(yaml.safe_dump(document().model_dump()))
@@ -543,7 +563,7 @@ def test_api_launches_changes_and_compares(ada, project, calls, client):
 def test_plan_without_a_draw_keeps_the_digest_of_older_plans():
     plan = document(arms=[{"name": "off"}, {"name": "on", "expert": "plain"}])
     older = plan.model_dump()
-    del older["environment"], older["texts"], older["tasks"]["partial"]
+    del older["environment"], older["texts"], older["primary"], older["tasks"]["partial"]
     for arm in older["arms"]:
         for name in ("offer", "people", "briefing", "outcomes", "parallel"):
             del arm[name]
