@@ -5,13 +5,14 @@ Owns its fields and facts about one record. `reading.py` makes records from rows
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from awmclient.conversation import PromptMessage, conversation
 from awmclient.schema import ToolSpec
+from episodes.quoting import texts
 
 WORDS = ("verified", "attested", "reported")
 """The source of an outcome: awmweb's verifier, a signed statement of the environment server, or the loop itself."""
@@ -114,6 +115,12 @@ class Record:
     def specs(self) -> list[ToolSpec]:
         """The tools that the environment listed, as the loop recorded them."""
         return [ToolSpec.model_validate(tool) for tool in self.tools]
+
+    @property
+    def beside(self) -> Iterator[str]:
+        """Yield the texts beside the conversation that formats write."""
+        yield from texts([self.tools, self.policy, self.corrections, [dict(one) for one in self.tags.values()]])
+        yield from (self.run, self.arm, self.checkpoint, self.group_key, self.policy_name, self.environment, self.split)
 
     @property
     def asks(self) -> list[dict[str, Any]]:

@@ -6,15 +6,18 @@ export of training data; no recipe switches them off. The others can be switched
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from awmclient.conversation import PromptMessage
 from awmclient.schema import CONTROL_TOOLS, NOT_COUNTED
 from episodes.find.near_tasks import NearTasks
-from episodes.quoting import Secret
+from episodes.quoting import SHINGLE
 from exports.recipe import Recipe
 from exports.record import EpisodeResult, Record
+from exports.rules import vocabulary
+from exports.rules.quotations import PIECES, Verifier
 
 if TYPE_CHECKING:
     from exports.rules.tokenizing import LocalTokenizer
@@ -28,7 +31,7 @@ class Ground:
     recipe: Recipe
     held_out: Collection[str] = ()
     near: NearTasks = field(default_factory=lambda: NearTasks(()))
-    verifier_of: Callable[[Record], Secret] = lambda _record: Secret(())
+    verifier_of: Callable[[Record], Verifier] = lambda _record: Verifier(())
     is_training_name: Callable[[str], bool] = lambda name: name in ("", "train")
     tokenizer: LocalTokenizer | None = None
 
@@ -126,6 +129,8 @@ def partial(record: Record, _ground: Ground) -> str | None:
     return "partial" if record.is_partial else None
 
 
+_OWN = ("assistant", "result", "nudge")
+"""Parts of a conversation whose sentences can be the agent's own, or the environment's."""
 ALWAYS: tuple[Rule, ...] = (branch, infrastructure_failure, held_out, near_held_out, evaluation, control_tools)
 """Hard rules of training data. Formats that report hold such episodes, each with the reason as a mark."""
 OPTIONAL: tuple[Rule, ...] = (gave_up, passes_untouched, informed, partial, ruled, rejected)
@@ -142,10 +147,31 @@ def reason_against(record: Record, ground: Ground, rules: Iterable[Rule]) -> str
     return next((reason for rule in rules if (reason := rule(record, ground)) is not None), None)
 
 
-def verifier_text(messages: Iterable[Mapping[str, Any]], verifier: Secret) -> str | None:
-    """Leave out messages, tool results included, with eight consecutive words of the task's verifier that are not in
-    the task."""
-    return "verifier_text" if any(verifier.quoted_in(text) for text in texts_of(messages)) else None
+def verifier_text(
+    record: Record, lines: Sequence[PromptMessage], messages: Sequence[Mapping[str, Any]], verifier: Verifier
+) -> str | None:
+    """Leave out rows that quote the task's verifier: in a message, tool results included, a tool, or a field beside.
+
+    Sentences of the agent count as a quotation only if a word of them is in no task, prompt, result or tool.
+
+    """
+    if not verifier:
+        return None
+    # the texts of one message are read one after another
+    said = [(line.part, "\n".join(texts_of([message]))) for line, message in zip(lines, messages, strict=True)]
+    said.append(("beside", "\n".join(record.beside)))
+    found = [(part, piece) for part, text in said for piece in verifier.pieces_in(text)]
+    if not found:
+        return None
+    known = [record.task, record.tools, *(text for part, text in said if part in ("prompt", "result"))]
+    heard = vocabulary.words_of(known)
+    told = {
+        piece
+        for part, piece in found
+        if part not in _OWN or not verifier.is_prose(piece) or not vocabulary.words_of(" ".join(piece)) <= heard
+    }
+    is_quoted = any(len(piece) >= SHINGLE for piece in told) or sum(map(len, told)) >= PIECES
+    return "verifier_text" if is_quoted else None
 
 
 def texts_of(messages: Iterable[Mapping[str, Any]]) -> Iterable[str]:
