@@ -149,6 +149,8 @@ class Walk:
         """Return a record with its lines, unless a rule keeps it out. A format that reports keeps and marks it, without
         the words of its verifier."""
         self.counts.episodes += 1
+        if self.format.kind.needs == "tasks":
+            record = record.before_the_agent()
         reason = reason_against(record, self.ground, self._rules)
         shaped, recipe, reports = Shaped(), self.ground.recipe, not self.format.kind.trains
         if reports:
@@ -157,7 +159,9 @@ class Walk:
         if reason is None and self.format.tells:
             ungrounded = "ungrounded" in recipe.include
             choice = recipe.reasoning_choice
-            shaped = shape(record, recipe.advice, keep_ungrounded=ungrounded, reports=reports, reasoning=choice)
+            is_prompt = self.format.kind.needs == "tasks"
+            holds_all = reports or is_prompt
+            shaped = shape(record, recipe.advice, keep_ungrounded=ungrounded, reports=holds_all, reasoning=choice)
             reason = shaped.reason or ("" if reports else self._quoted(record, shaped))
         if reason:
             self.counts.leave_out(record, reason)

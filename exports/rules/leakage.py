@@ -6,6 +6,7 @@ export of training data; no recipe switches them off. The others can be switched
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -81,7 +82,28 @@ def control_tools(record: Record, _ground: Ground) -> str | None:
     reward."""
     named = {str(step.get("name", "")) for step in record.steps if step.get("kind") == "tool_call"}
     named |= {str(tool.get("name", "")) for tool in record.tools}
-    return "control_tool" if any(name.strip().casefold() in CONTROL_TOOLS for name in named) else None
+    return "control_tool" if any(map(is_control, named)) else None
+
+
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_CHANNELS = frozenset({"mcp", "awm", "awmweb", "openenv", "env"})
+_FILLING = _CHANNELS | {"get", "run", "call", "compute", "final", "current", "my", "the", "agent"}
+_OF_TASKS = frozenset({"task", "episode", "solution", "answer", "completion", "outcome", "result"})
+_TELLS_REWARD = frozenset({"verify", "verifier", "verification", "reward"})
+_TELLS_OF_TASKS = _TELLS_REWARD | {"score", "evaluate", "evaluation", "grade", "judge"}
+
+
+def is_control(name: str) -> bool:
+    """Return whether a tool's name is of the control channel, or says that it tells the reward: `get_reward`,
+    `verify_task`, `mcp__awm__verify`, `scoreEpisode`."""
+    if name.strip().casefold() in CONTROL_TOOLS:
+        return True
+    words = [word.casefold() for word in _NAME_WORD.findall(name)]
+    if "_".join(word for word in words if word not in _CHANNELS) in CONTROL_TOOLS:
+        return True
+    telling = {word for word in words if word not in _FILLING}
+    rest = telling - _OF_TASKS
+    return rest != set() and rest <= (_TELLS_OF_TASKS if telling & _OF_TASKS else _TELLS_REWARD)
 
 
 def not_trusted(record: Record, ground: Ground) -> str | None:
@@ -158,7 +180,7 @@ def verifier_text(
     if not verifier:
         return None
     # the texts of one message are read one after another
-    said = [(line.part, "\n".join(texts_of([message]))) for line, message in zip(lines, messages, strict=True)]
+    said = [(str(line.part), "\n".join(texts_of([one]))) for line, one in zip(lines, messages, strict=True)]
     said.append(("beside", "\n".join(record.beside)))
     found = [(part, piece) for part, text in said for piece in verifier.pieces_in(text)]
     if not found:

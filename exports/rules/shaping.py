@@ -93,9 +93,9 @@ def shape(
     is_checked = (asked or briefed) and not keep_ungrounded
     if is_checked and (_repeats_advice(record, lines) or not _is_grounded(record, lines)):
         return Shaped(reason="ungrounded")
-    return (
-        Shaped(tuple(lines), tuple(offered(record.specs, expert=False))) if trained else Shaped(reason="no_turn_left")
-    )
+    if not trained and not reports:
+        return Shaped(reason="no_turn_left")
+    return Shaped(tuple(lines), tuple(offered(record.specs, expert=False)))
 
 
 def _with_reasoning(lines: Iterable[TrainingLine], choice: ReasoningChoice) -> tuple[TrainingLine, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from django.db import connection
 
@@ -184,7 +184,7 @@ class Reader:
             tags=self._hidden_tags(tags.get(row.id, {})),
             original=Original(row.task, row.scenario, row.task_idx, row.scenario_digest),
             **{name: getattr(row, name) for name in _SAME},
-            **dict(zip(_WRITTEN, written, strict=True)),
+            **cast("dict[str, Any]", dict(zip(_WRITTEN, written, strict=True))),
         )
 
 

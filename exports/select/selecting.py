@@ -121,8 +121,8 @@ def snapshot(rows: QuerySet[Episode], said: PinnedReviews) -> Iterator[SnapshotE
     verdicts = ArrayAgg("outcomes__pk", filter=Q(outcomes__isnull=False), distinct=True, order_by="outcomes__pk")
     ordered = rows.annotate(verdicts=Coalesce(verdicts, []), text=MD5("task"))
     ordered = ordered.order_by(Collate("scenario", "C"), F("task_idx").asc(nulls_first=True), "text", "pk")
-    columns = ("pk", "scenario", "task_idx", "scenario_digest", "text", "last_seq", "verdicts")
-    columns = (*columns, *(["task"] if of_texts else []))
+    always = ("pk", "scenario", "task_idx", "scenario_digest", "text", "last_seq", "verdicts")
+    columns = (*always, *(["task"] if of_texts else []))
     for row in ordered.values_list(*columns).iterator(5000):
         pk, scenario, task_idx, version, text, last_seq, found, *words = row
         yield SnapshotEntry(

@@ -197,3 +197,31 @@ def test_personal_digits_are_redacted_as_whole_values(text, redacted):
     assert re.sub(r":[0-9a-f]{6}\]", ":M]", found) == redacted
     assert redactor.counts.total() == redacted.count("[redacted:") == marks_in(found.encode()).total()
     assert text[0] not in "{[" or json.loads(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_out"),
+    [
+        ("verify_task", True), ("get_reward", True), ("mcp__awm__verify", True), ("awm.reset", True),
+        ("verifySolution", True), ("score_episode", True), ("Evaluate-Task", True), ("compute_final_reward", True),
+        ("verify_email", False), ("get_rewards", False), ("reward_points", False), ("get_score", False),
+        ("check_task", False), ("complete_task", False), ("evaluate", False), ("get_state", False), ("task", False),
+    ],
+)  # fmt: skip
+def test_tool_that_tells_the_reward_is_known_by_its_name(name, is_out):
+    left_out = walk("sft", record(tools=[{"name": name}]))[1].left_out
+    assert left_out == ({"control_tool": 1} if is_out else {})
+
+
+@pytest.mark.parametrize("mode", ["keep", "drop", "distil"])
+def test_prompt_of_a_task_stays_whatever_its_agent_said(mode):
+    verifier = Verifier([CODE])
+    quoting = {"seq": 11, "kind": "message", "role": "assistant", "content": f"The expert says {CODE}"}
+    control = {"seq": 12, "kind": "tool_call", "name": "verify", "arguments": {}}
+    for steps in ([*STEPS, quoting, control], STEPS[:2]):
+        known = Ground(Recipe.read({"format": "prompts", "advice": mode}), verifier_of=lambda _record: verifier)
+        walking = Walk(FORMATS["prompts"], known)
+        (row,) = walking.rows([record(steps=steps)])
+        assert [one["role"] for one in row.value["prompt"]] == ["system", "user"] and not walking.counts.left_out
+    told = [{**STEPS[1], "content": CODE}, *STEPS[2:]]
+    assert list(walking.rows([record(steps=told)])) == [] and walking.counts.left_out == {"verifier_text": 1}
