@@ -48,12 +48,12 @@ class Secret:
         """Return the first words of `said` that are one of the runs, or ""."""
         if not self._runs or (isinstance(said, str) and len(said) < _SHORTEST):
             return ""
-        spoken = words(said if isinstance(said, str) else "\n".join(texts(said)))
-        known = bytes(map(self._words.__contains__, spoken))
+        heard = words(said if isinstance(said, str) else "\n".join(texts(said)))
+        known = bytes(map(self._words.__contains__, heard))
         place = known.find(_ALL_KNOWN)
         while place >= 0:
-            if tuple(spoken[place : place + SHINGLE]) in self._runs:
-                return " ".join(spoken[place : place + SHINGLE])
+            if tuple(heard[place : place + SHINGLE]) in self._runs:
+                return " ".join(heard[place : place + SHINGLE])
             place = known.find(_ALL_KNOWN, place + 1)
         return ""
 
@@ -65,9 +65,9 @@ def words(text: str) -> list[str]:
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
-def runs(spoken: list[str], length: int) -> Iterator[tuple[str, ...]]:
+def runs(heard: list[str], length: int) -> Iterator[tuple[str, ...]]:
     """Yield each row of this many words."""
-    return zip(*(islice(spoken, start, None) for start in range(length)), strict=False)
+    return zip(*(islice(heard, start, None) for start in range(length)), strict=False)
 
 
 def texts(value: Any) -> Iterator[str]:

@@ -87,7 +87,7 @@ class Walk:
             yield from self._of_task(list(group))
 
     def marks_of(self, row: DatasetRow) -> Counter[str]:
-        """Return how many places of a row are redacted, by kind, also where its text stands there as token IDs."""
+        """Return how many places of a row are redacted, by kind, also where its text is there as token IDs."""
         found = marks_in(row.line)
         if self.ground.tokenizer is not None and "input_ids" in row.value:
             found += marks_in(self.ground.tokenizer.text_of(row.value["input_ids"]).encode())

@@ -17,8 +17,8 @@ from episodes.find.near_tasks import NearTasks
 from episodes.quoting import SHINGLE
 from exports.recipe import Recipe
 from exports.record import EpisodeResult, Record
-from exports.rules import vocabulary
-from exports.rules.quotations import PIECES, Verifier
+from exports.rules import wording
+from exports.rules.quotations import PIECES, VerifierWords
 
 if TYPE_CHECKING:
     from exports.rules.tokenizing import LocalTokenizer
@@ -32,7 +32,7 @@ class Ground:
     recipe: Recipe
     held_out: Collection[str] = ()
     near: NearTasks = field(default_factory=lambda: NearTasks(()))
-    verifier_of: Callable[[Record], Verifier] = lambda _record: Verifier(())
+    verifier_of: Callable[[Record], VerifierWords] = lambda _record: VerifierWords(())
     is_training_name: Callable[[str], bool] = lambda name: name in ("", "train")
     tokenizer: LocalTokenizer | None = None
 
@@ -94,7 +94,7 @@ _TELLS_OF_TASKS = _TELLS_REWARD | {"score", "evaluate", "evaluation", "grade", "
 
 
 def is_control(name: str) -> bool:
-    """Return whether a tool's name is of the control channel, or says that it tells the reward: `get_reward`,
+    """Return whether a tool's name is of the control channel, or says that it has the reward: `get_reward`,
     `verify_task`, `mcp__awm__verify`, `scoreEpisode`."""
     if name.strip().casefold() in CONTROL_TOOLS:
         return True
@@ -170,7 +170,7 @@ def reason_against(record: Record, ground: Ground, rules: Iterable[Rule]) -> str
 
 
 def verifier_text(
-    record: Record, lines: Sequence[PromptMessage], messages: Sequence[Mapping[str, Any]], verifier: Verifier
+    record: Record, lines: Sequence[PromptMessage], messages: Sequence[Mapping[str, Any]], verifier: VerifierWords
 ) -> str | None:
     """Leave out rows that quote the task's verifier: in a message, tool results included, a tool, or a field beside.
 
@@ -186,13 +186,13 @@ def verifier_text(
     if not found:
         return None
     known = [record.task, record.tools, *(text for part, text in said if part in ("prompt", "result"))]
-    heard = vocabulary.words_of(known)
-    told = {
+    heard = wording.words_of(known)
+    counted = {
         piece
         for part, piece in found
-        if part not in _OWN or not verifier.is_prose(piece) or not vocabulary.words_of(" ".join(piece)) <= heard
+        if part not in _OWN or not verifier.is_prose(piece) or not wording.words_of(" ".join(piece)) <= heard
     }
-    is_quoted = any(len(piece) >= SHINGLE for piece in told) or sum(map(len, told)) >= PIECES
+    is_quoted = any(len(piece) >= SHINGLE for piece in counted) or sum(map(len, counted)) >= PIECES
     return "verifier_text" if is_quoted else None
 
 

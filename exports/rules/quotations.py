@@ -22,11 +22,11 @@ LEFT_OUT = "[left out: words of the verifier]"
 _PROSE = re.compile(r'#[^\n]*|"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|"[^"\n]*"|\'[^\'\n]*\'')
 _CODE = re.compile(r"[=<>*_(){}\[\]\\]|\bselect\b", re.IGNORECASE)
 _GAP = r"(?:[^a-z0-9]|\\[nrtbf]|\\u[0-9a-f]{4})+"
-"""What stands between two words, also in JSON."""
+"""What is between two words, also in JSON."""
 _ALL_KNOWN = b"\x01" * PIECE
 
 
-class Verifier:
+class VerifierWords:
     """The words of one task's verifier. Falsy without any."""
 
     def __init__(self, code: Iterable[str], prose: Iterable[str] = (), known: Any = None) -> None:
@@ -35,8 +35,8 @@ class Verifier:
             *prose,
             *(note for one in sources for note in _PROSE.findall(one) if not _CODE.search(note.strip("\"'#"))),
         ]
-        told = [word for text in texts(known) for word in words(text)]
-        self._pieces = _runs_of([*sources, *said], PIECE).difference(runs(told, PIECE))
+        known = [word for text in texts(known) for word in words(text)]
+        self._pieces = _runs_of([*sources, *said], PIECE).difference(runs(known, PIECE))
         self._prose = _runs_of(said, PIECE)
         self._words = {word for run in self._pieces for word in run}
         pairs = sorted(f"{re2.escape(one)}{_GAP}{re2.escape(two)}" for one, two in _anchors(self._pieces))
@@ -69,19 +69,19 @@ class Verifier:
         text = said if isinstance(said, str) else "\n".join(texts(said))
         if not self.may_be_in(text):
             return
-        spoken = words(text)
-        is_known = bytes(map(self._words.__contains__, spoken))
+        heard = words(text)
+        is_known = bytes(map(self._words.__contains__, heard))
         place = is_known.find(_ALL_KNOWN)
         while place >= 0:
             end = place
-            while tuple(spoken[end : end + PIECE]) in self._pieces:
+            while tuple(heard[end : end + PIECE]) in self._pieces:
                 end += 1
             if end > place:
-                yield tuple(spoken[place : end + PIECE - 1])
+                yield tuple(heard[place : end + PIECE - 1])
             place = is_known.find(_ALL_KNOWN, max(end, place + 1))
 
     def is_prose(self, piece: Sequence[str]) -> bool:
-        """Return whether this is of a note or of what stands beside the code."""
+        """Return whether this is of a note or of what is beside the code."""
         return all(run in self._prose for run in runs(list(piece), PIECE))
 
 

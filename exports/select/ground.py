@@ -20,7 +20,7 @@ from episodes.stored import packs, splits
 from exports.recipe import Recipe
 from exports.record import Record
 from exports.rules.leakage import Ground
-from exports.rules.quotations import Verifier
+from exports.rules.quotations import VerifierWords
 from people.access import scoped
 from people.models import Project
 
@@ -70,30 +70,30 @@ def _texts(keys: set[str]) -> list[str]:
     return found
 
 
-def verifier_finder() -> Callable[[Record], Verifier]:
+def verifier_finder() -> Callable[[Record], VerifierWords]:
     """Return a function from a record to the words of its verifier; it reads each task once."""
     known = functools.lru_cache(maxsize=4096)(verifier_of)
 
-    def of(record: Record) -> Verifier:
+    def of(record: Record) -> VerifierWords:
         return known(*record.original[1:])
 
     return of
 
 
-def verifier_of(scenario: str, task_idx: int | None, version: str) -> Verifier:
+def verifier_of(scenario: str, task_idx: int | None, version: str) -> VerifierWords:
     """Return what must not be quoted of a task's verifier: both forms, and the reasoning and criteria beside them."""
     pack = packs.find_version(scenario, version) if scenario and task_idx is not None else None
     if pack is None or task_idx is None:
-        return Verifier(())
+        return VerifierWords(())
     try:
         forms = [pack.verifier(scenario, task_idx, mode) for mode in ("code", "sql")]
         # an expert can tell what the pack's own note says, though the verifier says it, too
         known = [*pack.tasks(scenario)[task_idx : task_idx + 1], pack.about(scenario, task_idx).get("expert_note")]
     except PackError:
-        return Verifier(())
+        return VerifierWords(())
     there = [form for form in forms if form is not None]
     prose = [text for form in there for text in _beside(form.raw_response)]
-    return Verifier((form.code for form in there), prose, known)
+    return VerifierWords((form.code for form in there), prose, known)
 
 
 def _beside(raw: str) -> list[str]:

@@ -25,7 +25,7 @@ from episodes.show import step_cards
 from episodes.show.alignment import Act, align, matches
 from experts.find import similar
 from exports.recipe import Recipe
-from exports.rules.quotations import Verifier
+from exports.rules.quotations import VerifierWords
 from exports.rules.redaction import Redactor
 from exports.rules.shaping import shape
 from notices import quoting
@@ -43,7 +43,7 @@ MOST = 3.0
 LEAST_S = 0.002
 SECRETS = Redactor(Recipe.read({"format": "raw"}))
 PEOPLE = Redactor(Recipe.read({"format": "raw", "redact": "personal"}), "salt")
-VERIFIER = Verifier(["total = sum(row.price for row in rows if row.open and row.paid)"])
+VERIFIER = VerifierWords(["total = sum(row.price for row in rows if row.open and row.paid)"])
 CODE = Secret(["total = sum(row.price for row in rows if row.open and row.paid)"])
 
 

@@ -9,7 +9,7 @@ import pytest
 from exports.build.building import Walk
 from exports.formats import FORMATS
 from exports.recipe import KINDS
-from exports.rules.quotations import LEFT_OUT, Verifier
+from exports.rules.quotations import LEFT_OUT, VerifierWords
 from exports.select.ground import _beside, verifier_of
 from tests.exports.records import STEPS, ground, record
 
@@ -27,7 +27,7 @@ PIECES = [
 
 def walked(shape, one, verifier=None):
     known = ground(shape)
-    known.verifier_of = lambda _record: verifier or Verifier([CODE])
+    known.verifier_of = lambda _record: verifier or VerifierWords([CODE])
     walking = Walk(FORMATS[shape], known)
     return [row.value for row in walking.rows([one])], walking.counts.left_out
 
@@ -81,7 +81,7 @@ def test_reasoning_and_criteria_are_words_of_the_verifier():
         "success_criteria": ["The parcel carries one blue stamp of the depot and nothing else moved."],
         "python_code": "x = 1",
     })  # fmt: skip
-    verifier = Verifier([CODE], _beside(raw))
+    verifier = VerifierWords([CODE], _beside(raw))
     for words in (
         "third parcel of the northern depot was still waiting",
         "carries one blue stamp of the depot and nothing",
