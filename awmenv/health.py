@@ -70,7 +70,7 @@ class Health:
         return asdict(self)
 
     @property
-    def passes_untouched(self) -> bool:
+    def passes_unchanged(self) -> bool:
         """Whether a form returns complete on the unmodified database, or the pack says that doing nothing is right."""
         return self.expects_no_change or "complete" in {self.code.says, self.sql.says}
 

@@ -31,10 +31,10 @@ class Secret:
     __slots__ = ("_runs", "_words")
 
     def __init__(self, sources: Iterable[str], known: Any = None) -> None:
-        runs: set[tuple[str, ...]] = set()
+        found: set[tuple[str, ...]] = set()
         for source in sources:
-            runs.update(_runs(_words(source)))
-        self._runs = runs.difference(_runs([word for text in _texts(known) for word in _words(text)]))
+            found.update(runs(words(source), SHINGLE))
+        self._runs = found.difference(runs([word for text in texts(known) for word in words(text)], SHINGLE))
         self._words = {word for run in self._runs for word in run}
 
     def __bool__(self) -> bool:
@@ -48,34 +48,36 @@ class Secret:
         """Return the first words of `said` that are one of the runs, or ""."""
         if not self._runs or (isinstance(said, str) and len(said) < _SHORTEST):
             return ""
-        words = _words(said if isinstance(said, str) else "\n".join(_texts(said)))
-        known = bytes(map(self._words.__contains__, words))
+        heard = words(said if isinstance(said, str) else "\n".join(texts(said)))
+        known = bytes(map(self._words.__contains__, heard))
         place = known.find(_ALL_KNOWN)
         while place >= 0:
-            if tuple(words[place : place + SHINGLE]) in self._runs:
-                return " ".join(words[place : place + SHINGLE])
+            if tuple(heard[place : place + SHINGLE]) in self._runs:
+                return " ".join(heard[place : place + SHINGLE])
             place = known.find(_ALL_KNOWN, place + 1)
         return ""
 
 
-def _words(text: str) -> list[str]:
+def words(text: str) -> list[str]:
+    """Return the words of a text, in one spelling."""
     if text.isascii():
         return text.translate(_ASCII_WORDS).split()
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
-def _runs(words: list[str]) -> Iterator[tuple[str, ...]]:
-    return zip(*(islice(words, start, None) for start in range(SHINGLE)), strict=False)
+def runs(heard: list[str], length: int) -> Iterator[tuple[str, ...]]:
+    """Yield each row of this many words."""
+    return zip(*(islice(heard, start, None) for start in range(length)), strict=False)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts(value: Any) -> Iterator[str]:
     """Yield all texts of a JSON value; names and numbers count as texts, too."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield str(name)
-            yield from _texts(item)
+            yield from texts(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _texts(item)
+            yield from texts(item)
     elif value is not None:
         yield str(value)

@@ -5,13 +5,15 @@ Owns its fields and facts about one record. `reading.py` makes records from rows
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from awmclient.conversation import PromptMessage, conversation
 from awmclient.schema import ToolSpec
+from episodes.quoting import texts
 
 WORDS = ("verified", "attested", "reported")
 """The source of an outcome: awmweb's verifier, a signed statement of the environment server, or the loop itself."""
@@ -115,6 +117,18 @@ class Record:
         """The tools that the environment listed, as the loop recorded them."""
         return [ToolSpec.model_validate(tool) for tool in self.tools]
 
+    def before_the_agent(self) -> Record:
+        """Return the record with its prompt alone, for rows about the task: what an agent said is no fact about it."""
+        prompt = itertools.takewhile(lambda step: not _acts(step), self.steps)
+        steps = [step for step in prompt if step.get("kind") == "message"]
+        return replace(self, steps=steps, final_answer=None)
+
+    @property
+    def beside(self) -> Iterator[str]:
+        """Yield the texts beside the conversation that formats write."""
+        yield from texts([self.tools, self.policy, self.corrections, [dict(one) for one in self.tags.values()]])
+        yield from (self.run, self.arm, self.checkpoint, self.group_key, self.policy_name, self.environment, self.split)
+
     @property
     def asks(self) -> list[dict[str, Any]]:
         return [step for step in self.steps if step.get("kind") == "ask"]
@@ -133,3 +147,7 @@ class Record:
     def is_informed(self) -> bool:
         """Return whether the author of any advice or briefing knew the verifier or outcomes, as recorded."""
         return any(one.get("privilege") == "sees_verifier" for one in (*self.advice, *self.briefings))
+
+
+def _acts(step: Mapping[str, Any]) -> bool:
+    return step.get("role") == "assistant" or step.get("kind") in ("tool_call", "action", "ask")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -30,6 +30,11 @@ from exports.writers import jsonl
 
 LARGEST_TASK = 2_000
 """Episodes of one task that are compared with each other. Further ones are left out and counted."""
+_QUOTABLE = (
+    *("steps", "final_answer", "tools", "policy"),
+    *("run", "arm", "checkpoint", "group_key", "policy_name", "environment", "split"),
+)
+"""Fields that can quote a verifier. Formats that report have them without its words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +87,17 @@ class Walk:
             yield from self._of_task(list(group))
 
     def marks_of(self, row: DatasetRow) -> Counter[str]:
-        """Return how many places of a row are redacted, by kind, also where its text stands there as token IDs."""
+        """Return how many places of a row are redacted, by kind, also where its text is there as token IDs."""
         found = marks_in(row.line)
         if self.ground.tokenizer is not None and "input_ids" in row.value:
             found += marks_in(self.ground.tokenizer.text_of(row.value["input_ids"]).encode())
         return found
 
     def _of_episode(self, record: Record) -> Iterator[DatasetRow]:
-        shaped = self._shaped(record)
-        if shaped is None:
+        passed = self._shaped(record)
+        if passed is None:
             return
+        record, shaped = passed
         assert self.format.of_episode is not None
         repeats, why = self.counts.rows_left_out["duplicate"], "no_row"
         try:
@@ -104,10 +110,11 @@ class Walk:
     def _of_task(self, records: Sequence[Record]) -> Iterator[DatasetRow]:
         episodes: list[ShapedEpisode] = []
         for record in records:
-            shaped = self._shaped(record)
-            if shaped is not None and len(episodes) >= LARGEST_TASK:
+            passed = self._shaped(record)
+            if passed is not None and len(episodes) >= LARGEST_TASK:
                 self.counts.leave_out(record, "too_many_of_task")
-            elif shaped is not None:
+            elif passed is not None:
+                _, shaped = passed
                 result = result_of(record, self.ground)
                 is_complete = result is not None and result.is_complete
                 is_rejected = is_complete and record.verdict == "reject"
@@ -119,24 +126,47 @@ class Walk:
             self._note(episode.record, episode.record.id in used, "no_row")
         yield from made
 
-    def _shaped(self, record: Record) -> Shaped | None:
-        """Return the lines of a record, unless a rule keeps it out. A format that reports keeps and marks it."""
+    def _quoted(self, record: Record, shaped: Shaped) -> str:
+        said = [line.said for line in shaped.lines]
+        return verifier_text(record, said, shaped.messages, self.ground.verifier_of(record)) or ""
+
+    def _unquoted(self, record: Record) -> Record:
+        """Return the record without words of its verifier, and with the mark that it had some."""
+        verifier = self.ground.verifier_of(record)
+        written = [record.steps, record.final_answer, list(record.beside)]
+        if not verifier or not verifier.may_be_in(jsonl.text(written).decode()):
+            return record
+        if not any(True for part in (*record.steps, *written[1:]) for _ in verifier.pieces_in(part)):
+            return record
+        messages = [one.message for one in record.said]
+        quoted = verifier_text(record, record.said, messages, verifier) or ""
+        if not quoted and not verifier.quotation_in([record.steps, record.final_answer]):
+            return record
+        cleaned = {name: verifier.without(getattr(record, name)) for name in _QUOTABLE}
+        return replace(record, **cleaned, not_for_training=quoted)
+
+    def _shaped(self, record: Record) -> tuple[Record, Shaped] | None:
+        """Return a record with its lines, unless a rule keeps it out. A format that reports keeps and marks it, without
+        the words of its verifier."""
         self.counts.episodes += 1
+        if self.format.kind.needs == "tasks":
+            record = record.before_the_agent()
         reason = reason_against(record, self.ground, self._rules)
         shaped, recipe, reports = Shaped(), self.ground.recipe, not self.format.kind.trains
         if reports:
-            record.not_for_training, reason = reason or "", None
+            record = self._unquoted(record)
+            record.not_for_training, reason = reason or record.not_for_training, None
         if reason is None and self.format.tells:
             ungrounded = "ungrounded" in recipe.include
             choice = recipe.reasoning_choice
-            shaped = shape(record, recipe.advice, keep_ungrounded=ungrounded, reports=reports, reasoning=choice)
-            quoted = verifier_text(shaped.messages, self.ground.verifier_of(record)) or ""
-            reason = shaped.reason or ("" if reports else quoted)
-            record.not_for_training = record.not_for_training or quoted
+            is_prompt = self.format.kind.needs == "tasks"
+            holds_all = reports or is_prompt
+            shaped = shape(record, recipe.advice, keep_ungrounded=ungrounded, reports=holds_all, reasoning=choice)
+            reason = shaped.reason or ("" if reports else self._quoted(record, shaped))
         if reason:
             self.counts.leave_out(record, reason)
             return None
-        return shaped
+        return record, shaped
 
     def _note(self, record: Record, is_used: bool, otherwise: str) -> None:
         if is_used:

@@ -26,7 +26,7 @@ from exports.formats import FORMATS
 from exports.models import Export, ExportState
 from exports.recipe import KINDS, OptIn, Recipe
 from exports.rules.redaction import Redactor
-from exports.select.ground import secret_of
+from exports.select.ground import verifier_of
 from exports.select.reading import opaque
 from exports.select.selecting import may_open
 from people.access import Actor, is_id, scoped
@@ -222,10 +222,10 @@ def _quotation(dataset: Dataset, episode: str) -> str:
     row = scoped(Episode.objects.all(), dataset.project).filter(pk=episode).first()
     if row is None:
         return ""
-    secret = secret_of(row.scenario, row.task_idx, row.scenario_digest)
+    verifier = verifier_of(row.scenario, row.task_idx, row.scenario_digest)
     steps = Step.objects.filter(episode=row).exclude(kind="verification").order_by("seq")
     for seq, body in steps.values_list("seq", "body").iterator(500):
-        if words := secret.quotation_in(read(body)):
+        if words := verifier.quotation_in(read(body)):
             return f" Step {seq} has the words: {dataset.redactor.redact(words)}."
     return ""
 

@@ -1,8 +1,10 @@
 """What keeps a row out, and what shapes it?
 
+    leaks       what is looked for, as data
     leakage     why an episode is left out
     shaping     conversations as training lines
-    vocabulary  the telling words of a text
+    quotations  the words of a verifier
+    wording  the telling words of a text
     pairs       preference pairs at one state
     secret_shapes  patterns with a check
     redaction   secrets and personal data

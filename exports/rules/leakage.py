@@ -6,15 +6,19 @@ export of training data; no recipe switches them off. The others can be switched
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from awmclient.conversation import PromptMessage
 from awmclient.schema import CONTROL_TOOLS, NOT_COUNTED
 from episodes.find.near_tasks import NearTasks
-from episodes.quoting import Secret
+from episodes.quoting import SHINGLE
 from exports.recipe import Recipe
 from exports.record import EpisodeResult, Record
+from exports.rules import wording
+from exports.rules.quotations import PIECES, VerifierWords
 
 if TYPE_CHECKING:
     from exports.rules.tokenizing import LocalTokenizer
@@ -28,7 +32,7 @@ class Ground:
     recipe: Recipe
     held_out: Collection[str] = ()
     near: NearTasks = field(default_factory=lambda: NearTasks(()))
-    verifier_of: Callable[[Record], Secret] = lambda _record: Secret(())
+    verifier_of: Callable[[Record], VerifierWords] = lambda _record: VerifierWords(())
     is_training_name: Callable[[str], bool] = lambda name: name in ("", "train")
     tokenizer: LocalTokenizer | None = None
 
@@ -78,7 +82,28 @@ def control_tools(record: Record, _ground: Ground) -> str | None:
     reward."""
     named = {str(step.get("name", "")) for step in record.steps if step.get("kind") == "tool_call"}
     named |= {str(tool.get("name", "")) for tool in record.tools}
-    return "control_tool" if any(name.strip().casefold() in CONTROL_TOOLS for name in named) else None
+    return "control_tool" if any(map(is_control, named)) else None
+
+
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_CHANNELS = frozenset({"mcp", "awm", "awmweb", "openenv", "env"})
+_FILLING = _CHANNELS | {"get", "run", "call", "compute", "final", "current", "my", "the", "agent"}
+_OF_TASKS = frozenset({"task", "episode", "solution", "answer", "completion", "outcome", "result"})
+_TELLS_REWARD = frozenset({"verify", "verifier", "verification", "reward"})
+_TELLS_OF_TASKS = _TELLS_REWARD | {"score", "evaluate", "evaluation", "grade", "judge"}
+
+
+def is_control(name: str) -> bool:
+    """Return whether a tool's name is of the control channel, or says that it has the reward: `get_reward`,
+    `verify_task`, `mcp__awm__verify`, `scoreEpisode`."""
+    if name.strip().casefold() in CONTROL_TOOLS:
+        return True
+    words = [word.casefold() for word in _NAME_WORD.findall(name)]
+    if "_".join(word for word in words if word not in _CHANNELS) in CONTROL_TOOLS:
+        return True
+    telling = {word for word in words if word not in _FILLING}
+    rest = telling - _OF_TASKS
+    return rest != set() and rest <= (_TELLS_OF_TASKS if telling & _OF_TASKS else _TELLS_REWARD)
 
 
 def not_trusted(record: Record, ground: Ground) -> str | None:
@@ -126,6 +151,8 @@ def partial(record: Record, _ground: Ground) -> str | None:
     return "partial" if record.is_partial else None
 
 
+_OWN = ("assistant", "result", "nudge")
+"""Parts of a conversation whose sentences can be the agent's own, or the environment's."""
 ALWAYS: tuple[Rule, ...] = (branch, infrastructure_failure, held_out, near_held_out, evaluation, control_tools)
 """Hard rules of training data. Formats that report hold such episodes, each with the reason as a mark."""
 OPTIONAL: tuple[Rule, ...] = (gave_up, passes_untouched, informed, partial, ruled, rejected)
@@ -142,10 +169,31 @@ def reason_against(record: Record, ground: Ground, rules: Iterable[Rule]) -> str
     return next((reason for rule in rules if (reason := rule(record, ground)) is not None), None)
 
 
-def verifier_text(messages: Iterable[Mapping[str, Any]], verifier: Secret) -> str | None:
-    """Leave out messages, tool results included, with eight consecutive words of the task's verifier that are not in
-    the task."""
-    return "verifier_text" if any(verifier.quoted_in(text) for text in texts_of(messages)) else None
+def verifier_text(
+    record: Record, lines: Sequence[PromptMessage], messages: Sequence[Mapping[str, Any]], verifier: VerifierWords
+) -> str | None:
+    """Leave out rows that quote the task's verifier: in a message, tool results included, a tool, or a field beside.
+
+    Sentences of the agent count as a quotation only if a word of them is in no task, prompt, result or tool.
+
+    """
+    if not verifier:
+        return None
+    # the texts of one message are read one after another
+    said = [(str(line.part), "\n".join(texts_of([one]))) for line, one in zip(lines, messages, strict=True)]
+    said.append(("beside", "\n".join(record.beside)))
+    found = [(part, piece) for part, text in said for piece in verifier.pieces_in(text)]
+    if not found:
+        return None
+    known = [record.task, record.tools, *(text for part, text in said if part in ("prompt", "result"))]
+    heard = wording.words_of(known)
+    counted = {
+        piece
+        for part, piece in found
+        if part not in _OWN or not verifier.is_prose(piece) or not wording.words_of(" ".join(piece)) <= heard
+    }
+    is_quoted = any(len(piece) >= SHINGLE for piece in counted) or sum(map(len, counted)) >= PIECES
+    return "verifier_text" if is_quoted else None
 
 
 def texts_of(messages: Iterable[Mapping[str, Any]]) -> Iterable[str]:

@@ -25,10 +25,11 @@ class SecretShape(NamedTuple):
 
 
 _IBAN_LENGTHS = (
-    "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 ES24 "
-    "FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 "
-    "LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 "
-    "RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30"
+    "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 "
+    "ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 "
+    "LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 "
+    "PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 "
+    "YE30 "
 )
 _LENGTHS = {one[:2].encode(): int(one[2:]) for one in _IBAN_LENGTHS.split()}
 _BETWEEN = r"(?:[ .\-\x{a0}\x{2007}\x{2009}\x{202f}]|      ){0,2}"
@@ -60,12 +61,14 @@ ASSIGNED = rf"""(?i)(?:^|[^A-Za-z0-9])(?:[A-Za-z0-9]{{1,30}}[_.-]){{0,5}}(?:{_KE
 PASSWORD = rf"""(?i)(?:^|[^A-Za-z0-9])(?:[A-Za-z0-9]{{1,30}}[_.-]){{0,5}}(?:{_WORDS_FOR_PASSWORDS}){_ASSIGNS}{_VALUE}"""
 _NOT_SECRET = re.compile(rb"(?i)(?:next|page|previous|continuation|sync|cancel|csrf|num|max|min|total|id)[_. -]?token")
 _REFERENCE = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|\w*\(.*|[$%{<*].*|.*\*{3,}|\.+|-+|x{4,}", re.IGNORECASE)
-_PLAIN_WORDS = frozenset(
-    b"""string text str int integer number boolean bool true false null none undefined required optional hidden password
-    passwort secret token invalid incorrect wrong expired changed change missing unknown reset empty unset redacted masked
-    field value login username protected please must should never cannot forgotten recovery policy bearer basic type name
-    input output default example placeholder your_password your_api_key yourpassword correct""".split()
-)
+_PLAIN = b"""
+    string text str int integer number boolean bool true false null none undefined required optional hidden
+    password passwort secret token invalid incorrect wrong expired changed change missing unknown reset empty
+    unset redacted masked field value login username protected please must should never cannot forgotten recovery
+    policy bearer basic type name input output default example placeholder your_password your_api_key yourpassword
+    correct
+"""
+_PLAIN_WORDS = frozenset(_PLAIN.split())
 _QUOTES = b"\"'`"
 
 

@@ -20,7 +20,7 @@ from awmclient.schema import ASK_TOOL
 from awmclient.thinking import with_reasoning
 from exports.recipe import AdviceMode, ReasoningChoice
 from exports.record import Record
-from exports.rules import vocabulary
+from exports.rules import wording
 
 _NAMES_EXPERT = re.compile(rf"\bexperts?\b|{ASK_TOOL}", re.IGNORECASE)
 _RUN, _NAME = re.compile(r"[\w@./:+-]+"), re.compile(r"[\w@]+")
@@ -93,9 +93,9 @@ def shape(
     is_checked = (asked or briefed) and not keep_ungrounded
     if is_checked and (_repeats_advice(record, lines) or not _is_grounded(record, lines)):
         return Shaped(reason="ungrounded")
-    return (
-        Shaped(tuple(lines), tuple(offered(record.specs, expert=False))) if trained else Shaped(reason="no_turn_left")
-    )
+    if not trained and not reports:
+        return Shaped(reason="no_turn_left")
+    return Shaped(tuple(lines), tuple(offered(record.specs, expert=False)))
 
 
 def _with_reasoning(lines: Iterable[TrainingLine], choice: ReasoningChoice) -> tuple[TrainingLine, ...]:
@@ -171,24 +171,24 @@ def _repeats_advice(record: Record, lines: Sequence[TrainingLine]) -> bool:
     from advice or a briefing alone: not from the task, the tools, a result, or from what it had said itself before.
     """
     learned = {id(line.said): line.message for line in lines if line.loss}
-    known = vocabulary.words_of([record.task, record.tools])
-    told: set[str] = set()
+    known = wording.words_of([record.task, record.tools])
+    advised: set[str] = set()
     for said in record.said:
         if said.part in ("advice", "briefing"):
-            told |= vocabulary.words_of(_advised(said)) - known
+            advised |= wording.words_of(_advised(said)) - known
             continue
         own = said.part == "assistant"
-        words = vocabulary.words_of([said.message["content"], *map(_call_texts, said.message.get("tool_calls", ()))])
+        words = wording.words_of([said.message["content"], *map(_call_texts, said.message.get("tool_calls", ()))])
         if not own:
-            told -= words
-        elif told and (kept := learned.get(id(said))) is not None and not told.isdisjoint(_learned_words(kept)):
+            advised -= words
+        elif advised and (kept := learned.get(id(said))) is not None and not advised.isdisjoint(_learned_words(kept)):
             return True
-        known |= words - told
+        known |= words - advised
     return False
 
 
 def _learned_words(message: Mapping[str, Any]) -> set[str]:
-    return vocabulary.words_of([message["content"], *map(_call_texts, message.get("tool_calls", ()))])
+    return wording.words_of([message["content"], *map(_call_texts, message.get("tool_calls", ()))])
 
 
 def _call_texts(call: Mapping[str, Any]) -> list[Any]:

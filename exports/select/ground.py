@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +15,12 @@ from awmenv.errors import PackError
 from awmenv.packs import Pack
 from episodes.find.near_tasks import NearTasks
 from episodes.models import Episode
-from episodes.quoting import Secret
+from episodes.quoting import texts
 from episodes.stored import packs, splits
 from exports.recipe import Recipe
 from exports.record import Record
 from exports.rules.leakage import Ground
+from exports.rules.quotations import VerifierWords
 from people.access import scoped
 from people.models import Project
 
@@ -68,29 +70,41 @@ def _texts(keys: set[str]) -> list[str]:
     return found
 
 
-def verifier_finder() -> Callable[[Record], Secret]:
-    """Return a function from a record to the text of its verifier that must not be quoted, in both forms; it reads each
-    task once."""
-    known = functools.lru_cache(maxsize=4096)(secret_of)
+def verifier_finder() -> Callable[[Record], VerifierWords]:
+    """Return a function from a record to the words of its verifier; it reads each task once."""
+    known = functools.lru_cache(maxsize=4096)(verifier_of)
 
-    def of(record: Record) -> Secret:
+    def of(record: Record) -> VerifierWords:
         return known(*record.original[1:])
 
     return of
 
 
-def secret_of(scenario: str, task_idx: int | None, version: str) -> Secret:
-    """Return the text of a task's verifier that must not be quoted, in both forms."""
+def verifier_of(scenario: str, task_idx: int | None, version: str) -> VerifierWords:
+    """Return what must not be quoted of a task's verifier: both forms, and the reasoning and criteria beside them."""
     pack = packs.find_version(scenario, version) if scenario and task_idx is not None else None
     if pack is None or task_idx is None:
-        return Secret(())
+        return VerifierWords(())
     try:
         forms = [pack.verifier(scenario, task_idx, mode) for mode in ("code", "sql")]
         # an expert can tell what the pack's own note says, though the verifier says it, too
         known = [*pack.tasks(scenario)[task_idx : task_idx + 1], pack.about(scenario, task_idx).get("expert_note")]
     except PackError:
-        return Secret(())
-    return Secret((form.code for form in forms if form is not None), known=known)
+        return VerifierWords(())
+    there = [form for form in forms if form is not None]
+    prose = [text for form in there for text in _beside(form.raw_response)]
+    return VerifierWords((form.code for form in there), prose, known)
+
+
+def _beside(raw: str) -> list[str]:
+    """Return what the author of a verifier wrote beside its code, such as its reasoning and its criteria."""
+    try:
+        said = json.loads(raw) if raw else {}
+    except ValueError:
+        return [raw]
+    return list(
+        texts([one for name, one in said.items() if not name.endswith("code")] if isinstance(said, dict) else said)
+    )
 
 
 def pack_digests(scenarios: Collection[str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from django.db import connection
 
@@ -81,7 +81,7 @@ class Reader:
         found = Episode.objects.filter(pk__in=ids, project=self._project).values_list(*_COLUMNS, named=True)
         rows = {row.id: row for row in found}
         runs = Run.objects.in_bulk({row.run_id for row in rows.values() if row.run_id})
-        untouched = {entry.episode for entry in batch if entry.untouched}
+        untouched = {entry.episode for entry in batch if entry.unchanged}
         results = self._results([pk for entry in batch for pk in entry.outcomes], untouched)
         tags = self._tags([pk for entry in batch for pk in entry.tags])
         corrections = Correction.objects.in_bulk([pk for entry in batch for pk in entry.corrections])
@@ -114,7 +114,7 @@ class Reader:
             word = "verified" if source == "verifier" else source
             check = Health.from_wire(health)
             is_checked = check is not None and not check.unchecked
-            passes = check.passes_untouched if check is not None and is_checked else episode in untouched
+            passes = check.passes_unchanged if check is not None and is_checked else episode in untouched
             found.setdefault(episode, {})[word] = EpisodeResult(
                 self._redactor.redact(reward_type), reward, word, self._redactor.redact_value(details), passes
             )
@@ -160,7 +160,7 @@ class Reader:
         run = runs.get(row.run_id or "")
         answer = row.final_answer if isinstance(row.final_answer, str) else None
         written = [getattr(row, name) for name in _WRITTEN]
-        name, task, told, *written = self._redactor.redact_texts(
+        name, task, final_answer, *written = self._redactor.redact_texts(
             [run.name if run is not None else "", row.task, answer or "", *written]
         )
         return Record(
@@ -179,12 +179,12 @@ class Reader:
             policy=self._redactor.redact_value(row.policy) if isinstance(row.policy, dict) else {},
             is_evaluation=run is not None and bool(run.metadata.get("evaluation")),
             is_partial=bool(row.partial),
-            final_answer=told if answer is not None else None,
+            final_answer=final_answer if answer is not None else None,
             started_at=row.created_at.isoformat().replace("+00:00", "Z"),
             tags=self._hidden_tags(tags.get(row.id, {})),
             original=Original(row.task, row.scenario, row.task_idx, row.scenario_digest),
             **{name: getattr(row, name) for name in _SAME},
-            **dict(zip(_WRITTEN, written, strict=True)),
+            **cast("dict[str, Any]", dict(zip(_WRITTEN, written, strict=True))),
         )
 
 

@@ -38,7 +38,7 @@ _LINE = json.JSONEncoder(separators=(",", ":"))
 class SnapshotEntry:
     """One episode of a snapshot: its ID, its task, the number of its last step, and what counted when it was taken: the
     IDs of its outcomes, the fault that the court found with its task, the IDs of corrections, the verdict of blind
-    reviewers, the IDs of labels of its questions, and whether its task is known to pass untouched."""
+    reviewers, the IDs of labels of its questions, and whether its task is known to pass unchanged."""
 
     episode: str
     task: str
@@ -48,10 +48,10 @@ class SnapshotEntry:
     corrections: tuple[str, ...] = ()
     verdict: str = ""
     tags: tuple[str, ...] = ()
-    untouched: bool = False
+    unchanged: bool = False
 
     def line(self) -> str:
-        said = [self.ruling, list(self.corrections), self.verdict, list(self.tags), self.untouched]
+        said = [self.ruling, list(self.corrections), self.verdict, list(self.tags), self.unchanged]
         while said and not said[-1]:
             said.pop()
         known = [self.episode, self.task, self.last_seq, list(self.outcomes), *said]
@@ -61,25 +61,25 @@ class SnapshotEntry:
     def read(cls, line: bytes) -> SnapshotEntry:
         episode, task, last_seq, kept, *said = orjson.loads(line)
         nothing: list[Any] = ["", (), "", (), False]
-        ruling, corrections, verdict, tags, untouched = said + nothing[len(said) :]
-        pinned = (ruling, tuple(corrections), verdict, tuple(tags), untouched)
+        ruling, corrections, verdict, tags, unchanged = said + nothing[len(said) :]
+        pinned = (ruling, tuple(corrections), verdict, tuple(tags), unchanged)
         return cls(episode, task, last_seq, tuple(kept), *pinned)
 
 
 @dataclass(frozen=True)
 class PinnedReviews:
-    """What a snapshot pins beside outcomes: rulings by task key, versions of tasks that pass untouched by task key, the
+    """What a snapshot pins beside outcomes: rulings by task key, versions of tasks that pass unchanged by task key, the
     rest by episode."""
 
     ruled: Mapping[str, str] = field(default_factory=dict)
     corrected: Mapping[str, Sequence[str]] = field(default_factory=dict)
     judged: Mapping[str, str] = field(default_factory=dict)
     tagged: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    untouched: Mapping[str, Collection[str]] = field(default_factory=dict)
+    unchanged: Mapping[str, Collection[str]] = field(default_factory=dict)
 
-    def passes_untouched(self, task: str, version: str) -> bool:
-        """Return whether a task of this version passes untouched; where a version is unknown, any counts."""
-        found = self.untouched.get(task, ())
+    def passes_unchanged(self, task: str, version: str) -> bool:
+        """Return whether a task of this version passes unchanged; where a version is unknown, any counts."""
+        found = self.unchanged.get(task, ())
         return version in found or "" in found or (not version and bool(found))
 
 
@@ -121,8 +121,8 @@ def snapshot(rows: QuerySet[Episode], said: PinnedReviews) -> Iterator[SnapshotE
     verdicts = ArrayAgg("outcomes__pk", filter=Q(outcomes__isnull=False), distinct=True, order_by="outcomes__pk")
     ordered = rows.annotate(verdicts=Coalesce(verdicts, []), text=MD5("task"))
     ordered = ordered.order_by(Collate("scenario", "C"), F("task_idx").asc(nulls_first=True), "text", "pk")
-    columns = ("pk", "scenario", "task_idx", "scenario_digest", "text", "last_seq", "verdicts")
-    columns = (*columns, *(["task"] if of_texts else []))
+    always = ("pk", "scenario", "task_idx", "scenario_digest", "text", "last_seq", "verdicts")
+    columns = (*always, *(["task"] if of_texts else []))
     for row in ordered.values_list(*columns).iterator(5000):
         pk, scenario, task_idx, version, text, last_seq, found, *words = row
         yield SnapshotEntry(
@@ -134,7 +134,7 @@ def snapshot(rows: QuerySet[Episode], said: PinnedReviews) -> Iterator[SnapshotE
             corrections=tuple(said.corrected.get(pk, ())),
             verdict=said.judged.get(pk, ""),
             tags=tuple(said.tagged.get(pk, ())),
-            untouched=said.passes_untouched(f"{scenario}/{task_idx}", version),
+            unchanged=said.passes_unchanged(f"{scenario}/{task_idx}", version),
         )
 
 
@@ -145,13 +145,13 @@ def entries_of(project: Project, recipe: Recipe, rows: QuerySet[Episode]) -> Ite
         corrected=annotated.blind_corrections(rows) if "corrections" in recipe.include else {},
         judged=reports.blind_verdicts(rows) if "rejected" not in recipe.include else {},
         tagged=annotated.newest_of(rows, TAGS) if recipe.format == "ask_decision" else {},
-        untouched=_untouched(project, rows),
+        unchanged=_unchanged(project, rows),
     )
     return snapshot(rows, said)
 
 
-def _untouched(project: Project, rows: QuerySet[Episode]) -> dict[str, set[str]]:
-    """Return versions of tasks that pass untouched, of scenarios with an outcome that awmweb's verifier did not find:
+def _unchanged(project: Project, rows: QuerySet[Episode]) -> dict[str, set[str]]:
+    """Return versions of tasks that pass unchanged, of scenarios with an outcome that awmweb's verifier did not find:
     such an outcome has no check of its own. Known from checks beside verified outcomes, from probes and from packs.
     """
     source = VerifierOutcome.Source
@@ -160,9 +160,9 @@ def _untouched(project: Project, rows: QuerySet[Episode]) -> dict[str, set[str]]
     found: dict[str, set[str]] = {}
     if scenarios:
         for scenario, number, version, check in outcomes.checks_of(project, scenarios):
-            if check.passes_untouched:
+            if check.passes_unchanged:
                 found.setdefault(f"{scenario}/{number}", set()).add(version)
-        for task, version in probes.passing_untouched(scenarios):
+        for task, version in probes.passing_unchanged(scenarios):
             found.setdefault(task, set()).add(version)
     return found
 

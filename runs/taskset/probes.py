@@ -93,13 +93,13 @@ def overview() -> Probed:
     return Probed(len(found), sum(one.state == State.CLEAN for one in found), others[:200])
 
 
-def passing_untouched(scenarios: Collection[str]) -> Iterator[tuple[str, str]]:
+def passing_unchanged(scenarios: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield the tasks of these scenarios that pass without a change, with their version: by a probe that counts (its
     own check, or the attempt that does nothing), or because their pack says so."""
     for one in newest():
         did_nothing = one.attempts.get("empty")
         passes = isinstance(did_nothing, dict) and did_nothing.get("outcome") == "complete"
-        if one.scenario in scenarios and (passes or (one.checked is not None and one.checked.passes_untouched)):
+        if one.scenario in scenarios and (passes or (one.checked is not None and one.checked.passes_unchanged)):
             yield one.task, one.scenario_digest
     for scenario in scenarios:
         pack = packs.find_pack(scenario)

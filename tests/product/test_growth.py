@@ -25,6 +25,7 @@ from episodes.show import step_cards
 from episodes.show.alignment import Act, align, matches
 from experts.find import similar
 from exports.recipe import Recipe
+from exports.rules.quotations import VerifierWords
 from exports.rules.redaction import Redactor
 from exports.rules.shaping import shape
 from notices import quoting
@@ -42,6 +43,7 @@ MOST = 3.0
 LEAST_S = 0.002
 SECRETS = Redactor(Recipe.read({"format": "raw"}))
 PEOPLE = Redactor(Recipe.read({"format": "raw", "redact": "personal"}), "salt")
+VERIFIER = VerifierWords(["total = sum(row.price for row in rows if row.open and row.paid)"])
 CODE = Secret(["total = sum(row.price for row in rows if row.open and row.paid)"])
 
 
@@ -95,6 +97,7 @@ PLACES = {
     "distilled words": (lambda n: shape(advised(n), "distil"), 2_000),
     "rule of near tasks": (lambda n: NearTasks(["a b c " * 9]).holds_like("a b c " * n), 4_000),
     "rule of quoted verifiers": (lambda n: CODE.quoted_in("total sum row price for row " * n), 1_000),
+    "verifiers in rows": (lambda n: any(VERIFIER.pieces_in("total sum row price for row in rows if " * n)), 1_000),
     "recipes and plans": (refused(yaml_text.BadYaml, lambda n: yaml_text.read("[" + "a: &x 1, " * n)), 300),
     "YAML of many names": (lambda n: yaml_text.read("".join(f"k{i}: [1, {{a: b}}]\n" for i in range(n))), 300),
     "bodies of many values": (refused(BadJson, lambda n: parse_json(b"[" + b"1," * n + b"1]")), 8_000),

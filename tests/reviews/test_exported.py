@@ -13,6 +13,7 @@ from experts import advising, queue
 from experts import tagging as questions
 from exports.build import datasets
 from exports.recipe import Recipe
+from people import access, members
 from people.access import system
 from reviews.models import Verdict
 from reviews.record import assigning as reviewing
@@ -131,3 +132,11 @@ def test_later_tag_of_a_question_changes_no_snapshot(ada, edo, tmp_path):
 
     assert tags(tmp_path / "early") == [["answerable=yes", "question_needed=yes"]]
     assert tags(tmp_path / "late") == [["answerable=yes", "question_needed=no"]]
+
+
+@pytest.mark.parametrize(("behind", "left_out"), [("person", {"rejected": 1}), ("script", {}), ("model", {})])
+def test_review_token_of_a_person_rejects_like_a_person(ada, pair, review, tmp_path, behind, left_out):
+    for number in range(2):
+        issued, _ = members.issue_token(ada, f"reviewer {number}", "review", behind=behind)
+        judged(access.bearer(issued), review)
+    assert exported(ada, tmp_path / "made", "sft")[1]["left_out"] == left_out

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from awmclient.conversation import BRIEFED
-from episodes.quoting import Secret
 from exports.build.building import Walk
 from exports.formats import FORMATS
+from exports.rules.quotations import VerifierWords
 from tests.exports.records import COMPLETE, FAILED, STEPS, ground, record, walk
 
 BRIEFING = {"kind": "briefing", "text": "Ticket 7 is the oldest.", "author": "Mina Park", "sources": ["e0"]}
@@ -64,7 +64,7 @@ def test_distil_cuts_the_briefing_and_trains_on_known_values():
 def test_verifier_text_in_a_briefing_excludes_the_episode():
     eight = "one two three four five six seven eight"
     known = ground("sft")
-    known.verifier_of = lambda _record: Secret([f"check {eight} nine"])
+    known.verifier_of = lambda _record: VerifierWords([f"check {eight} nine"])
     walking = Walk(FORMATS["sft"], known)
     assert list(walking.rows([briefed(briefing={"text": eight})])) == []
     assert walking.counts.left_out == {"verifier_text": 1}

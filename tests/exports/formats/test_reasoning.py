@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from episodes.quoting import Secret
 from exports.build.building import Walk
 from exports.errors import BadRecipe
 from exports.formats import FORMATS
 from exports.recipe import KINDS, Recipe
 from exports.rules import tokenizing
 from exports.rules.leakage import Ground
+from exports.rules.quotations import VerifierWords
 from tests.exports.records import STEPS, record, walk
 from tests.exports.rules.test_token_ids import learned, tokenizer_in, tokens
 
@@ -115,7 +115,9 @@ def test_reasoning_that_quotes_the_verifier_keeps_an_episode_out():
     quote = "if final open tickets were greater than initial ones return others"
     steps = [{**step, "reasoning": {"text": quote, "form": "field"}} if step["seq"] == 10 else step for step in STEPS]
     for choice, left_out in (("keep", 1), ("drop", 0)):
-        ground = Ground(Recipe.read({"format": "sft", "reasoning": choice}), verifier_of=lambda _: Secret([quote]))
+        ground = Ground(
+            Recipe.read({"format": "sft", "reasoning": choice}), verifier_of=lambda _: VerifierWords([quote])
+        )
         walking = Walk(FORMATS["sft"], ground)
         list(walking.rows([record(steps=steps)]))
         assert walking.counts.left_out["verifier_text"] == left_out

@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from episodes.quoting import Secret
 from exports.build.building import Walk
 from exports.formats import FORMATS
 from exports.recipe import KINDS, BadRecipe, Recipe
 from exports.record import EpisodeResult
 from exports.rules.leakage import Ground, NearTasks
+from exports.rules.quotations import VerifierWords
 from exports.rules.redaction import Redactor, marks_in
 from exports.writers import jsonl
 from tests.exports.records import FAILED, STEPS, record, walk, with_advice
@@ -88,11 +88,11 @@ def test_format_that_reports_keeps_and_marks_every_episode(shape, change, reason
 def test_report_keeps_episodes_without_a_turn(shape):
     rows, _ = walk(shape, record(steps=[], results={}, state="failed", fault="environment", stop_reason="error"))
     assert len(rows) == 1
-    verifier = Secret([CODE])
+    verifier = VerifierWords([CODE])
     walking = Walk(FORMATS[shape], Ground(Recipe.read({"format": shape}), verifier_of=lambda _record: verifier))
     quoting = record(steps=[{**step, "result": CODE} if step["seq"] == 8 else step for step in STEPS])
     (row,) = walking.rows([quoting])
-    assert mark_of(shape, row.value) == ("verifier_text" if shape != "raw" else None)
+    assert mark_of(shape, row.value) == "verifier_text" and "status = 7" not in row.line.decode()
 
 
 def test_project_split_holds_out_tasks_over_loop_claims():
@@ -112,10 +112,10 @@ def test_a_task_nearly_that_of_a_held_out_one_is_left_out():
 def test_task_text_repeated_by_verifier_excludes_nothing():
     told = 'Answer with exactly these words: "Your usual contact is on it and will call you today."'
     code = "answers == ['Your usual contact is on it and will call you today.']"
-    verifier = Secret([code], known=[told])
+    verifier = VerifierWords([code], known=[told])
     ground = Ground(Recipe.read({"format": "sft"}), verifier_of=lambda _record: verifier)
     assert len(list(Walk(FORMATS["sft"], ground).rows([record(task=told, final_answer=code)]))) == 1
-    assert Secret([code]).quoted_in(told)
+    assert VerifierWords([code]).quotation_in(told)
 
 
 @pytest.mark.parametrize("shape", [name for name, one in KINDS.items() if one.trains])
@@ -138,7 +138,7 @@ def test_verifier_text_anywhere_excludes_the_episode(field):
     quoted = f"It does this: {CODE.upper()}"
     value = {"text": [quoted]} if field == "arguments" else quoted
     steps = [{**step, field: value} if step["seq"] == 8 else step for step in STEPS]
-    verifier = Secret([CODE])
+    verifier = VerifierWords([CODE])
     walking = Walk(FORMATS["sft"], Ground(Recipe.read({"format": "sft"}), verifier_of=lambda _record: verifier))
     assert list(walking.rows([record(steps=steps)])) == [] and walking.counts.left_out == {"verifier_text": 1}
     assert len(list(walking.rows([record()]))) == 1
@@ -197,3 +197,31 @@ def test_personal_digits_are_redacted_as_whole_values(text, redacted):
     assert re.sub(r":[0-9a-f]{6}\]", ":M]", found) == redacted
     assert redactor.counts.total() == redacted.count("[redacted:") == marks_in(found.encode()).total()
     assert text[0] not in "{[" or json.loads(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_out"),
+    [
+        ("verify_task", True), ("get_reward", True), ("mcp__awm__verify", True), ("awm.reset", True),
+        ("verifySolution", True), ("score_episode", True), ("Evaluate-Task", True), ("compute_final_reward", True),
+        ("verify_email", False), ("get_rewards", False), ("reward_points", False), ("get_score", False),
+        ("check_task", False), ("complete_task", False), ("evaluate", False), ("get_state", False), ("task", False),
+    ],
+)  # fmt: skip
+def test_tool_that_tells_the_reward_is_known_by_its_name(name, is_out):
+    left_out = walk("sft", record(tools=[{"name": name}]))[1].left_out
+    assert left_out == ({"control_tool": 1} if is_out else {})
+
+
+@pytest.mark.parametrize("mode", ["keep", "drop", "distil"])
+def test_prompt_of_a_task_stays_whatever_its_agent_said(mode):
+    verifier = VerifierWords([CODE])
+    quoting = {"seq": 11, "kind": "message", "role": "assistant", "content": f"The expert says {CODE}"}
+    control = {"seq": 12, "kind": "tool_call", "name": "verify", "arguments": {}}
+    for steps in ([*STEPS, quoting, control], STEPS[:2]):
+        known = Ground(Recipe.read({"format": "prompts", "advice": mode}), verifier_of=lambda _record: verifier)
+        walking = Walk(FORMATS["prompts"], known)
+        (row,) = walking.rows([record(steps=steps)])
+        assert [one["role"] for one in row.value["prompt"]] == ["system", "user"] and not walking.counts.left_out
+    told = [{**STEPS[1], "content": CODE}, *STEPS[2:]]
+    assert list(walking.rows([record(steps=told)])) == [] and walking.counts.left_out == {"verifier_text": 1}

@@ -1,4 +1,4 @@
-"""The words that a text tells: what `distil` compares between advice and what a model learns. Pure.
+"""The words of a text that say something: what `distil` compares between advice and what a model learns. Pure.
 
 A word counts in any case and in its common endings. Words that every text has tell nothing. Runs with a digit count
 whole and in their parts. Scripts without spaces between words count by pairs of characters.
@@ -25,7 +25,7 @@ _COMMON = """
     had has have he help her here hers him his how i if in instead into is it its just keep kept know known last
     least left let like likely look made make many may me mean might mine more most much must my need needed needs
     never new next no none nor not nothing now null of off ok okay on once one only or other our out over own
-    perhaps please point put question rather read ready really right said same say see seen set shall she should
+    perhaps please point put question rather read ready really right said same say see seen set she should
     show since so some something soon start still such sure take task tell than thank thanks that the their them
     then there these they thing this those though three through time to together told too true try turn two under
     until up upon us use used user using very via want wanted was way we well went were what when where whether
