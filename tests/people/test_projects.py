@@ -248,7 +248,9 @@ def test_an_expiry_ends_with_the_readers_day(ada):
 def test_audit_table_and_tooltips_name_their_zone(ada):
     audit.record(ada, "issued token", "x")
     page = html(as_person(ada).get("/audit/"))
-    assert re.search(r'<time [^>]*title="\w{3} \d+, \d{4}, [\d:]{8} UTC" data-time="minute" data-utc>[^<]+ UTC</time>', page)
+    assert re.search(
+        r'<time [^>]*title="\w{3} \d+, \d{4}, [\d:]{8} UTC" data-time="minute" data-utc>[^<]+ UTC</time>', page
+    )
     assert "Time <small data-zone>UTC</small>" in page
     days = audit_trail.Filters.read({"since": "2026-11-26", "until": "2026-11-26"}, ZoneInfo("Asia/Kolkata"))
     AuditEntry.objects.update(at=datetime(2026, 11, 25, 18, 31, tzinfo=UTC))
