@@ -13,6 +13,7 @@ const BREATH_MS = 150; // the review that was swapped in is painted first
 const OLD_MS = 120_000;
 const REASONS = [["reason-1", "1"], ["reason-2", "2"], ["reason-3", "3"]];
 const STORED = ["lease_lost", "too_late"]; // refused, and kept: the page says so with the whole form
+const GIVEN = "already_reviewed"; // its page was loaded again before the response: the verdict is there
 
 /** @typedef {{review: string, content: import("../forms/next-page.js").Content}} Next */
 
@@ -83,6 +84,7 @@ async function send(path, body, start, words) {
   body.set("at", atHere());
   const { ok, answer, error } = await post(path, body);
   refuse(ok ? "" : error.message);
+  if (error?.code === GIVEN) location.reload();
   if (!ok) return false;
   forget();
   const isNext = answer.next ? show(answer, known, start) : false;
@@ -98,6 +100,7 @@ async function stay(form, start) {
   const { ok, answer, error } = await post(form.action, body);
   if (!ok && STORED.includes(error.code)) form.submit();
   refuse(ok ? "" : error.message);
+  if (error?.code === GIVEN) location.reload();
   if (!ok) return false;
   forget();
   again(answer.page, start);

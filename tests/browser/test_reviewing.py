@@ -175,6 +175,8 @@ def test_phone_gives_verdict_type_and_label_by_taps(house, person):
     queue = make_queue(house, person, project, "2 episodes")
     page = person(house.link("rolf", "reviewer", project), **PHONE)
     page.goto(queue)
+    expect(page.get_by_role("button", name="Leave queue").first).to_be_in_viewport(ratio=1)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.get_by_role("button", name="Review next").tap()
     following = page.get_by_role("button", name="Give and next")
     expect(following).to_be_visible()  # the script is there
@@ -266,6 +268,7 @@ def test_three_keys_give_a_decision_and_the_next_review(house, person):
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, width
         opener.click()
     page.set_viewport_size({"width": 1024, "height": 664})
+    verdict_that_arrived_unseen_is_shown(page)
     opener.click()
     rail.get_by_role("link", name="Submitted").last.click()
     expect(page.locator("[data-revealed]")).to_be_visible()
@@ -273,6 +276,18 @@ def test_three_keys_give_a_decision_and_the_next_review(house, person):
     page.set_viewport_size({"width": 1440, "height": 900})
     page.go_back()
     expect(shown).to_contain_text("You answered: I was wrong.")
+
+
+def verdict_that_arrived_unseen_is_shown(page):
+    """A page that was loaded again in the middle of a verdict still has its form; the next key shows the verdict."""
+    form = page.locator("#verdict")
+    fields = form.evaluate("form => Object.fromEntries(new FormData(form))")
+    address = page.url.partition("?")[0] + "verdict"
+    assert page.request.post(address, form={**fields, "decision": "accept", "nonce": "lost"}).ok
+    press(page, "a")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("[data-revealed]")).to_contain_text("Accept")
+    expect(page.locator("[data-problem]")).to_be_hidden()
 
 
 def mention_is_read_and_answered(house, page, person, review):

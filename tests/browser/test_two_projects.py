@@ -89,7 +89,7 @@ FIELDS = "main :is(input:not([type=checkbox], [type=radio], [type=hidden], [type
 
 
 def test_small_windows_reach_menu_fields_and_filters(house, person):
-    page = person(house.with_project("small").link("vera", "admin"))
+    page = person(house.with_project("small").link("vera", "admin"), timezone_id="Asia/Tokyo")
     for width, height in ((1180, 800), (760, 800), (390, 664)):
         page.set_viewport_size({"width": width, "height": height})
         page.goto(f"{house.url}/exports/")
@@ -110,6 +110,10 @@ def test_small_windows_reach_menu_fields_and_filters(house, person):
         page.goto(f"{house.url}/{path}/{'?launch=1' if path == 'runs' else ''}")
         low[path] = page.eval_on_selector_all(FIELDS, LOW)
     assert not any(low.values()), low
+    page.goto(f"{house.url}/audit/")  # its zone is known to the server by now
+    expect(page.locator("time").first).to_have_attribute("title", re.compile("GMT\\+9$"))
+    expect(page.locator("time").first).not_to_contain_text("UTC")
+    expect(page.locator("th [data-zone]")).to_have_text("Asia/Tokyo")
 
 
 def live_on(page, width):

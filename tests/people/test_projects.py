@@ -235,10 +235,22 @@ def test_midnight_is_the_readers():
 
 
 @pytest.mark.django_db
+def test_an_expiry_ends_with_the_readers_day(ada):
+    client = as_person(ada)
+    client.cookies["zone"] = "Asia/Kolkata"
+    client.post("/people/", {"do": "invite", "name": "Zoe", "role": "viewer", "ends": "2199-01-31"})
+    ends = ada.project.memberships.get(user__first_name="Zoe").ends_at
+    assert ends == datetime(2199, 1, 31, 18, 29, 59, tzinfo=UTC)
+    assert f'datetime="{ends.isoformat()}"' in html(client.get("/people/"))
+
+
+@pytest.mark.django_db
 def test_audit_table_and_tooltips_name_their_zone(ada):
     audit.record(ada, "issued token", "x")
     page = html(as_person(ada).get("/audit/"))
-    assert re.search(r'<time [^>]*title="\w{3} \d+, \d{4}, [\d:]{8} UTC" data-time="minute">', page)
+    assert re.search(
+        r'<time [^>]*title="\w{3} \d+, \d{4}, [\d:]{8} UTC" data-time="minute" data-utc>[^<]+ UTC</time>', page
+    )
     assert "Time <small data-zone>UTC</small>" in page
     days = audit_trail.Filters.read({"since": "2026-11-26", "until": "2026-11-26"}, ZoneInfo("Asia/Kolkata"))
     AuditEntry.objects.update(at=datetime(2026, 11, 25, 18, 31, tzinfo=UTC))
