@@ -4,6 +4,7 @@
 // steps are loaded; the banner then gives their number. A request that fails makes every socket that was silent for 6 s count
 // as lost, and one that misses two beats is replaced. After a close with 4401, 4403 or 4404 the page stays disconnected and says so.
 
+import { counted } from "./numbers.js";
 import { syncTo } from "./clock.js";
 import { whenOver } from "./page-life.js";
 import { csrf, wordsOf } from "./post.js";
@@ -220,7 +221,7 @@ export function backWords(counts) {
   if (!counts.length) return "Everything is up to date.";
   if (counts.includes(null)) return "Missed steps load when the server responds.";
   const fetched = counts.reduce((sum, count) => sum + count, 0);
-  return `${fetched} new ${fetched === 1 ? "step" : "steps"}, all steps loaded.`;
+  return `${counted(fetched, "new step,new steps")}, all steps loaded.`;
 }
 
 async function showBack() {

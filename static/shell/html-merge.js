@@ -3,6 +3,8 @@
 // Rows change node by node, so focus, checkboxes and open groups stay. A list that is hovered, focused or has a selection changes
 // in place only: closed rows fade, and new ones wait behind a button ("4 new").
 
+import { grouped } from "./numbers.js";
+
 function keepOpen(old, fresh) {
   const now = [...fresh.querySelectorAll("details")];
   [...old.querySelectorAll("details")].forEach((details, n) => {
@@ -133,7 +135,7 @@ function tellPill(list, count) {
   const pill = document.querySelector(`[data-pill="${list.dataset.part}"]`);
   if (!pill) return;
   pill.hidden = count === 0;
-  pill.querySelector("[data-count]").textContent = `${count} new, show`;
+  pill.querySelector("[data-count]").textContent = `${grouped(count)} new, show`;
 }
 
 /**
