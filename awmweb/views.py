@@ -27,6 +27,7 @@ from episodes.show import durability, wall
 from episodes.show import legend as sheet
 from episodes.visible import visibility
 from experts.find import availability, board
+from experts.find.eligibility import Spot
 from experts.models import Ask
 from people import addresses
 from people.access import (
@@ -144,7 +145,7 @@ def home(request: MemberRequest) -> HttpResponse:
     )
 
 
-def _headline(actor: Actor, found: list[board.Spot], now: datetime) -> tuple[str, datetime | None]:
+def _headline(actor: Actor, found: list[Spot], now: datetime) -> tuple[str, datetime | None]:
     return board.headline(found, now) if found else (_calm_headline(actor), None)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -129,12 +130,11 @@ def _columns(wish: ListQuery) -> tuple[str, ...]:
 
 def _page(actor: Actor, wish: ListQuery, counted: list[str], order: str, cursor: str) -> sorting.ListPage:
     """Return one page. The counted episodes are a list's first ones, and often all of it, so the search runs once."""
-    if order == sorting.NEWEST and not cursor:
-        rows = Episode.objects.filter(pk__in=counted[: PAGE + 1])
-    elif len(counted) <= COUNTED:
-        rows = Episode.objects.filter(pk__in=among(counted))
-    else:
+    rows: QuerySet[Episode] = Episode.objects.filter(pk__in=counted[: PAGE + 1])
+    if len(counted) > COUNTED and (cursor or order != sorting.NEWEST):
         rows = matching(actor, wish.said)
+    elif cursor or order != sorting.NEWEST:
+        rows = Episode.objects.filter(pk__in=among(counted))
     return sorting.page(rows, order, cursor, PAGE)
 
 

@@ -63,8 +63,10 @@ def episode(request: MemberRequest, pk: str) -> HttpResponse:
     if (raw := number(request.GET.get("raw"))) is not None:
         return _raw(request, one, raw)
     lens = lens_of(request.actor, one)
-    steps = windows.around(lens, one, number(request.GET.get("step")))
-    return render(request, "episodes/live.html", {**_context(request, lens, one), "steps": steps})
+    context, step = _context(request, lens, one), number(request.GET.get("step"))
+    begin = None if context["watch"] else 1  # one that goes on opens with its newest steps, one to read with its first
+    steps = windows.around(lens, one, begin if step is None else step)
+    return render(request, "episodes/live.html", {**context, "steps": steps})
 
 
 @require_GET

@@ -154,8 +154,8 @@ def in_words(codes: str) -> str:
         return "no steps yet"
     counts = Counter(codes)
     known = {code: MARKS.get(code, MARKS["t"]) for code in counts}
-    parts = [f"{n} {known[code].word if n == 1 else known[code].plural}" for code, n in counts.items()]
-    return f"{len(codes)} {'step' if len(codes) == 1 else 'steps'}: {', '.join(parts)}"
+    parts = [f"{n:,} {known[code].word if n == 1 else known[code].plural}" for code, n in counts.items()]
+    return f"{len(codes):,} {'step' if len(codes) == 1 else 'steps'}: {', '.join(parts)}"
 
 
 def picture_book() -> dict[str, list[Any]]:

@@ -162,8 +162,7 @@ def arm(expert: str | None, name: str = "", briefing: str = "") -> SafeString:
 @register.filter
 def facts(episode: Episode) -> str:
     """Return the length, policy, seed and run of an episode in one line."""
-    length = f"{count(line.actions_in(episode.strip), 'action')} in {count(episode.last_seq, 'step')}"
-    said = [length, clean(episode.policy_name)]
+    said = [count(line.actions_in(episode.strip), "action"), clean(episode.policy_name)]
     said += ["" if episode.seed is None else f"seed {episode.seed}", clean(episode.run.name) if episode.run else ""]
     return ", ".join(filter(None, said))
 

@@ -11,6 +11,7 @@ import { serverNow, tick } from "../shell/clock.js";
 import { fetchFragment } from "../shell/connection.js";
 import { coalesce } from "../shell/stream.js";
 import { actionsIn, pictures, strip } from "../steps/strip.js";
+import { counted, grouped } from "../shell/numbers.js";
 import { visible } from "../shell/visible-text.js";
 
 const STALLED_MS = 30_000;
@@ -42,7 +43,7 @@ export function inOrder(rows) {
 export function lineOf(needs, total = needs.length) {
   const count = (need) => needs.filter((one) => one === need).length;
   const [waiting, stalled] = [count("person"), count("stalled")];
-  const parts = [total > needs.length ? `${needs.length} of ${total} live` : `${needs.length} live`];
+  const parts = [total > needs.length ? `${grouped(needs.length)} of ${grouped(total)} live` : `${grouped(needs.length)} live`];
   if (waiting) parts.push(`${waiting} ${waiting === 1 ? "needs" : "need"} a person`);
   if (stalled) parts.push(`${stalled} stalled`);
   return needs.length ? parts.join(", ") : "";
@@ -167,7 +168,7 @@ function paintSteps(row, stalled) {
   const [acted, count] = [Number(row.dataset.acted), Number(row.dataset.lastSeq)];
   const running = row.dataset.state === "running";
   cell(row, "strip").innerHTML = strip(codes, { budget: LIVE[row.dataset.state] ? budget : 0, running, stalled, room: ROOM, acted, count });
-  say(cell(row, "count"), `${acted}${budget ? ` / ${budget}` : ""}`);
+  say(cell(row, "count"), `${grouped(acted)}${budget ? ` / ${grouped(budget)}` : ""}`);
 }
 
 const isHeld = (list) => list.matches(":hover, :focus-within") || list.querySelector('[aria-selected="true"]') !== null;
@@ -240,7 +241,7 @@ function sayPill(count) {
   const pill = document.querySelector("[data-wall-pill]");
   if (!pill) return;
   pill.hidden = count === 0;
-  say(pill, `${count} ${count === 1 ? "row has" : "rows have"} moved, show`);
+  say(pill, `${counted(count, "row has,rows have")} moved, show`);
 }
 
 const fetchRows = coalesce(async () => {

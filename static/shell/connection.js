@@ -5,6 +5,7 @@
 // as lost, and one that misses two beats is replaced. After a close with 4401, 4403 or 4404 the page stays disconnected and says so.
 
 import { syncTo, timeIn } from "./clock.js";
+import { counted } from "./numbers.js";
 import { whenOver } from "./page-life.js";
 import { csrf, wordsOf } from "./post.js";
 import { Stream } from "./stream.js";
@@ -220,7 +221,7 @@ export function backWords(counts) {
   if (!counts.length) return "Everything is up to date.";
   if (counts.includes(null)) return "Missed steps load when the server responds.";
   const fetched = counts.reduce((sum, count) => sum + count, 0);
-  return `${fetched} new ${fetched === 1 ? "step" : "steps"}, all steps loaded.`;
+  return `${counted(fetched, "new step,new steps")}, all steps loaded.`;
 }
 
 async function showBack() {

@@ -4,6 +4,7 @@
 // in place only: closed rows fade, and new ones wait behind a button ("4 new").
 
 import { localiseAll } from "./clock.js";
+import { grouped } from "./numbers.js";
 
 function keepOpen(old, fresh) {
   const now = [...fresh.querySelectorAll("details")];
@@ -136,7 +137,7 @@ function tellPill(list, count) {
   const pill = document.querySelector(`[data-pill="${list.dataset.part}"]`);
   if (!pill) return;
   pill.hidden = count === 0;
-  pill.querySelector("[data-count]").textContent = `${count} new, show`;
+  pill.querySelector("[data-count]").textContent = `${grouped(count)} new, show`;
 }
 
 /**

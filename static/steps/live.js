@@ -1,6 +1,7 @@
 // The page of a live episode: follows the newest step until the reader scrolls away, and pauses the view.
 
 import { bind, print } from "../shell/keys.js";
+import { grouped } from "../shell/numbers.js";
 import { announce } from "../shell/toast.js";
 import { keepTrue, lastOf, lists, startAddress, startFind, startKeys } from "./steps.js";
 
@@ -20,8 +21,8 @@ let wasPill = "";
 const unseen = () => Math.max(0, Math.max(list.last, missed) - seen);
 
 function sayFollow() {
-  const news = unseen() ? `${unseen()} new below` : "";
-  const words = paused ? `Paused${unseen() ? `, ${unseen()} new` : ""} ` : list.following ? "Following " : news ? `${news} ↓ ` : "Follow ";
+  const news = unseen() ? `${grouped(unseen())} new below` : "";
+  const words = paused ? `Paused${unseen() ? `, ${grouped(unseen())} new` : ""} ` : list.following ? "Following " : news ? `${news} ↓ ` : "Follow ";
   if (words === wasPill) return;
   wasPill = words;
   pill.firstChild.textContent = words;
@@ -41,7 +42,7 @@ function changed() {
 function news(from, to) {
   unsaid ||= from;
   if (Date.now() - saidAt < SAY_MS) return;
-  announce(unsaid === to ? `Step ${to}` : `Steps ${unsaid} to ${to}`);
+  announce(unsaid === to ? `Step ${grouped(to)}` : `Steps ${grouped(unsaid)} to ${grouped(to)}`);
   [saidAt, unsaid] = [Date.now(), 0];
 }
 
@@ -87,8 +88,5 @@ if (living) {
   bind("pause", pause);
 }
 pill.addEventListener("click", () => follow(!list.following || paused));
-if (startAddress(list) === null) {
-  if (living) follow();
-  else list.goTo(list.last);
-}
+if (startAddress(list) === null && living) follow(); // an ended episode is read from its head and its first step
 print();

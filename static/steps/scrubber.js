@@ -5,6 +5,7 @@
 // strip and the list of labels are enough to find the next ask, error, write or label, so no step is fetched for that. A step
 // that is not here says that it is loading; it is fetched before all others with eight steps on each side.
 
+import { grouped } from "../shell/numbers.js";
 import { bind, print } from "../shell/keys.js";
 import { LongList } from "./longlist.js";
 import { jumpsFrom, lookAhead, lookNoMore } from "./look-ahead.js";
@@ -138,7 +139,7 @@ export function show(seq, block = "center") {
   drawn = false;
   lookAhead(list, () => jumpsFrom(list.list.dataset.codes || "", at, [MARKS, ...Object.values(KINDS)], saidOf()));
   const where = document.querySelector("[data-where]");
-  if (where) where.textContent = `step ${at} of ${list.last}`;
+  if (where) where.textContent = `step ${grouped(at)} of ${grouped(list.last)}`;
   const slider = document.querySelector("input[data-slider]");
   if (slider) slider.value = String(at);
 }

@@ -4,6 +4,7 @@
 // last number, and `again`, the asks that were waiting. Find (`/`) asks the server for the numbers of matching steps.
 
 import { bind } from "../shell/keys.js";
+import { grouped } from "../shell/numbers.js";
 import { LongList } from "./longlist.js";
 import { every, life } from "../shell/page-life.js";
 import { wake, watch } from "../shell/connection.js";
@@ -72,7 +73,7 @@ export function startFind(list) {
   const [field, says] = [form.querySelector("input"), form.querySelector("[data-found]")];
   let [asked, seqs, more, at] = ["", [], false, -1];
   const say = () => {
-    says.textContent = !asked ? "" : !seqs.length ? "not found" : `${(at + 1).toLocaleString("en-US")} of ${seqs.length.toLocaleString("en-US")}${more ? " and more" : ""}`;
+    says.textContent = !asked ? "" : !seqs.length ? "not found" : `${grouped(at + 1)} of ${grouped(seqs.length)}${more ? " and more" : ""}`;
     for (const button of form.querySelectorAll("[data-find-step]")) button.hidden = seqs.length < 2;
   };
   const go = (step) => {

@@ -1,6 +1,8 @@
 // The step strip of an episode, drawn from its letters as the server draws it (`episodes/stored/strip.py`, template tag `strip`); a
 // test compares both. The page's picture book defines the marks.
 
+import { counted, grouped } from "../shell/numbers.js";
+
 let book = null;
 
 /** Return marks and states by name, as the server defines them. */
@@ -31,8 +33,8 @@ export function inWords(codes, from = pictures()) {
   const counts = new Map();
   for (const code of codes) counts.set(code, (counts.get(code) || 0) + 1);
   const mark = marks(from);
-  const parts = [...counts].map(([code, n]) => `${n} ${n === 1 ? mark(code).word : mark(code).plural}`);
-  return `${codes.length} ${codes.length === 1 ? "step" : "steps"}: ${parts.join(", ")}`;
+  const parts = [...counts].map(([code, n]) => counted(n, `${mark(code).word},${mark(code).plural}`));
+  return `${counted(codes.length, "step,steps")}: ${parts.join(", ")}`;
 }
 
 /**
@@ -51,7 +53,7 @@ export function strip(codes, { budget = 0, running = false, stalled = false, roo
   const used = acted === undefined ? actionsIn(all, from) : acted + (now ? 1 : 0);
   const left = Math.max(kept.length, loud.length && acted !== undefined ? used : 0) - shown.length;
   const dots = Math.max(0, Math.min(budget - used, room - shown.length));
-  const [pitch, lead] = [from.pitch, left ? 14 + 6 * left.toLocaleString("en-US").length : 0];
+  const [pitch, lead] = [from.pitch, left ? 14 + 6 * grouped(left).length : 0];
   const width = Math.max(pitch, lead + pitch * (shown.length + dots));
   const uses = shown.map((code, n) => {
     const { symbol, css } = mark(code);
@@ -59,8 +61,8 @@ export function strip(codes, { budget = 0, running = false, stalled = false, roo
   });
   const start = lead + pitch * shown.length;
   const todo = Array.from({ length: dots }, (_, n) => `<rect class="todo" x="${start + 4 + pitch * n}" y="5.5" width="3" height="2"/>`);
-  const earlier = left ? `<text class="more" x="0" y="10.5">+${left.toLocaleString("en-US")}</text>` : "";
-  const part = count > codes.length ? `${Number(count).toLocaleString("en-US")} steps, of the last ` : "";
+  const earlier = left ? `<text class="more" x="0" y="10.5">+${grouped(left)}</text>` : "";
+  const part = count > codes.length ? `${grouped(count)} steps, of the last ` : "";
   return `<svg class="strip" width="${width}" height="13" viewBox="0 0 ${width} 13" fill="currentColor" role="img"`
     + ` aria-label="${part}${inWords(all, from)}">${earlier}${uses.join("")}${todo.join("")}</svg>`;
 }

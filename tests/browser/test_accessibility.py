@@ -15,6 +15,7 @@ PROJECT = "reading"
 """A project of its own: the pages show the same whatever other tests wrote before."""
 PAGES = (
     *("/", "/queue/", "/episodes/", "/runs/", "/runs/?launch=1&recipe=pr428", "/reviews/", "/reviews/mentions/"),
+    *("/reviews/labels/", "/reviews/add/?matching=%3F", "/episodes/?sort=-duration&columns=ended,run,policy"),
     *("/reviews/agreement/", "/reviews/court/", "/curriculum/", "/exports/", "/imports/", "/connect/", "/people/"),
     *("/tokens/", "/models/", "/environment/", "/vocabulary/", "/desk/", "/desk/metrics/", "/notices/", "/projects/"),
     *("/audit/", "/queue/mine/"),

@@ -157,6 +157,11 @@ def test_list_of_episodes_is_worked_by_keyboard(house, person, played):
     assert in_view(phone, bar)
     for offered in ("Queue for review", "Label", "Export", "Stop live episodes"):
         expect(bar.get_by_role("button", name=offered)).to_have_count(0)
+    phone.set_viewport_size({"width": 390, "height": 300})
+    phone.goto(f"{house.url}/episodes/{played[1]}/")
+    expect(phone.locator("[data-keyline] kbd").first).to_be_attached()  # its scripts have run
+    assert in_view(phone, phone.locator("h1")) and phone.evaluate("scrollY") == 0
+    expect(phone.locator("#step-1")).to_be_attached()
 
 
 def test_view_is_saved_and_opened(house, person, played):

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from episodes.models import Episode
 from people.models import Role
-from reviews.record import assigning
+from reviews.record import assigning, deciding
 from reviews.statistics import reports
 from tests.browsing import as_person, html
 from tests.people_by_name import person
@@ -40,3 +40,15 @@ def test_home_and_review_count_what_is_open_for_a_reviewer(ada, rita, queue, epi
 def test_no_claim_is_offered_to_roles_without_the_right(project, role, address):
     page = html(as_person(person(project, "una", role)).get(address))
     assert not re.search("[Cc]laim(?!ed)", page) and "data-duty" not in page
+
+
+def test_episodes_of_one_task_are_told_apart_where_judges_differ(ada, edo, rita, queue):
+    two = [ended(ada, key) for key in ("one", "two")]
+    assigning.fill(ada, queue.pk, Episode.objects.all())
+    for actor, said in ((rita, "accept"), (edo, "reject")):
+        for review in queue.reviews.all():
+            claim = assigning.claim(actor, review.pk)
+            deciding.decide(actor, review.pk, claim.lease_token, deciding.Wanted(said))
+    for address in ("/reviews/agreement/", f"/reviews/queues/{queue.pk}/"):
+        page = html(as_person(ada).get(address))
+        assert all(f"desk_1 / 3 · {one.pk[-6:]}" in page for one in two)
