@@ -16,6 +16,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
 
 from django.core.asgi import get_asgi_application
 
+# Before the imports below: they load models, which need Django's apps.
 django_app = get_asgi_application()
 
 from channels.auth import AuthMiddlewareStack
@@ -50,6 +51,7 @@ OPTIONS["options"] = f"{OPTIONS.get('options', '')} -c statement_timeout={STATEM
 # database. The committer's thread would delay all waiting appends by that.
 sys.setswitchinterval(0.0005)
 UPLOADS = ("/imports/", "/api/v1/imports")
+# The boundaries and other fields of the form come on top of the files.
 UPLOAD_BYTES = UPLOAD_MAX + 64 * 1024
 files = StaticFiles(directory=settings.STATICFILES_DIRS[0], packages=[("django_htmx", "static")])
 static = GZipMiddleware(files, minimum_size=1024, compresslevel=6)
@@ -76,6 +78,7 @@ def names_us(scope: dict[str, Any]) -> bool:
     hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
     if not hosts and (server := scope.get("server")):
         hosts = [f"[{server[0]}]" if ":" in server[0] else server[0]]
+    # Two Host headers become one name with a comma, which no allowed host matches.
     domain, _ = split_domain_port(",".join(hosts))
     return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
 
@@ -137,6 +140,7 @@ async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -
     Errors of the session's own database query are refused here, too.
     """
     try:
+        # Only a body costs memory, so only its sender is looked up here.
         sender = await sender_of(scope) if has_body(scope) else ""
         where = addresses.split(scope["path"])[1]
         most = UPLOAD_BYTES if where in UPLOADS else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
@@ -169,6 +173,7 @@ def _cached(send: Any, how: bytes) -> Any:
 
 async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Accept a socket: a bearer needs no Origin and no session; a cookie needs both."""
+    # The server's own `send`, by which the hub finds the transport that takes prepared frames.
     scope = {**in_project(scope), WIRE: send}
     try:
         if not names_us(scope):
@@ -188,4 +193,5 @@ application = ProtocolTypeRouter({"http": http, "websocket": websocket})
 # Everything loaded so far stays. Each collection would scan it for cycles and block the event loop for 150 ms.
 gc.collect()
 gc.freeze()
+# Last: all of the above loads while the database starts.
 gate.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 
+# The second form is a link inside a query, such as `next=`, where slashes are encoded.
 LINK = re.compile(r"(/login/once/|%2Flogin%2Fonce%2F)[^\s\"'<>]+", re.IGNORECASE)
 
 

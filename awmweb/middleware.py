@@ -115,6 +115,7 @@ class InProject(MiddlewareMixin):
             if here is None:
                 raise Http404
             request.addressed = here  # type: ignore[attr-defined]
+            # Parts that open pages of another project fetch must not switch the last used one.
             if addresses.is_visit(request) and request.session.get(SESSION_PROJECT) != slug:
                 request.session[SESSION_PROJECT] = slug
         request.path_info = rest
@@ -123,6 +124,7 @@ class InProject(MiddlewareMixin):
         return None
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        # The script prefix belongs to the thread: the next request must not inherit it.
         addresses.leave()
         return response
 

@@ -123,6 +123,7 @@ def environment_server(name: str) -> dict[str, Any]:
     prefix = f"AWMWEB_ENVIRONMENT_{name.upper()}_"
     url = text(f"{prefix}URL")
     parts = urlsplit(url)
+    # A password in an address would be in every error that names the address.
     if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname or "@" in parts.netloc or parts.query:
         _stop(f"{prefix}URL", "expected an address such as http://127.0.0.1:8100, without password and query")
     try:
@@ -130,6 +131,7 @@ def environment_server(name: str) -> dict[str, Any]:
     except ValueError:
         headers = None
     fits = isinstance(headers, dict) and all(
+        # A line break in a value would start another header.
         isinstance(value, str) and (key + value).isascii() and (key + value).isprintable()
         for key, value in headers.items()
     )
@@ -185,9 +187,12 @@ def exports_storage(folder: Path) -> dict[str, object]:
         "location": parts.path.strip("/"),
         "endpoint_url": endpoint_url,
         "region_name": text("AWMWEB_S3_REGION") or None,
+        # Stores of one's own rarely have a host name for each bucket.
         "addressing_style": "path" if endpoint_url else "auto",
         "signature_version": "s3v4",
+        # A repeated export writes the same names again; otherwise the library would make up others.
         "file_overwrite": True,
+        # Buckets without ACLs refuse a request that names one.
         "default_acl": None,
     }
     return {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": options}
@@ -243,20 +248,25 @@ SECRET_KEY = embedded.secret_key(VAR)
 DEBUG = False
 _public = urlsplit(AWMWEB_PUBLIC_URL)
 ALLOWED_HOSTS = sorted({_public.hostname or "", "127.0.0.1", "localhost", "[::1]"})
+# A wildcard address is no name that a browser sends.
 if AWMWEB_HOST not in ("0.0.0.0", "::", "127.0.0.1"):
     ALLOWED_HOSTS.append(AWMWEB_HOST)
 CSRF_TRUSTED_ORIGINS = [AWMWEB_PUBLIC_URL]
 _secure = _public.scheme == "https"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _secure
 SESSION_COOKIE_HTTPONLY = True
+# With the prefix `__Host-` browsers take the cookie only over TLS, and from this very host.
+# Cookies ignore the port: two installations on one machine would sign each other's people out.
 SESSION_COOKIE_NAME = f"awmweb_session_{AWMWEB_PORT}" if not _secure else "__Host-awmweb_session"
 CSRF_COOKIE_NAME = f"awmweb_csrf_{AWMWEB_PORT}" if not _secure else "__Host-awmweb_csrf"
+# Links in mails open signed in, and a POST from another site brings no cookie.
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_ENGINE = "people.sessions"
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+# Only with TLS: without a proxy that sets the header, any client could claim https.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _secure else None
 SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365 if _secure else 0
 X_FRAME_OPTIONS = "DENY"
@@ -351,6 +361,7 @@ LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
+# A step has at most 8 MB; the rest is what surrounds it.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 9 * 1024 * 1024
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
@@ -366,15 +377,19 @@ DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"]["TEST"] = {"NAME": "awmweb_test"}
 
 CELERY_BROKER_URL = BROKER_URL
+# The database is the record of all work, so no result is stored a second time.
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = False
+# A worker takes only what it can start: a prefetched rollout would wait behind one that waits for a person.
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# A rollout goes on while Valkey restarts: all it needs is in the database.
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 CELERY_TIMEZONE = "UTC"
 CELERY_TASK_ROUTES = {"runs.tasks.play": {"queue": "rollouts"}}
+# A tick that could not run in time expires: the next one does the same work.
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "experts.tasks.sweep", "schedule": 5.0, "options": {"expires": 5}},
     "notify": {"task": "notices.tasks.send", "schedule": 5.0, "options": {"expires": 5}},

@@ -26,6 +26,7 @@ def load_demo(task: Task[..., None], project_id: str) -> None:
 @worker_ready.connect
 def load_what_is_due(sender: Any, **about: Any) -> None:
     """Load a demo that was asked for at this start, or whose loading an earlier start did not live to see."""
+    # The worker of rollouts starts, too; one call is enough.
     if str(sender.hostname).startswith("worker"):
         for project_id in due.due():
             jobs.call_worker("awmweb.tasks.load_demo", project_id)

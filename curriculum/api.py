@@ -26,6 +26,7 @@ def list_steps(request: HttpRequest, run_id: str) -> schema.TrainingStepPage:
     return training.steps_of(actor_of(request), run_id)
 
 
+# `exclude_none`: an agent's answer has no levels and rates at all, not even as null.
 @router.get("/curriculum/next", response={200: schema.CurriculumNext, **REFUSALS}, exclude_none=True)
 def next_tasks(
     request: HttpRequest,

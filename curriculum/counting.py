@@ -67,6 +67,7 @@ def finished_of(run: Run) -> QuerySet[Episode]:
 
 def with_executable_call(episodes: Collection[str]) -> set[str]:
     """Return the episodes in which the environment executed at least one call. Asking an expert does not count."""
+    # Most episodes have an executable first call: the first query reads one row of each, the second those few.
     calls = Step.objects.filter(episode__in=episodes, kind__in=CALLS).order_by("episode", "seq")
     found = {episode for episode, body in _bodies(calls.distinct("episode")) if is_executable(body)}
     for episode, body in _bodies(calls.exclude(episode__in=found)):
@@ -76,6 +77,7 @@ def with_executable_call(episodes: Collection[str]) -> set[str]:
 
 
 def _bodies(rows: object) -> Iterator[tuple[str, str]]:
+    # A step can have 8 MB, so at most 500 rows of the cursor are in memory.
     return rows.values_list("episode_id", "body").iterator(chunk_size=500)  # type: ignore[attr-defined, no-any-return]
 
 
@@ -97,10 +99,14 @@ def counted(run: Run, newest: int | None = None) -> list[Solo]:
         *columns, *place
     ):
         key = splits.task_key(scenario, number, task)
+        # A held-out task that moved levels or weights would leak the test set into training.
         if key in held_out or not splits.is_training_name(split):
             continue
         if episode not in by_episode or source == VerifierOutcome.Source.VERIFIER:
+            # An episode without a version, or of a scenario that is not loaded, is not known to be outdated, so it
+            # counts.
             is_now = not version or version == (now(scenario) or version)
+            # A briefing is help, too: a briefed episode is not solo.
             said = Solo(key, reward_type == "complete", expert == ExpertMode.OFF and BRIEFED not in marks, is_now)
             by_episode[episode] = (source, said)
     return [said for _, said in by_episode.values()][:newest]

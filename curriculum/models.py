@@ -21,6 +21,7 @@ class TrainingStep(AppendOnly):
 
     """
 
+    # Without an index of its own: that of the unique constraint below begins with the run, too.
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="training_steps", db_index=False)
     training_step = models.IntegerField()
     losses = JsonText(default=dict, blank=True)
@@ -97,6 +98,7 @@ class Snapshot(AppendOnly):
     """
 
     id = IdField()
+    # As for steps: the unique constraint's index begins with the run.
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="snapshots", db_index=False)
     basis = models.CharField(max_length=120)
     training_step = models.IntegerField()

@@ -69,6 +69,7 @@ def sides(run: Run) -> dict[str, str]:
             found |= {f"{scenario}/{number}": TRAIN for number in range(len(pack.tasks(scenario)))}
     rows = scoped(SplitTask.objects.all(), run.project, "split__project").values_list("task", "side")
     for task, side in rows.iterator(chunk_size=5000):
+        # A task that one split holds out stays held out, whichever row comes last.
         if found.get(task) != VAL:
             found[task] = side
     return found
@@ -107,13 +108,16 @@ def content(run: Run) -> tuple[dict[str, Any], LevelProgress]:
     """Return the content of a new snapshot of a run, and the state of its levels."""
     plan = CurriculumPlan.of(run.metadata)
     helps = help_of(run)
+    # The last entry is the step to come, the one before it the last finished step.
     coming, step = helps[-1], helps[-2].step if len(helps) > 1 else 0
     tasks, seen = sides(run), counted(run)
     own = rates(seen)
     reference = _reference(run, plan)
+    # A reference run decides the levels alone; the weights follow this run's own rates.
     known = own if reference is None else rates(counted(reference))
     placed = level_names(tasks, known, plan.as_levels())
     kept_out = _kept_out(run, tasks)
+    # Only tasks that a level can serve count for its gate: with others it would never open.
     at = standing(run, plan, {task: placed[task] for task in tasks if task not in kept_out}, known, seen, step)
     rows = _rows(run, plan, tasks, placed, own, at, kept_out, of_other_versions(seen))
     expert, solo = ratio.group(plan.strategy, coming.phase, plan.group_size)
@@ -159,6 +163,7 @@ def _rows(
     weigh, none, rows = METHODS[plan.method], Rates(), []
     for task, side in tasks.items():
         level, rate = placed[task], known.get(task, none)
+        # A task of unknown level is served, since only more episodes can give it one.
         is_open = level == UNKNOWN or level in at.open or task in pinned
         state = kept_out.get(task) or (SERVED if is_open else LOCKED)
         scenario, _, number = task.rpartition("/")
@@ -189,6 +194,7 @@ def _kept_out(run: Run, tasks: Mapping[str, str]) -> dict[str, str]:
     for task, side in tasks.items():
         if side == VAL:
             found[task] = HELD_OUT
+        # Before the pins: of two decisions on one task, the one that keeps it out holds.
         elif task in skipped:
             found[task] = SKIPPED
         elif task not in pinned and (task in ruled or task in unfit):

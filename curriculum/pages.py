@@ -66,6 +66,7 @@ def turns_file(request: MemberRequest) -> HttpResponse:
 
 
 def _run_for_files(request: MemberRequest) -> Run:
+    # Rewards and outcomes are what a reviewer with a blind queue still has to judge.
     visibility.refuse_while_blind(request.actor)
     return snapshots.run_of(request.actor, request.GET.get("run", ""))
 
@@ -86,6 +87,7 @@ def decide(request: MemberRequest) -> HttpResponse:
             phase or typed["task"],
             typed["reason"],
             until=typed["until"] if kind == Decision.Kind.OVERRIDE else Decision.Until.UNDONE,
+            # `isdecimal` alone takes digits of any script, and a longer number fits no column.
             until_step=int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None,
         )
     except Invalid as refused:

@@ -36,6 +36,7 @@ def decide(
     may_launch(actor)
     after = last_step(run)
     said = reason.strip()
+    # PostgreSQL stores no U+0000 in a text.
     if not said or len(said) > REASON_MAX or "\x00" in said:
         raise Invalid(f"Enter a reason of at most {REASON_MAX} characters.")
     if kind not in Decision.Kind.values or until not in Decision.Until.values:
@@ -56,7 +57,9 @@ def decide(
             made_by=actor.name,
         )
         record(actor, f"curriculum.{kind}", run.pk, f"{subject}: {said}"[:2000])
+        # Called inside the transaction; `publish` sends the hint after its commit.
         _tell(run)
+    # A transaction of its own: without a snapshot the decision holds all the same.
     taking.current(run)
     return decision
 
@@ -67,6 +70,7 @@ def undo(actor: Actor, pk: str) -> Decision:
     decision = visible_or_404(Decision.objects.select_related("run__project"), actor, pk, "run__project")
     ended = {"undone_by": actor.name, "undone_at": timezone.now(), "undone_after": last_step(decision.run)}
     with transaction.atomic():
+        # Conditional, so that of two people who undo it together one is recorded.
         if Decision.objects.filter(pk=pk, undone_at=None).update(**ended):
             record(actor, "curriculum.undone", decision.run.pk, str(decision))
             _tell(decision.run)
@@ -88,6 +92,7 @@ def _subject(run: Run, kind: str, subject: str) -> str:
     snapshot = taking.current(run)
     if kind == Decision.Kind.FREEZE:
         return snapshot
+    # From the snapshot, which has the side of every task: pinning a held-out one would train on it.
     tasks = {row["task"]: row["split"] for row in snapshots.content_of(snapshot)["tasks"]}
     if tasks.get(subject) != "train":
         raise Invalid(f"{subject or 'The task'} is not a training task of this run.")

@@ -48,6 +48,7 @@ def _take(run: Run, basis: str) -> str:
     text = json.dumps(content, sort_keys=True)
     said = {"training_step": content["training_step"], "digest": hashlib.sha256(text.encode()).hexdigest()}
     try:
+        # Both or neither: of two concurrent requests, only the stored snapshot opens levels.
         with transaction.atomic():
             opened = [LevelOpened(run=run, level=name, training_step=said["training_step"]) for name in at.open]
             LevelOpened.objects.bulk_create(opened, ignore_conflicts=True)
@@ -59,6 +60,7 @@ def _take(run: Run, basis: str) -> str:
 @functools.lru_cache(maxsize=16)
 def _served(pk: str) -> tuple[dict[str, dict[str, Any]], list[str], list[tuple[str, float]]]:
     """Return the tasks that a snapshot serves, the pinned ones among them, and the weights of the others."""
+    # Weights of served tasks have a floor, so 0 means that a task is not served.
     served = {row["task"]: row for row in snapshots.content_of(pk)["tasks"] if row["weight"] > 0}
     pinned = [task for task, row in served.items() if row["pinned"] is not None]
     return served, pinned, sorted((task, row["weight"]) for task, row in served.items() if row["pinned"] is None)
@@ -72,6 +74,7 @@ def next_of(actor: Actor, run_pk: str, count: int, seed: int, snapshot_pk: str =
     while any is withheld from this reviewer.
 
     """
+    # Which tasks come, and in what order, follows from solve rates.
     visibility.refuse_while_blind(actor)
     run = snapshots.run_of(actor, run_pk)
     pk = (
@@ -81,6 +84,7 @@ def next_of(actor: Actor, run_pk: str, count: int, seed: int, snapshot_pk: str =
     )
     content, tells = snapshots.content_of(pk), sees_outcomes(actor)
     served, pinned, weights = _served(pk)
+    # Asked again at the draw: a snapshot never changes, and a split can hold out a task later.
     held_out = splits.held_out(run.project)
     first = [task for task in pinned if task not in held_out][:count]
     drawn = [*first, *draw(weights, count - len(first), snapshot=pk, seed=seed, without=held_out)]

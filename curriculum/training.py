@@ -31,8 +31,10 @@ def report(actor: Actor, run_pk: str, said: TrainingStepReport) -> TrainingStepV
     """
     may_record(actor)
     run = visible_or_404(Run.objects.select_related("project"), actor, run_pk)
+    # Read for its refusal: under a plan that cannot be read, no step is stored.
     CurriculumPlan.of(run.metadata)
     words = {"losses": said.losses or {}, "components": said.components or {}, "checkpoint": said.checkpoint or ""}
+    # A repeated report counts again here, but the counts of the first one stay stored.
     count = counting.format_errors(run, said.training_step)
     counts = {"rollouts": count.rollouts, "format_errors": count.errors, "not_counted": count.not_counted}
     try:
@@ -44,6 +46,7 @@ def report(actor: Actor, run_pk: str, said: TrainingStepReport) -> TrainingStepV
             events.publish(events.queue_topic(run.project_id), frame)
         taking.current(run)
     except IntegrityError:
+        # Only the trainer's own values are compared: counts can differ by now, and are not the trainer's.
         step = TrainingStep.objects.get(run=run, training_step=said.training_step)
         if others := recording.differing(step, words):
             used = f"Training step {said.training_step} was already reported"

@@ -36,6 +36,7 @@ from people.models import Project
 UPLOAD_MAX = 24_000_000
 """The files of one upload by page or API; larger ones come in by command."""
 TELL_EVERY_S = 1.0
+# A wrong format refuses every row: without this bound the import's own row would grow with the file.
 REFUSALS_KEPT = 100
 KINDS_MAX = 200
 """Kinds of losses of a file that are listed."""
@@ -66,6 +67,7 @@ class Reading:
 
 
 def _shown(text: str) -> str:
+    # PostgreSQL stores neither U+0000 nor half of a surrogate pair, and the columns have 255 characters.
     return re.sub(r"[\x00-\x1f\ud800-\udfff]", "?", text)[:255]
 
 
@@ -74,11 +76,13 @@ def request(actor: Actor, name: str, wanted: str, blocks: Iterable[bytes]) -> Im
     may_launch(actor)
     check_format(wanted)
     given = Import(project=actor.project, name=_shown(name) or "file", format=wanted, requested_by=actor.name)
+    # Named by its ID: the name that the client gave is untrusted, and could be a path.
     path = path_of(given.pk)
     try:
         given.size = _keep(path, blocks)
         jobs.request(given, actor, "import.requested", given.pk, given.name)
     except BaseException:
+        # Without a row that names it, nothing else would ever remove the file.
         path.unlink(missing_ok=True)
         raise
     return given
@@ -120,6 +124,7 @@ def carry_out(import_id: str) -> bool:
         return False
     path = path_of(given.pk)
     try:
+        # A file whose reading kills its process would otherwise be tried again by every sweep.
         if given.is_worn_out:
             raise FileRefused(f"Stopped after {given.ATTEMPTS_MAX} attempts: the process that reads it keeps failing.")
         _read(given, system(given.project), path, _telling(given))
@@ -140,6 +145,7 @@ def take(actor: Actor, path: Path, wanted: str = "", tell: Tell | None = None) -
     may_launch(actor)
     check_format(wanted)
     now = timezone.now()
+    # Stored as already claimed: the file is not in the folder of uploads, so no worker could read it.
     given = Import.objects.create(
         project=actor.project,
         name=_shown(path.name),
@@ -181,11 +187,14 @@ def _read(given: Import, actor: Actor, path: Path, tell: Tell) -> None:
         if reading.refused:
             jobs.end(given, ImportState.REFUSED, **facts)
             return
+        # With `rows` set the import is storing (`is_storing`), which its page says from now on.
         jobs.progress(given, behind=given.size, rows=reading.rows)
         with transaction.atomic():
+            # The lock holds until the commit: `jobs.claim` skips a locked row, so no second attempt starts meanwhile.
             if not jobs.claimed(given).select_for_update().exists():
                 return  # another attempt has taken over
             # imports of one project take turns here, so that no two of them store the same episode
+            # A plain FOR UPDATE would also block every insert that refers to the project by a foreign key.
             Project.objects.select_for_update(no_key=True).get(pk=given.project_id)
             stored, known = _store(given, actor, spool)
             ended: dict[str, Any] = {
@@ -194,6 +203,7 @@ def _read(given: Import, actor: Actor, path: Path, tell: Tell) -> None:
                 "steps": reading.steps,
                 "lost": dict(reading.lost),
             }
+            # Committed with the episodes: an import that has stored them is never found still reading.
             jobs.end(given, ImportState.DONE, **facts, **ended)
 
 
@@ -232,6 +242,7 @@ def _store(given: Import, actor: Actor, spool: Spool) -> tuple[int, int]:
     stored = known = 0
     for batch in spool.batches():
         by_key: dict[str, SpooledEpisode] = {}
+        # A file can have the same row twice, and one insert must not have the same key twice.
         for row in batch:
             by_key.setdefault(row.arrival.key, row)
         there = admitting.known_keys(actor, list(by_key))

@@ -34,6 +34,7 @@ class SpooledEpisode:
 
 @contextmanager
 def spooling(folder: Path) -> Iterator[Spool]:
+    # In the data folder: a system's folder for temporary files can be memory, and rows take gigabytes.
     with tempfile.TemporaryFile(dir=folder) as file:
         yield Spool(file)
 
@@ -48,6 +49,7 @@ class Spool:
         """Write a row: a line of JSON, then its steps, whose length the line contains. Raises `BadFile`."""
         one = row.arrival
         said = {"episode": one.episode, "outcome": one.outcome, "about": one.about}
+        # Steps follow as bytes: inside the JSON they would be escaped a second time.
         head = {"place": row.place, "lost": row.lost, "arrival": said, "bytes": len(one.steps)}
         self._file.write(json.dumps(head).encode() + b"\n")
         self._file.write(one.steps)

@@ -111,6 +111,7 @@ def _holds(actor: Actor, roles: Collection[str], scopes: Collection[str] = ()) -
 
 def _demand(allowed: bool, actor: Actor) -> None:
     if not allowed:
+        # For a token another scope can help; a person needs another role.
         raise WrongScope if actor.scope is not None else Forbidden
 
 
@@ -254,6 +255,7 @@ def visible_or_404(rows: QuerySet[M], actor: Actor, pk: str, path: str = "projec
 
 def is_id(pk: str) -> bool:
     """Return whether an object can have this ID. PostgreSQL would answer U+0000 with an error."""
+    # Before the query: of an ID with U+0000 PostgreSQL makes an error, not an empty answer.
     return "\x00" not in pk
 
 
@@ -283,6 +285,7 @@ def chosen_membership(request: HttpRequest) -> Membership | None:
     """
     if (here := addressed_membership(request)) is not None:
         return here
+    # `sorted` is stable: archived projects come last, all others stay in the order of joining.
     mine = sorted(memberships(request), key=lambda one: one.project.archived_at is not None)
     slug = request.session.get(SESSION_PROJECT)
     return next((one for one in mine if one.project.slug == slug), mine[0] if mine else None)
@@ -321,9 +324,11 @@ def member_required(
                 if chosen is None:
                     raise Forbidden("You are in no project any more; ask its admin for a new link.")
                 membership = chosen
+            # A POST is not redirected: the browser would send its form again as a GET.
             if in_project and request.method in addresses.SAFE_METHODS and addressed_membership(request) is None:
                 return redirect(addresses.in_project(membership.project.slug, request.get_full_path()))
             member = adopt(request, membership)
+            # After the redirect: the right is that of the project which the address now names.
             right(member.actor)
             return view(member, *args, **kwargs)
 

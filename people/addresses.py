@@ -14,6 +14,7 @@ from django.http import HttpRequest
 from django.urls import get_script_prefix, reverse, set_script_prefix
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
+# ASCII alone: `\w` takes letters of all scripts, and a slug has none of them.
 IN_PROJECT = re.compile(r"/projects/([-\w]+)(/.*)?", re.ASCII | re.DOTALL)
 SAFE_METHODS = ("GET", "HEAD")
 
@@ -53,6 +54,7 @@ def is_visit(request: HttpRequest) -> bool:
     """Return whether a person opens this address as a page. Scripts of pages fetch parts, and get no redirect to sign
     in.
     """
+    # Browsers send `empty` for `fetch`. Clients without the header, such as curl, count as a visit.
     by_script = "HX-Request" in request.headers or request.headers.get("Accept") == "application/json"
     return not by_script and request.headers.get("Sec-Fetch-Dest", "document") != "empty"
 
@@ -68,6 +70,7 @@ def login_address(request: HttpRequest, page: str = "") -> str:
 def _referer(request: HttpRequest) -> str:
     """Return the path of the page that a form was on, or the project's Home."""
     where = request.headers.get("Referer", "")
+    # The header is the browser's claim, and could name a page of another host.
     if not url_has_allowed_host_and_scheme(where, {request.get_host()}):
         return reverse("home")
     parts = urlsplit(where)

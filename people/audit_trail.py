@@ -36,12 +36,14 @@ class Filters:
     @classmethod
     def read(cls, query: Mapping[str, str], zone: tzinfo = UTC) -> Filters:
         """Raise `Invalid` for a value that is no date."""
+        # No entry has U+0000, and PostgreSQL refuses to compare with it.
         texts = {name: query.get(name, "").replace("\x00", "").strip() for name in ("actor", "verb")}
         return cls(**texts, since=_day(query.get("since", "")), until=_day(query.get("until", "")), zone=zone)
 
     def rows(self, actor: Actor) -> QuerySet[AuditEntry]:
         """Return entries of the actor's project, newest first."""
         may_manage_projects(actor)
+        # By ID, which is also the cursor of the pages: the times of two entries can be equal.
         rows = scoped(AuditEntry.objects.all(), actor.project).order_by("-pk")
         if self.actor:
             rows = rows.filter(actor=self.actor)
@@ -50,6 +52,7 @@ class Filters:
         if self.since:
             rows = rows.filter(at__gte=datetime.combine(self.since, time(), self.zone))
         if self.until:
+            # Up to the next midnight, so that the last microsecond of the day counts.
             rows = rows.filter(at__lt=datetime.combine(self.until + timedelta(days=1), time(), self.zone))
         return rows
 
@@ -61,6 +64,7 @@ def _day(text: str) -> date | None:
         day = date.fromisoformat(text)
     except ValueError as error:
         raise Invalid(f"{text[:40]!r} is not a date. Use the form 2026-12-31.") from error
+    # A day is added and a zone applied below, and `datetime` ends with the year 9999.
     if day.year > 9000:
         raise Invalid("Use a date before the year 9000.")
     return day

@@ -34,6 +34,7 @@ class HungUp(Exception):
 
 
 def header(scope: dict[str, Any], wanted: bytes) -> str:
+    # A header can have any bytes, and Latin-1 decodes all of them.
     return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), "")
 
 
@@ -140,6 +141,7 @@ def replayed(body: bytes, receive: Receive) -> Receive:
     whole = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def inner() -> dict[str, Any]:
+        # Afterwards the server's own channel, on which an app still hears a disconnect.
         return whole.pop() if whole else await receive()
 
     return inner

@@ -98,6 +98,7 @@ def thinned(points: Sequence[T], most: int = DRAWN) -> list[T]:
     """Return at most this many of these, evenly spaced, including the first and the last."""
     if len(points) <= most:
         return list(points)
+    # Rounding places, not steps: both ends stay in, and no gap is more than one wider than another.
     pitch = (len(points) - 1) / (most - 1)
     return [points[round(place * pitch)] for place in range(most)]
 
@@ -113,6 +114,7 @@ def line(points: Points, style: Style, hover: Iterable[str], shape: str = "linea
         "marker": {"color": style.color, "symbol": style.symbol, "size": 6},
         "hovertext": list(hover),
         "hoverinfo": "text",
+        # A mark on the edge of the plot is drawn whole.
         "cliponaxis": False,
     }
 
@@ -152,6 +154,7 @@ def spread(places: Sequence[float], gap: float, span: tuple[float, float]) -> li
     for place in places:
         found.append(place if not found else max(place, found[-1] + gap))
     if found and found[-1] > span[1]:
+        # The topmost moves down first; those below follow only as far as they must.
         found[-1] = max(span[1], places[-1])
         for below in range(len(found) - 2, -1, -1):
             found[below] = min(found[below], found[below + 1] - gap)
@@ -177,6 +180,7 @@ def axis(words: str, **more: Any) -> Figure:
 def shares(words: str, **more: Any) -> Figure:
     """Return an axis of shares in percent, from 0 to 100."""
     ticks = {"tickvals": [0, 25, 50, 75, 100], "ticktext": ["0", "25", "50", "75", "100%"]}
+    # Room for marks at 0% and at 100%.
     return axis(words, grid=True, range=[-2, 102], fixedrange=True, **ticks, **more)
 
 

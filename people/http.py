@@ -65,6 +65,7 @@ class StrictParser(Parser):
     """Reads a body once, within its limit."""
 
     def parse_body(self, request: HttpRequest) -> Any:
+        # One step of these can be 8 MB, such as a tool's result; all other bodies are small.
         large = request.path.endswith(("/steps", "/episodes/whole"))
         return read_object(request.body, MAX_STEP_BYTES if large else MAX_BATCH_BYTES)
 
@@ -94,6 +95,7 @@ class TokenAuth(HttpBearer):
         if known is None:
             # said here, or the session would be tried next and complain of a missing CSRF token
             raise Unauthenticated
+        # Not found, as under any address of others: the token must not learn that the project exists.
         if known.project.slug != getattr(request, "slug", known.project.slug):
             raise NotFound
         return bearer(known)
@@ -107,6 +109,7 @@ async def sender_of(scope: dict[str, Any]) -> str:
     secret = bearer_secret(scope)
     if secret is None:
         session = parse_cookie(header(scope, b"cookie")).get(settings.SESSION_COOKIE_NAME)
+        # In any thread: asgiref runs thread-sensitive work of all requests in one thread.
         return await sync_to_async(_signed_in, thread_sensitive=False)(session) if session else ""
     try:
         return (await TOKENS.actor(secret)).key
@@ -121,6 +124,7 @@ def _signed_in(session: str) -> str:
         user = get_user(request)
         return f"user:{user.pk}" if user.is_authenticated else ""
     finally:
+        # No request of Django's ends in this thread, so nothing else would release its connection.
         close_old_connections()
 
 
@@ -158,6 +162,7 @@ async def respond(send: Send, status: int, answer: Any, more: Sequence[tuple[byt
     headers = [
         (b"content-type", b"application/json; charset=utf-8"),
         (b"content-length", str(len(body)).encode()),
+        # Answers depend on the token: a proxy that stored one would give it to another reader.
         (b"cache-control", b"private, no-store"),
         (b"x-content-type-options", b"nosniff"),
         *more,
@@ -200,6 +205,7 @@ def misshapen(errors: Sequence[Any]) -> Invalid:
 
 
 def _where(error: dict[str, Any]) -> str:
+    # The names of a view's parameters, which no caller knows.
     path = ".".join(str(part) for part in error["loc"] if part not in ("body", "payload"))
     message = words_of(error)
     return f"{path}: {message}" if path else message

@@ -30,6 +30,7 @@ from people.audit import record
 from people.models import IdField, unheard_since
 
 log = logging.getLogger(__name__)
+# Six beats fit into `SILENT_AFTER`: one slow update does not make a worker look lost.
 BEAT_S = 5.0
 WOKEN_PER_SWEEP = 20
 """Forgotten jobs of a kind that one sweep wakes."""
@@ -131,6 +132,7 @@ def end(job: Job, state: str, problem: str = "", **fields: Any) -> bool:
 def cancel(job: Job, state: str) -> bool:
     """End a job that has not ended; its worker stops at its next write."""
     waiting = type(job)._default_manager.filter(pk=job.pk, state__in=job.WORKING)
+    # Without the attempt: a cancel counts, whichever worker has the job by now.
     return bool(waiting.update(state=state, ended_at=timezone.now()))
 
 
@@ -155,17 +157,21 @@ def run_heard(kind: type[Job], command: str, job_id: str, *, progress: Sequence[
     child = subprocess.Popen(
         [sys.executable, str(settings.BASE_DIR / "manage.py"), command, job_id],
         cwd=settings.BASE_DIR,
+        # A group of its own, so that the kill below also ends what the child has started.
         process_group=0,
     )
     began = moved = time.monotonic()
     seen: Any = None
     while (code := _waited(child)) is None:
         now, rows = time.monotonic(), kind._default_manager.filter(pk=job_id, state=kind.WORKING[1])
+        # Written here, not by the child: a child that hangs must not look lost, or a second one would start beside it.
         rows.update(heartbeat_at=timezone.now())
+        # Any change of these columns is progress; the heartbeat is not among them.
         if (at := rows.values_list(*progress).first()) != seen:
             seen, moved = at, now
         if now - moved <= kind.STILL_S and now - began <= kind.MOST_S:
             continue
+        # The child can have ended since the last look.
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
@@ -188,6 +194,7 @@ def _waited(child: subprocess.Popen[bytes]) -> int | None:
 def call_worker(task: str, *args: str, queue: str = "default", delay_s: int = 0) -> bool:
     """Call a worker. A call that is lost costs the time until the next sweep; the answer says whether it was sent."""
     try:
+        # A request must not wait for a broker that is down: the next sweep calls for the job.
         current_app.send_task(task, list(args), queue=queue, countdown=delay_s or None, retry=False)
     except BrokerError as error:
         log.warning("no worker could be called for %s, the sweep will: %s", " ".join((task, *args)), error)
@@ -196,4 +203,5 @@ def call_worker(task: str, *args: str, queue: str = "default", delay_s: int = 0)
 
 
 def call_after_commit(task: str, *args: str) -> None:
+    # A worker that is called before the commit finds no row.
     transaction.on_commit(functools.partial(call_worker, task, *args))

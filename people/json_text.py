@@ -19,9 +19,11 @@ MAX_DEPTH = 128
 TOO_DEEP = f"The body nests deeper than {MAX_DEPTH} levels."
 VALUES_MAX = 400_000
 """Texts, lists and objects of one body, and commas between values."""
+# Possessive, so that a text without its closing mark is given up in one pass instead of quadratic time.
 _VALUE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{,]', re.DOTALL)
 _SHAPE = bytes.maketrans(b"012345678E", b"999999999e")
 _BOXES = (dict, list)
+# From 19 digits on a number may not fit 64 bits, and orjson would round it.
 _LONG_NUMBER = b"9" * 19
 
 
@@ -51,7 +53,9 @@ def parse_json(raw: bytes, most: int = VALUES_MAX) -> Any:
     try:
         value = _read_fast(raw)
     except orjson.JSONDecodeError:
+        # orjson refuses more than JSON does, such as half of a surrogate pair; the slower reader decides.
         value = _read(raw)
+    # A deep value needs this many brackets: most bodies have fewer and are not walked.
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and is_deep(value):
         raise BadJson(TOO_DEEP)
     return value
@@ -66,6 +70,7 @@ def _read_fast(raw: bytes) -> Any:
 
 def _read(raw: bytes) -> Any:
     try:
+        # Clients send halves of surrogate pairs, which models write; the record stores them unchanged.
         text = raw.decode("utf-8", "surrogatepass")
         exact: dict[str, Any] = {}
         if _may_overflow(raw):  # rare; hooks in the reader cost time for every number
@@ -116,6 +121,7 @@ def parse_typed(text: str, what: str) -> Any:
     """
     hooks: dict[str, Any] = {"parse_int": _whole, "parse_float": _kept, "object_pairs_hook": _once}
     try:
+        # The standard reader, because orjson has no hooks for numbers and repeated names.
         value = json.loads(text, parse_constant=_refuse_constant, **hooks)
     except json.JSONDecodeError as error:
         raise Invalid(f"{what} are not valid JSON (line {error.lineno}, column {error.colno}).") from error

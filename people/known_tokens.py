@@ -30,16 +30,20 @@ class KnownTokens:
         now = time.monotonic()
         key = digest(secret)
         until, task = self._known.get(key, (0.0, None))
+        # A task belongs to its loop: in one that has ended it would never finish.
         if task is None or until < now or task.get_loop() is not asyncio.get_running_loop():
+            # Strangers' tokens fill it, too. Forgetting all costs each known sender one query.
             if len(self._known) >= KNOWN_TOKENS:
                 self._known.clear()
             task = asyncio.get_running_loop().create_task(_asked(secret))
             self._known[key] = (now + KNOWN_S, task)
         try:
+            # One caller that disconnects must not cancel the look-up for the others.
             found = await asyncio.shield(task)
         except Exception:
             self._known.pop(key, None)
             raise
+        # The row can be 3 s old: an expiry counts at its time, and a revocation once it is read again.
         if found is None or found.token is None or not found.token.is_current(timezone.now()):
             self._known.pop(key, None)
             raise Unauthenticated

@@ -32,6 +32,7 @@ def claim(slots: QuerySet[Any], actor: Actor, now: datetime, until: datetime) ->
 
 def held_with(slots: QuerySet[Any], token: str) -> QuerySet[Any]:
     """Return the slot while this lease counts: an expired one that no one else took counts."""
+    # A freed slot has an empty token, which must not match a caller without one.
     return slots.filter(lease_token=token, state=SlotState.CLAIMED).exclude(lease_token="")
 
 

@@ -94,6 +94,7 @@ def ensure_member(project: Project, username: str, role: str, ends_at: datetime 
     was = "" if new else membership.role
     if not new and (membership.role, membership.ends_at) != (role, ends_at):
         if membership.role == Role.ADMIN:
+            # An unused link of a former admin would still let people in.
             _end_links_made_by(user, project)
         membership.role, membership.ends_at, membership.entry = role, ends_at, new_id()
         membership.save(update_fields=["role", "ends_at", "entry"])
@@ -110,6 +111,7 @@ def issue_login_link(
     is kept.
     """
     secret = secrets.token_urlsafe(32)
+    # A link signs in one account; memberships of two would be a mistake of the caller.
     (user,) = {one.user for one in memberships}
     opens = [one.entry for one in memberships]
     ends_at = timezone.now() + life
@@ -142,6 +144,7 @@ def link_for(actor: Actor, username: str, role: str | None = None, life: timedel
 
     A new person becomes an expert by default. A known one keeps role and end unless given another role.
     """
+    # A command acts for awmweb itself, which has every right; only a person is checked.
     if actor.user is not None:
         may_manage_people(actor)
     known = scoped(Membership.objects.select_related("user"), actor.project).filter(user__username=username).first()
@@ -182,6 +185,7 @@ def _end_links_made_by(user: User, project: Project) -> None:
     """End links that a former admin made and no one opened."""
     here = set(Membership.objects.filter(project=project).values_list("entry", flat=True))
     for link in LoginLink.objects.filter(issued_by=user, used_at__isnull=True):
+        # Links that open other projects were made with rights that remain.
         if here.intersection(link.opens):
             link.used_at = timezone.now()
             link.save(update_fields=["used_at"])
@@ -226,6 +230,7 @@ def _free_username(actor: Actor, name: str, someone_else: bool = False) -> tuple
     An account that is also in a project without this admin belongs to someone else, as whom no one may be signed in.
     The new person then gets a username of their own, as does `someone_else` than those who are known.
     """
+    # Room for a number: a username has at most 150 characters.
     stem = slugify(name)[:140]
     if not stem:
         raise Invalid("Enter a name with at least one letter or digit.")
@@ -258,6 +263,7 @@ def _admin_of(actor: Actor) -> QuerySet[Membership, Any]:
 
 
 def refuse_last_admin_change(actor: Actor, username: str, role: str, ends_at: datetime | None) -> None:
+    # Locked, so that two admins who demote each other do not both find another one left.
     admins = scoped(_admins(timezone.now()).select_for_update(of=("self",)), actor.project)
     stays = role == Role.ADMIN and ends_at is None
     if not stays and [one.user.username for one in admins.select_related("user")] == [username]:
@@ -275,10 +281,12 @@ def remove_member(actor: Actor, membership_id: int) -> None:
     membership = scoped(Membership.objects.select_related("user"), actor.project).filter(pk=membership_id).first()
     if membership is None:
         raise NotFound
+    # As in `refuse_last_admin_change`: two removals at the same time take turns here.
     admins = scoped(_admins(timezone.now()).select_for_update(of=("self",)), actor.project)
     if [one.pk for one in admins] == [membership.pk]:
         raise Invalid("The last admin of a project cannot be removed.")
     _end_links_made_by(membership.user, actor.project)
+    # Newest first, in the order of the locks that `on_leave` explains.
     for callback in reversed(_on_leave):
         callback(person(membership))
     membership.delete()
@@ -293,6 +301,7 @@ def set_skills(actor: Actor, membership_id: int, skills: Sequence[str]) -> list[
     plain = list(dict.fromkeys(" ".join(skill.split()) for skill in skills if skill.split()))
     if len(plain) > SKILLS_MAX or any(len(skill) > SKILL_CHARS for skill in plain):
         raise Invalid(f"At most {SKILLS_MAX} skills of at most {SKILL_CHARS} characters each.")
+    # Two lists that are sent at the same time take turns, so that the trail has what each of them replaced.
     rows = Membership.objects.select_for_update(of=("self",)).select_related("user")
     membership = scoped(rows, actor.project).filter(pk=membership_id).first()
     if membership is None:
@@ -320,6 +329,7 @@ def issue_token(
         raise Invalid("Enter a token name of at most 120 characters.")
     if ends_at is not None and ends_at <= timezone.now():
         raise Invalid("The expiry is in the past.")
+    # The prefix is what scanners look for in leaked texts, also the redaction of exports.
     secret = "awm_" + secrets.token_urlsafe(32)
     token = ApiToken.objects.create(
         project=actor.project,
@@ -338,6 +348,7 @@ def issue_token(
 def revoke_token(actor: Actor, token_id: str) -> None:
     may_issue_tokens(actor)
     live = scoped(ApiToken.objects.all(), actor.project).filter(pk=token_id, revoked_at__isnull=True)
+    # Conditional, so that a token is revoked, and recorded, once.
     if live.update(revoked_at=timezone.now()) != 1:
         raise NotFound
     record(actor, "revoked token", token_id)

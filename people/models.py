@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 else:
     TextOfId, TextOfJson = models.CharField, models.TextField
 
+# Base 32 without i, l, o and u; digits come before letters, so that IDs sort by their time.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 

@@ -41,6 +41,7 @@ def create_own(actor: Actor, slug: str, name: str) -> Membership:
 
 def _locked(actor: Actor) -> Project:
     may_manage_projects(actor)
+    # Two admins take turns, so that the trail has what each of them replaced.
     return Project.objects.select_for_update().get(pk=actor.project.pk)
 
 

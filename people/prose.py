@@ -21,6 +21,7 @@ DEEPEST = 16
 _BLOCKS = ("paragraph", "list", "fence", "code", "table", "heading", "blockquote", "hr")
 _INLINE = ("backticks", "emphasis", "balance_pairs", "fragments_join")
 # no `newline`: it drops the indentation of a line; no `escape` and `entity`: they drop signs of paths and codes
+# Twice the depth that is drawn: the parser drops what is deeper in silence, and `_is_markdown` must see it first.
 _PARSER = MarkdownIt("zero", {"html": False, "maxNesting": 2 * DEEPEST}).enable([*_BLOCKS, *_INLINE])
 _SAYS_MARKDOWN = frozenset({"fence", "table_open", "heading_open", "bullet_list_open", "ordered_list_open"})
 _TAGS = {
@@ -62,6 +63,7 @@ def prose(text: object, css: str = "", path: str = "", tag: str = "p") -> SafeSt
     place = format_html(' data-path="{}"', path) if path else ""
     lead = "\n" * shown.startswith("\n")  # HTML drops the first line end of a <pre>
     if not _is_markdown(tokens):
+        # A `<pre>` scrolls sideways, so the keyboard must reach it.
         place, first = (format_html('{} tabindex="0"', place), lead) if tag == "pre" else (place, "")
         return format_html('<{0} class="words {1}" dir="auto"{2}>{3}{4}</{0}>', tag, css, place, first, shown)
     return format_html(
@@ -122,6 +124,7 @@ def _drawn(tokens: Sequence[Token]) -> Iterator[str]:
             yield from _drawn_line(token.children or ())
         elif token.type in ("fence", "code_block"):
             yield format_html('<pre dir="auto">{}{}</pre>', "\n" * token.content.startswith("\n"), token.content)
+        # The number as it was written: a list can begin at 3.
         elif token.type == "list_item_open" and token.info:
             yield format_html('<li dir="auto" value="{}">', token.info)
         elif not token.hidden:
@@ -136,4 +139,5 @@ def _drawn_line(children: Sequence[Token]) -> Iterator[str]:
         elif one.type.endswith("break"):
             yield "\n"
         else:
+            # An emphasis that is not drawn keeps its signs.
             yield tags.get(number) or escape(one.content or one.markup)

@@ -42,5 +42,6 @@ class ModelRows(Generic[M]):
         """Return the object of a row, which can have further columns."""
         found = list(row[: self.width])
         for place, read in self._read:
+            # As the ORM does after a query: a field such as `JsonText` is plain text until here.
             found[place] = read(found[place], None, connection)
         return self._model.from_db(connection.alias, self._names, found)

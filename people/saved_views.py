@@ -40,6 +40,7 @@ class SavedViews(Generic[V]):
         if len(query) > QUERY_MAX:
             raise Invalid(f"The filters have more than {QUERY_MAX:,} characters.")
         mine = scoped(self.rows().filter(author_key=actor.key), actor.project)
+        # At the limit a view can still be replaced.
         if not mine.filter(name=name).exists() and mine.count() >= VIEWS_MAX:
             raise Invalid(f"You have {VIEWS_MAX} saved views (the maximum). Remove one first.")
         said = {"query": query, "shared": shared, "author": actor.name}

@@ -10,6 +10,7 @@ from typing import Any
 
 from people.plain_text import clean
 
+# U+2212 is the minus sign of typography, which NFKC leaves as it is.
 _FORMULA = ("=", "+", "-", "@", "\u2212")
 _BREAKS = ("\t", "\r", "\n")
 _BLANK = "\u115f\u1160\u2800"

@@ -26,6 +26,7 @@ class SenderTurns:
     @asynccontextmanager
     async def turn(self, who: str, wait_s: float) -> AsyncIterator[None]:
         """Wait for a turn and hold it. Raises `Busy` on a timeout."""
+        # `line` keeps the queue alive: the dictionary refers to it weakly.
         line = self._lines.setdefault(who, asyncio.Semaphore(self._limit))
         try:
             async with asyncio.timeout(wait_s):

@@ -15,6 +15,7 @@ import yaml
 LENGTH_MAX, VALUES_MAX, DEPTH_MAX = 1_000_000, 100_000, 32
 _WORDS: dict[str, Any] = dict.fromkeys(("", "~", "null", "Null", "NULL"))
 _WORDS |= dict.fromkeys(("true", "True", "TRUE"), True) | dict.fromkeys(("false", "False", "FALSE"), False)
+# 18 digits fit 64 bits; a longer number stays a text instead of being rounded.
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]{1,18}|[0-9]{1,18}(?:\.[0-9]{0,18})?)(?:[eE][-+]?[0-9]{1,2})?", re.ASCII)
 
@@ -28,6 +29,7 @@ def read(text: str) -> Any:
     if len(text) > LENGTH_MAX:
         raise BadYaml(f"more than {LENGTH_MAX:,} characters")
     try:
+        # Events, not `load`: aliases and tags are refused before anything is built from them.
         return _YamlReader(yaml.parse(text, Loader=yaml.CSafeLoader)).document()
     except yaml.YAMLError as error:
         raise BadYaml(" ".join(str(error).split())[:300]) from error
@@ -58,6 +60,7 @@ class _YamlReader:
             raise _bad(event, f"more than {DEPTH_MAX} levels")
         if isinstance(event, yaml.AliasEvent):
             raise _bad(event, "an alias (*): write the value again")
+        # `!` alone says only that a scalar is a text.
         if event.tag not in (None, "!"):
             raise _bad(event, "a tag (!)")
         if isinstance(event, yaml.ScalarEvent):
@@ -68,6 +71,7 @@ class _YamlReader:
         for one in self._until(yaml.MappingEndEvent):
             if not isinstance(one, yaml.ScalarEvent):
                 raise _bad(one, "a name that is not a text")
+            # Unquoted only: a quoted `<<` is a name like any other.
             if one.value == "<<" and one.implicit[0]:
                 raise _bad(one, "a merge key (<<)")
             if one.value in found:

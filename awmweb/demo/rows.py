@@ -109,6 +109,7 @@ def _moved(project: Project, about: Mapping[str, Any], text: str) -> str:
 def _number(model: type[Model], rows: Sequence[dict[str, Any]]) -> dict[int, int]:
     """Give rows the next numbers of their table; return the new number of each old one."""
     with connection.cursor() as cursor:
+        # One query reserves all numbers, and the sequence continues after them.
         sequence = f"SELECT nextval(pg_get_serial_sequence('{model._meta.db_table}', 'id')) FROM generate_series(1, %s)"
         cursor.execute(sequence, [len(rows)])
         made = {row["id"]: number for row, (number,) in zip(rows, cursor.fetchall(), strict=True)}

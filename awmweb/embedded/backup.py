@@ -34,11 +34,13 @@ LEFT_OUT |= {"credentials.json", "settings.json", "beat", "cache"}
 LEFT_OUT_PREFIXES = ("valkey", "beat-schedule", "tmp", ".", "restore-")
 QUERY_VARIABLES = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY"}
 
+# Without the limit a session that holds a table would make the restore wait forever.
 EMPTY_SCHEMA = """
 SET lock_timeout = '30s';
 DROP SCHEMA public CASCADE;
 CREATE SCHEMA public;
 """
+# Sessions of the product hold locks that the restore would wait for.
 OTHERS_OUT = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
  WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid();
@@ -115,11 +117,13 @@ def save(file: Path, source: Database, here: Paths, version: str) -> Manifest:
     unfinished = file.with_name(file.name + ".unfinished")
     handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # it holds the key and password hashes
     try:
+        # Into a file first: a tar needs the size of a member before its bytes.
         with os.fdopen(handle, "wb") as out, tempfile.TemporaryFile(dir=file.parent) as dump:
             source.run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", stdout=dump)
             dump.seek(0)
             manifest = _write(out, dump, source, here, version)
             out.flush()
+            # Before the rename, or a power cut could leave the final name on an incomplete file.
             os.fsync(out.fileno())
         unfinished.replace(file)
     finally:
@@ -157,6 +161,7 @@ def restore(file: Path, target: Database, here: Paths, known_migrations: set[str
                 f"The backup was made by a newer awmweb ({manifest.version}): unknown here is {newer[0]}."
             )
         _refuse_to_overwrite(target, here, unpacked, force)
+        # The database first, as it can fail as a whole: files would be left beside the old rows.
         _load(unpacked, target)
         _place(unpacked / "var", here.var)
     return manifest
@@ -179,6 +184,7 @@ def _write(out: IO[bytes], dump: IO[bytes], source: Database, here: Paths, versi
             files=files,
         )
         text = json.dumps(manifest.__dict__, indent=1).encode()
+        # Last: it has the digests of all others, and a file that was cut off lacks it.
         _add(archive, "manifest.json", io.BytesIO(text), {})
     return manifest
 
@@ -225,6 +231,7 @@ def _migrations(source: Database) -> list[str]:
 def _unpack(file: Path, target: Path) -> Manifest:
     """Extract what the manifest lists and nothing else, checking every byte. Paths outside the folder are refused."""
     try:
+        # Without compression: a compressed archive could unpack to any size.
         with tarfile.open(file, "r:") as archive:
             manifest = _manifest(archive)
             for name, known in manifest.files.items():
@@ -254,6 +261,7 @@ def _take_out(archive: tarfile.TarFile, name: str, target: Path) -> str:
     place = target.joinpath(*parts)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     digest = hashlib.sha256()
+    # `x`: a name that is listed twice must not overwrite what was checked before.
     with open(place, "xb", opener=_private) as out:
         while block := source.read(1 << 20):
             digest.update(block)
@@ -291,6 +299,7 @@ def _place(source: Path, var: Path) -> None:
     for path in sorted(source.rglob("*")):
         place = var / path.relative_to(source)
         if path.is_dir():
+            # A loaded pack is a link to the folder of its version; writing through it would change that version.
             if place.is_symlink():
                 place.unlink()
             place.mkdir(mode=0o700, parents=True, exist_ok=True)

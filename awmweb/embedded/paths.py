@@ -137,6 +137,7 @@ def urls(var: Path) -> Urls:
     return Urls(
         database=f"postgres://{DATABASE_USER}:{known.database}@{host}/{DATABASE_NAME}",
         redis=f"unix://{password}{socket}?db=0",
+        # The database 1 is the broker's, apart from the live hints in 0.
         broker=f"redis+socket://{password}{socket}?virtual_host=1",
     )
 
@@ -165,6 +166,7 @@ def nothing_runs_on(environ: Mapping[str, str]) -> str:
     with socket.socket(socket.AF_UNIX) as tried:
         tried.settimeout(5)
         try:
+            # A connection, because a killed server leaves its socket file behind.
             tried.connect(str(data_paths(var).sockets / DATABASE_SOCKET))
         except PermissionError:
             return ""  # it belongs to another account; the command reports that itself
@@ -243,6 +245,7 @@ def write_once(file: Path, text: str) -> None:
             out.write(text)
             out.flush()
             os.fsync(out.fileno())
+        # A link fails if the name exists, and a rename would not: the first writer wins.
         os.link(name, file)
     except FileExistsError:
         return
@@ -284,6 +287,7 @@ def own_folder(folder: Path, who: Account | None, mode: int) -> None:
     """Create a folder for this account, or check that an existing one belongs to it: others can write in /tmp."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     wanted = who.uid if who else os.geteuid()
+    # Not followed: in /tmp someone else could have put a link here.
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid not in {wanted, os.geteuid()}:
         raise EmbeddedError(f"{folder} belongs to another user (ID {found.st_uid}). Remove it or set AWMWEB_VAR.")
@@ -402,6 +406,7 @@ def _within_reach(here: Paths, program: Path, root: Path, wanted: list[Path]) ->
     if who is None or reachable(program.resolve(), who.uid):
         return program
     build = program.stat()
+    # An update gets a folder of its own, so that programs in use never change.
     target = here.programs / f"{program.name}-{build.st_size}-{int(build.st_mtime)}"
     if not target.exists():
         _copy(root, wanted, target)

@@ -50,6 +50,7 @@ SETTINGS = {
     "shared_buffers": "96MB",
     "io_method": "sync",
     "jit": "off",
+    # Nothing replicates or archives the log, so it has only what a recovery needs.
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_worker_processes": "2",
@@ -115,6 +116,7 @@ def check_version(here: Paths) -> None:
 
 def end_leftovers(here: Paths) -> None:
     """End servers and backends of an earlier start on this folder, which would conflict with new ones."""
+    # Fast shutdown, then immediate shutdown, then kill, each only if something is left.
     if _signal_and_wait(here, signal.SIGINT, 15) and _signal_and_wait(here, signal.SIGQUIT, 3):
         _signal_and_wait(here, signal.SIGKILL, 5)
     if not list(_survivors(here)):
@@ -138,6 +140,7 @@ def _initialise(here: Paths, programs: Path, passwords: Secrets) -> None:
     handle, password_file = tempfile.mkstemp(dir=here.home)
     try:
         with os.fdopen(handle, "w") as out:
+            # In a file, because arguments are visible to every user of the machine.
             out.write(passwords.admin + "\n")
         _give(Path(password_file), named)
         done = subprocess.run(
@@ -154,6 +157,7 @@ def _initialise(here: Paths, programs: Path, passwords: Secrets) -> None:
     if done.returncode:
         shutil.rmtree(fresh, ignore_errors=True)
         raise EmbeddedError(f"The database could not be created in {here.home}:\n{done.stderr.strip()}")
+    # initdb allows TCP, too; here the private socket with a password is the only way in.
     (fresh / "pg_hba.conf").write_text("local all all scram-sha-256\n")
     for path in (fresh, *fresh.rglob("*")):
         _give(path, who)
@@ -232,6 +236,7 @@ def _assert_durable(here: Paths, programs: Path, passwords: Secrets) -> None:
 
 
 def _cluster(here: Paths) -> str:
+    # Backends show this name instead of their command line, so it must be of this folder alone.
     return f"awmweb-{here.database.stat().st_ino}"
 
 

@@ -53,7 +53,9 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                # Ctrl-C in the terminal reaches the supervisor alone, which stops its children in order.
                 process_group=0,
+                # The pid is read here, in the parent: `before_exec` runs in the child.
                 preexec_fn=_die_with(os.getpid(), spec.orphan_signal),
                 **identity(spec.account),
             )
@@ -110,7 +112,9 @@ def kill_group(group: int) -> None:
 def birth(pid: int) -> str:
     """Return a value that distinguishes a process from a later one with the same pid; empty once it has ended."""
     try:
+        # A name can have spaces and brackets; the fields follow the last one. The 20th is the start time since boot.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        # A zombie has ended: its parent just has not asked yet.
         return "" if fields[0] in "ZX" else fields[19]
     except (FileNotFoundError, ProcessLookupError):
         if Path("/proc/self/stat").exists():

@@ -45,6 +45,7 @@ def running(var: Path, queue: bool = True) -> Iterator[Urls]:
     with locked(here):
         postgres.check_version(here)
         passwords = ensure_folders(here)
+        # `postgres.start` ends these itself, gently first.
         end_leftovers(here.children, keep=lambda name: name == postgres.NAME)
         started: list[ChildProcess] = []
         try:

@@ -57,6 +57,7 @@ class Options:
 def commands(options: Options) -> dict[str, list[str]]:
     """Return the command line of each service by name, without the interpreter."""
     celery = ["-m", "celery", "-A", "awmweb"]
+    # Workers need nothing from each other, and mingling would delay each start.
     worker = [*celery, "worker", "--loglevel", "info", "--pool", "threads", "--without-gossip", "--without-mingle"]
     packs = [part for folder in pack_folders(options) for part in ("--packs", str(folder))]
     packs += ["--packs-in", str(Path(options.var) / "packs")]
@@ -72,6 +73,7 @@ def commands(options: Options) -> dict[str, list[str]]:
             *web,
             "--ws",
             "episodes.live.wire:FrameSocket",
+            # `FrameSocket` compresses a frame once for all sockets; uvicorn would do so for each.
             "--ws-per-message-deflate",
             "false",
             "--no-access-log",
@@ -133,6 +135,7 @@ def check_ports(options: Options) -> None:
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
             with socket.socket(family, kind, protocol) as line:
+                # As the servers do: connections of the last run that still time out do not block the port.
                 line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 line.bind(address)
         except OSError as error:

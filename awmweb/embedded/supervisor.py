@@ -90,6 +90,7 @@ class Supervisor:
             self._services("worker", "rollouts", "beat")  # last, because the others need both cores until then
             self.ready = True
             address = self.options.public_url or self.options.local_url
+            # Before the ready line, on which scripts and other commands wait.
             self.here.address.write_text(address)
             known_settings.leave(self.here.var, os.environ)
             print(f"awmweb ready: {address}{login}", flush=True)
@@ -195,6 +196,7 @@ class Supervisor:
     def _note_death(self, kept: Kept) -> None:
         child = kept.child
         assert child
+        # Processes that it started can still have its port.
         child.kill_group()
         lived = time.monotonic() - child.started
         kept.child = None
@@ -221,6 +223,7 @@ class Supervisor:
         self._say(f"{kept.name} restarted")
 
     def _stop(self) -> None:
+        # Children that wait at a gate end when it closes.
         for gate in self.gates.values():
             gate.close()
         for names, patience in STAGES:
@@ -248,12 +251,15 @@ class Supervisor:
     def _listen(self) -> None:
         for end in (self.wake, self.waker):
             os.set_blocking(end, False)
+        # A signal writes a byte, so that `select` wakes even if it comes just before the sleep.
         signal.set_wakeup_fd(self.waker, warn_on_full_buffer=False)
+        # Without a handler SIGCHLD is ignored, and no byte is written for it.
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        # Once: a second Ctrl-C must not interrupt the stop.
         if not self.stopping:
             self.stopping = True
             raise StopRequested

@@ -27,6 +27,7 @@ def configuration(here: Paths, password: str) -> str:
             f"requirepass {password}",
             f"dir {here.queue}",
             "appendonly yes",
+            # A power cut loses a second of calls: the database has the work, and the sweeps call again.
             "appendfsync everysec",
             'save ""',
             "maxmemory 512mb",
@@ -45,6 +46,7 @@ def start(here: Paths, passwords: Secrets) -> ChildProcess:
     child = _launch(here, passwords)
     if _answers(child, here, passwords.queue):
         return child
+    # A server that still runs is slow, not damaged: its data must not be set aside.
     gave_up_by_itself = not child.running
     child.stop(1)
     if not gave_up_by_itself or not (here.queue / "appendonlydir").exists():
@@ -66,6 +68,7 @@ def ping(here: Paths, password: str) -> bool:
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(2)
             line.connect(str(here.sockets / QUEUE_SOCKET))
+            # In the protocol itself, so that the supervisor needs no client library.
             line.sendall(f"AUTH {password}\r\nPING\r\n".encode())
             answer = b""
             while answer.count(b"\n") < 2:
@@ -91,6 +94,7 @@ def _launch(here: Paths, passwords: Secrets) -> ChildProcess:
 
 def _own_file(file: Path, text: str, here: Paths) -> None:
     """Write a private file that the server's account can read."""
+    # Root writes into a folder of another account, which could have put a link here.
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "w") as out:
         out.write(text)

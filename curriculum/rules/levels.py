@@ -29,6 +29,7 @@ class Level(NamedTuple):
     hint: str = ""
 
 
+# -1, since a rate of zero is not above zero.
 LEVELS = (Level("easy", 0.5), Level("medium", 0.1), Level("hard", -1.0))
 
 
@@ -54,6 +55,7 @@ class LevelGate:
     def needed(self) -> tuple[int, int]:
         """The episodes and tasks that the next level needs: no more than this one holds, or it would never open."""
         tasks = min(TASKS_NEEDED, self.held)
+        # 5 episodes for each task, as 50 of 10 tasks are.
         return EPISODES_NEEDED * tasks // TASKS_NEEDED, tasks
 
     @property

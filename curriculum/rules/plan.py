@@ -35,9 +35,11 @@ class CurriculumPlan(BaseModel):
 
     """
 
+    # A misspelled field would otherwise leave its default in force, without a word.
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     strategy: Strategy = Strategy.ADAPTIVE
+    # The smallest group in which one rollout has an expert and one has none.
     group_size: Annotated[int, Field(ge=2, le=1024)] = 8
     method: Literal["uniform", "uncertainty", "regret"] = "uncertainty"
     reference: Annotated[str, Field(max_length=40)] = ""
@@ -51,6 +53,7 @@ class CurriculumPlan(BaseModel):
         bounds = [one.above for one in self.levels]
         if bounds != sorted(set(bounds), reverse=True) or bounds[-1] >= 0:
             raise ValueError("levels: `above` must fall from level to level, and be -1 in the last one")
+        # One name too few means a double, or a level that is called `unknown`.
         if len({one.name for one in self.levels} | {"unknown"}) <= len(self.levels):
             raise ValueError("levels: each needs a name of its own, and `unknown` is taken")
         return self

@@ -90,6 +90,7 @@ def phase_of(measured: Measured | None, before: Phase = Phase.SCAFFOLD) -> Phase
     """Return the phase that the rule gives after a step. A step without counted rollouts changes nothing."""
     if measured is None or not measured.rollouts:
         return before
+    # In whole numbers: rounding must not move a rate of exactly 70% or 40% across its boundary.
     percent = 100 * measured.errors
     if percent > (SCAFFOLD_ABOVE + (0 if before == Phase.SCAFFOLD else BACK)) * measured.rollouts:
         return Phase.SCAFFOLD
@@ -110,6 +111,7 @@ def group(strategy: Strategy, phase: Phase, size: int) -> tuple[int, int]:
     if strategy == Strategy.ALWAYS:
         return size, 0
     share = SHARE[phase] if strategy == Strategy.ADAPTIVE else SHARE[Phase.BALANCED]
+    # At least one of each: a group that is all helped, or all solo, shows no difference between the two.
     expert = min(max(round(size * share), 1), size - 1)
     return expert, size - expert
 
@@ -127,9 +129,11 @@ def history(measured: Sequence[Measured], overrides: Sequence[Override] = ()) ->
     found = []
     for place, step in enumerate(steps):
         rule = phase_of(looked_at, rule)
+        # Once the rule has agreed, an override until *agrees* is over for good, even if the rule changes again.
         agreed |= {number for number, one in enumerate(overrides) if step > one.after and one.phase == rule}
         held = [one for number, one in enumerate(overrides) if one.holds(step, number in agreed)]
         override = held[-1] if held else None
         found.append(Help(step, rule, override.phase if override else rule, looked_at, override))
+        # Set last: the phase of a step follows from the step before it.
         looked_at = finished[place] if place < len(finished) else None
     return found

@@ -61,6 +61,9 @@ def draw(
     sequence of `random()` for a seed. Tasks in `without` do not change the numbers of the others.
 
     """
+    # Both enter the hash: one seed draws other tasks from another snapshot.
     numbers = random.Random(int.from_bytes(hashlib.sha256(f"{snapshot}\n{seed}".encode()).digest())).random
+    # The logarithm of u ** (1 / weight) has its order and does not underflow; 1 - u is never 0.
+    # Sorted, so that each task has the same random number in whatever order the caller lists them.
     keys = [(math.log(1.0 - numbers()) / weight, task) for task, weight in sorted(weights) if weight > 0]
     return [task for _, task in heapq.nlargest(count, (one for one in keys if one[1] not in without))]

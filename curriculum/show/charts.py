@@ -163,6 +163,7 @@ def completions(series: Mapping[str, Series], file: str) -> Chart | None:
         last.append((one.last, f"{one.last:g} {name}", style))
     steps = sorted({step for one in so_far.values() for step, _ in one.points})
     by_step = [dict(one.points) for one in so_far.values()]
+    # Room above the highest mark, and below zero for a line that stays there.
     span = (0.0, max(top, 1) * 1.06)
     y = figures.axis("complete", grid=True, range=[-0.02 * span[1], span[1]], fixedrange=True, **figures.whole(top))
     layout = figures.layout(
@@ -192,6 +193,7 @@ def small(one: Series) -> Chart:
     first, end = one.points[0], one.points[-1]
     start = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": first[1], "y1": first[1]}
     shapes = [start | {"layer": "below", "line": {"color": "--c1", "width": 1, "dash": "dash"}}]
+    # A flat series would otherwise fill no axis at all.
     low, high = _span(one)
     room = (high - low) * 0.12
     x = figures.axis("", nticks=4, **(figures.whole(end[0] - first[0])))
@@ -230,6 +232,7 @@ def _rates(counts: Counts, tasks: Tasks) -> list[Rate]:
 def interval(part: int, of: int, tasks: int) -> tuple[float, float]:
     """Return the 95% interval of a share of rollouts. The unit is the task: its rollouts are one group, and as units of
     their own they covered 55 to 82%."""
+    # Rollouts that do not count can leave fewer of them than the step has tasks.
     units = min(tasks, of)
     return wilson(part * units / of, units)
 
@@ -237,6 +240,7 @@ def interval(part: int, of: int, tasks: int) -> tuple[float, float]:
 def _rate(rates: Sequence[Rate], name: str, style: Style) -> list[Figure]:
     """Return the line of a share, in percent, over the band of its interval."""
     drawn = thinned(rates)
+    # Of the drawn points alone: a long run has thousands of steps.
     spans = [(step, *interval(part, of, tasks)) for step, part, of, tasks in drawn]
     band = figures.band([(s, 100 * low) for s, low, _ in spans], [(s, 100 * high) for s, _, high in spans], style)
     whose = f"{name}, " if name else ""
@@ -267,6 +271,7 @@ def _phases(helps: Sequence[Help]) -> tuple[list[Figure], list[Figure]]:
     held = stretches([(one.step, one.phase) for one in helps])
     wide = NARROW * (helps[-1].step - helps[0].step + 1) if helps else 0
     band = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "layer": "below", "line": {"width": 0}}
+    # A phase holds for whole steps: its band reaches half a step beyond their marks on each side.
     bands = [band | {"x0": start - 0.5, "x1": end - 0.5, "fillcolor": SHADES[phase]} for start, end, phase in held]
     above = {"yref": "paper", "y": 1, "yanchor": "bottom", "xanchor": "left", "showarrow": False}
     above |= {"font": {"color": "--ink"}}

@@ -73,6 +73,7 @@ def links_of(run: Run) -> list[tuple[str, str]]:
     """Return the external pages that a trainer named for its run: `metadata.links`, name to web address."""
     given = (run.metadata or {}).get("links")
     rows = given.items() if isinstance(given, dict) else ()
+    # A trainer wrote these: `javascript:` in a link would run in a member's browser.
     web = ("https://", "http://")
     return [(str(name)[:60], url) for name, url in rows if isinstance(url, str) and url.startswith(web)][:LINKS_SHOWN]
 
@@ -95,6 +96,7 @@ def generations_of(run: Run, wanted: str) -> Generations | None:
         return None
     numbers = list(steps)
     number = int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 10 else numbers[-1]
+    # Without a report of the wanted step, the page shows the last one.
     place = numbers.index(number) if number in steps else len(numbers) - 1
     shown = steps[numbers[place]]
     return Generations(

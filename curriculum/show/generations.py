@@ -55,6 +55,7 @@ class SampledTurn:
 def of_step(run: Run, training_step: int) -> list[SampledTurn]:
     """Return `TURNS` turns of a step, each of another episode, drawn from its finished rollouts by a hash."""
     rollouts = finished_of(run).filter(training_step=training_step).values_list("pk", flat=True)
+    # By a hash, so that neither the trainer nor a reader chooses which turns are seen.
     chosen = sorted(rollouts, key=lambda pk: _draw(training_step, pk))[:TURNS]
     tasks = _tasks(run, chosen)
     proved = outcomes.proved_of(run.project).filter(episode__in=list(tasks))

@@ -53,6 +53,7 @@ def of_run(run: Run, counts: Mapping[str, Counts] | None = None) -> list[Series]
     for step in TrainingStep.objects.filter(run=run).order_by("training_step"):
         for group, values in (("reward", step.components), ("loss", step.losses)):
             for name, value in numbers(values):
+                # A trainer can report `reward/x` or `x`: both are one series.
                 found[name if name.startswith(f"{group}/") else f"{group}/{name}"][step.training_step] = value
         if step.rollouts:
             found["episode/format_error_rate"][step.training_step] = step.format_errors / step.rollouts
@@ -63,6 +64,7 @@ def of_run(run: Run, counts: Mapping[str, Counts] | None = None) -> list[Series]
             steps = sorted(by_step)
             so_far = accumulate(by_step[step][0] for step in steps)
             found[name.replace("success_rate", "completions")] = dict(zip(steps, map(float, so_far), strict=True))
+    # The page has charts for the first 24: what a trainer rewards goes before its losses.
     order = {"reward": 0, "episode": 1, "loss": 2}
     names = sorted((name for name in found if found[name]), key=lambda name: (order[name.partition("/")[0]], name))
     return [Series(name, tuple(sorted(found[name].items()))) for name in names]
@@ -71,6 +73,7 @@ def of_run(run: Run, counts: Mapping[str, Counts] | None = None) -> list[Series]
 def numbers(values: object) -> Iterable[tuple[str, float]]:
     """Yield the numbers among the values that a trainer reported under a name."""
     if isinstance(values, Mapping):
+        # Not by `isinstance`: a boolean is an int, and no curve.
         yield from ((str(name), float(value)) for name, value in values.items() if type(value) in (int, float))
 
 
@@ -97,6 +100,7 @@ def rates_of(run: Run) -> dict[str, Counts]:
         add("expert_rate", step, 0 if row["expert"] == ExpertMode.OFF else row["all"], row["all"])
     proved = outcomes.proved_of(run.project).filter(episode__in=finished).exclude(reward_type__in=EXCLUDED)
     columns = ("episode_id", "episode__training_step", "episode__expert", "reward_type")
+    # By ID, so that of several outcomes of an episode the newest stays.
     judged = {row[0]: row[1:] for row in proved.order_by("pk").values_list(*columns)}
     for step, expert, reward_type in judged.values():
         add_by_arm("success_rate", step, expert, reward_type == "complete", 1)
@@ -107,6 +111,7 @@ def tasks_of(run: Run) -> dict[str, dict[int, int]]:
     """Count the tasks of each step: of all rollouts, of those without and of those with an expert. Rollouts of a task
     come in a group and are alike, so a rate knows no more than that many."""
     finished = finished_of(run).filter(training_step__isnull=False).order_by()
+    # Tasks without a scenario share one key, and only their texts distinguish them.
     rows = finished.values_list("training_step", "expert", "scenario", "task_idx").annotate(
         texts=Count("task", distinct=True)
     )
@@ -114,6 +119,7 @@ def tasks_of(run: Run) -> dict[str, dict[int, int]]:
     for step, expert, scenario, idx, texts in rows:
         for kind in ("", "/solo" if expert == ExpertMode.OFF else "/with_expert"):
             known = found[kind][step or 0]
+            # Not the sum: rollouts with and without an expert share their tasks.
             known[scenario, idx] = max(texts, known.get((scenario, idx), 0))
     return {kind: {step: sum(known.values()) for step, known in by_step.items()} for kind, by_step in found.items()}
 
@@ -131,6 +137,7 @@ def events_name(run: Run) -> str:
 
 def in_events(run: Run, series: Iterable[Series]) -> bytes:
     """Return the series as a TensorBoard event file: one scalar per step, at the time of its report."""
+    # Imported here, because only files need it, and no page.
     from tensorboardX.writer import SummaryWriter
 
     rows = TrainingStep.objects.filter(run=run).values_list("training_step", "at")
@@ -140,5 +147,6 @@ def in_events(run: Run, series: Iterable[Series]) -> bytes:
             for one in series:
                 for step, value in one.points:
                     writer.add_scalar(one.name, value, step, walltime=times.get(step, run.created_at.timestamp()))
+        # The writer makes up a name of time and host; the page gives the file one that stays the same.
         [file] = Path(folder).iterdir()
         return file.read_bytes()

@@ -73,5 +73,6 @@ def _turn(one: SampledTurn) -> str:
     )
     about = f"{plain(one.task)}, {'with an expert' if one.with_expert else 'solo'}, turn {one.number} of {one.of}"
     text = printable(one.shown)
+    # A model's text can have a fence of its own, which must not end this one.
     fence = "`" * max([3, *(len(ticks) + 1 for ticks in re.findall("`+", text))])
     return f"{about}: {plain(one.outcome) or 'no outcome'}. {rewards}\n\n{fence}\n{text}\n{fence}"

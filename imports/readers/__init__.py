@@ -40,6 +40,7 @@ class ImportFormat:
     read: Callable[[Mapping[str, Any], TrajectoryDraft], Trajectory]
 
 
+# The order counts for `recognize`: rows of `sft` have messages, too, and `openai` takes any row that has some.
 FORMATS: dict[str, ImportFormat] = {
     "raw": ImportFormat("awmweb record", own.knows_record, own.read_record),
     "sft": ImportFormat("awmweb SFT rows", own.knows_sft, own.read_sft),
@@ -103,6 +104,7 @@ def _read_row(name: str, place: str, row: dict[str, Any], behind: int, dropped: 
     draft.lose(doubled.LOST, dropped)
     try:
         trajectory = FORMATS[name].read(row, draft)
+        # Names are sorted: a row whose names come in another order is the same episode.
         digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
         start = _start_of(trajectory, f"import/{digest}")
     except UnreadableRow as error:

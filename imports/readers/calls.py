@@ -13,6 +13,7 @@ from imports.readers.found import EMPTY, TrajectoryDraft, UnreadableRow, tools_o
 from imports.readers.messages import add_call, add_result, arguments_of, settle, text_of
 
 ATIF = re.compile(r"ATIF-v1\.([0-8])")
+# The first of these that is not null is the result; further ones count as lost fields.
 RESULTS = ("tool_result", "result", "data")
 AWM = frozenset({"steps", "task", "scenario", "task_idx", "tools", "reward"})
 AWM_ACTION = frozenset({"type", "tool_name", "arguments"})
@@ -51,6 +52,7 @@ def read_awm(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         elif name in ("verify", "done"):
             draft.lose_fields(action, {"type", "tool_name"}, name)
             known = AWM_VERIFIED if name == "verify" else AWM_DONE
+            # The final observation repeats fields of the file: equal ones are no loss.
             draft.lose_fields(seen, known | {one for one in AWM if seen.get(one) == row.get(one)}, name)
         else:
             _called(draft, name, action, seen)
@@ -58,6 +60,7 @@ def read_awm(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     verified = [one["observation"] for one in row["steps"] if one["action"].get("tool_name") == "verify"]
     last: Mapping[str, Any] = verified[-1] if verified else {}
     draft.lose("earlier verifications", max(0, len(verified) - 1))
+    # The reward of the file goes before that of its last verification; if they differ, one is lost.
     reward = row.get("reward") if row.get("reward") is not None else last.get("reward")
     draft.lose("reward of verify", int(last.get("reward") not in (None, reward)))
     return draft.trajectory(
@@ -80,6 +83,7 @@ def _called(draft: TrajectoryDraft, name: str, action: Mapping[str, Any], seen: 
     error, reward = seen.get("error"), seen.get("reward")
     if isinstance(error, str) and error:
         step["error"] = error
+        # A result that only repeats the error is not stored twice.
         if seen.get(source) not in (*EMPTY, error):
             step["meta"] = {"result_beside_error": seen[source]}
         known.add("error")
@@ -89,6 +93,7 @@ def _called(draft: TrajectoryDraft, name: str, action: Mapping[str, Any], seen: 
         step["reward_type"] = kind
     if seen.get("done") is True:
         step["done"] = True
+    # In Python a boolean is an int, and `true` is no reward.
     if isinstance(reward, int | float) and not isinstance(reward, bool):
         step["reward"] = reward
         known.add("reward")
@@ -162,6 +167,7 @@ def _add_step(draft: TrajectoryDraft, step: Mapping[str, Any], model: Any) -> No
             draft.add("message", role="assistant", content=text, reasoning=thought, turn=draft.turn)
         for call in calls:
             add_call(draft, call)
+        # Only what differs from the head of the document, which the policy records once.
         beside = {one: step[one] for one in ("model_name", "reasoning_effort") if step.get(one) not in (*EMPTY, model)}
         if beside:
             draft.steps[first]["meta"] = {**draft.steps[first].get("meta", {}), **beside}
@@ -186,6 +192,7 @@ def _add_result(draft: TrajectoryDraft, result: Mapping[str, Any]) -> None:
         set() if draft.unanswered else {"source_call_id"}
     )
     draft.lose_fields(result, known, "results")
+    # Without an open call this is what the environment said by itself, which the agent reads as a user's message.
     if draft.unanswered:
         add_result(draft, {"tool_call_id": result.get("source_call_id")}, text)
     else:
@@ -195,6 +202,7 @@ def _add_result(draft: TrajectoryDraft, result: Mapping[str, Any]) -> None:
 def knows_swe(row: Mapping[str, Any]) -> bool:
     steps, history = row.get("trajectory"), row.get("history")
     if steps is None:  # a demonstration
+        # A chat row can have a `history` beside its messages, which then decide.
         return isinstance(history, list) and "messages" not in row
     return isinstance(steps, list) and ("history" in row or "info" in row)
 
@@ -226,8 +234,10 @@ def read_swe(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     if row.get("trajectory") is None:
         return _read_demonstration(row, draft)
     for message in history if isinstance(history, list) else []:
+        # From the first answer on, `trajectory` has the same turns, with their outputs.
         if not isinstance(message, Mapping) or message.get("role") not in ("system", "user"):
             break
+        # An example in the prompt, not a part of this episode.
         if message.get("is_demo"):
             draft.lose("demonstrations")
         else:
@@ -240,6 +250,7 @@ def read_swe(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         said = {name: str(step[name]) for name in ("thought", "response") if isinstance(step.get(name), str)}
         texts = [text for text in said.values() if text.strip()]
         if texts:
+            # A `response` that equals the thought is stored once.
             beside = {"response": texts[1]} if texts[1:] not in ([], texts[:1]) else None
             draft.add("message", role="assistant", content=texts[0], turn=draft.turn, meta=beside)
         meta = {name: step[name] for name in ("state", "execution_time") if step.get(name) not in EMPTY}

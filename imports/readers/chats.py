@@ -26,6 +26,7 @@ def knows_openai(row: Mapping[str, Any]) -> bool:
 
 def read_openai(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     add_messages(draft, wants(row, "messages", list, "a list of messages"))
+    # `functions` is OpenAI's older name of `tools`.
     tools = "tools" if row.get("tools") else "functions"
     draft.lose_fields(row, {"messages", tools, "parallel_tool_calls", "model", "task", "id"})
     model = draft.line(row.get("model"), "model")
@@ -50,6 +51,7 @@ def read_openenv(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     extra, checked = draft.inner(row, "extra"), draft.inner(row, "verify_metrics")
     trace = row.get("tool_trace")
     calls = sum(step["kind"] == "tool_call" for step in draft.steps)
+    # The trace repeats the calls of the messages, so only the surplus is lost.
     if isinstance(trace, list) and len(trace) > calls:
         draft.lose("calls of the tool trace that no message holds", len(trace) - calls)
     draft.lose("metrics", int(bool(row.get("metrics"))))
@@ -85,9 +87,11 @@ def read_tau(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     draft.lose("the grader's details", int(bool(info)))
     draft.lose_fields(row, {"traj", "task_id", "trial", "reward", "info"})
     return draft.trajectory(
+        # A task is tried several times: its ID alone names no episode.
         episode=f"{row['task_id']}.{row.get('trial', 0)}"[:200],
         environment="tau-bench",
         task=draft.task(instruction or draft.first_user_text()),
+        # Another kind of ID is no loss: the name of the episode has it.
         task_idx=whole(row.get("task_id")),
         seed=draft.whole(row.get("trial"), "trial"),
         stop_reason="done",
@@ -118,6 +122,7 @@ def read_inspect(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     draft.lose("text of the error", int(bool(error)))
     own = _own_facts(draft, about, sample)
     number = whole(sample.get("id"))
+    # The uuid names the episode then, and an ID that is not a number has no other place.
     draft.lose("field id", int(not own and number is None and bool(sample.get("id") and sample.get("uuid"))))
     task = sample.get("input")
     return draft.trajectory(
@@ -131,6 +136,7 @@ def read_inspect(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
             "task_idx": number,
             "seed": draft.whole(sample.get("epoch"), "epoch"),
             "policy": {"model": model, "kind": "model"} if model else None,
+            # Last, so that awmweb's own facts replace what Inspect's fields can only approximate.
             **own,
         },
         stop_reason="error" if error else "done",
@@ -146,6 +152,7 @@ def _own_facts(draft: TrajectoryDraft, about: Mapping[str, Any], sample: Mapping
     """Return what awmweb wrote of an episode into a sample of its own log; {} for another log."""
     said = sample.get("metadata")
     version = str(said.get("schema_version")) if isinstance(said, Mapping) else ""
+    # Metadata of another log can have the same names with other meanings.
     if not isinstance(said, Mapping) or about.get("task") != "awmweb" or not version.startswith("inspect-log/"):
         draft.lose_fields({"metadata": said}, frozenset())
         return {}
@@ -169,7 +176,7 @@ def _asked(messages: Any, draft: TrajectoryDraft) -> str:
     return draft.first_user_text()
 
 
-GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}  # Inspect: correct, incorrect, partial, no answer
 
 
 def _scored(draft: TrajectoryDraft, name: str, given: Any) -> dict[str, Any] | None:

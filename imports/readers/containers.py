@@ -24,6 +24,7 @@ UNPACKED_MAX = 4 * 1024**3
 MEMBERS_MAX = 50_000
 ROWS_MAX = 200_000
 RATIO_MAX = 200
+# Five times that of a request's body: one row can be a whole episode.
 VALUES_MAX = 2_000_000
 """The highest compression ratio, above `RATIO_FROM`: logs compress 5 to 30 times."""
 RATIO_FROM = 8 * 1024 * 1024
@@ -31,8 +32,10 @@ BLOCK = 1 << 20
 MARK = b"\xef\xbb\xbf"
 """The byte order mark of UTF-8, which some editors write at the start of a file. It has no meaning."""
 ENCODINGS = {
+    # UTF-32 first: its mark begins with that of UTF-16.
     b"\xff\xfe\x00\x00": "UTF-32",
     b"\x00\x00\xfe\xff": "UTF-32",
+    # Those with a zero byte are UTF-16 without a mark: every other byte of an ASCII text is zero.
     **dict.fromkeys((b"\xff\xfe", b"\xfe\xff", b"{\x00", b"\x00{", b"[\x00", b"\x00["), "UTF-16"),
 }
 """Encodings by the first bytes of a file. JSON is UTF-8."""
@@ -101,6 +104,7 @@ class Repeats:
 
 def _of_text(file: IO[bytes], size: int, repeats: Repeats) -> Iterator[Row]:
     """Yield one document if the whole file is one JSON value, else one value per line."""
+    # The first line decides: if it is a JSON value and more text follows, each line is a row.
     first = _value(file.readline(LINE_MAX + 1), repeats)
     if not isinstance(first, UnreadableRow) and not _is_blank_after(file):
         file.seek(0)
@@ -108,6 +112,7 @@ def _of_text(file: IO[bytes], size: int, repeats: Repeats) -> Iterator[Row]:
         return
     file.seek(0)
     if isinstance(first, UnreadableRow) and size > LINE_MAX:
+        # Too large for one document, so each line is read, and refused, by its own number.
         yield from _lines(file, repeats)
         return
     whole = _value(file.read(LINE_MAX + 1), repeats)
@@ -116,6 +121,7 @@ def _of_text(file: IO[bytes], size: int, repeats: Repeats) -> Iterator[Row]:
     elif isinstance(whole, list):
         yield from ((f"item {number}", one, size) for number, one in enumerate(whole, 1))
     elif isinstance(whole, dict) and isinstance(whole.get("samples"), list) and "eval" in whole:
+        # An Inspect log as one document: its head is that of every sample.
         yield from _samples(whole, size)
     else:
         yield "document", whole, size
@@ -139,11 +145,13 @@ def _looks_like_lines(file: IO[bytes], repeats: Repeats) -> bool:
 
 def _lines(file: IO[bytes], repeats: Repeats) -> Iterator[Row]:
     behind = number = 0
+    # One byte beyond the limit shows that a line is too long, without reading all of it into memory.
     while line := file.readline(LINE_MAX + 1):
         number += 1
         behind += len(line)
         if len(line) > LINE_MAX:
             yield f"line {number}", UnreadableRow(f"The line has more than {LINE_MAX // 1024**2} MB."), behind
+            # What follows is the rest of that line, not the start of another.
             return
         if line.removeprefix(MARK).strip():
             yield f"line {number}", _value(line, repeats), behind
@@ -155,6 +163,7 @@ def _value(raw: bytes, repeats: Repeats) -> Any:
     try:
         return repeats.parse(raw.removeprefix(MARK), VALUES_MAX)
     except BadJson as error:
+        # `parse_json` calls its input a body; here it is a row.
         return UnreadableRow(error.message.replace("The body", "It"))
 
 
@@ -170,6 +179,7 @@ def _of_log(file: IO[bytes], repeats: Repeats) -> Iterator[Row]:
             members = log.infolist()
             if len(members) > MEMBERS_MAX:
                 raise BadFile(f"The archive has more than {MEMBERS_MAX:,} members.")
+            # The real size of the file: the sizes in the archive's directory are its author's claims.
             room = UnpackBudget(os.fstat(file.fileno()).st_size)
             names = {member.filename for member in members}
             about = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
@@ -183,6 +193,7 @@ def _of_log(file: IO[bytes], repeats: Repeats) -> Iterator[Row]:
                 value = _value(room.read(log, member), repeats)
                 sample = value if isinstance(value, UnreadableRow) else {"eval": head["eval"], "sample": value}
                 yield member.filename, sample, room.behind
+    # `zipfile` raises RuntimeError for a password, and NotImplementedError for a compression that Python lacks.
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
         raise BadFile(f"The archive cannot be unpacked: {error}") from error
 
@@ -199,11 +210,13 @@ class UnpackBudget:
         blocks = []
         size = 0
         with log.open(member) as packed:
+            # In blocks: reading a member whole would unpack a bomb before its size is known.
             while block := packed.read(BLOCK):
                 size += len(block)
                 self._unpacked += len(block)
                 if size > LINE_MAX:
                     raise BadFile(f"{member.filename} has more than {LINE_MAX // 1024**2} MB unpacked.")
+                # Short files of repeated text exceed any ratio, so it counts only above a size.
                 grown = self._unpacked > RATIO_FROM and self._unpacked > RATIO_MAX * self._packed
                 if grown or self._unpacked > UNPACKED_MAX:
                     raise BadFile("The archive unpacks to too much.")

@@ -56,6 +56,7 @@ class TrajectoryDraft:
 
     def lose(self, what: str, count: int = 1) -> None:
         if count:
+            # A field's name is text of the file, and pages show it.
             kind = readable(what)
             self.lost[kind if kind in self.lost or len(self.lost) < KINDS_MAX else FURTHER] += count
 
@@ -95,6 +96,7 @@ class TrajectoryDraft:
         if value is None:
             return None
         try:
+            # Strict for all but texts: a number would be read as seconds since 1970.
             MOMENT.validate_python(value, strict=not isinstance(value, str))
         except ValidationError:
             self.lose("times")
@@ -165,12 +167,14 @@ def checked_tools(given: Any) -> list[ToolSpec]:
 
     """
     text = json.dumps(given)
+    # A long list would stay in memory, and push the usual ones out.
     check = _checked if len(text) <= KNOWN_CHARACTERS else _checked.__wrapped__
     return list(check(text))
 
 
 @functools.lru_cache(maxsize=KNOWN_LISTS)
 def _checked(text: str) -> list[ToolSpec]:
+    # The bounds are those of a recorded episode's start, which also needs a key and a task.
     return EpisodeStart.model_validate({"key": "key", "task": "task", "tools": json.loads(text)}).tools or []
 
 

@@ -16,6 +16,7 @@ from imports.readers.found import TrajectoryDraft, UnreadableRow
 from imports.readers.open_calls import OpenCalls
 from people.errors import BadJson
 
+# `developer` and `function` are OpenAI's newer and older names; `human` and `gpt` are ShareGPT's.
 ROLES = {"developer": "system", "function": "tool", "human": "user", "gpt": "assistant"}
 ERROR = "Error: "
 SAID = frozenset({"role", "content"})
@@ -81,10 +82,12 @@ def _add_turn(draft: TrajectoryDraft, message: Mapping[str, Any], text: str, num
         raise UnreadableRow(f"Message {number} has tool calls that are not a list.")
     known = set(TURN)
     if isinstance(message.get("function_call"), Mapping):
+        # OpenAI's form before `tool_calls`: one call, without an ID.
         calls = [*calls, {"function": message["function_call"]}]
         known.add("function_call")
     _, thought = read_reasoning(message)
     if thought is not None:
+        # Several fields can have the same thought; one that says something else counts as lost.
         known.update(one for one in THOUGHTS if message.get(one) in (thought["text"], thought.get("parts")))
     draft.lose_fields(message, known, "messages")
     if text or thought or not calls:
@@ -114,8 +117,10 @@ def add_call(draft: TrajectoryDraft, call: Any) -> None:
 
 def arguments_of(given: Any, draft: TrajectoryDraft) -> dict[str, Any]:
     """Return arguments as an object; a text that is not one is stored under a fixed name."""
+    # OpenAI's arguments are JSON in a text, which a model wrote: it can be invalid.
     if isinstance(given, str):
         try:
+            # Models write halves of surrogate pairs, which strict UTF-8 would refuse.
             given, is_repeating = (
                 doubled.parse(given.encode("utf-8", "surrogatepass")) if given.strip() else ({}, False)
             )

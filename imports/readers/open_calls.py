@@ -38,6 +38,7 @@ class OpenCalls:
 
     def add(self, call_id: str, step: Step, turn: int) -> None:
         """Add a call with its ID in the file, or "" for none."""
+        # Only the latest turn is searched by name or order; calls of earlier turns are found by their IDs.
         if turn != self._turn:
             self._turn, self._latest, self._by_name = turn, {}, defaultdict(deque)
         call = _Call(call_id, step, turn)
@@ -64,6 +65,7 @@ class OpenCalls:
             found = self._of_name(name)
         else:
             found = next(iter(self._latest), None)
+            # Its calls have IDs and several are open, so a result without one could belong to any of them.
             if found is not None and found.call_id and len(self._latest) > 1:
                 found = None
         if found is None:
@@ -81,6 +83,7 @@ class OpenCalls:
                 call = calls[0]
                 if call.is_open:
                     return call
+                # Answered calls are dropped here, so that all look-ups together pass each of them once.
                 calls.popleft()
             turns.pop()
         return None

@@ -94,6 +94,7 @@ def read_sft(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         training_step=draft.whole(row.get("training_step"), "training step"),
         checkpoint=draft.line(row.get("checkpoint"), "checkpoint"),
         policy={name: value for name, value in policy.items() if value},
+        # In these conditions no expert could be asked; a briefing is written before the episode.
         expert="off" if row.get("condition") in ("baseline", "briefed") else "plain",
         stop_reason="done",
         final_answer=draft.last_answer(),
@@ -112,5 +113,6 @@ def _name(tool: Mapping[str, Any]) -> Any:
 
 def _newest(known: re.Pattern[str], row: Mapping[str, Any], newest: int) -> None:
     found = known.fullmatch(str(row.get("schema_version")))
+    # Nine digits are more than any version has; converting thousands would take quadratic time.
     if found is None or int(found[1][:9]) > newest:
         raise UnreadableRow(f"Its version {str(row.get('schema_version'))[:40]!r} is newer than this awmweb can read.")

@@ -79,6 +79,7 @@ def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
     try:
         user, entries = members.redeem_login_link(secret)
     except LinkSpent:
+        # Often a second press on the same link: the person is signed in already.
         if request.user.is_authenticated:
             return redirect("home")
         return render(request, "people/link_spent.html", status=410)
@@ -86,6 +87,7 @@ def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
     if request.user == user:
         entries = list(dict.fromkeys([*memberships(request).values_list("entry", flat=True), *entries]))
     start_session(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    # Django's `login` keeps the key of a session that the same account already has.
     request.session.cycle_key()
     request.session[SESSION_ENTRIES] = entries
     request.session[SESSION_PROJECT] = project
@@ -103,6 +105,7 @@ def _is_no_visit(request: HttpRequest) -> bool:
 
 def _safe(request: HttpRequest, url: str) -> str:
     """Return `url` if it is a path on this host, otherwise the home page."""
+    # The second check alone would also take an absolute address of this host.
     ours = url.startswith("/") and url_has_allowed_host_and_scheme(url, {request.get_host()})
     return url if ours else reverse("home")
 
@@ -225,6 +228,7 @@ def _link(name: str, secret: str) -> dict[str, Any]:
 
 
 def _number(text: str) -> int:
+    # More digits fit no 64-bit ID, and the query would fail.
     if not text.isdecimal() or len(text) > 18:
         raise NotFound
     return int(text)
@@ -257,6 +261,7 @@ def tokens(request: MemberRequest) -> HttpResponse:
     rows = list(
         scoped(ApiToken.objects.select_related("issued_by"), actor.project).order_by("revoked_at", "-created_at")
     )
+    # PostgreSQL sorts NULL last; a stable sort puts active tokens first, the newest of them at the top.
     rows.sort(key=lambda token: token.revoked_at is not None)
     for row in rows:
         row.issuer = display_name(row.issued_by) if row.issued_by else ""  # type: ignore[attr-defined]

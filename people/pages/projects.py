@@ -96,6 +96,7 @@ def _change(request: MemberRequest) -> None:
 
 def _create(request: MemberRequest, name: str) -> None:
     made = projects.create_own(request.actor, request.POST.get("slug", ""), name)
+    # A session acts only by the entries it has: without this one the new project would need another sign-in.
     request.session[SESSION_ENTRIES] = [*request.session.get(SESSION_ENTRIES, []), made.entry]
     request.session[SESSION_PROJECT] = made.project.slug
     messages.success(request, f"Created {made.project.name}. You are working in it now.")
@@ -103,6 +104,7 @@ def _create(request: MemberRequest, name: str) -> None:
 
 def _actor_in(request: HttpRequest, slug: str) -> Actor:
     """Return the person's actor in the project that a form names, whatever project is selected."""
+    # PostgreSQL refuses to compare with U+0000.
     found = None if "\x00" in slug else memberships(request).filter(project__slug=slug).first()
     if found is None:
         raise NotFound
@@ -129,6 +131,7 @@ def audit_page(request: MemberRequest) -> HttpResponse:
     before = request.GET.get("before", "")
     if before.isdecimal() and len(before) < 18:
         rows = rows.filter(pk__lt=int(before))
+    # One row more than is shown, to know whether an older page exists.
     shown = list(rows[: audit_trail.PAGE_ROWS + 1])
     older = shown[audit_trail.PAGE_ROWS - 1].pk if len(shown) > audit_trail.PAGE_ROWS else None
     asked = {name: value for name in ("actor", "verb", "since", "until") if (value := request.GET.get(name, ""))}
