@@ -122,6 +122,7 @@ def _lag() -> str:
     """Return a sentence on which steps can be found."""
     until = search.read_until()
     behind = (timezone.now() - until).total_seconds() if until else None
+    # the mark begins in the year 2000, see `indexing.py`
     if behind is None or behind > 10 * 365 * 86_400:
         return "No steps can be found yet: the worker has not read them."
     if behind < LAG_S:
@@ -167,13 +168,16 @@ def remove_view(request: MemberRequest, pk: str) -> HttpResponse:
 @member_required()
 def selected(request: MemberRequest) -> HttpResponse:
     """Run a command on the episodes that were selected in the list."""
+    # PostgreSQL refuses U+0000 in a parameter
     ids = [one for one in request.POST.getlist("episode") if "\x00" not in one]
     if not 0 < len(ids) <= SELECTED:
         raise Invalid(f"Select 1 to {SELECTED} episodes.")
+    # IDs come from a form: those of other projects drop out here
     chosen = list(scoped(Episode.objects.filter(pk__in=ids), request.project).values_list("pk", flat=True))
     act = ACTS.get(request.POST.get("act", ""))
     if act is None:
         raise Invalid(f"Unknown action. Use one of {', '.join(ACTS)}.")
+    # in the order of the list, in which the page sent them
     return act(request, sorted(chosen, key=ids.index))
 
 
