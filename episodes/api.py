@@ -59,6 +59,7 @@ def start_episode(request: HttpRequest, payload: schema.EpisodeStart) -> Status[
 @router.post("/episodes/whole", response={200: schema.WholeResults, **REFUSALS})
 def record_whole(request: HttpRequest, payload: schema.WholeBatch) -> schema.WholeResults:
     """Record finished episodes, at most 64 and 8 MB, in one request. The same key and content again is known."""
+    # one by one: a misshapen episode is refused in its own result, and the rest of the batch is recorded
     checked = [_checked(said) for said in payload.episodes]
     fitting = [one for one in checked if isinstance(one, schema.WholeEpisode)]
     recorded = iter(whole.record_whole(actor_of(request), fitting))
@@ -88,6 +89,7 @@ def append_steps(request: HttpRequest, episode_id: str, payload: schema.StepBatc
 
 @router.get("/episodes/{episode_id}", response={200: schema.EpisodeView, **REFUSALS})
 def get_episode(request: HttpRequest, episode_id: str) -> schema.EpisodeView:
+    # a loop that only reads is alive, too
     recording.hear(actor_of(request), episode_id)
     return trajectory.view_of(trajectory.visible_episode(actor_of(request), episode_id))
 
@@ -109,6 +111,7 @@ def get_steps(
 def get_step(request: HttpRequest, episode_id: str, seq: int) -> HttpResponse:
     """Return one complete step. Sockets send a large one cut."""
     recording.hear(actor_of(request), episode_id)
+    # beyond the 32-bit column a look-up would be a database error, not a missing step
     if not 1 <= seq <= MAX_INT:
         raise NotFound
     episode = trajectory.visible_episode(actor_of(request), episode_id)

@@ -31,11 +31,15 @@ STEPS, LAST, EACH, GAP = "steps", "last", "each", "gap"
 lost."""
 KEYS = {"episode": "episode", "lease": "ask"}
 """Frames of which only the last per key counts, and the field with the key."""
+# half of the megabyte above which readers of sockets close on a frame
 MESSAGE_BYTES = FRAME_BYTES = 512 * 1024
+# what waits for Valkey in one process; beyond it hints are dropped, and only their topics are kept
 WAITING_BYTES = 8 * 1024 * 1024
+# beyond this all topics count as lost, so that the set cannot grow while Valkey is unavailable
 LOST_TOPICS = 10_000
 GATHER_S = 0.01
 """Half the time between two frames of a socket (`hub.py`): hints after a message are gathered for the next one."""
+# letters of a strip in one frame, so that frames do not grow with the episode
 STRIP_SENT = 200
 Frame = dict[str, Any]
 
@@ -56,6 +60,7 @@ def queue_topic(project_id: str) -> str:
 
 @functools.cache
 def connection() -> redis.Redis:
+    # short timeouts: while the sender's thread waits, every hint of the process waits
     return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
 
 
@@ -81,6 +86,7 @@ def parted(steps: Sequence[str]) -> Iterator[list[str]]:
     part: list[str] = []
     size = 0
     for text in steps:
+        # `part and`: a step above the limit still leaves, in a frame of its own
         if part and size + len(text) > FRAME_BYTES:
             yield part
             part, size = [], 0
@@ -101,6 +107,7 @@ def stamp(moment: Any) -> str:
 
 def steps_frame(episode_id: str, steps: Iterable[str]) -> str:
     """Return the frame of steps that are already JSON text."""
+    # the steps are JSON text already, and are joined unread
     return (
         f'{{"type":"steps","episode":{json.dumps(episode_id)},"steps":[{",".join(steps)}],'
         f'"now":"{stamp(timezone.now())}"}}'
@@ -155,9 +162,11 @@ class Teller:
     def flush(self, seconds: float = 1.0) -> None:
         """Wait until everything is sent, for a process that is about to exit."""
         with self._news:
+            # after a fork the child has no sender thread yet, so there is nothing to wait for
             self._news.wait_for(lambda: self._idle or self._process != os.getpid(), seconds)
 
     def _take(self, line: str) -> None:
+        # a full queue never makes a write wait: the line is dropped, and its topic gets a `gap` later
         if self._bytes + len(line) > WAITING_BYTES:
             self._lose([line])
         else:
@@ -166,6 +175,7 @@ class Teller:
 
     def _lose(self, lines: Iterable[str]) -> None:
         self._lost.update(line.partition(" ")[0] for line in lines)
+        # one `gap` for everyone costs more reads, but needs no list
         if len(self._lost) > LOST_TOPICS:
             self._lost = {ALL_TOPICS}
 
@@ -182,20 +192,24 @@ class Teller:
             try:
                 connection().publish(CHANNEL, "".join(batch))
                 pause = 0.1
+                # what is written during this pause leaves as one message
                 time.sleep(GATHER_S)
             except redis.RedisError as error:
                 log.warning("live hints were lost, readers catch up by themselves: %s", error)
                 with self._news:
                     self._lose(batch)
                 threading.Event().wait(pause)
+                # at most a second, so that readers get their `gap` soon after Valkey is back
                 pause = min(pause * 2, 1.0)
 
     def _next(self) -> list[str]:
         with self._news:
             if not (self._waiting or self._lost):
+                # lets `flush` return at the exit of a process
                 self._idle = True
                 self._news.notify_all()
                 self._news.wait_for(lambda: self._waiting or self._lost)
+            # before newer hints, so that a reader catches up first
             batch = [hint(topic, GAP, "-", "") for topic in self._lost]
             self._lost = set()
             size = 0
@@ -207,6 +221,7 @@ class Teller:
 
 
 _teller = Teller()
+# the sender is a daemon thread: a short command would exit before its last hints left
 atexit.register(_teller.flush)
 
 

@@ -123,6 +123,7 @@ class Run(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(expert__in=ExpertMode.values), name="run_expert_known"),
+            # an empty key is none: runs without one are never repeats
             models.UniqueConstraint(fields=["project", "key"], condition=~Q(key=""), name="run_key_once"),
         ]
         indexes = [models.Index(fields=["project", "-created_at"], name="runs_newest")]
@@ -131,6 +132,7 @@ class Run(models.Model):
         return self.name
 
 
+# a rerun's key is this and the failed episode's ID: keys are unique, so two clicks make one rerun
 AGAIN = "again/"
 
 
@@ -140,6 +142,7 @@ class EpisodeQuerySet(models.QuerySet["Episode"]):
 
     def cut_off(self) -> EpisodeQuerySet:
         """Return the lost ones: their loops could reopen them."""
+        # `cancel` sets a stop reason, after which the loop cannot reopen it
         return self.filter(state=EpisodeState.FAILED, fault="worker", stop_reason="")
 
     def silent_since(self, moment: datetime) -> EpisodeQuerySet:
@@ -152,6 +155,7 @@ class Episode(models.Model):
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="episodes")
     key = models.CharField(max_length=200)
+    # of the request that started it: the same key with another digest is a conflict
     body_digest = models.CharField(max_length=64)
     run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="episodes")
     task = models.TextField()
@@ -179,7 +183,9 @@ class Episode(models.Model):
     fault = models.CharField(max_length=12, blank=True)
     fault_detail = models.TextField(blank=True)
     final_answer = JsonText(null=True, blank=True)  # noqa: DJ001  null: gave none; empty: gave an empty one
+    # the last step that agents can read; the verifier's step has the next number
     last_seq = models.IntegerField(default=0)
+    # one letter a step, so that lists of episodes read no steps
     strip = models.TextField(blank=True, default="")
     started_by = models.CharField(max_length=160, blank=True)
     token = models.CharField(max_length=40, blank=True)
@@ -210,10 +216,14 @@ class Episode(models.Model):
             models.CheckConstraint(condition=Q(origin__in=Origin.values), name="episode_origin_known"),
         ]
         indexes = [
+            # with the ID, because a cursor needs one order for rows of one moment
             models.Index(fields=["project", "-created_at", "-id"], name="episodes_newest"),
             models.Index(fields=["project", "state", "-created_at"], name="episodes_by_state"),
+            # the sweep asks for silent ones in all projects
             models.Index(fields=["state", "heartbeat_at"], name="episodes_by_heartbeat"),
+            # the page that connects an agent waits for its token's first episode
             models.Index(fields=["token", "-created_at"], name="episodes_by_token"),
+            # the indexer looks for new episodes of all projects
             models.Index(fields=["created_at"], name="episodes_by_creation"),
             # those that a worker had begun before: few, while a run can have ten thousand that wait for their first
             models.Index(fields=["run"], condition=Q(state="queued", attempt__gt=0), name="episodes_queued_again"),
@@ -258,6 +268,7 @@ class AppendOnly(models.Model):
         abstract = True
 
     def save(self, *args: Any, **kwargs: Any) -> None:
+        # an `update()` does not come through here: `ask_steps.py` uses one for its two exceptions
         if not self._state.adding:
             raise TypeError(f"a {type(self).__name__.lower()} is only ever added")
         super().save(*args, **kwargs)
@@ -391,6 +402,7 @@ class Certificate(AppendOnly):
         EPISODE = "episode", "Episode"
         ORACLE = "oracle", "Oracle"
 
+    # null: the task's oracle ran for this, without an episode
     episode = models.ForeignKey(Episode, null=True, on_delete=models.CASCADE, related_name="certificates")
     scenario = models.CharField(max_length=200)
     task_idx = models.IntegerField(null=True)
@@ -438,6 +450,7 @@ class EpisodeFacts(models.Model):
 
     class Meta:
         indexes = [
+            # partial: at any time few episodes are unread
             models.Index(fields=["done"], condition=Q(done=False), name="facts_to_read"),
             models.Index(fields=["episode"], condition=Q(joined_seq__lt=F("read_seq")), name="facts_to_join"),
             GinIndex(fields=["tools"], name="facts_by_tool"),
@@ -451,6 +464,7 @@ class StepWords(models.Model):
     """The words by which a step is found; never one of the verifier's."""
 
     step = models.OneToOneField(Step, primary_key=True, on_delete=models.CASCADE, related_name="words")
+    # no index of its own: `words_by_episode` begins with the episode
     episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="+", db_index=False)
     seq = models.IntegerField()
     words = SearchVectorField()
@@ -538,6 +552,7 @@ class Split(models.Model):
 class SplitTask(models.Model):
     """One task of a split: its key (`scenario/idx`) and its side."""
 
+    # no index of its own: the unique pair begins with the split
     split = models.ForeignKey(Split, on_delete=models.CASCADE, related_name="tasks", db_index=False)
     task = models.CharField(max_length=300)
     side = models.CharField(max_length=5, choices=[("train", "Train"), ("val", "Held out")])

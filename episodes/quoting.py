@@ -14,7 +14,9 @@ from typing import Any
 SHINGLE = 8
 """This many consecutive words are a quotation."""
 _WORD = re.compile(r"[^\W_]+")
+# for ASCII one C-level pass instead of a pattern; both split at the same characters
 _ASCII_WORDS = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
+# eight words of one letter and the seven spaces between them
 _SHORTEST = 2 * SHINGLE - 1
 _ALL_KNOWN = b"\x01" * SHINGLE
 
@@ -49,6 +51,7 @@ class Secret:
         if not self._runs or (isinstance(said, str) and len(said) < _SHORTEST):
             return ""
         heard = words(said if isinstance(said, str) else "\n".join(texts(said)))
+        # a byte for each word: `find` then looks for eight known words in a row without a Python loop
         known = bytes(map(self._words.__contains__, heard))
         place = known.find(_ALL_KNOWN)
         while place >= 0:

@@ -64,6 +64,7 @@ class Checker:
         if not isinstance(choices, list) or not choices:
             return ""
         if id(choices) not in self._choices:
+            # the list is stored with its set: as long as it lives, no other list has its id()
             self._choices[id(choices)] = (choices, {self._same(one) for one in choices})
         if self._same(value) in self._choices[id(choices)][1]:
             return ""
@@ -88,6 +89,7 @@ class Checker:
         return next(filter(None, found), "")
 
     def _additional(self, value: Any, wanted: Any, schema: dict[str, Any], name: str) -> str:
+        # patterns are not run, so any other field could be allowed by one
         if not isinstance(value, dict) or "patternProperties" in schema:
             return ""
         self._spend(len(value))
@@ -97,6 +99,7 @@ class Checker:
         return next(filter(None, found), "")
 
     def _items(self, value: Any, wanted: Any, schema: dict[str, Any], name: str) -> str:
+        # `items` is for the entries behind those, whose number is not read here
         if not isinstance(value, list) or "prefixItems" in schema:
             return ""
         found = (self._misfit(item, wanted, f"{name}[{place}]") for place, item in enumerate(value))

@@ -260,6 +260,7 @@ def read_run(request: HttpRequest, run_id: str) -> RunDetail:
         expert=run.expert,
         state=plan.state if plan else None,
         prices=plan.prices if plan else None,
+        # empty for the built-in server
         server=plan.server or None if plan else None,
         costs=[_cost(one) for one in spending.costs_of(run)],
     )

@@ -82,6 +82,7 @@ class Plan(models.Model):
 class Arm(models.Model):
     """One condition of a run."""
 
+    # the unique pair begins with the plan
     plan = models.ForeignKey(Plan, on_delete=models.CASCADE, related_name="arms", db_index=False)
     name = models.CharField(max_length=200)
     place = models.SmallIntegerField()
@@ -109,6 +110,7 @@ class Briefing(AppendOnly):
         LLM = "llm", "Model"
 
     id = IdField()
+    # the index of briefings begins with the project
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="briefings", db_index=False)
     scenario = models.CharField(max_length=200)
     task_idx = models.IntegerField()
@@ -157,6 +159,7 @@ class PlannedTry(models.Model):
     `briefing` is what its agent reads before it begins, the same for all seeds.
     """
 
+    # the unique cell begins with the plan
     plan = models.ForeignKey(Plan, on_delete=models.CASCADE, related_name="tries", db_index=False)
     arm = models.ForeignKey(Arm, on_delete=models.CASCADE, related_name="+", db_index=False)
     scenario = models.CharField(max_length=200)
@@ -177,13 +180,16 @@ class PlannedTry(models.Model):
             models.UniqueConstraint(fields=["plan", "arm", "scenario", "task_idx", "seed"], name="planned_once"),
             models.CheckConstraint(
                 condition=Q(offered=None, chance=None)
+                # the bounds of `offers.CHANCES`
                 | Q(offered__isnull=False, chance__isnull=False, chance__gte=0.1, chance__lte=0.9),
                 name="offer_has_its_chance",
             ),
         ]
         indexes = [
             models.Index(fields=["plan", "wave", "position"], name="tries_in_order"),
+            # partial: shrinks as a run goes on, while `feed` asks it for the next ones again and again
             models.Index(fields=["plan", "wave", "position"], condition=Q(called_at=None), name="tries_uncalled"),
+            # partial: a run has few calls that no worker has taken, and `limits.LOADS` reads these first
             models.Index(fields=["plan"], condition=Q(called_at__isnull=False, begun_at=None), name="tries_called"),
         ]
 
@@ -250,6 +256,7 @@ class ShapedReward(AppendOnly):
     gets another row.
     """
 
+    # the unique triple begins with the episode
     episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="+", db_index=False)
     profile = models.CharField(max_length=40)
     reference = models.FloatField(null=True)
@@ -261,6 +268,7 @@ class ShapedReward(AppendOnly):
 
     class Meta:
         constraints = [
+            # a missing reference is a value here: otherwise each call would pay such an episode again
             models.UniqueConstraint(
                 fields=["episode", "profile", "reference"], nulls_distinct=False, name="paid_once_by_reference"
             )

@@ -37,6 +37,7 @@ def judge(_task: Task[..., None], episode_id: str) -> None:
 
 @shared_task(bind=True, autoretry_for=(*AWAY, NoServer), retry_backoff=1, retry_backoff_max=20, max_retries=5)
 def certify(_task: Task[..., None], episode_id: str) -> None:
+    # a thread of the worker can hold a connection that broke since its last task
     close_old_connections()
     async_to_sync(certifying.certify_episode)(Episode.objects.get(pk=episode_id))
 
@@ -55,6 +56,7 @@ def pay(run_id: str) -> None:
 @shared_task
 def pay_ended() -> None:
     for run_id in paying.unpaid().values_list("pk", flat=True)[:UNPAID]:
+        # the next sweep calls again, so a call that waited this long has no use
         pay.apply_async((run_id,), expires=PAID_S)
 
 
@@ -67,5 +69,6 @@ def take_over(sender: Any, **about: Any) -> None:
         lost = recording.lose_of_worker(sender.hostname)
         for episode_id in settled.unverified().filter(worker=sender.hostname).values_list("pk", flat=True):
             launching.judge_later(episode_id)
+        # episodes of the lost worker are in no queue of calls: they are called for without the usual delay
         launching.wake_forgotten(*[timedelta(0)] if lost else [])
         close_old_connections()

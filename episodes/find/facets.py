@@ -61,16 +61,19 @@ BESIDE = {
 }
 LOOKS = ("sort", "columns")
 """Values of the address that change how the list looks, not what is in it."""
+# without `tools`, which are most of a row
 _COLUMNS = (
     *("id", "state", "scenario", "task_idx", "run_id", "arm", "expert", "policy_name", "origin", "last_seq"),
     "created_at",
 )
 _VALUES = {
+    # the parameter holds the episodes withheld from this actor: they are counted under no outcome
     "outcome": f"CASE WHEN id NOT IN (SELECT unnest(%s::text[])) THEN coalesce(outcome, '{NOT_VERIFIED}') END",
     "run": "run_id",
     "policy": "policy_name",
     "briefed": "CASE WHEN has_briefing THEN 'yes' ELSE 'no' END",
     "error": "CASE WHEN facts_errors > 0 THEN 'any' WHEN facts_errors = 0 THEN 'none' END",
+    # from the longest range down: the first lower bound that fits names the range
     "length": "CASE "
     + " ".join(f"WHEN last_seq >= {one.partition('-')[0]} THEN '{one}'" for one in reversed(LENGTHS))
     + " END",
@@ -78,16 +81,21 @@ _VALUES = {
 """SQL for the values of filters that are not a column of the same name."""
 _SEVERAL = {
     "tool": "facts_tools",
+    # without facts the episode was not read yet, and counts under no value
     "asked": "CASE WHEN facts_asks > 0 THEN facts_answered WHEN facts_asks = 0 THEN '{never}'::varchar[] END",
 }
 """SQL for filters with several values per episode."""
 _EACH = """
+-- an episode counts once for each value in its array
 SELECT {place}, '{name}', value, count(*) FROM (SELECT unnest({value}) AS value FROM found_{place}) one GROUP BY value
 """
 _ONCE = """
+-- GROUPING is 0 for the one column that a row counts
 SELECT {place}, CASE {names} END, coalesce({columns}), count(*) FROM (SELECT {values} FROM found_{place}) one
+ -- a set per filter: one pass over the episodes counts all of them
  GROUP BY GROUPING SETS ({sets})
 """
+# thousands of IDs as one text; an empty name marks this line among the counts
 _IDS = "SELECT {place}, '', string_agg(id, ',' ORDER BY created_at DESC, id DESC), 0 FROM found_{place}"
 
 
@@ -142,6 +150,7 @@ class ListQuery:
 
     @classmethod
     def read(cls, query: QueryDict) -> ListQuery:
+        # a query string is a stranger's: each value becomes part of a statement
         found = {name: [value[:200] for value in query.getlist(name) if value][:50] for name in (*TITLES, *BESIDE)}
         looks = {name: [",".join(query.getlist(name))[:200]] for name in LOOKS if query.get(name)}
         return cls({name: values for name, values in found.items() if values}, looks)
@@ -183,6 +192,7 @@ def counted(actor: Actor, wish: ListQuery) -> tuple[list[str], list[Facet]]:
     shown = [name for name in TITLES if not _is_left_out(actor, wish, name)]
     used = [name for name in shown if name in wish.said]
     asked = [(wish.said, [name for name in shown if name not in used])]
+    # a filter in use is counted without itself, so that its other values can be added
     asked += [(wish.without(name), [name]) for name in used]
     window = _window(actor.project, wish)
     found, counts = _counts(actor, asked, window)
@@ -219,9 +229,11 @@ def _window(project: Project, wish: ListQuery) -> Window | None:
     share = search.share_of(words[0]) if len(words) == 1 else 0
     if share < FREQUENT:
         return None
+    # if the word is spread evenly, this many newest episodes hold `COUNTED` of them, and half as many again
     size = int(COUNTED * SPARE / share)
     newest = scoped(Episode.objects.all(), project).order_by("-created_at", "-pk")[:size]
     facts = newest.aggregate(after=Min("created_at"), first=Min("pk"), size=Count("pk"))
+    # fewer episodes than a window: searching them all costs no more
     return Window(facts["after"], facts["first"]) if facts["size"] == size else None
 
 
@@ -235,8 +247,10 @@ def _counts(
     with connection.cursor() as cursor:
         cursor.execute(*_statement(actor, asked, window))
         for place, name, value, count in cursor.fetchall():
+            # the line of IDs, newest first
             if not name:
                 found[place] = value.split(",") if value else []
+            # null is an outcome that the actor cannot see, or a fact that was not read yet
             elif value:
                 counts[name][value] = count
     return found, counts
@@ -261,6 +275,7 @@ def _statement(actor: Actor, asked: Sequence[Asked], window: Window | None) -> t
             rows = rows.filter(created_at__gt=window.after)
         tables.append((f"found_{place}", *_newest(rows, names)))
         parts += _parts(actor, place, [name for name in names if name not in SAID])
+    # MATERIALIZED: several parts read each table, and PostgreSQL would compute it for each of them
     before = ", ".join(f"{name} AS MATERIALIZED ({sql})" for name, sql, _ in tables)
     values = [value for *_, given in (*tables, *parts) for value in given]
     return f"WITH {before} {' UNION ALL '.join(sql for sql, _ in parts)}", values
@@ -288,6 +303,7 @@ def _parts(actor: Actor, place: int, names: Collection[str]) -> list[tuple[str, 
             values=", ".join(f"({_VALUES.get(name, name)})::text AS {name}" for name in once),
             sets=", ".join(f"({name})" for name in once),
         )
+        # the withheld IDs are the only parameter, and only the outcome's value has it
         parts.append((sql, [sorted(visibility.held(actor))] * ("outcome" in once)))
     return parts
 
@@ -296,6 +312,7 @@ def _beside(names: Collection[str]) -> dict[str, Subquery | F | Q]:
     """Return the subqueries per episode for these filters: thousands of look-ups that other filters do not need."""
     found: dict[str, Subquery | F | Q] = {}
     if "outcome" in names:
+        # "verifier" sorts after "attested": with both, the verifier's outcome counts
         outcome = outcomes.of_outer_episode().filter(source__in=["verifier", "attested"]).order_by("-source")
         found["outcome"] = Subquery(outcome.values("reward_type")[:1])
     if {"tool", "asked", "error"} & set(names):
@@ -307,6 +324,7 @@ def _beside(names: Collection[str]) -> dict[str, Subquery | F | Q]:
 
 def _facet(name: str, counts: Counter[str], wish: ListQuery, words: Mapping[str, str]) -> Facet:
     used = wish.said.get(name, [])
+    # values in use first, also with a count of 0: otherwise they could not be removed
     ordered = [*used, *(value for value, _ in counts.most_common(VALUES + len(used)) if value not in used)]
     choices = [
         Choice(value, words.get(value, value), counts[value], value in used, wish.turned(name, value))

@@ -30,6 +30,7 @@ def holding(lens: Lens, episode: Episode | str, text: str, limit: int = 500) -> 
     if not wanted:
         return [], False
     rows = _candidates(lens, episode, unicodedata.normalize("NFC", text))
+    # one more than asked shows that there are more
     found = list(islice((seq for seq, step in rows if _says(step, wanted)), limit + 1))
     return found[:limit], len(found) > limit
 
@@ -38,6 +39,7 @@ def _candidates(lens: Lens, episode: Episode | str, wanted: str) -> Iterator[tup
     """Yield the steps whose stored text has each word of ASCII letters: others are stored as escapes."""
     rows = steps_through(lens, episode).order_by("seq")
     for word in _ASCII_WORD.findall(_CODE.sub(" ", wanted)):
+        # coarse, to read fewer steps: `_says` decides by the text as a page shows it
         rows = rows.filter(body__icontains=word)
     for seq, body in rows.values_list("seq", "body").iterator(chunk_size=CHUNK):
         yield seq, read(through(lens, body))

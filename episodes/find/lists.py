@@ -34,6 +34,7 @@ def episodes(actor: Actor, filters: Mapping[str, Sequence[str]], cursor: str, li
 
     """
     may_read(actor)
+    # of a row only what the API returns: `tools` alone are most of it
     rows = matching(actor, filters).only("pk", "run_id", *_SAME, *_OR_NONE)
     found, cursor_next = newest(rows, cursor, limit)
     outcomes = _outcomes(actor, found) if sees_outcomes(actor) else None
@@ -66,9 +67,11 @@ def runs(actor: Actor, filters: Mapping[str, Sequence[str]], cursor: str, limit:
         raise Invalid(f"Unknown filter: {unknown[0]}. Use one of {', '.join(RUN_FILTERS)}.")
     if unknown := sorted(set(filters.get("expert", ())) - set(ExpertMode.values)):
         raise Invalid(f"Unknown filter value: expert={unknown[0]}. Use one of {', '.join(ExpertMode.values)}.")
+    # PostgreSQL refuses U+0000 in a parameter, and no stored name contains it
     wanted = {f"{name}__in": [value.replace("\x00", "") for value in values] for name, values in filters.items()}
     found, cursor_next = newest(scoped(Run.objects.filter(**wanted), actor.project), cursor, limit)
     counts: dict[str, dict[str, int]] = {run.pk: {} for run in found}
+    # one grouped query for the page, not one for each run
     states = Episode.objects.filter(run__in=counts).values_list("run_id", "state").annotate(count=Count("pk"))
     for run_id, state, count in states:
         counts[str(run_id)][state] = count

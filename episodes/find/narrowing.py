@@ -69,6 +69,7 @@ def matching(actor: Actor, said: Mapping[str, Sequence[str]]) -> QuerySet[Episod
     if unknown := [name for name in said if name not in FILTERS]:
         raise Invalid(f"Unknown filter: {unknown[0]}. Use one of {', '.join(FILTERS)}.")
     hidden = [name for name in said if name in (*selection.TOLD_BY_OUTCOME, *SAID)]
+    # before any value is checked: an error about a value would show an agent which outcomes exist
     if hidden and not sees_outcomes(actor):
         raise WrongScope(f"Agent tokens cannot filter by {hidden[0]}.")
     _refuse_unknown_outcomes(actor, said.get("outcome", ()))

@@ -44,6 +44,7 @@ class NearTasks:
         shingles = _shingles(text)
         shared = Counter(number for one in shingles for number in self._holders.get(one, ()))
         sizes = self._sizes
+        # Jaccard: shared / (mine + theirs - shared) >= NEAR, without dividing
         near = (n for n, count in shared.items() if count >= NEAR * (len(shingles) + sizes[n] - count))
         return min(near, default=None)
 
@@ -51,4 +52,5 @@ class NearTasks:
 def _shingles(text: str) -> set[tuple[str, ...]]:
     words = _WORD.findall(text.casefold())
     runs = zip(*(words[place:] for place in range(_NEAR_SIZE)), strict=False)
+    # a text of fewer than five words is one shingle
     return set(runs) or {tuple(words)}

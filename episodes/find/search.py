@@ -25,12 +25,14 @@ WORDS_MAX = 200
 READ_THROUGH = 20_000
 """The most steps that are read one by one for the hits of a page: a frequent word has more entries in the index."""
 HITS = """
+-- window functions run before DISTINCT ON: the count covers every step with the words
 SELECT DISTINCT ON (episode_id) episode_id, seq, step_id, count(*) OVER (PARTITION BY episode_id)
   FROM (SELECT * FROM episodes_stepwords WHERE episode_id = ANY(%s){without_index}) step
  WHERE words @@ websearch_to_tsquery('simple', %s)
  ORDER BY episode_id, seq
 """
 SHARE = """
+-- by the last ANALYZE; null for a word that is not frequent
 SELECT most_common_elem_freqs[array_position(most_common_elems::text::text[], %s)]
   FROM pg_stats WHERE schemaname = current_schema() AND tablename = 'episodes_episodewords' AND attname = 'words'
 """
@@ -88,6 +90,7 @@ def condition(search: str, gathered: str = "") -> Q:
 def _query(search: str) -> str:
     """Return the search in PostgreSQL's websearch syntax; a phrase of many words is one phrase."""
     terms = terms_of(search[:WORDS_MAX])
+    # in quotes: without them `or` would be an operator of websearch_to_tsquery
     return " ".join(f'{"" if wanted else "-"}"{said}"' for wanted, said in terms)
 
 
@@ -96,6 +99,7 @@ def hits(episodes: Collection[Episode], search: str) -> dict[str, Hit]:
     query = _query(search)
     if not episodes or not query:
         return {}
+    # OFFSET 0 keeps PostgreSQL from merging the subquery and using the index of words
     is_short = sum(one.last_seq for one in episodes) <= READ_THROUGH
     with connection.cursor() as cursor:
         cursor.execute(HITS.format(without_index=" OFFSET 0" * is_short), [[one.pk for one in episodes], query])

@@ -16,7 +16,9 @@ from typing import Any
 FOUND_CHARS = 32 * 1024
 """The number of searchable characters of a step."""
 FIELDS = ("content", "name", "question", "context", "advice", "arguments", "error", "result", "action", "observation")
+# bounds the work for a step of many tiny values
 LEAVES = 5_000
+# `_` is a letter to \w, but names_with_parts are found by their parts
 _BESIDE_WORDS = re.compile(r"[^\w\s]|_")
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
@@ -24,6 +26,7 @@ _UNSPACED = re.compile(
 )
 """Scripts that write words without spaces between them: Thai, Lao, Burmese, Khmer, Chinese, Japanese; Korean, whose
 words take endings."""
+# the closing quote of a phrase can be missing while someone types
 _TERM = re.compile(r'(-?)"([^"]*)"?|(-?)(\S+)')
 BEFORE, AFTER = 70, 110
 """Characters of an excerpt around its first hit."""
@@ -44,6 +47,7 @@ def text_of(body: Mapping[str, Any]) -> str:
         left -= len(leaf) + 1
         if left <= 0:
             break
+    # no text column takes U+0000 or half of a surrogate pair
     text = " ".join(parts).encode("utf-8", "replace").decode().replace("\x00", " ")
     return unicodedata.normalize("NFC", text)
 
@@ -65,6 +69,7 @@ def _words(text: str) -> str:
 def _in_pairs(run: re.Match[str]) -> str:
     letters = _letters(run[0])
     pairs = [one + other for one, other in pairwise(letters)]
+    # a run of one letter has no pair
     return f" {' '.join(pairs or letters)} "
 
 
@@ -95,10 +100,12 @@ def matches(text: str, search: str) -> bool:
 def excerpt_of(text: str, search: str) -> list[tuple[str, bool]]:
     """Return the text around the first hit, in parts of which each is a hit or not."""
     words = _patterns(search)
+    # longest first: an alternation takes the first part that fits
     hit = re.compile(f"({'|'.join(sorted(words, key=len, reverse=True))})", re.IGNORECASE)
     first = hit.search(text) if words else None
     start = max(0, first.start() - BEFORE) if first else 0
     end = (first.end() if first else 0) + AFTER
+    # a split by a pattern with a group returns the hits at odd places
     pieces = hit.split(text[start:end]) if words else [text[start:end]]
     parts = [(piece, number % 2 == 1) for number, piece in enumerate(pieces) if piece]
     return [("…", False)] * bool(start) + parts + [("…", False)] * (end < len(text))
@@ -111,16 +118,19 @@ def _patterns(search: str) -> set[str]:
         said = "" if minus or less else phrase or word
         found |= {re.escape(run) for run in _UNSPACED.findall(said)}
         spaced = _BESIDE_WORDS.sub(" ", _UNSPACED.sub(" ", said)).split()
+        # not \b, which sees no word end before `_`
         found |= {rf"(?<![^\W_]){re.escape(one)}(?![^\W_])" for one in spaced}
     return found
 
 
 def leaves_of(values: Iterable[Any]) -> Iterator[str]:
     """Yield texts, numbers and field names, without recursion."""
+    # a stack, because a stranger's JSON can nest deeper than Python recurses
     todo = [iter(values)]
     while todo:
         for value in todo[-1]:
             if isinstance(value, str):
+                # before numbers: bool is an int in Python
                 yield value
             elif isinstance(value, bool) or value is None:
                 continue
@@ -153,6 +163,7 @@ class StepFacts:
             self.errors += 1
         name = step.get("name")
         if step.get("kind") == "tool_call" and isinstance(name, str) and len(self.tools) < TOOLS_MAX:
+            # as a column of text can hold it
             self.tools.add(name[:NAME_MAX].encode("utf-8", "replace").decode().replace("\x00", "?"))
         if step.get("kind") == "ask":
             self.waiting.append(int(step["seq"]))

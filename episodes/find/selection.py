@@ -46,6 +46,7 @@ _EXACT = {
 }
 _CHOICES = {"expert": ExpertMode.values, "origin": Origin.values, "state": EpisodeState.values}
 _WHOLE = ("task_idx", "training_step", "seed")
+# of a 32-bit integer
 WHOLE_MAX = 2**31 - 1
 NOT_VERIFIED = "none"
 ANSWERED = ("human", "llm", "cache", "script", "fallback", "cancelled", "never")
@@ -197,6 +198,7 @@ def run_named(project: Project, value: str) -> Run:
 
 def _whole(name: str, value: str) -> int:
     digits = value.removeprefix("-")
+    # `isdecimal` and `int` also take digits of other scripts
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= 10 and int(digits) <= WHOLE_MAX):
         raise Invalid(f"Unknown filter value: {name}={value}. Use a whole number.")
     return int(value)
@@ -223,6 +225,7 @@ def newest(rows: QuerySet[M], cursor: str, limit: int) -> tuple[list[M], str | N
     """
     if cursor:
         at, pk = _read(cursor)
+        # the ID decides between rows of one moment, as in the order below
         rows = rows.filter(Q(created_at__lt=at) | Q(created_at=at, pk__lt=pk))
     found = list(rows.order_by("-created_at", "-pk")[: limit + 1])
     if len(found) <= limit:
@@ -234,6 +237,7 @@ def newest(rows: QuerySet[M], cursor: str, limit: int) -> tuple[list[M], str | N
 
 def _read(cursor: str) -> tuple[datetime, str]:
     try:
+        # base64 needs the padding that `newest` left out of the address
         words = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
         at, _, pk = words.partition(" ")
         said = datetime.fromisoformat(at)

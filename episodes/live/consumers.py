@@ -46,6 +46,7 @@ from people.revalidation import Right, ended, right_of
 from people.turns import REPLAYS
 
 log = logging.getLogger(__name__)
+# codes from 4000 on are free for applications (RFC 6455)
 REFUSED = {401: 4401, 403: 4403, 404: 4404}
 TRY_AGAIN, BROKEN = 1013, 1011
 FIRST_PAGE = 200
@@ -73,6 +74,7 @@ def actor_for(scope: dict[str, Any], project_id: str | None = None) -> Actor:
     """
     slug = scope.get(PROJECT, "")
     secret = bearer_secret(scope)
+    # a token decides even if a session cookie comes along: with a wrong one the session does not count
     if secret is not None:
         token = token_of(secret)
         if token is None:
@@ -96,10 +98,12 @@ def actor_for(scope: dict[str, Any], project_id: str | None = None) -> Actor:
 
 async def in_database(visit: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Visit the database briefly in any thread; the connection goes back immediately."""
+    # not thread-sensitive: that is one thread for the process, in which all sockets would queue
     return await sync_to_async(_visit, thread_sensitive=False)(functools.partial(visit, *args, **kwargs))
 
 
 def _visit(visit: Callable[[], R]) -> R:
+    # before the visit, too: this thread's connection can have broken since its last one
     close_old_connections()
     try:
         return visit()
@@ -123,6 +127,7 @@ class LensListener(SocketListener):
             return text
         sent = [json.dumps(step, separators=(",", ":")) for step in frame["steps"]]
         seen = [through(self._lens, step) for step in sent]
+        # equal means that nothing is hidden: then `Payload.seen` shares the bytes of the full frame
         return text if seen == sent else events.steps_frame(frame["episode"], seen)
 
 
@@ -152,6 +157,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         try:
             self.topics = tuple(await in_database(self.admit))
         except AppError as refused:
+            # accepted first: of a refused handshake a browser sees neither code nor reason
             await self.accept()
             return await self.shut(refused)
         await self.accept()
@@ -175,6 +181,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def first_frames(self) -> AsyncIterator[str]:
         """Yield what a new listener hears first, each piece read when the one before has left."""
         return
+        # never reached; it makes this an asynchronous generator
         yield ""
 
     async def _begin(self, listener: SocketListener) -> None:
@@ -209,6 +216,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def shut(self, reason: Exception) -> None:
         """Close and say why. A refusal is final to a page; after anything else it tries again."""
+        # the pump can be the caller, and must not cancel itself before the close has left
         self.leave(pumping=True)
         code, word = _closing(reason)
         with contextlib.suppress(OSError):
@@ -217,6 +225,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def cut_off(self, refusal: AppError) -> None:
         """Close, whether the other side reads or not."""
         try:
+            # the close frame waits behind what a stalled reader does not take
             await asyncio.wait_for(self.shut(refusal), CLOSING_S)
         except TimeoutError:
             self.line.abort()
@@ -277,9 +286,11 @@ class Guard:
         while self._rights:
             await asyncio.sleep(RIGHT_S)
             try:
+                # a set: the sockets of one token or session share one look
                 lost = await in_database(ended, set(self._rights.values()))
             except DatabaseError:
                 continue  # a missing database ends no right
+            # a copy, because closing a socket removes it
             for consumer, right in list(self._rights.items()):
                 if right in lost:
                     self._close(consumer, lost[right])
@@ -287,6 +298,7 @@ class Guard:
     def _close(self, consumer: LiveConsumer, refusal: AppError) -> None:
         """Close on its own: a socket that takes nothing must not hold up the others."""
         consumer.leave()
+        # the event loop keeps only weak references to tasks: an unreferenced one can vanish unfinished
         task = asyncio.create_task(consumer.cut_off(refusal))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -308,6 +320,7 @@ class EpisodeConsumer(LiveConsumer):
     def admit(self) -> list[str]:
         pk = self.scope["url_route"]["kwargs"]["pk"]
         episode = Episode.objects.only(*LOOKED_AT).filter(pk=pk).first() if is_id(pk) else None
+        # who it is comes first: a stranger cannot learn from the code whether an episode exists
         self.actor = actor_for(self.scope, episode.project_id if episode is not None else None)
         may_read(self.actor)
         if episode is None or episode.project_id != self.actor.project.pk:
@@ -328,6 +341,7 @@ class EpisodeConsumer(LiveConsumer):
             yield pictures_frame(pk, await in_database(windows.last_of, self.lens, pk))
             return
         while True:
+            # after a restart all sockets of a sender connect together: their replays take turns
             async with REPLAYS.turn(self.actor.key, SOCKET_WAIT_S):
                 stored, more = await in_database(trajectory.sent_after, self.lens, pk, since, FIRST_PAGE)
             for part in list(events.parted([text for _, text in stored])) or [[]]:

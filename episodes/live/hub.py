@@ -28,9 +28,11 @@ COALESCE_S = 0.02
 """The shortest time between two frames of one topic."""
 LIST_S = 0.2
 """The same for states of episodes in lists, where one screen shows hundreds of them."""
+# the longest pause between frames, however long writing takes
 LONGEST_S = 0.12
 SHARE = 0.5
 """How much of its time an event loop may write frames, before frames become fewer and larger."""
+# of one socket: beyond either it gets a `gap` and fetches over HTTP
 QUEUE_FRAMES = 256
 QUEUE_BYTES = 4 * 1024 * 1024
 GAP_FRAME = '{"type":"gap"}'
@@ -48,6 +50,7 @@ class Listener:
         self._waiter: asyncio.Future[None] | None = None
 
     def put(self, payload: Payload) -> None:
+        # `self._frames and`: a single frame above the limit still goes
         if self._frames and (len(self._frames) >= QUEUE_FRAMES or self._bytes + payload.size > QUEUE_BYTES):
             # a slow reader loses frames, never the server memory; the page fetches what it missed
             self._frames.clear()
@@ -92,6 +95,7 @@ class SocketListener(Listener):
         self._flows = False
 
     def put(self, payload: Payload) -> None:
+        # only while the queue is empty: a frame must not overtake those that wait
         if self._flows and self._line.write(payload):
             return
         super().put(payload)
@@ -121,6 +125,7 @@ class Pending:
             self._frames.pop((kind, key), None)
             self._frames[kind, key] = [payload]
         else:
+            # a `gap` is sent without a payload
             self._add_one(payload or GAP_FRAME)
 
     def _add_one(self, text: str) -> None:
@@ -130,6 +135,7 @@ class Pending:
     def _add_steps(self, key: str, payload: str) -> None:
         parts = self._frames.get((events.STEPS, key), [])
         if parts and sum(map(len, parts)) + len(payload) > events.FRAME_BYTES:
+            # a full frame gets a key of its own, and the next steps begin another
             del self._frames[events.STEPS, key]
             self._add_one(events.steps_frame(key, parts))
             parts = []
@@ -155,6 +161,7 @@ class Lane:
         self._next = 0.0
 
     def add(self, topic: str, kind: str, key: str, payload: str) -> None:
+        # the first hint after a delivery starts the timer, for all that follow
         if not self._pending:
             wait = max(0.0, self._next - time.perf_counter())
             asyncio.get_running_loop().call_later(wait, self._leave)
@@ -170,6 +177,7 @@ class Lane:
     def _left(self, began: float) -> None:
         """Note that the loop has handed the frames to the kernel."""
         took = time.perf_counter() - began
+        # took / SHARE leaves the loop as much time for other work as the frames took
         self._next = began + min(max(self._every, took / SHARE), max(self._every, LONGEST_S))
 
 
@@ -212,6 +220,7 @@ class Hub:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
         if not self._subscribed.is_set():
+            # without Valkey a page works, too: it gets a `gap` after the reconnect
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._subscribed.wait(), 1)
 
@@ -222,6 +231,7 @@ class Hub:
                 await self._subscription()
             except (RedisError, OSError) as error:
                 log.warning("live hints unavailable, retrying: %s", error)
+            # after a connection that worked soon, otherwise later each time
             delay = 0.1 if self._subscribed.is_set() else min(delay * 2, 2.0)
             self._subscribed.clear()
             await asyncio.sleep(delay)
@@ -231,8 +241,10 @@ class Hub:
             async with client.pubsub(ignore_subscribe_messages=True) as channel:
                 await channel.subscribe(CHANNEL)
                 self._subscribed.set()
+                # whatever was sent before this subscription is lost to every listener
                 self._tell_all(GAP)
                 while True:
+                    # a wait without end would leave no place for the health check of the connection
                     message = await channel.get_message(timeout=5)
                     if message is not None:
                         self._take(message["data"])
@@ -251,6 +263,7 @@ class Hub:
             listener.put(payload)
 
     def _tell_all(self, payload: Payload) -> None:
+        # a set: a listener on two topics gets one
         for listener in {one for listeners in self._topics.values() for one in listeners}:
             listener.put(payload)
 

@@ -38,6 +38,7 @@ async def append_steps(scope: dict[str, Any], receive: Receive, send: Send) -> N
         with Body(scope, receive, MAX_STEP_BYTES, actor.key) as body:
             acknowledged = await _append(actor, scope["path"], await body.read())
         await respond(send, 200, {"acknowledged": acknowledged})
+    # no one is left to answer
     except HungUp:
         return
     except Exception as error:
@@ -45,6 +46,7 @@ async def append_steps(scope: dict[str, Any], receive: Receive, send: Send) -> N
 
 
 async def _append(actor: Actor, path: str, raw: bytes) -> int:
+    # reading a large body here would keep every other request of the event loop waiting
     entries = await asyncio.to_thread(_entries, raw) if len(raw) > LARGE_BYTES else _entries(raw)
     found = PATH.fullmatch(path)
     return await committer.submit(actor, found[1] if found else "", entries)

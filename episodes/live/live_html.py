@@ -33,6 +33,7 @@ Topics = tuple[str, ...]
 
 def pictures_frame(episode: str, last: int, pictures: Iterable[str] = ()) -> str:
     """Return a frame with the pictures of some steps up to `last`, maybe of none, each in JSON already."""
+    # JSON strings without their quotes, joined to one
     html = "".join(one[1:-1] for one in pictures)
     return (
         f'{{"type":"pictures","episode":{json.dumps(episode)},"last":{last},"html":"{html}",'
@@ -52,6 +53,7 @@ def drawn(lens: Lens, texts: Sequence[str]) -> list[str]:
         return others
     episode = steps[0]["episode"]
     # a frame is the same for everyone; a page shows what is stored, through its lens
+    # only as many as one frame of a page draws; it fetches earlier ones by number
     stored = Step.objects.filter(episode=episode, seq__in=seqs[-MOST:])
     rows = windows.shown(lens, stored)
     return [*_frames_of(episode, [row.seq for row in rows], [json.dumps(picture_of(row)) for row in rows]), *others]
@@ -66,6 +68,7 @@ def _frames_of(episode: str, seqs: list[int], pictures: Sequence[str]) -> Iterat
 
 
 def _timed(lens: Lens, texts: Sequence[str]) -> tuple[list[str], float]:
+    # CPU time of this thread: waiting for the database or for Python's lock is no drawing
     began = time.thread_time()
     close_old_connections()
     try:
@@ -85,6 +88,7 @@ class Showing:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def begin(self, page: Listener) -> None:
+        # known before it listens, so that it misses no frame in between
         self.pages.add(page)
         await hub().add(self._heard, *self._topics)
 
@@ -97,6 +101,7 @@ class Showing:
             texts = [*(await self._heard.get()).texts]
             while (more := self._heard.take()) is not None:
                 texts += more.texts
+            # pauses as long as the drawing took, so that it uses at most half of a core
             await asyncio.sleep(await self._show(texts))
 
     async def _show(self, texts: Sequence[str]) -> float:

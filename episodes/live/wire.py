@@ -20,6 +20,7 @@ from websockets.extensions.permessage_deflate import PerMessageDeflate, ServerPe
 
 PACKED_ABOVE_BYTES = 1024
 """Below this compressing gains less than it costs."""
+# 32 KB, the largest window of the protocol and the one that clients offer unless they say otherwise
 WINDOW_BITS = 15
 LEVEL = 1
 WAITING_BYTES = 1024 * 1024
@@ -34,6 +35,7 @@ class FrameSocket(WebSocketsSansIOProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        # in place of uvicorn's extension, whose frames refer to earlier ones of the same socket
         self.conn.available_extensions = [SHARED]
 
 
@@ -56,6 +58,7 @@ class Payload:
     @functools.cached_property
     def plain(self) -> bytes:
         """Whole text frames as they go over the line, unmasked as a server's are."""
+        # 0x81: last fragment, text (RFC 6455)
         return b"".join(_frame(0x81, text.encode()) for text in self.texts)
 
     @functools.cached_property
@@ -68,13 +71,16 @@ def _packed(text: str) -> bytes:
     data = text.encode()
     if len(data) < PACKED_ABOVE_BYTES:
         return _frame(0x81, data)
+    # negative bits: raw deflate without a zlib header, as the protocol wants it
     packer = zlib.compressobj(LEVEL, zlib.DEFLATED, -WINDOW_BITS)
     # the end of a flushed block is left out, as the protocol says
+    # 0xC1: RSV1 marks the frame as compressed (RFC 7692)
     return _frame(0xC1, (packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH))[:-4])
 
 
 def _frame(head: int, data: bytes) -> bytes:
     size = len(data)
+    # a length takes 7 bits, or 126 and 16 bits, or 127 and 64 bits; a server does not mask (RFC 6455)
     if size < 126:
         return bytes((head, size)) + data
     if size < 65536:
@@ -95,6 +101,7 @@ class SocketWriter:
     def write(self, payload: Payload) -> bool:
         """Write immediately. False while the transport is full or closing, or not known."""
         socket = self._socket
+        # nothing can follow a close frame; `writable` is cleared while the transport is above its limit
         if socket is None or socket.close_sent or socket.disconnected or not socket.writable.is_set():
             return False
         socket.transport.write(payload.packed if self._packs else payload.plain)

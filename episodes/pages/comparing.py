@@ -84,4 +84,5 @@ def _changes(
     them."""
     seen = [visibility.of_episode(actor, one) for one in pair]
     whole = [one.state_diff for one in seen if one is not None and one.state_diff]
+    # both or neither: a verifier's diff has rows that no step reported, which would show as differences
     return [[{"seq": 0, "state_diff": diff}] for diff in whole] if len(whole) == len(pair) else list(steps)

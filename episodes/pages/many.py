@@ -187,6 +187,7 @@ def _lag() -> str:
     """Return a sentence on which steps can be found."""
     until = search.read_until()
     behind = (timezone.now() - until).total_seconds() if until else None
+    # the mark begins in the year 2000, see `indexing.py`
     if behind is None or behind > 10 * 365 * 86_400:
         return "No steps can be found yet: the worker has not read them."
     if behind < LAG_S:
@@ -267,7 +268,9 @@ def _chosen(request: MemberRequest, wish: ListQuery) -> Chosen:
     ids = [one for one in request.POST.getlist("episode") if is_id(one)]
     if not 0 < len(ids) <= SELECTED:
         raise Invalid(f"Select 1 to {SELECTED} episodes.")
+    # IDs come from a form: those of other projects drop out here
     here = set(scoped(Episode.objects.filter(pk__in=ids), request.project).values_list("pk", flat=True))
+    # in the order of the list, in which the page sent them
     return Chosen(wish, [pk for pk in ids if pk in here], is_all=False)
 
 

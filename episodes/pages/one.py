@@ -116,6 +116,7 @@ def replay(request: MemberRequest, pk: str) -> HttpResponse:
 def briefing_words(request: MemberRequest, pk: str, seq: int) -> HttpResponse:
     """Return what a briefing says, unless this reader judges an episode of its task blind."""
     one = _episode(request, pk)
+    # the address takes any number, the column 32 bits
     step = json.loads(trajectory.step_text(lens_of(request.actor, one), one, min(seq, 2**31 - 1)))
     if step["kind"] != "briefing":
         raise NotFound
@@ -186,6 +187,7 @@ def _context(request: MemberRequest, lens: Lens, one: Episode) -> dict[str, Any]
         "unknown_calls": 0 if outcome and one.is_builtin else windows.unknown_calls(one),
         "final_answer": clean(one.final_answer) if one.final_answer else "",
         "asks": asks,
+        # the newest ones, shown oldest first
         "events": list(one.events.order_by("-pk")[: windows.BESIDE])[::-1],
         "tools": wall.tools_of(one),
         "may_stop": holds(request.actor, may_launch),
@@ -213,6 +215,7 @@ def _ask_line(step: dict[str, Any], one: Episode) -> dict[str, Any]:
     card = card_of(step)
     ask = card.ask
     assert ask is not None
+    # an ask that was open when its episode ended never gets an answer
     state = "cancelled" if card.waits and not one.is_live else ASK_STATES.get(card.mark.code, "open")
     by = f"{ask.author} {ask.said}" if ask.text or ask.calls else ask.no_advice
     return {"pk": ask.ask_id, "seq": card.seq, "question": ask.question, "state": state, "by": by}

@@ -35,6 +35,7 @@ def admit(actor: Actor, arrivals: Sequence[Arrival]) -> None:
     reported = VerifierOutcome.Source.REPORTED
     episodes = [_episode(actor, one) for one in arrivals]
     both = list(zip(episodes, arrivals, strict=True))
+    # first the rows that the others refer to
     _copy(Episode, episodes)
     with connection.cursor() as cursor, cursor.copy(STEPS) as copy:
         copy.write(b"".join(one.steps for one in arrivals))
@@ -51,6 +52,7 @@ def _copy(model: type[Model], rows: Iterable[Model]) -> None:
     columns = ", ".join(f'"{field.column}"' for field in fields)
     with connection.cursor() as cursor, cursor.copy(f"COPY {model._meta.db_table} ({columns}) FROM STDIN") as copy:
         for row in rows:
+            # `pre_save` sets the times that Django sets on insert
             copy.write_row([field.get_db_prep_save(field.pre_save(row, True), connection) for field in fields])
 
 

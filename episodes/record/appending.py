@@ -30,11 +30,13 @@ AppendResult = int | Exception
 
 LOCK = """
 SELECT id, project_id, state, last_seq, attempt FROM episodes_episode
+ -- NO KEY: inserts of rows that refer to the episode do not wait for this lock
  WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
 """
 EXISTS = "SELECT id FROM episodes_episode WHERE id = ANY(%s)"
 CURRENT = """
 SELECT id FROM people_apitoken
+ -- the clock, because now() is the start of the transaction, and the token can have ended since
  WHERE id = ANY(%s) AND revoked_at IS NULL AND (ends_at IS NULL OR ends_at > clock_timestamp())
 """
 STORED = """
@@ -67,8 +69,11 @@ WRITE = r"""
   -- lock the episodes that are as expected and not locked elsewhere; the order prevents deadlocks
   SELECT episode.id FROM wanted JOIN episodes_episode episode USING (id)
    WHERE episode.project_id IS NOT DISTINCT FROM wanted.project_id AND episode.last_seq = wanted.stood
+     -- an attempt that another worker has taken over from writes nothing
      AND (wanted.attempt IS NULL OR episode.attempt = wanted.attempt)
+     -- a batch that only repeats adds no step, so it succeeds after the end, too
      AND (episode.state IN ('queued', 'running', 'waiting', 'parked') OR wanted.last_seq = wanted.stood)
+     -- checked in the statement that writes: a token can be revoked after the request was authenticated
      AND (coalesce(wanted.token, '') = '' OR EXISTS (
            SELECT FROM people_apitoken known WHERE known.id = wanted.token AND known.revoked_at IS NULL
               AND (known.ends_at IS NULL OR known.ends_at > clock_timestamp())))
@@ -88,6 +93,7 @@ WRITE = r"""
          strip = episode.strip || coalesce(wanted.strip, ''),
          heartbeat_at = CASE WHEN episode.heartbeat_at > %s THEN episode.heartbeat_at ELSE %s END,
          started_at = CASE WHEN state = 'queued' THEN coalesce(started_at, %s) ELSE started_at END,
+         -- a step of an external loop shows that it is back; of awmweb's own, `begin` clears this
          parked_at = CASE WHEN origin = 'external' THEN NULL ELSE parked_at END,
          state = CASE WHEN state = 'queued' THEN 'running'
                       WHEN state = 'parked' AND origin = 'external' THEN 'waiting' ELSE state END
@@ -172,7 +178,9 @@ def _hoped(group: Sequence[Append]) -> dict[str, LockedEpisode]:
         begun = LockedEpisode(append.actor.project.pk, "", stood, stood, token, append.attempt)
         standing = hoped.setdefault(append.episode_id, begun)
         goes_on = [entry.seq for entry in entries] == list(range(standing.last_seq + 1, stood + len(entries) + 1))
+        # columns are sent as lines: a line break in an ID would shift the values of all others
         is_plain = append.episode_id.isalnum() and not any(entry.kind == StepKind.BRIEFING for entry in entries)
+        # the statement checks one token and one attempt for each episode
         is_of_one = (standing.token, standing.attempt) == (token, append.attempt)
         if goes_on and is_plain and is_of_one and holds(append.actor, may_record):
             standing.fresh += entries
@@ -204,6 +212,7 @@ def _room(cursor: Any, group: Sequence[Append], wait: bool) -> AppendContext:
         pk: LockedEpisode(project, state, last, last, attempt=attempt)
         for pk, project, state, last, attempt in cursor.fetchall()
     }
+    # with SKIP LOCKED a locked row is as absent as a missing one: only the second look can say which
     missing = [pk for pk in wanted if pk not in standings]
     return AppendContext(standings, _ids(cursor, EXISTS, missing), _ended(cursor, group))
 
@@ -325,6 +334,7 @@ def _write(wanted: dict[str, LockedEpisode]) -> set[str]:
     rows = _sent(values, of_one=len(wanted) == 1)
     stamp = events.stamp(now)
     lines = [line for row in rows for line in _hints(row, wanted[row[0]].fresh, stamp)]
+    # outside a transaction the statement has committed itself, and Django calls this immediately
     transaction.on_commit(functools.partial(events.tell, lines))
     return {row[0] for row in rows}
 
@@ -360,6 +370,7 @@ def _steps(wanted: dict[str, LockedEpisode]) -> Iterable[str]:
 
 
 def _recently(now: datetime) -> datetime:
+    # at most a tenth of the heartbeat time, so that the coarse value makes no loop look silent
     return now - timedelta(seconds=min(1.0, settings.AWMWEB_HEARTBEAT_S / 10))
 
 

@@ -37,6 +37,7 @@ def open_ask_step(actor: Actor, episode: Episode, body: dict[str, Any]) -> None:
         raise StepConflict(f"Step {entry.seq} already exists with different content.")
     episode.state = EpisodeState.WAITING
     episode.save(update_fields=["state"])
+    # the statement raised the number in the database; the row in memory follows
     episode.last_seq = append_alone(Append(actor, episode.pk, [entry]))
 
 
@@ -65,6 +66,7 @@ def close_ask_step(
         body["meta"] = {**(body.get("meta") or {}), **beside}
     entry = entry_of(body, step.at)
     Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
+    # the letter of step n is at place n - 1
     episode.strip = episode.strip[: seq - 1] + entry.code + episode.strip[seq:]
     if episode.state == EpisodeState.WAITING and not still_waiting:
         episode.state = EpisodeState.RUNNING

@@ -25,8 +25,10 @@ from people.access import Actor
 from people.errors import AWAY, Busy
 
 log = logging.getLogger(__name__)
+# beyond either bound requests are refused as busy, which clients repeat; memory stays bounded
 WAITING_APPENDS = 2000
 WAITING_BYTES = 64 * 1024 * 1024
+# bounds the time of one transaction, and what is repeated one by one if it fails
 GROUP_APPENDS = 256
 GROUP_BYTES = 8 * 1024 * 1024
 HELD_S = 5.0
@@ -73,10 +75,12 @@ class Committer:
 
     def _run(self) -> None:
         while True:
+            # read without the lock: a wrong guess costs one look at the connection
             if not self._waiting:
                 _release_connection()
             group = self._next()
             results = commit(group)
+            # the next group needs a connection that works
             if any(isinstance(one, AWAY) for one in results):
                 _release_connection()
             _answer(zip(group, results, strict=True))
@@ -88,6 +92,7 @@ class Committer:
             self._news.wait_for(lambda: self._waiting)
             group: list[AppendRequest] = []
             size = 0
+            # checked before it is added: a batch above the limit still goes
             while self._waiting and len(group) < GROUP_APPENDS and size < GROUP_BYTES:
                 group.append(self._waiting.popleft())
                 size += group[-1].size
@@ -97,9 +102,11 @@ class Committer:
     def _again(self, held: Sequence[AppendRequest], alone: bool) -> None:
         """Put requests back to the front, in their order."""
         with self._news:
+            # `extendleft` reverses what it adds
             self._waiting.extendleft(reversed(held))
             self._bytes += sum(one.size for one in held)
             if held and alone:
+                # only locked episodes are left: without a pause this loop would ask the database without end
                 self._news.wait(0.005)
 
 
@@ -120,6 +127,7 @@ def _answer(answered: Iterable[tuple[AppendRequest, AppendResult]]) -> None:
             by_loop.setdefault(append.loop, []).append((append, result))
     for loop, answers in by_loop.items():
         if not loop.is_closed():
+            # futures of asyncio can be resolved in their own loop only
             loop.call_soon_threadsafe(_resolve, answers)
 
 

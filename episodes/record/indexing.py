@@ -29,6 +29,7 @@ STEPS, EPISODES = 2_000, 500
 """The most steps and episodes of one transaction."""
 JOINED, JOINED_MOST = 64, 10_000
 """The number of steps after which a live episode's words are joined, and the most of one transaction."""
+# each batch looks at recent episodes only; the sweep also finds those of very long transactions
 NEW_FOR = timedelta(minutes=10)
 SWEEP_EVERY = timedelta(minutes=1)
 WORK_S, REST_MAX_S = 4.0, 1.0
@@ -40,6 +41,7 @@ SELECT id, 0, 0, false, 0, 0, '{}', '{}', '{}' FROM episodes_episode episode
 ON CONFLICT DO NOTHING
 """
 READ = """
+-- what is unread of each episode; an agent must not find the verifier's step
 SELECT step.id, step.episode_id, step.seq, step.body
   FROM unnest(%s::text[], %s::int[], %s::int[]) AS wanted(episode_id, after, upto)
   JOIN episodes_step step
@@ -54,12 +56,14 @@ SELECT step_id, episode_id, seq, to_tsvector('simple', said)
 ON CONFLICT (step_id) DO UPDATE SET words = excluded.words
 """
 FACTS = """
+-- rows as JSON: two columns are arrays of different lengths, which unnest cannot carry
 UPDATE episodes_episodefacts facts
    SET read_seq = fresh.read_seq, done = fresh.done, errors = fresh.errors, asks = fresh.asks, tools = fresh.tools,
        answered = fresh.answered, waiting = fresh.waiting
   FROM json_populate_recordset(NULL::episodes_episodefacts, %s) fresh WHERE facts.episode_id = fresh.episode_id
 """
 SAID_LATER = """
+-- the answer to an ask, after its episode's words were joined; strip drops the places of words
 INSERT INTO episodes_episodewords (episode_id, words)
 SELECT episode_id, strip(words) FROM episodes_stepwords WHERE step_id = ANY(%s)
 """
@@ -101,12 +105,14 @@ class _Reading:
         self.row, self.upto = row, upto
         self.facts = StepFacts(row.errors, set(row.tools), set(row.answered), list(row.waiting))
         self.asks = row.asks
+        # an open ask is read again alone: its step changes when it is answered
         spans = [*((seq - 1, seq) for seq in row.waiting), (row.read_seq, upto)]
         self.wanted = [(row.pk, after, last) for after, last in spans]
 
     def hear(self, seq: int, body: Mapping[str, Any]) -> bool:
         """Record the facts of a step; return whether it has new words after its words were joined."""
         is_ask = body.get("kind") == "ask"
+        # an ask that is read again was counted the first time
         if seq > self.row.read_seq:
             self.facts.add(body)
             self.asks += is_ask
@@ -145,8 +151,10 @@ def _one_batch() -> tuple[int, bool]:
     mark if nothing is left. Return how many steps were read, and whether anything is left."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [LOCK])
+        # another worker is reading, and takes the same steps
         if not cursor.fetchone()[0]:
             return 0, False
+    # before the first read: steps that commit meanwhile are not covered by the mark
     began = timezone.now()
     _note_new(began)
     behind, is_cut = _behind()

@@ -19,6 +19,7 @@ NO_SERVER = "no environment server"
 UNBRIEFED = "no briefing"
 MODEL_FAILED = "expert model failed"
 FOUND = """
+-- of this attempt alone: a lost one can still be at work
 UPDATE episodes_episode SET tools = coalesce(%s, tools), world = coalesce(%s, world) WHERE id = %s AND attempt = %s
 """
 
@@ -32,6 +33,7 @@ def note_unverified(actor: Actor, episode_id: str, reason: str) -> None:
 @transaction.atomic
 def note_no_server(episode_id: str, reason: str) -> None:
     """Note, once per episode, why a queued episode could not start: no environment server responded."""
+    # locked, so that two workers note it once
     queued = Episode.objects.select_for_update().filter(pk=episode_id, state=EpisodeState.QUEUED).first()
     if queued is None or queued.events.filter(verb=NO_SERVER).exists():
         return

@@ -47,8 +47,10 @@ def pin(
     if both := sorted(set(train) & set(val)):
         raise Invalid(f"{len(both)} tasks are in train and val, for example {both[0]}.")
     sides = {TRAIN: sorted(set(train)), VAL: sorted(set(val))}
+    # sorted lists: the order in which tasks are given makes no other split
     digest = hashlib.sha256(json.dumps([unit, seed, sides]).encode()).hexdigest()
     try:
+        # a savepoint: the insert of a taken name must not end the caller's transaction
         with transaction.atomic():
             said = {"unit": unit, "seed": seed, "digest": digest, "about": dict(about or {}), "created_by": actor.name}
             split = Split.objects.create(project=actor.project, name=name, **said)

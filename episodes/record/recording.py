@@ -152,7 +152,9 @@ def open_run(actor: Actor, plan: RunStart) -> tuple[Run, bool]:
     if isinstance(asked, dict) and LAUNCHERS_OWN & asked.keys() and not holds(actor, may_launch):
         raise WrongScope("A curriculum with levels or a reference of its own requires a token of scope launch.")
     about = {"key": plan.key or "", "created_by": actor.name, **_run_fields(plan)}
+    # The unique key decides between two requests at one moment: the second reads the row of the first.
     try:
+        # A savepoint, because after a failed insert PostgreSQL refuses every statement of the transaction.
         with transaction.atomic():
             return Run.objects.create(project=actor.project, **about), True
     except IntegrityError:
@@ -182,6 +184,7 @@ def start_episode(
     about = {"state": state, "max_steps": max_steps, "started_at": started_at, "heartbeat_at": now}
     episode = unsaved(actor, plan, run, origin=origin, **about)
     digest = episode.body_digest
+    # the unique key decides between two requests at one moment, as for runs
     try:
         with transaction.atomic():
             episode.save(force_insert=True)
@@ -189,6 +192,7 @@ def start_episode(
             announce(episode)
     except IntegrityError:
         episode = Episode.objects.get(project=actor.project, key=plan.key)
+        # a digest also differs between a field that was left out and one that was sent empty
         if episode.body_digest != digest:
             said = plan.model_dump(exclude={"key", "run"})
             others = differing(episode, {**said, "run_id": run.pk if run else None})
@@ -251,6 +255,7 @@ def begin(episode_id: str, worker: str = "") -> Episode | None:
     `worker` names the process that runs it.
     """
     about = {"id": episode_id, "now": timezone.now(), "worker": worker, "resumed": RESUMED, "actor": name_of(None)}
+    # a savepoint would cost two more round trips, and nothing here is rolled back alone
     with transaction.atomic(savepoint=False):
         episode = _WHOLE.first(BEGUN, about)
         if episode is not None:
@@ -301,6 +306,7 @@ def _touch(episode: Episode) -> None:
 
 def hear(actor: Actor, episode_id: str) -> None:
     """Note any call of a loop about its live episode as a sign of life; it does not reopen a lost one."""
+    # a person who looks at the page is no sign of life of the loop
     if actor.scope == "agent" and is_id(episode_id):
         scoped(Episode.objects.live(), actor.project).filter(pk=episode_id).update(heartbeat_at=timezone.now())
 
@@ -357,6 +363,7 @@ def unpark(episode: Episode) -> None:
     note(episode, UNPARKED, None, "its ask is closed")
     # an external loop gets the answer by its own waiting request
     for callback in _on_queued if episode.is_builtin else ():
+        # after the commit: a worker that is called earlier finds the episode still parked
         transaction.on_commit(functools.partial(callback, episode.pk))
 
 
@@ -365,6 +372,7 @@ def finish(actor: Actor, episode_id: str, end: Finish, attempt: int | None = Non
     """1. lock, 2. accept the same end again, 3. end it, with the fault that its loop names, and close its asks, 4. keep
     the reported outcome, and what the environment server attests of it, 5. tell."""
     may_record(actor)
+    # a client repeats a finish whose response was lost
     episode = locked(actor, episode_id, attempt)
     if not episode.is_live and _is_same_end(episode, end):
         return episode
@@ -421,6 +429,7 @@ def _is_same_end(episode: Episode, end: Finish) -> bool:
     kept = VerifierOutcome.objects.filter(episode=episode, source="reported").first()
     if kept is None or end.outcome is None:
         return kept is None and end.outcome is None
+    # without the attestation: it was checked when it first arrived
     return (kept.reward_type, kept.reward, kept.details) == (
         end.outcome.reward_type, end.outcome.reward, end.outcome.details or {},
     )  # fmt: skip
@@ -495,12 +504,14 @@ def record_outcome(
     """
     episode, now = locked(actor, episode_id), timezone.now()
     said = {"reward_type": outcome.reward_type, "reward": outcome.reward}
+    # the number after the last one, which `last_seq` does not count
     body = {"seq": episode.last_seq + 1, "kind": "verification", **said, "details": outcome.details}
     entry = entry_of(body, now)
     found = _outcome(episode, outcome, tier, health, partial, session)
     world = {**episode.world, "final": final} if final and episode.world else episode.world
     values = [
         *(getattr(found, name) for name in ("episode_id", "source", "reward_type", "reward")),
+        # as `JsonText` stores it: JSON with ASCII escapes
         *(json.dumps(value) for value in (found.details, found.state_diff)),
         *(found.tier, json.dumps(found.health), json.dumps(found.partial), session, now),
         *(entry.seq, entry.kind, entry.text, entry.cut, entry.at, json.dumps(world)),
@@ -544,6 +555,7 @@ def lose_silent(now: datetime | None = None) -> int:
     """End the attempts whose loop sent nothing for the heartbeat time, each in a transaction."""
     silent = Episode.objects.silent_since((now or timezone.now()) - timedelta(seconds=settings.AWMWEB_HEARTBEAT_S))
     why = f"no heartbeat for {settings.AWMWEB_HEARTBEAT_S} s"
+    # at most 500 for each sweep; the next one takes the rest
     return sum(_lose(silent, pk, why) for pk in silent.values_list("pk", flat=True)[:500])
 
 

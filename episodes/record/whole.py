@@ -58,6 +58,7 @@ def record_whole(actor: Actor, given: Sequence[WholeEpisode]) -> list[Result]:
         results |= {place: Recorded(one.row, known=False) for place, one in new.items()}
     except AWAY:
         raise
+    # a missing database is no fault of one episode, and trying each alone would fail the same way
     except (DatabaseError, ValueError):
         # one of them can have caused it, or another request has just used a key: only that one may fail
         results |= {place: _alone(actor, one.said) for place, one in new.items()}
@@ -75,6 +76,7 @@ def _sort_out(actor: Actor, given: Sequence[WholeEpisode], results: dict[int, Re
     for place, one in enumerate(given):
         if one.episode.key in known:
             continue
+        # a key that comes twice in one request: the second goes the way of known keys, as a repeat or a conflict
         known.add(one.episode.key)
         try:
             new[place] = _new(actor, one, runs)
@@ -105,6 +107,7 @@ def _new(actor: Actor, one: WholeEpisode, runs: dict[str, Run]) -> _New:
         fault_detail=recording.storable(end.detail or ""),
         last_seq=len(entries),
         strip="".join([entry.code for entry in entries]),
+        # a loop's clock can be ahead of the server's
         started_at=min([now, *(entry.at for entry in entries[:1])]),
         heartbeat_at=now,
         ended_at=now,
@@ -129,6 +132,7 @@ def _insert(actor: Actor, new: Sequence[_New]) -> None:
     for one in new:
         outcome = one.said.finish.outcome
         if outcome is not None and outcome.attestation is not None:
+            # after the insert, because attesting locks the stored episode
             recording.attest(actor, one.row, outcome.attestation)
         recording.announce(one.row, last=one.entries[-1].action if one.entries else None)
 

@@ -109,6 +109,7 @@ def align(left: Sequence[Act], right: Sequence[Act]) -> list[AlignedPair]:
     keys = [[(act.name, act.given) for act in acts] for acts in (left, right)]
     pairs: list[AlignedPair] = []
     i = j = 0
+    # the pair behind both ends yields what follows the last match
     for one, other in [*matches(keys[0], keys[1]), (len(left), len(right))]:
         pairs += _by_tool(left[i:one], right[j:other])
         if one < len(left):
@@ -194,11 +195,13 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     ends: list[int] = []
     last: list[int] = []
     before: list[int] = []
+    # patience sorting: ends[n] is the lowest end of a rising list of n + 1 pairs
     for number, (_, other) in enumerate(pairs):
         length = bisect_left(ends, other)
         before.append(last[length - 1] if length else -1)
         ends[length : length + 1] = [other]
         last[length : length + 1] = [number]
+    # each pair knows the one before it in its list
     found, number = [], last[-1] if last else -1
     while number >= 0:
         found.append(pairs[number])

@@ -11,6 +11,7 @@ from typing import Any
 
 from people.plain_text import clean
 
+# details are a stranger's JSON, of any depth and size
 MAX_CHARS, MAX_DEPTH, MAX_VALUES = 300, 6, 2000
 VERDICTS = ("passed", "pass", "ok", "success", "satisfied")
 NAMES = ("message", "reason", "description", "name", "check", "id")

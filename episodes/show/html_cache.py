@@ -50,6 +50,7 @@ class Album:
             if key in self._pictures:
                 self._pictures.move_to_end(key)
                 return self._pictures[key]
+        # outside the lock: two threads can draw the same step, but none waits for a template
         drawn = draw()
         with self._lock:
             if key not in self._pictures:
@@ -67,6 +68,7 @@ def picture_of(row: ShownStep, current: bool = False, ended: bool = False) -> st
     """Return the HTML of a stored step. A step never changes once it is written, except for the advice of an ask."""
     if current:
         return _draw(row, current, ended)
+    # only an ask's step changes after it is written, so only its text is part of the key
     key = (row.episode_id, row.seq, ended, row.lens, row.text if row.kind == "ask" else "")
     return _album.of(key, lambda: _draw(row, current, ended))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from people.json_text import is_deep
 
+# possessive quantifiers: a text without an end is not tried again from each of its characters
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
 _PAIRS = {"{": "}", "[": "]"}
 
@@ -60,6 +61,7 @@ def shape_of(text: str) -> Any:
         return text
     try:
         value = json.loads(text, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_once)
+    # nesting of thousands of brackets is valid JSON, and too deep for the parser
     except (ValueError, RecursionError):
         return text
     return text if is_deep(value) else value

@@ -33,6 +33,7 @@ def under(path: str, name: str | int) -> str:
         found = f"{path}[{name}]"
     else:
         found = f"{path}.{name}" if _NAME.fullmatch(name) else f'{path}["{name}"]'
+    # matched from the new part on: what is before it was written by this function
     return found if path and len(found) <= LONGEST and _PART.fullmatch(found, len(path)) else ""
 
 

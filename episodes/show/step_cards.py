@@ -32,6 +32,7 @@ SOURCES_SHOWN = 12
 CUT_AT = frozenset(most for _, most in LIMITS)
 _ID = re.compile(r"[A-Za-z0-9]{1,40}")
 _TOKEN = re.compile(
+    # \Z: a text that was cut in the middle has no closing quote
     r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*(?:"|\\?\Z))|(?P<atom>-?\d[\d.eE+-]*|true|false|null)'
 )
 
@@ -188,6 +189,7 @@ def _action_parts(step: Mapping[str, Any]) -> dict[str, Any]:
         "call": clean(step.get("name") or "") if tool else "action",
         "arguments": [argument_of(name, value, under(f"{ROOT}.{field_name}", name)) for name, value in given.items()],
         "result": result_of(step),
+        # one line more is shown, rather than a control that hides a single line
         "diff": lines[:DIFF_LINES] if len(lines) > DIFF_LINES + 1 else lines,
         "diff_more": lines[DIFF_LINES:] if len(lines) > DIFF_LINES + 1 else [],
         "traceback": _traceback(step),
@@ -196,6 +198,7 @@ def _action_parts(step: Mapping[str, Any]) -> dict[str, Any]:
 
 def _traceback(step: Mapping[str, Any]) -> str:
     meta = step.get("meta")
+    # the end of a traceback names the error
     return clean(str(meta.get("traceback") or "")[-LONG_RESULT:]) if isinstance(meta, Mapping) else ""
 
 
@@ -258,6 +261,7 @@ def _meta(step: Mapping[str, Any], size: str) -> str:
     meta = step.get("meta") or {}
     duration = meta.get("duration_ms") if isinstance(meta, Mapping) else None
     parts = [f"reward {number(step['reward'])}" if step.get("reward") else "", size]
+    # a loop reports this number: a huge one would fill the line
     if isinstance(duration, int | float) and abs(duration) < 1e12:
         parts.append(f"{duration:.0f} ms" if duration < 1000 else f"{duration / 1000:.1f} s")
     return ", ".join(part for part in parts if part)
@@ -421,6 +425,7 @@ def _ask_card(step: Mapping[str, Any]) -> AskCard:
 def _briefing_card(step: Mapping[str, Any]) -> BriefingCard:
     human, author = step.get("source", "human") == "human", clean(step.get("author") or "")
     apart = step.get("privilege") == "sees_verifier"
+    # sources become links, so only what can be an ID stays
     sources = [one for one in step.get("sources") or [] if _ID.fullmatch(str(one))]
     return BriefingCard(
         author=author or ("Someone" if human else "A model"),

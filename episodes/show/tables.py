@@ -131,6 +131,7 @@ def with_start(
         rows.append(_then(Touched(whole.key, {**row, **(whole.before or {})}, whole.after), so_far.get(whole.key)))
     others = [_then(row, so_far.get(called)) for called, row in left.items()] if is_first else []
     there = [row for row in [*others, *rows] if row is not None]
+    # the sort is stable: both parts keep their order
     there.sort(key=lambda row: not row.steps)
     return _table(name, there, hidden.get(name, 0), len(there))
 
@@ -156,6 +157,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _changes(kinds: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    # a row that a step replaces is removed before it is added
     for kind in ("removed", "changed", "added"):
         rows = kinds.get(kind)
         yield from ((kind, row) for row in (rows if isinstance(rows, list) else []) if isinstance(row, Mapping))
@@ -168,12 +170,14 @@ def _fold(table: dict[str, Touched], kind: str, row: Mapping[str, Any], seq: int
     if known is None:
         known = table[key] = Touched(key, before, after)
     elif kind == "changed":
+        # an earlier step's value is closer to the start, so it stays
         for column, value in (before or {}).items():
             if known.before is not None:
                 known.before.setdefault(column, value)
         known.after = {**(known.after or {}), **(after or {})}
     else:
         if kind == "removed" and known.before is not None:
+            # what earlier steps reported wins; the removed row fills in the rest
             known.before = {**(before or {}), **known.before}
         known.after = after
     if known.steps[-1:] != [seq]:

@@ -127,6 +127,7 @@ def row_of(
 ) -> EpisodeRow:
     start, end = episode.started_at or now, episode.ended_at or now
     acting = episode.state == "running"
+    # a loop's clock can be ahead of the server's
     last_at = min(last.at, now) if last else start
     return EpisodeRow(
         episode=episode,
@@ -150,6 +151,7 @@ def live(actor: Actor, only: list[str] | None = None) -> Wall:
     rows = [row_of(episode, now, last=lasts.get(episode.pk)) for episode in found]
     order = list(GROUPS)
     rows.sort(key=lambda row: (order.index(row.need), row.episode.created_at, row.episode.pk))
+    # a second query only if the limit cut the list
     total = everything.count() if len(found) == LIVE_MAX else len(found)
     return Wall(rows, total, _runs({episode.run_id for episode in found if episode.run_id}))
 
@@ -219,6 +221,7 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     properties = given if isinstance(given, Mapping) else {}
     arguments = [
         {"name": clean(name), "type": _type(one), "required": name in required, "text": _about(one)}
+        # a schema comes from the loop and can have any number of properties
         for name, one in itertools.islice(properties.items(), ARGUMENTS)
     ]
     line, _, rest = text.strip().partition("\n")

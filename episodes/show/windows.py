@@ -25,6 +25,7 @@ BESIDE = 50
 MOST_WRITES = 1000
 TICKS = 61
 NAMED = 14
+# letters of `strip.py`: asks in any state, and those that wait for an answer
 ASKS = "olafdc"
 WAITS = "ol"
 VERIFIER = 2
@@ -102,6 +103,7 @@ def around(lens: Lens, episode: Episode, seq: int | None = None, first: int = 1,
     `first` and `last`."""
     end = last_of(lens, episode) if last is None else last
     middle = end if seq is None else min(max(seq, first), end)
+    # two thirds before the step in view and one third behind it
     since = max(first - 1, min(middle + WINDOW // 3, end) - WINDOW)
     rows = [row for row in _above(lens, episode, since, WINDOW) if row.seq <= end]
     return Steps(rows, first, end, [seq for seq in waits(episode) if first <= seq <= end])
@@ -136,6 +138,7 @@ def first_writes(lens: Lens, episode: Episode) -> tuple[list[dict[str, Any]], in
 
 
 def _places(codes: str, letters: str) -> list[int]:
+    # most strips have none of these letters, and looking for one is faster than walking
     if not any(letter in codes for letter in letters):
         return []
     return [n for n, code in enumerate(codes, 1) if code in letters]
@@ -181,6 +184,7 @@ def replay(lens: Lens, episode: Episode, seq: int, last: int | None = None) -> d
 
 def number(text: str | None) -> int | None:
     """Return a step number from a query string; anything else is none."""
+    # nine digits always fit the 32-bit column
     return int(text) if text and text.isdecimal() and len(text) < 10 else None
 
 

@@ -107,8 +107,10 @@ def _outcome(trajectory: Trajectory) -> dict[str, Any] | None:
     said: Outcome | None = trajectory.outcome or trajectory.reported
     if said is None:
         return None
+    # what the file claims stays readable in the details; the row itself counts as reported
     claimed = {} if said.source == "reported" else {"claimed_source": said.source}
     return {
+        # as a column of text can hold it
         "reward_type": said.reward_type.replace("\x00", "?").encode("utf-8", "replace").decode(),
         "reward": said.reward,
         "details": {**said.details, **claimed},

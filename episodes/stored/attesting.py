@@ -34,6 +34,7 @@ def attested(episode: Episode, final_answer: str | None, attestation: Mapping[st
         raise NotAttested("the verifier is not the one of this dashboard's pack")
     if statement.get("final_answer_sha256") != sha256_of(final_answer):
         raise NotAttested("the final answer is not the one that was verified")
+    # two possible trails, see `_trails`
     if statement["trail_sha256"] not in _trails(episode):
         raise NotAttested("the recorded calls and results are not those of the session")
     if outcomes.has_session(statement["session"]):

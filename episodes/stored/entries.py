@@ -149,6 +149,7 @@ def with_time(text: str, at: datetime | str) -> str:
     stamp = at if isinstance(at, str) else events.stamp(at)
     if '"at":' in text and "at" in read(text):
         return text
+    # before the closing brace
     return f'{text[:-1]},"at":"{stamp}"}}'
 
 
@@ -179,6 +180,7 @@ def read_all(texts: Sequence[str]) -> list[dict[str, Any]]:
 
 def refuse_gaps(last_seq: int, entries: Sequence[StepEntry]) -> None:
     """Refuse numbers that do not go on, one by one, from what is stored or from within it."""
+    # a batch can begin with steps that are stored already
     expected = min(entries[0].seq, last_seq + 1)
     for entry in entries:
         if entry.seq != expected:

@@ -67,6 +67,7 @@ def _digest(folder: Path, _state: Hashable) -> str:
 
 
 @functools.lru_cache(maxsize=32)
+# the last two arguments are only the cache's key: when a link or a file changes, the pack is read again
 def _pack(folder: Path, _version: Path, _state: Hashable) -> Pack:
     return load_pack(folder, cache=settings.VAR / "cache")
 

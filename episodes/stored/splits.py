@@ -18,6 +18,7 @@ def task_key(scenario: str | None, task_idx: int | None, task: str = "") -> str:
     """Return the key of a task: `scenario/idx`, or a digest of its text if it belongs to no scenario."""
     if scenario and task_idx is not None:
         return f"{scenario}/{task_idx}"
+    # half of a surrogate pair cannot be encoded, and a task is a stranger's text
     return f"text/{hashlib.sha256(task.encode('utf-8', 'replace')).hexdigest()[:32]}"
 
 

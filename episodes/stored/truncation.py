@@ -34,6 +34,7 @@ def cut_of(body: Mapping[str, Any], size: int) -> str | None:
         text = _text({**short, "cut": mark})
         if len(text) <= CUT_ABOVE_BYTES:
             return text
+    # thousands of fields do not fit even when each is short: only what identifies the step is left
     bare = {name: value for name, value in body.items() if name in KEPT}
     return _text({**bare, "cut": {"size": size, "fields": sorted(set(body) - KEPT)}})
 
@@ -72,6 +73,7 @@ def _counts(body: Mapping[str, Any], most: int) -> dict[str, int]:
 
 def _short_diff(value: Any, longest: int, most: int) -> Any:
     """Shorten a state change; each table counts the rows that are left out under `more`, as the format has it."""
+    # names are shortened like values
     short = _short(value, longest, most)
     for table, kinds in value.items() if isinstance(value, dict) else ():
         mine = short.get(table[:longest])
@@ -80,6 +82,7 @@ def _short_diff(value: Any, longest: int, most: int) -> Any:
         rows = (kinds.get(kind) for kind in ("added", "changed", "removed"))
         if left := sum(max(0, len(one) - most) for one in rows if isinstance(one, list)):
             known = kinds.get("more")
+            # not isinstance: a bool is an int in Python
             mine["more"] = left + (known if type(known) is int and known > 0 else 0)
     return short
 

@@ -35,6 +35,7 @@ register.filter("percent", percent)
 register.filter("clock", clock)
 register.filter("duration", duration)
 
+# PITCH: pixels from mark to mark. RING: circumference of the countdown's circle, 2 pi times its radius of 8.
 PITCH, RING = 13, 50.27
 LEVELS = {"late": 0.2, "soon": 0.45}
 """The countdown changes color below these shares of a deadline's time; pages hand them to `clock.js`."""
@@ -246,6 +247,7 @@ def countdown(
     return format_html(
         '<span class="cd {} {}" role="timer" data-deadline="{}" data-budget="{}"><svg viewBox="0 0 20 20"'
         ' aria-hidden="true"><circle cx="10" cy="10" r="8"/><circle class="arc" cx="10" cy="10" r="8"'
+        # the gap of 60 is longer than the ring, so there is one arc
         ' stroke-dasharray="{} 60"/></svg><span data-left>{}</span><span class="vh"> left</span></span>',
         css,
         level,

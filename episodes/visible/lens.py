@@ -145,6 +145,7 @@ def _words_hidden(lens: Lens) -> tuple[str, ...]:
     names = _COMMON | _NOTES_NEED | {"reward_type": Lens.REWARDS, "meta": Lens.NOTES}
     kinds = {"briefing": Lens.BRIEFINGS, "verification": Lens.OUTCOME, "action": Lens.REWARDS}
     return (
+        # stored texts have no space after a colon, see `entries.WRITER`
         *(f'"{name}":' for name, need in names.items() if need not in lens),
         *(f'"kind":"{kind}"' for kind, need in kinds.items() if need not in lens),
     )

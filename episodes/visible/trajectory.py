@@ -87,6 +87,7 @@ def _rows(lens: Lens, episode: Episode | str, since: int) -> QuerySet[Step]:
 def _fitting(rows: QuerySet[Step], field: str, limit: int, most: int) -> tuple[int, bool]:
     """Return how many of the first `limit` rows fit into one answer, at least one if there is any, and whether more
     follow. PostgreSQL knows sizes without reading texts."""
+    # one more than the limit shows whether others follow
     sizes = list(rows.annotate(size=OctetLength(field)).values_list("size", flat=True)[: limit + 1])
     count = bisect_right(list(accumulate(sizes[:limit])), most)
     count = max(count, min(1, len(sizes)))

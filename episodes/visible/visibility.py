@@ -88,6 +88,7 @@ def judges_blind(actor: Actor, scenario: str, task_idx: int) -> bool:
 def was_informed(path: str = "pk", kinds: Collection[str] = (StepKind.ASK, StepKind.BRIEFING)) -> Exists:
     """Filter to rows whose episode got words from someone who knew the verifier or outcomes, in such steps."""
     asked = Step.objects.filter(episode=OuterRef(path), kind__in=kinds)
+    # bodies are text, written without spaces after a colon
     return Exists(asked.filter(body__contains='"privilege":"sees_verifier"'))
 
 

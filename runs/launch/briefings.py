@@ -46,6 +46,7 @@ def write(
     may_launch(actor)
     launching.task_text(scenario, task_idx)
     text, sources = text.strip(), list(dict.fromkeys(sources))
+    # no text column takes U+0000
     if not text or len(text) > BRIEFING_MAX or text != text.replace("\x00", ""):
         raise Invalid(f"text: a briefing has 1 to {BRIEFING_MAX:,} characters.")
     if len(sources) > SOURCES_MAX:
@@ -54,6 +55,7 @@ def write(
     known = set(ended.values_list("pk", flat=True))
     if unknown := [one for one in sources if one not in known]:
         raise Invalid(f"sources: {unknown[0][:40]!r} is no ended episode of this task.")
+    # an author from whom the outcome is withheld has not seen it
     sees = saw_outcomes or visibility.of_episodes(actor, sources).exists()
     briefing = Briefing.objects.create(
         project=actor.project,
@@ -83,6 +85,7 @@ def usable(project: Project) -> QuerySet[Episode]:
     """Return the episodes that a model can learn from: ended without a fault, no branch, and without verifier access.
     `is_held_out` filters held-out tasks."""
     rows = scoped(Episode.objects.all(), project).filter(state=EpisodeState.FINISHED, fault="")
+    # what an informed agent says can carry what only the verifier knows
     return rows.exclude(origin=Origin.BRANCH).exclude(visibility.was_informed()).order_by("-ended_at", "-pk")
 
 
@@ -96,6 +99,7 @@ def newest(project: Project, tasks: Iterable[Task]) -> dict[Task, Briefing]:
     """Return the newest briefing by a person for each of these tasks."""
     wanted = set(tasks)
     rows = scoped(Briefing.objects.filter(run=None), project).filter(scenario__in={name for name, _ in wanted})
+    # in the order of writing: the last one of a task wins
     found = {(row.scenario, row.task_idx): row for row in rows.order_by("at", "pk")}
     return {task: row for task, row in found.items() if task in wanted}
 
@@ -143,6 +147,7 @@ def keep(row: PlannedTry, **said: Any) -> Briefing:
     task = {"scenario": row.scenario, "task_idx": row.task_idx}
     place = {"run": row.plan.run, "arm": row.arm.name, **task}
     try:
+        # `distilled_once` decides between two workers; the savepoint keeps the transaction of the second usable
         with transaction.atomic():
             said = {"source": Briefing.Source.LLM, **said}
             briefing = Briefing.objects.create(project=row.plan.run.project, **place, **said)
@@ -168,6 +173,7 @@ def leads(row: PlannedTry) -> bool:
     """Return whether this try is the one that distills its task's briefing: the first that still waits."""
     same = PlannedTry.objects.filter(plan=row.plan, arm=row.arm, scenario=row.scenario, task_idx=row.task_idx)
     waiting = same.filter(episode__state=EpisodeState.QUEUED, called_at__isnull=False)
+    # None if no try waits, as for a rerun of an ended episode
     return waiting.order_by("wave", "seed").values_list("pk", flat=True).first() in (row.pk, None)
 
 

@@ -82,6 +82,7 @@ def estimate(actor: Actor, document: PlanDocument, tasks: int) -> Estimate:
         episodes=of_arm * len(document.arms),
         earlier=sum(one.count for one in known),
         unknown=tuple(name for name, one in each.items() if one is None),
+        # all slots in use: the time of all episodes, divided by how many run together
         seconds=max(longest, sum(one.seconds for one in known) * of_arm / document.parallel),
         tokens=round(sum(one.tokens for one in known) * of_arm),
         human_s=sum(one.human_s for one in known) * of_arm,

@@ -27,18 +27,22 @@ BEGUN = """
 UPDATE runs_plannedtry AS try SET begun_at = %s WHERE episode_id = %s
 RETURNING EXISTS (
     SELECT FROM runs_plan AS plan WHERE plan.run_id = try.plan_id AND plan.state = 'running' AND (
+        -- alone, a run that can have no more live episodes than untaken calls gains no room by a start
         plan.parallel > %s
         OR EXISTS (SELECT FROM runs_plan AS other WHERE other.state = 'running' AND other.run_id <> plan.run_id)))
+  -- and without a try to call for there is nothing to do
   AND EXISTS (
     SELECT FROM runs_plannedtry AS waiting JOIN episodes_episode AS episode ON episode.id = waiting.episode_id
      WHERE waiting.plan_id = try.plan_id AND waiting.called_at IS NULL AND episode.state = 'queued')
 """
 CALLED = """
 WITH next AS MATERIALIZED (
+    -- computed once: the update and the answer must be about the same tries
     SELECT try.id, try.episode_id, try.wave, try.position, try.seed, arm.place
       FROM runs_plannedtry AS try
       JOIN episodes_episode AS episode ON episode.id = try.episode_id JOIN runs_arm AS arm ON arm.id = try.arm_id
      WHERE try.plan_id = %s AND try.called_at IS NULL AND episode.state = 'queued'
+     -- another thread that calls at the same time takes other tries
      ORDER BY try.wave, try.position, try.seed, arm.place LIMIT %s FOR UPDATE OF try SKIP LOCKED
 ), called AS (
     UPDATE runs_plannedtry AS try SET called_at = %s FROM next WHERE try.id = next.id
@@ -52,11 +56,13 @@ _PROJECT, _PLAN = ModelRows(Project), ModelRows(Plan, only={"run", "state", "doc
 QUEUED = f"""
 SELECT {_EPISODE.columns("episode")}, {_PROJECT.columns("project")}, {_PLAN.columns("plan")}
   FROM episodes_episode AS episode JOIN people_project AS project ON project.id = episode.project_id
+  -- single episodes, such as those of the demo, have no try
   LEFT JOIN runs_plannedtry AS try ON try.episode_id = episode.id
   LEFT JOIN runs_plan AS plan ON plan.run_id = try.plan_id
  WHERE episode.id = %s AND episode.state = 'queued'
 """
 _FED = ModelRows(Plan, only={"run", "document", "parallel", "state", "ended_at"})
+# under the plan's lock: two threads that feed one run would both fill the same room
 FED = f"SELECT {_FED.columns()} FROM runs_plan WHERE run_id = %s AND state = 'running' FOR UPDATE"
 # another that ends at the same time takes another one
 NEXT = """
@@ -66,7 +72,9 @@ UPDATE runs_plannedtry SET called_at = %s WHERE id = (
       JOIN runs_plannedtry AS try ON try.plan_id = plan.run_id
       JOIN episodes_episode AS episode ON episode.id = try.episode_id JOIN runs_arm AS arm ON arm.id = try.arm_id
      WHERE plan.run_id = %s AND plan.state = 'running' AND try.called_at IS NULL AND episode.state = 'queued'
+       -- beside another running run the workers are shared, and how many are live must be counted
        AND NOT EXISTS (SELECT FROM runs_plan AS other WHERE other.state = 'running' AND other.run_id <> plan.run_id)
+       -- so it must if an arm has a limit of its own
        AND NOT plan.document @? '$.arms[*].parallel ? (@ != null)'
      ORDER BY try.wave, try.position, try.seed, arm.place LIMIT 1 FOR UPDATE OF try SKIP LOCKED
 ) RETURNING episode_id
@@ -81,8 +89,10 @@ def feed(run_id: str, relays: bool = False) -> int:
     if plan is None:
         return 0
     asked = limits.limited(plan)
+    # before counting: two runs that ask one endpoint would both take its last place
     limits.lock(asked.values())
     running = limits.loads()
+    # a run without a live or waiting try is in no load
     mine = running.pop(plan.pk, limits.RunLoad(plan.parallel))
     if not mine.arms and not plan.tries.filter(episode__state__in=LIVE_STATES).exists():
         plan.state, plan.ended_at = PlanState.FINISHED, timezone.now()

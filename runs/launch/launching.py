@@ -97,6 +97,7 @@ def take_in(
         found = load_pack(folder)
     except PackError as error:
         raise BadPack(str(error)) from error
+    # once before the databases are built, and again under the lock
     _refuse_second_version(found, slugify(name), replace=replace)
     try:
         for done, total in checking.databases([found]):
@@ -108,6 +109,7 @@ def take_in(
         raise BadPack(f"No scenario in {folder} can run. {reasons}".strip())
     loaded_folder().mkdir(mode=0o755, parents=True, exist_ok=True)
     with _one_change_at_a_time():
+        # another command can have taken the name while this one was building
         _refuse_second_version(found, slugify(name), replace=replace)
         target = _keep_version(folder, slugify(name), found.digest)
         _point(slugify(name), target)
@@ -147,6 +149,7 @@ def _refuse_second_version(found: Pack, name: str, *, replace: bool) -> None:
 def _one_change_at_a_time() -> Iterator[None]:
     """Hold the lock of the loaded packs: two commands would otherwise both find a name free."""
     with (loaded_folder() / ".lock").open("w") as lock:
+        # the system releases this lock with the file, also of a command that is killed
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -156,6 +159,7 @@ def _keep_version(folder: Path, name: str, digest: str) -> Path:
     target = version_folder(name, digest)
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     if not target.exists():
+        # beside the target, so that the rename stays on one file system and is one step
         with tempfile.TemporaryDirectory(dir=target.parent) as unfinished:
             draft = Path(unfinished) / "pack"
             draft.mkdir(mode=0o755)
@@ -171,11 +175,13 @@ def _point(name: str, version: Path) -> None:
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(version.relative_to(loaded_folder()))
     _make_version(link)
+    # replaces the link in one step: a reader gets the old version or the new one, never none
     fresh.replace(link)
 
 
 def _make_version(link: Path) -> Path:
     """Move a pack that an earlier awmweb loaded, a plain folder, to the folder of its version. Return that folder."""
+    # a link is a version already
     if link.is_symlink():
         return link.resolve()
     if not link.exists():
@@ -201,6 +207,7 @@ def take_out(name: str) -> Unloaded:
     known = {pack.name: pack for pack in packs()}
     if (settings.PACKS_DIR / name).exists():
         raise BadPack(f"The pack {name!r} comes with awmweb and cannot be unloaded.")
+    # a name with a slash would point outside of the folder
     if name not in known or link.parent != loaded_folder():
         raise BadPack(f"No pack named {name!r} is loaded; loaded packs: {', '.join(sorted(known)) or 'none'}.")
     with _one_change_at_a_time():
@@ -302,6 +309,7 @@ def rerun(actor: Actor, episode_id: str) -> Episode:
     policy = playable(broken.scenario, broken.task_idx or 0, broken.policy)
     if policy[OURS] == "model":
         policy_named(f"model:{policy.get('endpoint', '')}")
+    # an empty column is a field that was left out
     said = {name: value for name in PLAN if (value := getattr(broken, name)) not in (None, "")}
     plan = EpisodeStart(key=broken.again_key, run=broken.run_id, **said)
     again, is_new = recording.start_episode(
@@ -359,7 +367,9 @@ def wake_forgotten(after: timedelta = WAKE_AFTER) -> int:
     moment = timezone.now() - after
     queued = Episode.objects.filter(state=EpisodeState.QUEUED).exclude(origin=Origin.EXTERNAL)
     old = queued.filter(created_at__lt=moment).exclude(parked_at__isnull=False, heartbeat_at__gte=moment)
+    # a planned try without a call waits for `feed`, not for a worker
     old = old.filter(Q(planned=None) | Q(planned__called_at__isnull=False, planned__plan__state=PlanState.RUNNING))
+    # the next sweep takes the rest
     forgotten = list(old.order_by("created_at").values_list("pk", flat=True)[:100])
     for episode_id in forgotten:
         wake_worker(episode_id)

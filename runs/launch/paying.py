@@ -30,6 +30,7 @@ def pay(run_id: str) -> int:
     plan = unpaid().filter(pk=run_id).first()
     if plan is None or not is_settled(plan):
         return 0
+    # taken before the outcomes are read: seeds that end meanwhile are paid by the next call
     now, judged = timezone.now(), rewarding.judged(plan)
     known = rewarding.stored(judged)
     missing = [pk for pk in judged.tasks if len(known.get(pk, ())) < len(PROFILES)]

@@ -144,6 +144,7 @@ def tasks_of(actor: Actor, document: PlanDocument) -> list[Task]:
 
 def _selected(actor: Actor, document: PlanDocument) -> list[Task]:
     wanted = document.tasks
+    # a task that is listed twice is one task
     if isinstance(wanted, list):
         return [_named(one, document.texts or {}) for one in dict.fromkeys(wanted)]
     if wanted.split:
@@ -152,6 +153,7 @@ def _selected(actor: Actor, document: PlanDocument) -> list[Task]:
         listed = SplitTask.objects.filter(
             split__project=actor.project, split__name=wanted.split, side=wanted.side
         ).values_list("task", flat=True)
+        # sorted, because a split keeps no order
         return [_named(one) for one in sorted(listed) if _matches(one.rpartition("/")[0], wanted)][: wanted.limit]
     found = [
         (scenario, idx, text)
@@ -224,6 +226,7 @@ def people_of(plan: Plan) -> dict[str, float]:
 def _insert(actor: Actor, plan: Plan, cells: Sequence[NewTry], wave: int) -> None:
     limits = {name: plan.document[name] for name in OF_LOOP if name in plan.document}
     policies = {name: launching.policy_named(name) | limits for name in {cell.arm.policy for cell in cells}}
+    # each pair of task and policy once: a plan can have a hundred thousand cells
     for scenario, idx, policy in {(*cell.task[:2], cell.arm.policy) for cell in cells}:
         launching.playable(scenario, idx, policies[policy])
     starts = [_start(plan, cell, policies[cell.arm.policy]) for cell in cells]
@@ -249,6 +252,7 @@ def _insert(actor: Actor, plan: Plan, cells: Sequence[NewTry], wave: int) -> Non
 
 def _start(plan: Plan, cell: NewTry, policy: dict[str, Any], again: int = 0) -> EpisodeStart:
     scenario, idx, text = cell.task
+    # the key of the replaced episode stays taken
     suffix = f"/try{again}" if again else ""
     return EpisodeStart(
         key=f"{plan.pk}/{cell.arm.place}/{scenario[:100]}/{idx}/{cell.seed}{suffix}",
@@ -302,6 +306,7 @@ def pause(actor: Actor, run_id: str) -> Plan:
         return plan
     if plan.state != PlanState.RUNNING:
         raise WrongState(f"Only a running run can be paused; this one is {plan.state}.")
+    # a paused run turns their calls away, so they have to be called again later
     plan.tries.filter(episode__state=EpisodeState.QUEUED).update(called_at=None)
     _set(actor, plan, PlanState.PAUSED)
     return plan
@@ -331,10 +336,12 @@ def cancel(actor: Actor, run_id: str) -> Plan:
         return plan
     if plan.state == PlanState.FINISHED:
         raise WrongState("The run has finished.")
+    # before its episodes: the end of one would otherwise call for the next try
     _set(actor, plan, PlanState.CANCELLED)
     record(actor, "run.cancelled", plan.run_id)
     queueing.cancel_unbegun(actor, plan.run, "the run was cancelled")
     of_run = Episode.objects.filter(run=plan.run)
+    # those of a lost loop are not live, but it could still reopen them
     for pk in list((of_run.live() | of_run.cut_off()).values_list("pk", flat=True)):
         recording.cancel(actor, pk, "the run was cancelled")
     return plan
@@ -353,6 +360,7 @@ def retry(actor: Actor, run_id: str) -> int:
     starts = []
     for row in rows:
         launching.refuse_other_version(row.episode)
+        # The draw of the offer stays. Drawn again, the side with more faults would be thinned out.
         cell = NewTry(row.arm, (row.scenario, row.task_idx, row.episode.task), row.seed, row.position, row.offered)
         starts.append(_start(plan, cell, row.episode.policy, again=row.tries + 1))
     for row, episode in zip(
@@ -377,13 +385,16 @@ def add_seeds(actor: Actor, run_id: str, seeds: int) -> Plan:
     plan = _locked(actor, run_id)
     if plan.state == PlanState.CANCELLED:
         raise WrongState("The run is cancelled.")
+    # the tasks as they were launched: packs can have changed since
     first = plan.tries.filter(seed=0, arm__place=0).order_by("position").select_related("episode")
     for row in first:
         launching.refuse_other_version(row.episode)
+    # the text of the episode: one that only a further server knows is in no pack
     tasks = [(row.scenario, row.task_idx, row.episode.task) for row in first]
     arms = list(plan.arms.all())
     if len(tasks) * len(arms) * (plan.seeds + seeds) > MAX_EPISODES:
         raise BadPlan(f"The plan would have more than {MAX_EPISODES:,} episodes.")
+    # numbers go on where the earlier seeds ended, so that keys and draws are new
     _insert(actor, plan, _cells(plan, arms, tasks, range(plan.seeds, plan.seeds + seeds)), wave=plan.waves)
     plan.waves, plan.seeds = plan.waves + 1, plan.seeds + seeds
     record(actor, "run.seeds_added", plan.run_id, f"{seeds} more, {plan.seeds} in all")

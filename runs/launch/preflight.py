@@ -92,6 +92,7 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
 
 def _fewest(chance: float) -> int:
     """Return the episodes that an arm needs for the effect of its offers: enough on its smaller side, too."""
+    # 1e-9: 1 - 0.9 is a little less than 0.1, which would need one episode more
     return max(FEWEST, math.ceil(FEWEST_OF_A_SIDE / min(chance, 1 - chance) - 1e-9))
 
 
@@ -111,10 +112,12 @@ def trial(document: PlanDocument, tasks: Sequence[Task]) -> PlanDocument:
     keys = [f"{scenario}/{idx}" for scenario, idx, _ in chosen]
     changed = {
         "name": f"{PREFIX}{document.name}"[:100],
+        # a plan refuses texts of tasks that it does not list
         "texts": {key: text for key, text in (document.texts or {}).items() if key in keys} or None,
         "tasks": keys,
         "arms": [control.model_dump()],
         "control": "",
+        # the same number on each task, so that no task weighs more
         "seeds": ROLLOUTS // max(len(chosen), 1),
         "start": True,
     }
@@ -129,6 +132,7 @@ def is_trial(plan: Plan) -> bool:
 def newest(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> Plan | None:
     """Return the last preflight of such a plan, under any name."""
     said = trial(document, tasks).model_dump(exclude={"name"})
+    # by content: a plan that was renamed since is the same trial
     trials = Plan.objects.filter(run__project=actor.project, run__name__startswith=PREFIX, document__contains=said)
     return trials.select_related("run").order_by("-run__created_at").first()
 
@@ -141,6 +145,7 @@ def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list
     keys = {f"{scenario}/{idx}" for scenario, idx, _ in tasks}
     if len(document.arms) > 1:
         said = len(document.arms) - 1 + sum(arm.offer is not None for arm in document.arms)
+        # every statement gets the smallest share of the error that Holm can leave it
         found.append(_power(len(keys - set(probes.unfit(actor.project))), document.seeds, said))
     probed = [one for one in probes.newest() if one.task in keys]
     clean = f"{sum(one.state == probes.State.CLEAN for one in probed):,} of {count(len(keys), 'task')} clean"
@@ -176,6 +181,7 @@ def _value(document: PlanDocument, arm: PlannedArm, name: str) -> str:
 
 def _prompt(document: PlanDocument, arm: PlannedArm) -> str:
     """Return which system prompt an arm's agents get, as the start of its SHA-256."""
+    # an arm that draws its offers has agents with the expert and agents without
     offers = {arm.expert != "off"} | ({False} if arm.offer is not None else set())
     prompts = (system_prompt(expert=offered) for offered in sorted(offers))
     return " or ".join(hashlib.sha256(prompt.encode()).hexdigest()[:8] for prompt in prompts)
@@ -227,6 +233,7 @@ def finding(plan: Plan) -> PreflightResult:
     judged = {episode: (reward_type, reward) for episode, reward_type, reward in rows.values_list(
         "episode_id", "reward_type", "reward"
     )}  # fmt: skip
+    # no reward is none above zero
     earned = {episode for episode, (_, reward) in judged.items() if (reward or 0) > 0}
     left = [judged[one][0] if one in judged else states[one] for one in states if one not in earned]
     return PreflightResult(len(states), len(earned), dict(Counter(left).most_common()))

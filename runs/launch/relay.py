@@ -19,6 +19,7 @@ HOLDS_S = 5.0
 AGAIN_S = 1
 
 
+# each thread of the worker has a next episode of its own
 class Relay(threading.local):
     """The next episode of one thread."""
 
@@ -40,6 +41,7 @@ class Relay(threading.local):
             raise
         finally:
             self._until = 0.0
+            # what was taken and did not run goes to another thread
             self.pass_on()
 
     def take(self, episode_id: str) -> bool:
@@ -52,6 +54,7 @@ class Relay(threading.local):
     @property
     def is_free(self) -> bool:
         """Whether this thread is running an episode and can take one more."""
+        # a worker that is asked to stop runs its episode to the end, and takes no further one
         return not self._next and time.monotonic() < self._until and worker.should_stop is None
 
     def pass_on(self) -> None:

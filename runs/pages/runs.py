@@ -103,6 +103,7 @@ def _list(request: MemberRequest, typed: Mapping[str, Any], problem: str = "", s
     found, older = newest(shown, request.GET.get("cursor", ""), PAGE)
     cards = overview.cards(request.actor, found)
     document = typed if isinstance(typed, QueryDict) else QueryDict()
+    # a form that comes back with an error keeps the arms that were chosen, even none
     chosen_arms = document.getlist("arm") if request.method == "POST" or "arm" in document else ["baseline", "expert"]
     context = {
         "headline": _headline(overview.active(everything).count(), everything.exists()),
@@ -352,6 +353,7 @@ def command(request: MemberRequest, pk: str, name: str) -> HttpResponse:
 
 def _whole(request: HttpRequest, name: str) -> int:
     value = request.POST.get(name, "")
+    # anything else is 0, which `add_seeds` refuses with its limits
     return int(value) if value.isascii() and value.isdecimal() and len(value) < 6 else 0
 
 

@@ -33,6 +33,7 @@ def tables_at(request: MemberRequest, pk: str) -> HttpResponse:
     writes, count = windows.first_writes(lens_of(request.actor, episode), episode)
     changed = tables.at_step(writes, step)
     start = start_of(episode)
+    # the page has and sends names as they are shown, without characters that no page can carry
     name = next((one for one in start.tables if clean(one) == request.GET.get("table")), "")
     context = {"step": step, "left_out": count - len(writes), "more": start.more, "problem": clean(start.problem)}
     context["choices"] = _choices(start, changed)

@@ -65,6 +65,7 @@ def _stored(one: Statement) -> dict[str, Any]:
 
 
 def digest_of(stored: Mapping[str, Any]) -> str:
+    # sorted: PostgreSQL keeps no order of keys, and the digest must survive being stored
     return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()
 
 
@@ -110,6 +111,7 @@ def broken(claims: Claims, tries: Sequence[Try]) -> str:
     planned = [one for one in tries if one.wave == 0]
     cells = {(one.task, one.arm, one.seed) for one in planned}
     full = claims.tasks * claims.seeds * len(claims.arms)
+    # tries are in the planned order, so the first try of each task is as well
     same = _order(dict.fromkeys(one.task for one in planned)) == claims.order
     if same and len(cells) == full and {one.arm for one in planned} == set(claims.arms):
         return ""

@@ -134,12 +134,14 @@ def share(mine: RunLoad, others: Iterable[RunLoad]) -> int | None:
     if not rivals or not mine.wants_more:
         return None
     at_work = sum(one.all.at_work for one in [mine, *rivals])
+    # an equal part of what is running now: the number of threads and machines need not be known
     return math.ceil(at_work / (len(rivals) + 1)) + SURPLUS
 
 
 def room(mine: RunLoad, others: Iterable[RunLoad]) -> int:
     """Return how many further tries of a run can be called, whatever its arms and models leave. Pure."""
     load, bound = mine.all, share(mine, others)
+    # calls that no worker has taken cannot be moved, so a run has few of them
     left = min(mine.parallel - load.live, AHEAD - load.called)
     return left if bound is None else min(left, bound - load.busy)
 
@@ -185,6 +187,7 @@ def is_limited(episode: Episode) -> bool:
 def lock(names: Iterable[str]) -> None:
     """Wait until no other transaction assigns room at these endpoints, and block others until this one ends."""
     with connection.cursor() as cursor:
+        # in one order, so that two runs with two endpoints cannot wait for each other
         for name in sorted(set(names)):
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"runs.limits:{name}"])
 
@@ -198,6 +201,7 @@ def endpoints(plan: Plan, names: Iterable[str]) -> list[Endpoint]:
     asking = Episode.objects.filter(called | Q(state__in=AT_WORK_STATES), origin=Origin.BUILTIN, policy_kind=MODEL)
     used: Counter[str] = Counter()
     mine: Counter[str] = Counter()
+    # a policy is stored as text, which SQL cannot look into
     for run, policy in asking.values_list("run_id", "policy"):
         name = str(policy.get("endpoint", FIRST))
         used[name] += 1
@@ -220,6 +224,7 @@ def chosen(
         endpoint = endpoint_of_arm.get(arm, "")
         if len(found) >= room:
             break
+        # an arm or an endpoint without a limit has room
         if left.get(arm, 1) <= 0 or asked.get(endpoint, 1) <= 0:
             continue
         if arm in left:

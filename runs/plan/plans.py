@@ -129,6 +129,7 @@ class PlanDocument(Strict):
     seeds: Whole = Field(1, ge=1, le=MAX_SEEDS)
     policy: str = Field("script:demo", max_length=200)
     max_steps: Whole = Field(30, ge=1, le=1000)
+    # 30 days, for asks whose episode is parked
     ask_deadline_s: Whole = Field(300, ge=1, le=2_592_000)
     max_asks: Whole = Field(5, ge=0, le=100)
     nudge_after: Whole = Field(2, ge=0, le=1000)
@@ -186,6 +187,7 @@ def plan_of(value: Any) -> PlanDocument:
         return PlanDocument.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
+        # the tags of the two forms of `tasks` are part of a location, and no field
         where = ".".join(str(one) for one in first["loc"] if one not in (LISTED, FILTERED))
         raise BadPlan(f"plan{'.' if where else ''}{where}: {words_of(first)}.") from error
 
@@ -243,6 +245,7 @@ def repeatable(document: PlanDocument, tasks: Sequence[str]) -> str:
     if isinstance(document.tasks, list):
         return to_yaml(document)
     places = list(range(len(tasks)))
+    # a shuffle depends on the seed and the length alone: places move as the tasks did
     random.Random(document.shuffle).shuffle(places)
     before = [task for _, task in sorted(zip(places, tasks, strict=True))]
     filtered = json.dumps(document.tasks.model_dump(exclude_defaults=True))

@@ -102,6 +102,7 @@ def probe(at: ServerProfile) -> ServerReport:
         at.address,
         title=_line(about.get("name")),
         version=_line(health.get("version") or about.get("version")),
+        # upstream lists no extensions; a server that reports a sandbox level is awmweb's
         extended="tier" in health,
     )
 

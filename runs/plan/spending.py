@@ -65,6 +65,7 @@ class Spent:
         bill = Bill()
         for role, counted in ((AGENT, self.agents), (EXPERT, self.experts), (EXPERT, self.briefings)):
             for endpoint, tokens in sorted(counted.items()):
+                # a run without stored prices has none
                 known = prices.get(role, {}).get(endpoint, {})
                 rate = TokenPrice.model_validate(known["rate"]) if "rate" in known else None
                 bill.add(str(known.get("model", endpoint)), tokens, rate)
@@ -128,6 +129,7 @@ def spent(episodes: QuerySet[Episode]) -> Spent:
 def _spent(episodes: QuerySet[Episode], counted: Mapping[str, Tokens]) -> Spent:
     found = Spent(experts=_expert_tokens(episodes), human_s=human_s(episodes))
     for one in episodes.only("state", "policy", "policy_kind", "policy_name", "started_at", "ended_at"):
+        # one that never began took nothing
         found.episodes += one.started_at is not None
         found.wall_s += (one.ended_at - one.started_at).total_seconds() if one.started_at and one.ended_at else 0.0
         if one.pk in counted:
@@ -161,6 +163,7 @@ def _agent_tokens(episodes: QuerySet[Episode]) -> dict[str, Tokens]:
 
 
 def _read_tokens(ids: Sequence[str]) -> dict[str, Tokens]:
+    # a body is text: this finds the turns that can have counts, and `tokens_of` reads them
     said = Step.objects.filter(episode__in=among(ids), kind=StepKind.MESSAGE, body__contains='"usage"').order_by()
     found = dict.fromkeys(ids, Tokens())
     for episode, body in said.values_list("episode_id", "body").iterator(BATCH):
@@ -182,6 +185,7 @@ class _Kept:
     def keep(self, tokens: Mapping[tuple[str, int], Tokens]) -> None:
         with self._lock:
             self._tokens |= tokens
+            # a dictionary keeps the order of insertion, so the first are the oldest
             for old in list(islice(self._tokens, max(0, len(self._tokens) - KEPT))):
                 del self._tokens[old]
 
@@ -196,6 +200,7 @@ def _expert_tokens(episodes: QuerySet[Episode]) -> dict[str, Tokens]:
 
 def _tokens_by_model(calls: QuerySet[ModelCall]) -> dict[str, Tokens]:
     counts = {name: Sum(f"{name}_tokens", default=0) for name in ("prompt", "completion", "cached")}
+    # calls whose endpoint reported only a total
     counts["untold"] = Sum("tokens", filter=Q(prompt_tokens=None), default=0)
     rows = calls.order_by().values_list("model_key").annotate(**counts)
     return {key.removeprefix(MODEL): Tokens(*counted) for key, *counted in rows}

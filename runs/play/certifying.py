@@ -76,6 +76,7 @@ def _of_pack(pack: Pack, scenarios: Sequence[str]) -> list[OracleTask]:
     for scenario in scenarios:
         for task_idx in range(pack.scenario(scenario).task_count):
             script = pack.scripts(scenario, task_idx).get(ORACLE, [])
+            # asks and words of a script change nothing in the world
             calls = [turn["call"] for turn in script if "call" in turn]
             if calls:
                 made = [(one["name"], one.get("arguments") or {}) for one in calls]
@@ -88,6 +89,7 @@ async def certified(chosen: Sequence[OracleTask]) -> AsyncIterator[tuple[OracleT
     for task in chosen:
         found = await _certify_task(task)
         place = {"scenario": task.scenario, "task_idx": task.task_idx, "scenario_digest": task.version}
+        # of an oracle the place is the number of the call, from 1
         await database_sync_to_async(_keep)(found, found.checked + 1, source=Certificate.Source.ORACLE, **place)
         yield task, found
 
@@ -114,6 +116,7 @@ async def _call(client: EnvironmentClient, name: str, arguments: dict[str, Any])
 
 async def _final(client: EnvironmentClient) -> str:
     """Return the digest of the last committed database; "" if the task has no verifier to ask."""
+    # in the order in which the verifier of an episode is tried
     for mode in ("code", "sql"):
         world = (await client.verify(mode=mode)).metadata.get("world")
         if isinstance(world, dict):
@@ -124,6 +127,7 @@ async def _final(client: EnvironmentClient) -> str:
 async def certify_episode(episode: Episode) -> Certified:
     """Replay the recorded calls of an ended episode, and store the certificate."""
     steps = await database_sync_to_async(steps_of)(episode)
+    # calls that the loop answered itself never reached the environment
     calls = [step for step in steps if step["kind"] == "tool_call" and not is_reserved(step["name"])]
     made = [Made(step["name"], step.get("arguments") or {}, mark=(step.get("meta") or {}).get(WORLD)) for step in calls]
     try:
@@ -156,6 +160,7 @@ async def _replayed(
     """
     if world is None or any(call.mark is None for call in made):
         return Certified(Certificate.Grade.REFUSED, len(made), 0, "The world was not recorded.")
+    # without help first: a snapshot would hide that the replay alone differs
     alone = await _once(at, scenario, task_idx, world, made, final, put_back=False)
     if alone.grade != Certificate.Grade.REFUSED:
         return alone
@@ -186,6 +191,7 @@ async def _once(
         except AwmenvError as fault:
             return Certified(refused, len(made), client.restored.calls, str(fault))
         restored = client.restored
+    # *content* means other bytes and the same rows, so the digest of the last database differs, too
     if not is_same and restored.grade != "content":
         return Certified(refused, len(made), restored.calls, "The final database differs.")
     return Certified(restored.grade, len(made), restored.calls, restored.difference)

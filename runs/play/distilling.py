@@ -111,6 +111,7 @@ async def _distilled(row: PlannedTry, name: str, with_outcomes: bool) -> dict[st
 async def _said(row: PlannedTry, model: Actor, material: Material, with_outcomes: bool) -> str:
     """Return a model's briefing. Raises `EndpointError`, at the last try with what was wrong with its words."""
     for left in reversed(range(TRIES)):
+        # again before each try: one try can use up the budget
         if await _do(tokens_are_spent, model.project, timezone.now()):
             raise EndpointError("the hourly token budget of this project's models is spent", "budget")
         try:
@@ -132,6 +133,7 @@ async def _asked(row: PlannedTry, model: Actor, material: Material, with_outcome
         content, usage = message.get("content"), message.get("usage")
         words = content if isinstance(content, str) else ""
         total = usage.get("total_tokens") if isinstance(usage, dict) else None
+        # an endpoint without counts: about four characters a token
         cost["tokens"] = total if isinstance(total, int) and total >= 0 else (len(prompt) + len(words)) // 4
         cost["by_kind"] = counts_by_kind(usage) if isinstance(usage, dict) else None
         text, fault = _read(words, material)
@@ -141,6 +143,7 @@ async def _asked(row: PlannedTry, model: Actor, material: Material, with_outcome
     except EndpointError as error:
         fault = error.message
         raise
+    # also after a fault: calls and their faults are recorded
     finally:
         took = time.monotonic() - start
         await _do(lambda: desk.called(model, None, "briefing", duration_s=took, fault=fault, **cost))
@@ -156,6 +159,7 @@ def _read(words: str, material: Material) -> tuple[str, str]:
         return "", "it had nothing to advise"
     if len(text) > BRIEFING_MAX:
         return "", f"its briefing has more than {BRIEFING_MAX:,} characters"
+    # words of the material are no quotation, and neither is the task that a verifier repeats
     return ("", QUOTED) if Secret([material.source], material.data).quoted_in(text) else (text, "")
 
 
@@ -163,6 +167,7 @@ def _material(row: PlannedTry, with_outcomes: bool) -> Material:
     """Return the task with its earlier attempts, bounded: newest first, with outcomes some of either kind."""
     project, task = row.plan.run.project, row.task
     rows = briefings.usable(project).filter(scenario=row.scenario, task_idx=row.task_idx)
+    # nothing of the run itself: an arm must not learn from another
     rows = rows.filter(ended_at__lt=row.plan.run.created_at).exclude(run=row.plan.run).select_related("run")
     held_out = splits.held_out(project)
     found = [one for one in rows[:LOOKED_AT] if not briefings.is_held_out(held_out, task, one.split, one.run)]
@@ -178,6 +183,7 @@ def _material(row: PlannedTry, with_outcomes: bool) -> Material:
     for one in found[:SOURCES]:
         attempt = _attempt(one, types.get(one.pk))
         room -= len(json.dumps(attempt))
+        # the first attempt is always shown, however long it is
         if room < 0 and attempts:
             break
         attempts.append(attempt)
@@ -189,6 +195,7 @@ def _material(row: PlannedTry, with_outcomes: bool) -> Material:
 
 def _attempt(episode: Episode, outcome: str | None) -> dict[str, Any]:
     """Return what one earlier agent did, without rewards; its outcome only if it is to be known."""
+    # what that agent knew: no rewards, no verifier, no marks
     steps = trajectory.steps_of(episode, 0, STEPS_SHOWN, lens=MODEL)
     steps_shown = [shortened({name: value for name, value in step.items() if name not in UNSAID}) for step in steps]
     ended = {"stopped": episode.stop_reason, "final_answer": str(episode.final_answer or "")[:4000]}

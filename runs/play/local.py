@@ -81,6 +81,7 @@ def _view(actor: Actor, ask_id: str) -> AskView:
 def _note_waiting(actor: Actor, ask_id: str) -> None:
     """Record it under the lock of the episode, which closing the ask takes, too."""
     visible_or_404(Ask.objects.all(), actor, ask_id)
+    # closing takes the same lock, so the ask cannot close between the look and the note
     ask = closing.locked(ask_id)
     if ask.is_open:
         ask_steps.note_waiting(ask.episode_id)
@@ -130,6 +131,7 @@ class LocalEpisode:
         if not plain:
             return self.last_seq
         acknowledged = await patiently(recording.append_steps, self.actor, self.id, _batch(plain).steps, self.attempt)
+        # a batch that was sent again is acknowledged with its own last number, which is not the last of all
         self.last_seq = max(self.last_seq, acknowledged)
         return acknowledged
 
@@ -158,6 +160,7 @@ class LocalEpisode:
         while (advice := view.advice) is not None:
             try:
                 read = await patiently(closing.consume, self.actor, ask)
+            # withdrawn after it was closed: wait for the next answer
             except errors.Refused as taken_back:
                 if taken_back.code != "still_open":
                     raise
@@ -171,6 +174,7 @@ class LocalEpisode:
         Parked if the episode was parked."""
         clock = asyncio.get_running_loop().time
         began = clock()
+        # listen before the first look: an ask that closes in between wakes this loop
         async with hub().listening(ask_topic(ask_id)) as listener:
             while True:
                 view = await patiently(_look, self.actor, ask_id)
@@ -181,8 +185,10 @@ class LocalEpisode:
                     raise errors.Parked("The episode is parked until its ask is closed.")
                 left = (view.deadline_at - timezone.now()).total_seconds()
                 until_parked = settings.AWMWEB_PARK_AFTER_S - waited
+                # a hint can get lost, so the loop looks again: every second at first, later every five
                 pause = min(left, RE_READ_S if waited >= RE_READ_S else FIRST_READS_S, max(until_parked, 0.2))
                 try:
+                    # never 0: a deadline that is just past would make this loop spin
                     await asyncio.wait_for(listener.get(), max(pause, 0.02))
                 except TimeoutError:
                     continue

@@ -27,6 +27,7 @@ class Threads:
     """The threads of a rollouts worker, and how many of them run an episode."""
 
     def __init__(self) -> None:
+        # a worker sets its own number of threads when it is ready
         self.all = 16
         self._taken = 0
         self._lock = threading.Lock()
@@ -51,10 +52,12 @@ threads = Threads()
 
 def park_if_due(ask_id: str, attempt: int, waited_s: float) -> bool:
     """Park the episode of an open ask if it has waited long enough. True: this attempt has ended."""
+    # the cheap conditions first, as this is asked every few seconds without a lock
     if waited_s < settings.AWMWEB_PARK_AFTER_S and not (waited_s >= PRESSED_S and _others_need_a_thread()):
         return False
     with transaction.atomic():
         ask = closing.locked(ask_id)
+        # past its deadline it is closed by the next look, and the loop continues here
         if not ask.is_open or ask.deadline_at <= timezone.now():
             return False
         return recording.park(ask.episode_id, attempt)

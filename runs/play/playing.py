@@ -63,6 +63,7 @@ async def _play(episode_id: str, worker: str) -> None:
         return
     episode, policy = found
     actor = system(episode.project)
+    # begun first, like any other: a call that runs twice fails the episode once
     if isinstance(policy, AppError):
         begun = await in_database(_begin)(episode, worker)
         if begun is not None:
@@ -73,6 +74,7 @@ async def _play(episode_id: str, worker: str) -> None:
         await in_database(launching.wake_worker)(episode_id, distilling.AGAIN_S)
         return
     try:
+        # the server first: while none responds the episode stays queued and no attempt is spent
         async with await _world(actor, episode) as environment:
             begun = await in_database(_begin)(episode, worker)
             if begun is not None:
@@ -144,6 +146,7 @@ async def _world(actor: Actor, episode: Episode) -> _World:
         raise AwmenvError(missing.message) from missing
     if at.name == servers.BUILTIN:
         return _World(actor, episode, at, extended=True)
+    # in a thread: the client blocks, and other coroutines of this loop must go on
     said = await asyncio.to_thread(servers.probe, at)
     if said.problem:
         raise ServerUnreachable(f"Cannot reach the environment server {at.name} at {said.address}: {said.problem}")
@@ -163,6 +166,7 @@ class _World(EnvironmentClient):
     async def reset(self, **arguments: Any) -> Observation:
         if not self._extended:
             return await self._reset({name: arguments[name] for name in UPSTREAM if name in arguments})
+        # without a step there is nothing to repeat: any fresh world will do
         self._is_at_record = bool(self.episode.world) and self.episode.last_seq > 0
         observation = await self._reset(arguments | ({"world": self.episode.world} if self._is_at_record else {}))
         partial = BuildReport.from_wire(observation.metadata.get("partial"))
@@ -207,16 +211,19 @@ class _World(EnvironmentClient):
         give_up = loop.time() + RESET_PATIENCE_S
         while True:
             try:
+                # the session is lost: a reset needs another one
                 if self._lost is not None:
                     self._lost = None
                     await self.open()
                 observation = await super().reset(**arguments)
+                # in a thread, because it reads the files of packs
                 problem = await asyncio.to_thread(self._other_version, observation)
                 if not problem:
                     return observation
                 if loop.time() > give_up:
                     raise AwmenvError(problem)
                 log.warning("episode %s: the server has not loaded the new version yet", self.episode.pk)
+            # a lost session as well, but a reset that exceeded its limit is not tried again
             except ServerTimeout:
                 raise
             except (SessionLost, ServerUnreachable, CapacityReached) as away:
@@ -269,6 +276,7 @@ def policy_of(episode: Episode) -> Policy:
         scripts = launching.pack_with(episode.scenario).scripts(episode.scenario, episode.task_idx or 0)
         if name not in scripts:
             raise UnknownPolicy(f"{episode.scenario}/{episode.task_idx} has no script {name!r}.")
+        # from the ID, so that another attempt of the episode makes the same choices
         pace_s, seed = float(episode.policy.get("pace_s", 0)), zlib.crc32(episode.pk.encode())
         return ScriptedPolicy(scripts[name], pace_s=pace_s, seed=seed)
     raise UnknownPolicy
@@ -299,8 +307,10 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
 async def _verdict(world: Any, final_answer: str | None) -> tuple[str, Any]:
     """Return the verifier's mode and result. Retries while the session exists, because the server returns the same
     result again. Raises an EnvironmentFault."""
+    # None: the last try, whose error is raised
     for pause in (*VERDICT_PAUSES_S, None):
         try:
+            # a task can have a verifier of either form
             for mode in ("code", "sql"):
                 said = await world.verify(final_answer=final_answer, mode=mode)
                 if said.reward_type != NO_VERIFIER:
@@ -312,6 +322,7 @@ async def _verdict(world: Any, final_answer: str | None) -> tuple[str, Any]:
             if pause is None:
                 raise
             log.warning("no outcome yet: %s", refused)
+            # the pause holds this thread: another one takes the episode that waits for it
             await in_database(relay.thread.pass_on)()
             await asyncio.sleep(pause)
     raise AssertionError("the last try returns or raises")

@@ -99,6 +99,7 @@ async def _probe(task: ProbedTask, server: str) -> Probe:
                 if health is not None and not health.unchecked:  # the server's check can finish after the first attempt
                     row.health = health.wire()
                 verdict = found.verify_result or {}
+                # a verifier that does not run says nothing about any attempt, so one is enough
                 if verdict.get("execution_status") != "success":
                     return _with_state(row, State.UNVERIFIABLE, str(verdict.get("error_message") or found.error))
                 row.attempts[name] = {"outcome": found.reward_type, "calls": calls}
@@ -158,6 +159,7 @@ async def _all_read(client: EnvironmentClient, without: set[str]) -> list[str]:
         if arguments is None or len(said) == CALLS:
             continue
         found = await client.call_tool(tool.name, arguments)
+        # a name that begins like a read and a call that writes: this session no longer counts
         if found.state_diff:
             raise _Changed(tool.name)
         said.append(json.dumps(found.tool_result if found.ok else found.error, ensure_ascii=False, default=str))

@@ -23,6 +23,7 @@ from runs.play.environment import address
 PATIENCE_S = 20.0
 KEPT, FAILED_S = 32, 20.0
 MAX_BYTES = 512_000
+# of an answer; a server is not trusted to keep them
 MAX_TABLES, MAX_COLUMNS, MAX_ROWS = 200, 64, 200
 AWAY = "The environment server is unavailable, so other rows are not known."
 NO_RECORD = "No environment server recorded how this episode began, so other rows are not known."
@@ -65,8 +66,10 @@ class _Answers:
             ends, found = self._kept.get(key, (0.0, StartTablesPage()))
         if time.monotonic() < ends:
             return found
+        # outside the lock: two requests can ask for the same page, but none waits for the other's
         found = _fetched(about)
         with self._lock:
+            # the start of a recorded world never changes; a failure can pass
             self._kept[key] = (time.monotonic() + (FAILED_S if found.problem else float("inf")), found)
             self._kept.move_to_end(key)
             while len(self._kept) > KEPT:
@@ -80,6 +83,7 @@ _answers = _Answers()
 def _fetched(about: dict[str, Any]) -> StartTablesPage:
     try:
         with httpx.Client(base_url=address(), timeout=PATIENCE_S, trust_env=False) as client:
+            # signed with the key that both sides share, and valid for two minutes: an agent may reach the port
             with client.stream("POST", "/start_tables", json=question(settings.ATTEST_KEY, about)) as answer:
                 body = b"".join(_bounded(answer))
         said = json.loads(body)
@@ -95,6 +99,7 @@ def _bounded(answer: httpx.Response) -> Any:
     size = 0
     for part in answer.iter_bytes():
         size += len(part)
+        # counted as it arrives, before it is all in memory
         if size > MAX_BYTES:
             raise ValueError("more than a page of rows")
         yield part
@@ -111,6 +116,7 @@ def _read(said: dict[str, Any]) -> StartTablesPage:
         columns=columns,
         key=[str(name) for name in _list(said.get("key"))][:MAX_COLUMNS],
         offset=_count(said.get("offset")),
+        # a row that is too short lacks its last cells
         rows=[dict(zip(columns, row, strict=False)) for row in rows],
     )
 
@@ -120,4 +126,5 @@ def _list(value: Any) -> list[Any]:
 
 
 def _count(value: Any) -> int:
+    # not isinstance: a bool is an int in Python
     return value if type(value) is int and value > 0 else 0

@@ -44,12 +44,14 @@ def process(ended: Played) -> float:
     distinct: dict[str, bool] = {}
     for call in ended.calls:
         key = identity(call, ended.tools)
+        # one success is enough: repeats of a call are counted below
         distinct[key] = distinct.get(key, False) or not is_error(call)
     succeeded = sum(distinct.values())
     if not succeeded:
         return 0.0
     repeats = len(ended.calls) - len(distinct)
     return (
+        # the four weights sum to 1
         0.2 * bool(ended.tools)
         + 0.4 * succeeded / len(distinct)
         + 0.2 * (1 - repeats / len(ended.calls))
@@ -83,6 +85,7 @@ def well_formed(ended: Played) -> float:
             step["kind"] == "message" and step.get("role") == "assistant"
         )
         if by_agent:
+            # a step without the number of a turn is a turn of its own
             turns[f"step {step['seq']}" if step.get("turn") is None else step["turn"]].append(step)
     schemas = {tool.get("name"): tool.get("input_schema") for tool in ended.tools}
     fitting = [_is_fitting([step for step in turn if step["kind"] != "message"], schemas) for turn in turns.values()]
@@ -106,6 +109,7 @@ def efficiency(ended: Played) -> float:
         return 0.0
     taken = len(ended.calls) + len(ended.asks)
     reference = ended.reference_steps if ended.reference_steps is not None else REFERENCE
+    # no room between the reference and the limit
     if ended.max_turns <= reference:
         return float(taken <= reference)
     return min(1.0, max(0.0, 1 - (taken - reference) / (ended.max_turns - reference)))

@@ -99,9 +99,11 @@ def _canonical(value: Any, schema: Any) -> Any:
     schema = schema if isinstance(schema, dict) else {}
     if isinstance(value, dict):
         named = schema.get("properties")
+        # an open schema can take any name, so no argument is known to be ignored
         if not isinstance(named, dict) or any(word in schema for word in FURTHER_NAMES):
             return {name: _canonical(one, None) for name, one in value.items()}
         return {name: _canonical(one, named[name]) for name, one in value.items() if name in named}
     if isinstance(value, list):
         return [_canonical(one, schema.get("items")) for one in value]
+    # 1 and 1.0 are one number to JSON Schema
     return int(value) if isinstance(value, float) and value.is_integer() else value

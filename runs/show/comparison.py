@@ -119,6 +119,7 @@ def compare_run(actor: Actor, run_id: str) -> RunComparison:
     plan = plan_of_run(actor, run_id)
     if not sees_outcomes(actor):
         raise WrongScope("Agent tokens cannot read comparisons.")
+    # before anything is read: a comparison shows outcomes that this reviewer has to judge blind
     visibility.refuse_while_blind(actor, plan.pk)
     said, void = claims_of(plan)
     tries, states = _tries_of(plan, said)
@@ -130,6 +131,7 @@ def compare_run(actor: Actor, run_id: str) -> RunComparison:
     found, drawn = evaluate(said, tries, stopped=plan.state == PlanState.CANCELLED, void=void)
     later = sorted({one.task for one in tries} & set(rulings.at_fault(plan.run.project)) - set(said.left_out))
     earlier = _earlier(actor, plan) if found else {}
+    # seeds that were added change nothing of the planned size
     planned = [one for one in tries if one.wave == 0]
     levels = [by_difficulty(one, planned, earlier) for one in found]
     return RunComparison(plan, counts, found, tries, later, drawn, levels, said)
@@ -141,6 +143,7 @@ def claims_of(plan: Plan) -> tuple[Claims, str]:
     document = plan_of(plan.document)
     if plan.claims:
         said = claims.of_stored(plan.claims)
+        # both: the claims as stored, and the plan that they were made from
         same = claims.digest_of(plan.claims) == plan.claims_digest and document.digest == said.plan
         return said, "" if same else "The plan of this run was changed after its launch."
     first = plan.tries.filter(wave=0, seed=0, arm__name=plan.control).order_by("position")
@@ -276,6 +279,8 @@ def _shared_of(plan: Plan) -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for episode, group, advice, author, text, before in read.values_list(*columns):
         same = hashlib.sha256(f"{author}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
+        # An answer to a group is a row for each ask, so group, author and text name it.
+        # One that was written on from an earlier answer has the earlier one's name as well.
         found[episode] |= {f"{group} {same}", *(one for one in (advice, before) if one)}
     return found
 
@@ -309,6 +314,7 @@ def _count(name: str, expert: str, briefing: str, mine: list[tuple[Try, str]]) -
         briefing,
         planned=len(mine),
         queued=[state for _, state in mine].count("queued"),
+        # the first live state is queued
         live=sum(state in LIVE_STATES[1:] for _, state in mine),
         complete=sum(one.complete is True for one, _ in mine),
         others=sum(one.complete is False for one, _ in mine),

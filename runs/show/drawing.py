@@ -50,6 +50,7 @@ def draw(chart: Chart, path: Path) -> None:
 
 def draw_small(charts: Sequence[Chart], path: Path) -> None:
     """Draw small charts, several in a row."""
+    # rounded up
     rows = -(-len(charts) // IN_A_ROW)
     height = rows * (charts[0].figure["layout"]["height"] + HEAD)
     size = (IN_A_ROW * SMALL_WIDTH / INCH, height / INCH)
@@ -176,5 +177,6 @@ TOKENS = _tokens()
 
 def _color(name: str) -> tuple[float, float, float, float]:
     """Return the color of a token, such as `--c2` or, at 16%, `--c2/16`."""
+    # a token of the style sheet, so that files have the colors of the page
     token, _, percent = name.partition("/")
     return to_rgba(TOKENS[token], int(percent or 100) / 100)

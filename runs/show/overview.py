@@ -71,6 +71,7 @@ class ArmBar:
             self.faults += count
         elif state == EpisodeState.CANCELLED:
             self.cancelled += count
+        # the first live state is queued
         elif state in LIVE_STATES[1:]:
             self.live += count
 
@@ -156,6 +157,7 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
     said = visibility.of_project(actor).filter(episode__planned__plan__in=plans, episode__state=EpisodeState.FINISHED)
     judged = ("episode__planned__plan_id", "episode__planned__arm_id", "reward_type")
     for plan_id, arm_id, reward_type, count in said.values_list(*judged).annotate(count=Count("pk")):
+        # what is left finished without an outcome that this actor sees
         silent[plan_id] -= count
         bars[arm_id].count(counted_as(EpisodeState.FINISHED, "", reward_type), count)
     _leave_out_unfit(actor, plans, tries, said, bars)
@@ -192,6 +194,7 @@ def _leave_out_unfit(
     tasks = probes.ever_unfit(actor.project)
     if not tasks:
         return
+    # once for each run: several rows below are of the same one
     left_out = functools.cache(lambda pk: comparison.left_out(plans[pk]))
     scenarios = {task.rpartition("/")[0] for task in tasks}
     failed = tries.filter(state=EpisodeState.FAILED, scenario__in=scenarios)
@@ -199,6 +202,7 @@ def _leave_out_unfit(
     columns = ("planned__plan_id", "planned__arm_id", "scenario", "task_idx", "state", "fault")
     of_failed = failed.values_list(*columns).annotate(count=Count("pk"))
     of_judged = judged.values_list(*(f"episode__{name}" for name in columns), "reward_type").annotate(count=Count("pk"))
+    # failed tries have no outcome, judged ones do: no try is in both
     for plan_id, arm_id, scenario, idx, *ended, count in chain(of_failed, of_judged):
         task = f"{scenario}/{idx}"
         if task in tasks and task in left_out(plan_id):

@@ -28,6 +28,7 @@ from runs.statistics.difficulty import ByDifficulty
 from runs.statistics.offers import Effect
 from runs.statistics.sentences import EXPLORATORY, points
 
+# what Markdown would read as markup
 MARKS = str.maketrans({mark: f"\\{mark}" for mark in r"\`*_{}[]<>#|!"})
 
 

@@ -75,6 +75,7 @@ def rows(plan: Plan) -> list[dict[str, Any]]:
     episodes = judged(plan)
     known = stored(episodes)
     missing = [pk for pk in episodes.tasks if len(known.get(pk, ())) < len(PROFILES)]
+    # what was stored stays, whatever would be computed now
     known.update({one.episode.pk: one.rewards | known.get(one.episode.pk, {}) for one in paid(missing, episodes)})
     return [
         {
@@ -132,6 +133,7 @@ def references(types: Mapping[str, str], tasks: Mapping[str, str]) -> dict[str, 
     """Return the median of calls and asks over a task's complete episodes, if there are enough. `types` and `tasks`
     hold the outcome and the task of all compared episodes."""
     complete = [pk for pk, reward_type in types.items() if reward_type == "complete"]
+    # turns in words are free: only calls and asks count
     acts = Step.objects.filter(episode__in=complete, kind__in=[StepKind.TOOL_CALL, StepKind.ASK])
     taken = dict(acts.order_by().values_list("episode_id").annotate(number=Count("pk")))
     by_task: dict[str, list[int]] = defaultdict(list)

@@ -65,6 +65,7 @@ def repeats(tries: Iterable[Try], arms: Sequence[str]) -> list[Repeat]:
             counted[one.task][one.arm].append(one.complete)
             for answer in one.shared:
                 asked[one.arm, answer].add(one.task)
+    # tasks that share an answer are not independent, so the arm has no interval
     joined = {arm for (arm, _), tasks in asked.items() if len(tasks) > 1}
     most = max((min(len(seeds) for seeds in task.values()) for task in counted.values()), default=0)
     found = []
@@ -81,6 +82,7 @@ HOW: tuple[Callable[[int, int, int], float | None], ...] = (pass_at, pass_all)
 def _mean(
     how: Callable[[int, int, int], float | None], tasks: Sequence[Sequence[bool]], k: int, are_alone: bool
 ) -> Mean:
+    # never None: these tasks have k seeds
     values = [how(len(seeds), sum(seeds), k) or 0.0 for seeds in tasks]
     mean, span = cluster_interval(values, [1] * len(values))
     return Mean(mean, bounded(sum(values), len(values), span) if span and are_alone else None)
@@ -92,6 +94,7 @@ def bounded(total: float, tasks: int, span: Interval) -> Interval:
     low, high = max(0.0, span[0]), min(1.0, span[1])
     if min(total, tasks - total) < EDGE:
         rate = wilson(total, tasks)
+        # the wider of both
         low, high = min(low, rate[0]), max(high, rate[1])
     return low, high
 

@@ -20,7 +20,9 @@ from functools import cached_property, lru_cache
 
 from runs.statistics.paired import Interval, crossing
 
+# bets at which the mixture is evaluated, as nodes of a quadrature
 NODES = 200
+# a difference of 1 or -1 would need an infinite bet
 EDGE = 1 - 1e-9
 FINE = 1e-7
 """How close the ends of an interval are to where evidence begins, on its outer side."""
@@ -44,6 +46,7 @@ class Wave:
 
     @cached_property
     def counted(self) -> Counter[Unit]:
+        # equal units move each bet alike, so their gains are computed once
         return Counter(self.units)
 
 
@@ -51,6 +54,7 @@ def _legendre(count: int) -> list[tuple[float, float]]:
     """Return nodes and weights of Gauss and Legendre on (0, 1); the weights sum to 1."""
     nodes = []
     for i in range(count):
+        # Newton's method from the usual first guess; `now` is the polynomial at x, by its recurrence
         x = math.cos(math.pi * (i + 0.75) / (count + 0.5))
         for _ in range(100):
             before, now = 1.0, x
@@ -60,6 +64,7 @@ def _legendre(count: int) -> list[tuple[float, float]]:
             x, old = x - now / slope, x
             if abs(x - old) < 1e-15:
                 break
+        # half of the usual weight, because (0, 1) is half as long as (-1, 1)
         nodes.append(((1 + x) / 2, 1 / ((1 - x * x) * slope * slope)))
     return nodes
 
@@ -75,6 +80,7 @@ def log_e(waves: Sequence[Wave], m: float = 0.0) -> float:
 
 def _bets(m: float) -> list[float]:
     """Return the bets of all nodes against a difference of m: from all on less to all on more."""
+    # beyond these ends a difference of 1 or -1 would lose more than everything
     return [-1 / (1 - m) + (1 / (1 - m) + 1 / (1 + m)) * th for th, _ in GRID]
 
 
@@ -89,6 +95,7 @@ def _logs(wave: Wave, bets: Sequence[float], m: float) -> list[float]:
 
 def _gains(bets: Sequence[float], away: float) -> list[float]:
     """Return the log of each bet's gain or loss on a unit that ends this far from m."""
+    # 1e-300: a bet at an end can lose everything, and the log of 0 is an error
     return [math.log1p(max(-1 + 1e-300, bet * away)) for bet in bets]
 
 
@@ -103,19 +110,23 @@ def _interval(waves: tuple[Wave, ...], alpha: float) -> Interval:
     units = [one for wave in waves for one in wave.units]
     if not units:
         return -1.0, 1.0
+    # Ville: the chance that the capital ever reaches 1 / alpha is at most alpha
     limit = -math.log(alpha)
     here = sum(one.total for one in units) / sum(one.size for one in units)
+    # the search begins at the mean of all units, inside of the edges
     here = max(-0.9999, min(0.9999, here))
     if log_e(waves, here) >= limit:  # waves that contradict each other leave no difference without evidence against it
         return -1.0, 1.0
     low = crossing(lambda m: log_e(waves, m) - limit, here, -EDGE, FINE)
     high = crossing(lambda m: log_e(waves, m) - limit, here, EDGE, FINE)
+    # no evidence up to the edge
     return (-1.0 if low <= -EDGE else low), (1.0 if high >= EDGE else high)
 
 
 def first_crossing(waves: Sequence[Wave], alpha: float = 0.05) -> tuple[int, int, float] | None:
     """Return the unit, counted from 1, at which E against "no difference" first reached 1/alpha, the direction and E at
     that unit; None if it never did. Once reached, the statement stays."""
+    # `owned` is the capital of the earlier waves, with which the bets of the next one start
     limit, owned, total, read, bets = -math.log(alpha), 0.0, 0.0, 0, _bets(0.0)
     for wave in waves:
         logs = [0.0] * NODES
@@ -123,10 +134,12 @@ def first_crossing(waves: Sequence[Wave], alpha: float = 0.05) -> tuple[int, int
         for unit in wave.units:
             read += 1
             total += unit.total
+            # at m = 0 a unit without a difference moves no bet
             if unit.total:
                 logs = list(map(operator.add, logs, gains[unit]))
             # a mean is never above its largest part
             if owned + max(logs) >= limit and owned + (now := _log_mean(logs)) >= limit:
+                # math.exp overflows above 709
                 return read, 1 if total > 0 else -1, math.exp(min(700.0, owned + now))
         owned += _log_mean(logs)
     return None
@@ -134,6 +147,7 @@ def first_crossing(waves: Sequence[Wave], alpha: float = 0.05) -> tuple[int, int
 
 def _log_mean(logs: Sequence[float]) -> float:
     most = max(logs)
+    # the largest is taken out first, so that no power overflows
     return most + math.log(sum(_weighed(logs, most)))
 
 

@@ -126,6 +126,7 @@ class _Task:
 def _mean(tries: Iterable[Try]) -> Fraction | None:
     """Return the share of complete tries, without excluded ones."""
     known = [one.complete for one in tries if one.complete is not None]
+    # exact: means of 1 of 3 and 2 of 6 seeds must be equal, and ties decide won and lost
     return Fraction(sum(known), len(known)) if known else None
 
 
@@ -159,6 +160,7 @@ def _views(tries: Sequence[Try], arm: str) -> list[Sequence[Try]]:
     def view(corner: bool | None, loss: bool | None) -> Sequence[Try]:
         if corner is None and loss is None:
             return tries
+        # True: cancelled tries of the arm are complete and those of the control are not; False: the reverse
         return as_if(tries, lambda one: None if corner is None else corner is (one.arm == arm), lambda _: loss)
 
     return [view(corner, loss) for corner in corners for loss in losses]
@@ -179,6 +181,7 @@ def contrasts(
     nothing may be said at all.
     """
     said = [one for one in said if one.is_contrast]
+    # 0 is the planned one
     waves = sorted({one.wave for one in tries})
     sides = [[one for one in tries if one.arm in (each.arm, each.control)] for each in said]
     tasks = [_by_task([one for one in mine if one.wave == 0], each) for each, mine in zip(said, sides, strict=True)]
@@ -195,6 +198,7 @@ def _after_holm(scopes: Sequence[UnitResult | None]) -> list[UnitResult | None]:
     """Give each scope its p after Holm, where there are several; one that cannot be tested counts as not shown."""
     if len(scopes) < 2:
         return list(scopes)
+    # one that cannot be tested counts in their number all the same
     ps = holm([1.0 if one is None or one.p is None else one.p for one in scopes])
     return [one if one is None or one.p is None else replace(one, p_holm=p) for one, p in zip(scopes, ps, strict=True)]
 
@@ -217,6 +221,7 @@ def _decided(
 ) -> UnitResult:
     """Return a scope with its verdict, which is *few* until it says otherwise, and its sentence."""
     if scope.interval is not None and one.delta is not None:
+        # both ends are on one side of 0, so their sum has its sign
         verdict = deciding.word(sum(scope.interval)) if scope.is_shown and may_show else "none"
         scope = replace(scope, verdict="withheld" if verdict == "none" and scope.hangs else verdict)
     return replace(scope, sentence=sentence(one, scope))
@@ -254,6 +259,7 @@ def _contrast(
     state = "final" if complete else "stopped" if stopped else "running"
     lost = _exclusions(tasks, said)
     # a try that a person ended is no less open to a look at any time than one that goes on
+    # nothing is unknown and nothing was added: all ways of counting are the same one
     alike = len(waves) == 1 and not any(one.lost for one in planned)
     looks = (
         [[_round(tasks)]]
@@ -267,6 +273,7 @@ def _contrast(
     if void or lost.withheld or (len(waves) > 1 and _exclusions(_by_task(uncounted(tries), said), said).withheld):
         words = sentences.void(void) if void else sentences.WITHHELD
         running = replace(running, interval=lost.bounds, verdict="withheld", since=None, sentence=words)
+    # while it runs, the other numbers are of the same prefix as the statement
     read = set(looks[0][0].read) if looks[0] else set()
     known = tasks if complete else {name: one for name, one in tasks.items() if name in read}
     paired = [(one, d) for one in known.values() if (d := one.difference) is not None]
@@ -302,6 +309,7 @@ def _whatever(results: Sequence[UnitResult]) -> UnitResult:
     first, ps = results[0], [one.p for one in results if one.p is not None]
     spans = [one.interval for one in results if one.interval is not None]
     if len(spans) < len(results):
+        # with one way of counting a result cannot even be computed, so none can be stated
         return replace(first, interval=None, p=None)
     if len(results) == 1:
         return first
@@ -332,6 +340,7 @@ def _units(tasks: Sequence[_Task], *, by_scenario: bool = False) -> list[list[in
     ones: tasks that share an answer, and with `by_scenario` tasks of one scenario."""
     above, first = list(range(len(tasks))), dict[str, int]()
 
+    # union-find, with path halving: chains of shared answers can be as long as a run
     def top(place: int) -> int:
         while above[place] != place:
             above[place] = place = above[above[place]]
@@ -339,6 +348,7 @@ def _units(tasks: Sequence[_Task], *, by_scenario: bool = False) -> list[list[in
 
     for place, one in enumerate(tasks):
         for name in (*(f"answer {key}" for key in one.shared), *([f"scenario {one.scenario}"] if by_scenario else [])):
+            # the lower place stays on top, so that units keep the order of their first tasks
             low, high = sorted((top(first.setdefault(name, place)), top(place)))
             above[high] = low
     units: dict[int, list[int]] = defaultdict(list)
@@ -356,11 +366,13 @@ def _on_tasks(paired: Sequence[tuple[_Task, Fraction]], level: float) -> UnitRes
     units = _units([one for one, _ in paired])
     n, joined = len(paired), len(units) < len(paired)
     ds = [d for _, d in paired]
+    # McNemar's test is about pairs of single outcomes: means of seeds and joined tasks are none
     if not joined and all(len(one.treated) == 1 == len(one.control) for one, _ in paired):
         won, lost = sum(d > 0 for d in ds), sum(d < 0 for d in ds)
         return UnitResult(n, tango(won, lost, n), mcnemar(won, lost), f"{MCNEMAR}, {TANGO}", level)
     sums = [sum((ds[place] for place in unit), Fraction()) for unit in units]
     what = "sums of tasks that share an answer" if joined else "task means"
+    # a unit of joined tasks weighs as many as it has
     span = cluster_interval([float(one) for one in sums], [len(unit) for unit in units])[1]
     return UnitResult(len(units), span, sign_flip(sums), f"{FLIPS} on {what}, {JACKKNIFE}", level)
 
@@ -394,10 +406,12 @@ def _round(tasks: Mapping[str, _Task]) -> _Round:
     most = 1
     for unit in _units([tasks[name] for name in names]):
         mine = [tasks[names[place]] for place in unit]
+        # nothing behind an open unit is read: what ends first is not like the rest
         if any(one.is_open for one in mine):
             break
         read += [names[place] for place in unit]
         if ds := [d for one in mine if (d := one.difference) is not None]:
+            # only of units read so far: a bet must not know the size of a later one
             most = max(most, len(ds))
             bets.append(Unit(float(sum(ds)), len(ds), most))
             ends.append(len(read))
@@ -410,11 +424,14 @@ def _running(looks: Sequence[Sequence[_Round]], state: str, alpha: float) -> Run
     rounds = looks[0]
     read, planned = sum(len(one.read) for one in rounds), sum(one.planned for one in rounds)
     bets = [[one.bets for one in each] for each in looks]
+    # 700: math.exp overflows above 709
     e = min(math.exp(min(700.0, log_e(each))) for each in bets)
     spans = [interval(each, alpha) for each in bets]
     span = min(low for low, _ in spans), max(high for _, high in spans)
     crossings = [found for each in bets if (found := first_crossing(each, alpha))]
+    # shown if every way of counting crosses, and all in one direction
     if len(crossings) == len(looks) and len({direction for _, direction, _ in crossings}) == 1:
+        # the statement begins where the last of them crosses
         last = max(range(len(looks)), key=lambda number: crossings[number][0])
         crossed, of = crossings[last], looks[last]
         place, within = next(each for each in _places(of) if each[0] == crossed[0])[1:]
@@ -444,11 +461,14 @@ def _exclusions(tasks: Mapping[str, _Task], said: Statement) -> Exclusions:
     treated = Counter(why for task in fit for one in task.treated if (why := one.lost))
     control = Counter(why for task in fit for one in task.control if (why := one.lost))
     of_treated, of_control = sum(len(one.treated) for one in fit), sum(len(one.control) for one in fit)
+    # 1: lost in the arm alone, -1: in the control alone, 0: in both or neither
     only = [any(one.lost for one in task.treated) - any(one.lost for one in task.control) for task in fit]
     p = mcnemar(only.count(1), only.count(-1))
+    # at least 1, so that an arm without a fit task has a share
     gap = abs(treated.total() / max(of_treated, 1) - control.total() / max(of_control, 1))
     ended = [task for task in fit if not task.is_open]
     if treated or control:
+        # low: lost tries of the control are complete and those of the arm are not; high: the reverse; then all fail
         low, high, failed = (
             _mean_difference([one for task in ended for one in as_if(task.tries, value, value)], said)
             for value in (lambda one: one.arm != said.arm, lambda one: one.arm == said.arm, lambda _: False)
@@ -474,6 +494,7 @@ def _rows(paired: Sequence[tuple[_Task, Fraction]]) -> list[ScenarioRow]:
     # where no scenario has two tasks, nothing separates its effect from luck: all that varies counts as luck
     around = means if n > groups else [sum(means) / max(n, 1)] * n
     squares = sum((float(d) - mean) ** 2 for ds, mean in zip(by_scenario.values(), around, strict=True) for d in ds)
+    # pooled within scenarios: a scenario with one task has no variance of its own
     noise = squares / max(n - groups or n - 1, 1)
     _, shrunk = shrink(means, [noise / len(ds) for ds in by_scenario.values()])
     rows = [

@@ -141,11 +141,13 @@ def tokens_of(usage: Any) -> Tokens:
     details = usage.get("prompt_tokens_details")
     cached = _count(details, "cached_tokens") if isinstance(details, Mapping) else 0
     untold = 0 if prompt or completion else _count(usage, "total_tokens")
+    # cached tokens are part of the prompt, whatever an endpoint reports
     return Tokens(prompt, completion, min(cached, prompt), untold)
 
 
 def _count(said: Mapping[str, Any], name: str) -> int:
     value = said.get(name)
+    # not isinstance: a bool is an int in Python
     return value if type(value) is int and value > 0 else 0
 
 

@@ -41,6 +41,7 @@ def statements(arms: Sequence[str], control: str, drawing: Mapping[str, float] |
     against = [arm for arm in arms if arm != control]
     kinds = [(against, control), ([arm for arm in arms if arm in drawing], "")]
     count = max(1, sum(len(names) for names, _ in kinds))
+    # a run splits its error by the number of its statements
     return [
         Statement(arm, other, PLANNED * len(names) / count, RUNNING / count) for names, other in kinds for arm in names
     ]

@@ -66,11 +66,13 @@ def by_difficulty(
         if one.arm in (contrast.control, contrast.arm):
             seeds[one.task][one.arm == contrast.arm].append(one)
     known = {task: level_of(*earlier.get(task, (0, 0))) for task in seeds}
+    # all tasks by one basis: levels of two kinds in one table could not be compared
     if 2 * sum(level != UNKNOWN for level in known.values()) >= len(known):
         pairs = [(known[task], _rate(control), _rate(treated)) for task, (control, treated) in seeds.items()]
         return _grouped(EARLIER, pairs)
     halves = {task: _halves(control) for task, (control, _) in seeds.items()}
     pairs = [
+        # half of the seeds are few, so a single one gives a level
         (level_of(*_counts(basis), 1), _rate(compared), _rate(seeds[task][1]))
         for task, (basis, compared) in halves.items()
     ]
@@ -81,6 +83,7 @@ def level_of(complete: int, counted: int, fewest: int = FEWEST) -> str:
     """Return the level of a task by its complete and its counted episodes."""
     if counted < fewest:
         return UNKNOWN
+    # the last bound is below every rate
     return next(name for name, above in LEVELS.items() if complete / counted > above)
 
 

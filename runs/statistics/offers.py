@@ -142,6 +142,7 @@ def is_for_people(plan: str, arm: str, task: str, seed: int, share: float) -> bo
 
 
 def _drawn(words: str, chance: float) -> bool:
+    # the first 64 bits of the hash, as a share of 2**64
     return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8]) < chance * 2**64
 
 
@@ -227,6 +228,7 @@ def _view(tries: Sequence[Try], corner: bool | None, loss: bool | None) -> Seque
 def _measured(scored: Sequence[_Scored]) -> tuple[float | None, Interval | None, float]:
     """Return the mean score and its interval, from as many tries of both sides as it needs, and the p of the test."""
     sides = Counter(_offers(scored))
+    # few on one side make the interval of the mean too short, whatever the number of all
     enough = len(scored) >= FEWEST and min(sides[True], sides[False]) >= FEWEST_OF_A_SIDE
     delta, span = _mean(scored) if enough else (None, None)
     return delta, span, redrawn([(one.tenths, _chance(one.of)) for one in scored], _offers(scored))
@@ -283,9 +285,11 @@ def scores(tries: Iterable[Try]) -> list[_Scored]:
         if one.complete is None:
             continue
         p, z = _chance(one), bool(one.offered)
+        # tenths: scores with few values make the test exact and the e-process cheap
         tenths = round(TENTHS * expected(*of_task[one.task], *before))
         residual = TENTHS * one.complete - tenths
         cost = one.human_s / 60
+        # the other side takes no minutes, so its part of the expectation is 0
         usual = (1 - p) * spent / helped if helped else 0.0
         weight = weight_of(z, p)
         found.append(_Scored(one, weight * residual / TENTHS, residual, weight * (cost - usual)))
@@ -304,6 +308,7 @@ def expected(solved: int, of_task: int, complete: int, before: int) -> float:
 
     """
     overall = (complete + 1) / (before + 2)
+    # as if two more tries of the task had come out like all
     return (solved + 2 * overall) / (of_task + 2)
 
 
@@ -319,14 +324,17 @@ def redrawn(residuals: Sequence[tuple[int, float]], offers: Sequence[bool]) -> f
     draws, and its tail is read off its characteristic function, of which a sum of whole numbers needs finitely many
     values.
     """
+    # a residual of 0 adds nothing, whatever is drawn
     alike = Counter(one for one in residuals if one[0])
     if not alike:
         return 1.0
+    # the sum takes the `size` whole values from `low` on
     low = sum(value * times for (value, _), times in alike.items() if value < 0)
     size = sum(abs(value) * times for (value, _), times in alike.items()) + 1
     mean = sum(value * p * times for (value, p), times in alike.items())
     away = abs(sum(value for (value, _), offered in zip(residuals, offers, strict=True) if offered) - mean)
     # sums from `first` to `last` are closer to the mean than the drawn one
+    # 1e-9: a sum exactly as far away as the drawn one must not count as nearer by rounding
     first, last = math.floor(mean - away + 1e-9) + 1, math.ceil(mean + away - 1e-9) - 1
     first, last = max(first, low), min(last, low + size - 1)
     if first > last:
@@ -337,9 +345,11 @@ def redrawn(residuals: Sequence[tuple[int, float]], offers: Sequence[bool]) -> f
         term = complex(1.0)
         for (value, p), times in alike.items():
             term *= (1 - p + p * cmath.exp(1j * angle * value)) ** times
+        # the geometric sum of exp(-i angle k) for k from `first` to `last`
         inside = cmath.exp(-0.5j * angle * (first + last)) * (
             math.sin(angle * (last - first + 1) / 2) / math.sin(angle / 2)
         )
+        # the last point of an even number is its own conjugate
         nearer += (term * inside).real * (1 if 2 * step == size else 2)
     return min(1.0, max(SMALLEST_P, 1 - nearer / size))
 
@@ -353,6 +363,7 @@ def _lost(tries: Sequence[Try]) -> Lost:
     p = 1.0
     if lost[True] or lost[False]:
         p = redrawn([(int(bool(one.lost)), _chance(one)) for one in tries], [bool(one.offered) for one in tries])
+    # by the draw's own test, and by the plain gap of the shares
     bars = p < LOST_CLEARLY or abs(shares[0] - shares[1]) > GAP
     return Lost(dict(lost[True]), dict(lost[False]), bars, (_filled(tries, False), _filled(tries, True)))
 
@@ -378,6 +389,7 @@ def _running(tries: Sequence[Try], state: str, alpha: float) -> Anytime:
     looks = [_Look(_prefix(sorted(view, key=_turn)), least) for view in _views(tries)]
     read, planned = len(looks[0].prefix), len(tries)
     spans = [interval(one.waves, alpha) for one in looks]
+    # back from the scaled scores, which are at most 1
     span = max(-1.0, min(low for low, _ in spans) / least), min(1.0, max(high for _, high in spans) / least)
     found = [(crossed, one) for one in looks if (crossed := first_crossing(one.waves, alpha))]
     if len(found) < len(looks) or len({direction for (_, direction, _), _ in found}) > 1:
@@ -403,6 +415,7 @@ class _Look:
     def __init__(self, prefix: Sequence[Try], least: float) -> None:
         self.prefix = prefix
         by_wave = groupby(scores(prefix), key=lambda one: one.of.wave)
+        # into [-1, 1], which the bets need
         self.waves = [Wave(tuple(Unit(one.score * least) for one in scored)) for _, scored in by_wave]
 
 
@@ -420,6 +433,7 @@ def _verdict(one: Effect) -> str:
         return "withheld"
     if one.interval is not None and _is_fixed(one):
         return deciding.word(sum(one.interval))
+    # the counted tries alone would show a change: it is neither shown nor denied
     if one.running.since is None and one.hangs:
         return "withheld"
     if one.p is not None and one.interval is None and one.running.since is None:

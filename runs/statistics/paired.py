@@ -27,6 +27,7 @@ Interval = tuple[float, float]
 def mcnemar(won: int, lost: int) -> float:
     """Return the exact two-sided p of `won` against `lost` discordant pairs; 1 if there are none."""
     n, ways, tail = won + lost, 1, 0
+    # whole numbers: exact for any number of pairs
     for i in range(min(won, lost) + 1):
         tail += ways
         ways = ways * (n - i) // (i + 1)
@@ -39,9 +40,11 @@ def tango(won: int, lost: int, n: int, z: float = Z) -> Interval:
         return -1.0, 1.0
 
     def score(d: float) -> float:
+        # the quadratic of Tango 1998, whose root maximizes the likelihood at a difference of d
         a, b, c = 2 * n, -won - lost + (2 * n - won + lost) * d, -lost * d * (1 - d)
         q = (math.sqrt(max(b * b - 4 * a * c, 0.0)) - b) / (2 * a)  # restricted estimate of P(loss)
         variance, distance = n * (2 * q + d * (1 - d)), won - lost - n * d
+        # at the estimate itself 0 divided by 0
         if abs(distance) < 1e-12:
             return 0.0
         return math.copysign(math.inf, distance) if variance <= 0 else distance / math.sqrt(variance)
@@ -82,13 +85,16 @@ def sign_flip(sums: Sequence[Fraction | int]) -> float:
     Sums whose common part is finer than the `GRID`-th of their total, such as means over 16, 15 and 14 seeds, are
     rounded to that. The test of rounded sums keeps its error: flips of them are as likely.
     """
+    # over one denominator all sums are whole numbers
     scale = math.lcm(*(Fraction(one).denominator for one in sums)) if sums else 1
     signed = [int(one * scale) for one in sums]
     total = sum(map(abs, signed))
     if total > GRID:
         signed = [round(one * GRID / total) for one in signed]
+    # a common factor would only repeat the same points
     shared = math.gcd(*signed) or 1
     sizes = Counter(abs(one) // shared for one in signed if one)
+    # `seen` is how far the drawn sum is from 0
     total, seen = sum(v * n for v, n in sizes.items()), abs(sum(signed)) // shared
     # the units with a plus sum to half of that and half of the total
     return min(1.0, float(f"{2 * _tail(sizes, total, -(-(total + seen) // 2)):.12g}")) if seen else 1.0
@@ -106,6 +112,7 @@ def _tail(sizes: Counter[int], total: int, first: int) -> float:
     tilt = crossing(lambda h: sum(v * n / (1 + math.exp(-h * v)) for v, n in groups) - first, 0.0, 40.0)
     coins = [(v, n, 1 / (1 + math.exp(-tilt * v))) for v, n in groups]
     back = sum(n * (tilt * v - math.log(2 * p)) for v, n, p in coins) - tilt * first
+    # one point more than the largest sum, so that no value wraps around
     points, found = total + 1, 0.0
     for point in range(points // 2 + 1):
         angle = 2 * math.pi * point / points
@@ -113,8 +120,10 @@ def _tail(sizes: Counter[int], total: int, first: int) -> float:
         term = cmath.exp(-1j * angle * first) * (1 - step ** (points - first)) / (1 - step)
         for v, n, p in coins:
             term *= (1 - p + p * cmath.exp(1j * angle * v)) ** n
+            # every further factor is at most 1
             if abs(term) < 1e-18:
                 break
+        # points above half are the conjugates of those below
         found += term.real * (1 if point in (0, points - point) else 2)
     return math.exp(back) * max(0.0, found) / points
 
@@ -129,11 +138,14 @@ def cluster_interval(sums: Sequence[float], sizes: Sequence[int], z: float = Z) 
     groups, tasks = len(sums), sum(sizes)
     delta = sum(sums) / tasks
     weight = effective(sizes)
+    # the t distribution has one degree of freedom less than the effective number of units
     if groups < 2 or weight < FEW_EFFECTIVE:
         return delta, None
     left = ((total - size * delta) / (tasks - size) for total, size in zip(sums, sizes, strict=True))
+    # how far the mean moves without each unit
     error = math.sqrt((groups - 1) / groups * sum(one * one for one in left))
     tail = 1 - NormalDist().cdf(z)
+    # nothing varies: the upper end of Wilson's interval for a rate of 0
     wide = z * z / (groups + z * z) if error < 1e-12 else student_quantile(1 - tail, weight - 1) * error
     return delta, (max(-1.0, delta - wide), min(1.0, delta + wide))
 
@@ -155,6 +167,7 @@ def _beta(x: float, a: float, b: float) -> float:
     """Return the regularized incomplete beta function, by its continued fraction (Lentz's way to evaluate one)."""
     if x <= 0 or x >= 1:
         return min(1.0, max(0.0, x))
+    # the fraction converges fast on this side only; the other follows by symmetry
     if x > (a + 1) / (a + b + 2):
         return 1 - _beta(1 - x, b, a)
     front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
@@ -177,6 +190,7 @@ def holm(ps: Sequence[float]) -> list[float]:
     """Return Holm's adjusted p of several planned contrasts, in their order."""
     adjusted, highest = [0.0] * len(ps), 0.0
     for place, number in enumerate(sorted(range(len(ps)), key=lambda one: ps[one])):
+        # the smallest p is multiplied by their number, the next by one less; none ends below the one before
         highest = max(highest, min(1.0, ps[number] * (len(ps) - place)))
         adjusted[number] = highest
     return adjusted
@@ -194,7 +208,9 @@ def shrink(means: Sequence[float], variances: Sequence[float]) -> tuple[float, l
     weights = [1 / one for one in variances]
     total, mean = sum(weights), _weighed_mean(means, weights)
     spread = sum(w * (d - mean) ** 2 for d, w in zip(means, weights, strict=True))
+    # their moment estimate; chance can make it negative
     between = max(0.0, (spread - len(means) + 1) / (total - sum(w * w for w in weights) / total))
+    # again, now with the variance between the groups in the weights
     mean = _weighed_mean(means, [1 / (v + between) for v in variances])
     return between, [mean + between / (between + v) * (d - mean) for d, v in zip(means, variances, strict=True)]
 
@@ -205,6 +221,7 @@ def _weighed_mean(values: Sequence[float], weights: Sequence[float]) -> float:
 
 def pass_at(n: int, complete: int, k: int) -> float | None:
     """Return the chance that at least one of k tries out of n is complete; None if k exceeds n."""
+    # 1 minus the chance that all k are among the tries that are not complete
     return None if k > n else 1 - math.comb(n - complete, k) / math.comb(n, k)
 
 

@@ -13,6 +13,7 @@ from statistics import NormalDist
 from runs.statistics.deciding import PLANNED
 from runs.statistics.paired import FEW_UNITS, crossing
 
+# shares of pairs that end differently, and of their variance that is due to the task
 DISCORDANT, BETWEEN = 0.3, 0.3
 POWER = 0.8
 
@@ -23,8 +24,10 @@ def tasks_for(
     """Return how many paired tasks show a difference in four of five runs. `contrasts` share the `level` of the
     tests at the planned size."""
     variance = _variance(seeds, discordant)
+    # two-sided, at the smallest share of the level that Holm can leave
     shown, found = NormalDist().inv_cdf(1 - level / 2 / contrasts), NormalDist().inv_cdf(POWER)
     spread = shown * math.sqrt(variance) + found * math.sqrt(max(0.0, variance - delta * delta))
+    # the last term corrects for whole counts
     return (spread / delta) ** 2 + 1 / delta
 
 
@@ -33,6 +36,7 @@ def smallest(tasks: int, seeds: int = 1, contrasts: int = 1) -> float | None:
     largest = math.sqrt(_variance(seeds, DISCORDANT))
     if tasks < FEW_UNITS or tasks_for(largest, seeds, contrasts) > tasks:
         return None
+    # not 0: the number of tasks for a difference of 0 is infinite
     return crossing(lambda delta: tasks_for(delta, seeds, contrasts) - tasks, largest, 1e-3)
 
 

@@ -34,12 +34,14 @@ def price(minutes: Sequence[float], gains: Sequence[float], *, is_shown: bool) -
     if units < 2:
         return None
     cost, gain = sum(minutes) / units, sum(gains) / units
+    # of a mean: the sum of squares over n (n - 1)
     ways = units * (units - 1)
     of_cost = sum((one - cost) ** 2 for one in minutes) / ways
     of_gain = sum((one - gain) ** 2 for one in gains) / ways
     of_both = sum((a - cost) * (b - gain) for a, b in zip(minutes, gains, strict=True)) / ways
     amount = f"{abs(cost):.1f}" if abs(cost) >= 0.05 else "<0.1"
     each = f"{amount} human minutes {'more' if cost >= 0 else 'less'} per episode"
+    # rounding aside, no minutes
     if abs(cost) < 1e-9:
         return Price(cost, None, None, "No extra human time was needed.")
     if abs(cost) < 0.05:
@@ -66,6 +68,7 @@ def price(minutes: Sequence[float], gains: Sequence[float], *, is_shown: bool) -
 def at_least(cost: float, gain: float, of_cost: float, of_gain: float, of_both: float, quantile: float) -> float | None:
     """Return the lowest price of a gain that the same cost and gain leave possible, where Fieller's interval has no
     upper end; None if the cost itself may be none."""
+    # prices x with a x * x + b x + c <= 0 are those that Fieller's test does not refuse
     a = gain * gain - quantile * quantile * of_gain
     b = -2 * (cost * gain - quantile * quantile * of_both)
     c = cost * cost - quantile * quantile * of_cost
@@ -82,6 +85,7 @@ def fieller(
     a = gain * gain - quantile * quantile * of_gain
     b = -2 * (cost * gain - quantile * quantile * of_both)
     c = cost * cost - quantile * quantile * of_cost
+    # the gain cannot be told from 0, so its reciprocal has no bound
     if a <= 0:
         return None
     root = math.sqrt(max(0.0, b * b - 4 * a * c))

@@ -52,6 +52,7 @@ def of_tasks(one: Contrast, scope: UnitResult) -> str:
     if scope.is_shown:
         holds = f" {holds_for(one.unknown)}" if one.unknown else ""
         return f"{scope.verdict.capitalize()} {found}, {_p_words(scope, f' ({test}, planned size)')}.{holds}"
+    # 1e-9: 100 times a share can be a little above its whole number
     said, limit = f"No difference shown {found}.", math.ceil(100 * max(map(abs, scope.interval)) - 1e-9)
     if not scope.holds_zero:
         said += f" Borderline: the interval leaves out 0 but the exact test does not show it ({_p_words(scope)})."
@@ -115,6 +116,7 @@ def points(share: float) -> str:
 
 def span_text(span: Interval) -> str:
     return (
+        # no sign before 0
         f"[{100 * span[0]:+.0f}, {100 * span[1]:+.0f}]".replace("+0,", "0,").replace("-0,", "0,").replace("+0]", "0]")
     )
 

@@ -27,6 +27,7 @@ from awmenv.packs import SCRIPTS_FILE, Pack, load_pack
 from episodes.stored.packs import packs
 from runs.errors import BadPack, DatabasesUnchecked, VerifiersUnchecked
 
+# names that hold no secret; those that begin with AWMENV_ belong to the environment server
 PLAIN = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LOGNAME", "VIRTUAL_ENV"}
 
 
@@ -68,6 +69,7 @@ def databases(chosen: Sequence[Pack]) -> Iterator[tuple[int, int]]:
     """
     by_name = {pack.folder.name: pack for pack in chosen}
     with _process([pack.folder for pack in chosen], "--databases") as lines:
+        # -1: no line arrived at all
         total, done, last = -1, 0, ""
         for line in lines:
             said = _object(line)
@@ -79,6 +81,7 @@ def databases(chosen: Sequence[Pack]) -> Iterator[tuple[int, int]]:
                 done += 1
                 _note_database(by_name[said["pack"]], said)
                 yield done, total
+        # a process that is killed ends without a line for the rest
         if done != total:
             raise DatabasesUnchecked(f"{done} of {max(total, 0)} databases were built. {last.strip()}".strip())
 
@@ -165,6 +168,7 @@ def _process(folders: Sequence[Path], *options: str) -> Iterator[Iterator[str]]:
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
+        # the last line that is no JSON is the reason, wherever it was printed
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
@@ -172,6 +176,7 @@ def _process(folders: Sequence[Path], *options: str) -> Iterator[Iterator[str]]:
         try:
             yield process.stdout
         finally:
+            # the caller can stop reading early
             process.terminate()
 
 

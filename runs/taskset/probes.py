@@ -44,6 +44,7 @@ def digest(pack: Pack, scenario: str, task_idx: int) -> str:
 
 
 @functools.lru_cache(maxsize=20_000)
+# the state of the packs is part of the key: a verifier that changes on disk is hashed again
 def _held(scenario: str, task_idx: int, _state: Hashable) -> str | None:
     pack = packs.find_pack(scenario)
     known = pack is not None and scenario in pack.scenarios and task_idx < pack.scenario(scenario).task_count
@@ -64,6 +65,7 @@ def newest(before: datetime | None = None) -> list[Probe]:
     rows = Probe.objects.order_by("scenario", "task_idx", "-pk").distinct("scenario", "task_idx")
     found: Iterable[Probe] = rows.filter(at__lt=before) if before is not None else rows
     state = packs.state()
+    # a probe of a verifier that was replaced says nothing about the present one
     return [one for one in found if _held(one.scenario, one.task_idx, state) == one.verifier]
 
 

@@ -76,6 +76,7 @@ def _is(number: int) -> str:
 
 
 @functools.lru_cache(maxsize=CACHED)
+# the state of the packs is part of the key, because the texts come from them
 def _nearly(held: tuple[str, ...], train: Collection[str], _state: Hashable) -> int:
     """Return how many held-out texts are nearly a training task's; cached, because a form asks again at each change."""
     near = NearTasks(_texts(train))

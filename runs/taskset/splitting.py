@@ -64,6 +64,7 @@ class Sides:
     def seed(self) -> int:
         """The seed that the file names, else 0."""
         said = self.meta.get("seed")
+        # not isinstance: a bool is an int in Python
         return said if type(said) is int and abs(said) < MAX_SEED else 0
 
 
@@ -78,9 +79,11 @@ def split(
     """
     if not 0 < val_fraction < 1:
         raise Invalid("val_fraction: a number between 0 and 1.")
+    # cut before it is sorted: the first tasks in the order of packs
     usable = sorted([task for task in tasks if not task.unusable][:max_tasks], key=lambda task: task.place)
     units = sorted({task.scenario if unit == "scenario" else task.place for task in usable})
     random.Random(seed).shuffle(units)
+    # at least one unit, if there are two
     held = set(units[: int(len(units) * val_fraction) or (1 if len(units) > 1 else 0)])
     val = [task for task in usable if (task.scenario if unit == "scenario" else task.place) in held]
     others = [task for task in usable if (task.scenario if unit == "scenario" else task.place) not in held]
@@ -117,9 +120,11 @@ def _meta(said: object) -> dict[str, Any]:
     impossible."""
     try:
         text = json.dumps(said, ensure_ascii=False, allow_nan=False)
+        # fails for half of a surrogate pair
         text.encode()
     except (ValueError, RecursionError) as error:
         raise Invalid(f"meta: it cannot be stored: {error}.") from error
+    # PostgreSQL stores JSON without U+0000
     if "\\u0000" in text:
         raise Invalid("meta: it cannot be stored: a text has U+0000.")
     return dict(said) if isinstance(said, Mapping) else {}

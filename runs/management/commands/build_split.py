@@ -49,6 +49,7 @@ class Command(BaseCommand):
 
     def _work(self, options: dict[str, Any]) -> None:
         packs = checking.packs_named([])
+        # `unusable` below reads the reports that this fills
         for _checked in checking.verifiers(packs):
             continue
         known = probes.unfit(system_actor(options["project"]).project)
@@ -58,6 +59,7 @@ class Command(BaseCommand):
             now = _digests(packs, sides)
             for fault in [*splitting.faults(sides, tasks), *splitting.changes(sides.meta.get(VERIFIERS), now)]:
                 self.stdout.write(f"  {fault}")
+            # hashes of the file win: they say which verifiers the split was made for
             about = {VERIFIERS: now, **sides.meta}
         else:
             sizes = {"val_fraction": options["val_fraction"], "max_tasks": options["max_tasks"]}

@@ -67,6 +67,7 @@ class Command(BaseCommand):
             if options["preflight"]:
                 return self._preflight(actor, document)
             plan, made = planning.launch(actor, document, options["key"])
+            # on standard error: standard output is the one line that scripts read
             for doubt in preflight.doubts(actor, document, planning.tasks_of(actor, document)) if made else ():
                 self.stderr.write(f"  {doubt}")
             return (
