@@ -101,7 +101,7 @@ async def pace(web: Product) -> None:
     async def verdict(world: EnvironmentClient, answer: str | None) -> None:
         await world.verify(answer)
 
-    async def one() -> None:
+    async def play_short() -> None:
         async with room, shared.client() as world:
             about = {"expert": "off", "on_end": verdict, "verify": True, "stall_after": 0}
             done = await rollout(ScriptedPolicy(script), world, dash, task="bench", **place, **about)
@@ -109,9 +109,9 @@ async def pace(web: Product) -> None:
 
     async with HttpDashboard(web.url, web.token("agent")) as http, EnvironmentBatch(url) as shared:
         dash = CollectingDashboard(http)
-        await one()
+        await play_short()
         before, began = time.process_time(), time.monotonic()
-        await asyncio.gather(*(one() for _ in range(ROLLOUTS)))
+        await asyncio.gather(*(play_short() for _ in range(ROLLOUTS)))
         rate = ROLLOUTS / (time.monotonic() - began)
         own_ms = 1000 * (time.process_time() - before) / ROLLOUTS
     sizes = {"rollouts": ROLLOUTS, "together": TOGETHER, "calls": CALLS_EACH, "loop_ms": round(own_ms, 1)}

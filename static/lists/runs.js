@@ -1,4 +1,4 @@
-// The list of runs: j and k move, Enter opens the run in view. The list loads itself anew, and the run in view stays.
+// The list of runs: j and k move, Enter opens the run in view. The list refreshes itself, and the run in view stays.
 
 import { start } from "../forms/list-keys.js";
 
