@@ -128,7 +128,7 @@ def define_label(request: MemberRequest) -> HttpResponse:
     except AppError as refused:
         return _queues_page(request, refused.message, refused.status, label_given=given)
     messages.success(request, f"Label {made.title} is version {made.version}. New queues use it.")
-    return redirect("labels")
+    return redirect("labels" if given.get("back") == "labels" else "reviews")
 
 
 @require_GET

@@ -130,7 +130,13 @@ def test_label_is_listed_edited_and_retired(ada, rita, three, label):
     lead, page = as_person(ada), "/reviews/labels/"
     as_person(rita).post(ADDRESS, {"episode": three[:2], "schema": label.pk, "value": "good"})
     assert "2 episodes" in html(lead.get(page)) and "Retire" not in html(as_person(rita).get(page))
-    edited = {"name": label.name, "title": "Kind of end", "kind": label.kind, "options": "Good\nBad\nOdd"}
+    edited = {
+        "name": label.name,
+        "title": "Kind of end",
+        "kind": label.kind,
+        "options": "Good\nBad\nOdd",
+        "back": "labels",
+    }
     assert "version 2" in html(lead.post("/reviews/labels", edited, follow=True))
     assert as_person(rita).post("/reviews/labels/retire", {"name": label.name}).status_code == 403
     gone = html(lead.post("/reviews/labels/retire", {"name": label.name}, follow=True))
