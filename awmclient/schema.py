@@ -80,7 +80,6 @@ Scope = Literal["agent", "expert", "export", "launch"]
 class Shape(BaseModel):
     """Base of every shape: unknown fields are refused, so that typing errors are reported immediately."""
 
-    # Otherwise pydantic warns of fields whose names begin with `model_`.
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
 
