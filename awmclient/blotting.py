@@ -26,13 +26,16 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d(-preview)?")
 """What Azure's `api-version` holds. It is no secret, and an agent may have to write the same day into a form."""
 
 _ESCAPE = re.compile(
+    # An escaped percent sign is `%25`: escapes that were escaped again count, too.
     rb"%(?:25)*(?P<percent>[0-9a-f]{2})"
+    # JSON inside JSON doubles backslashes, so any number of them is read.
     rb"|\\+u(?P<high>d[89ab][0-9a-f]{2})\\+u(?P<low>d[c-f][0-9a-f]{2})|\\+u(?P<code>[0-9a-f]{4})"
     rb"|\\+(?P<sign>[\"/nrt])|(?P<slashes>\\{2,})"
     rb"|&(?:amp;)*(?P<entity>#x[0-9a-f]{1,6}|#[0-9]{1,7}|quot|apos|lt|gt|amp);",
     re.IGNORECASE,
 )
 _SIGNS = {b'"': b'"', b"/": b"/", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+# The URL-safe alphabet of base64 is read as the usual one, and line breaks inside it are skipped.
 _ONE_ALPHABET, _BREAKS = bytes.maketrans(b"-_", b"+/"), b" \t\r\n"
 
 
@@ -61,9 +64,11 @@ def blot(text: str, secrets: Collection[str]) -> str:
     """Return the text with `MARK` in the place of every secret. Takes time in proportion to the text."""
     needles = _needles(frozenset(secrets))
     data = text.encode("utf-8", "surrogatepass")
+    # Most texts have no escape, and are searched as they are.
     read = _ESCAPE.sub(_plain, data) if any(sign in data for sign in b"%\\&") else data
     squeezed = _squeezed(read)
     spans = list(_spans(data.lower(), needles.plain))
+    # Places take memory for each byte, so only a text with a secret gets them.
     if read != data and any(needle in read.lower() for needle in needles.plain):
         whole, begins, ends = _read_with_places(data)
         spans += [(begins[at], ends[end - 1]) for at, end in _spans(whole.lower(), needles.plain)]
@@ -96,6 +101,7 @@ def _needles(secrets: frozenset[str]) -> _Needles:
 
 def _cores(secret: bytes) -> Iterator[bytes]:
     """Yield the base64 letters that depend on the secret only, for each of its three alignments."""
+    # The letters at both ends also depend on the bytes around the secret, and are left out.
     for shift, first in ((0, 0), (1, 2), (2, 3)):
         letters = base64.b64encode(bytes(shift) + secret)
         yield letters[first : (shift + len(secret)) * 8 // 6]
@@ -143,6 +149,7 @@ def _spans(view: bytes, needles: Collection[bytes]) -> Iterator[tuple[int, int]]
         at = view.find(needle)
         while at >= 0:
             yield at, at + len(needle)
+            # From the next byte, so that finds can overlap.
             at = view.find(needle, at + 1)
 
 

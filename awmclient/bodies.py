@@ -59,6 +59,7 @@ def as_dict(step: StepLike) -> dict[str, Any]:
     if isinstance(step, Mapping):
         return dict(step)
     body = step.model_dump(exclude_unset=True)
+    # `kind` is a default of its model, which `exclude_unset` leaves out.
     kind = getattr(step, "kind", None)
     return body if kind is None else {**body, "kind": kind}
 
@@ -108,6 +109,7 @@ def episode_body(task: str, fields: EpisodeFields) -> dict[str, Any]:
     tools = fields.get("tools")
     if tools is not None:
         given["tools"] = [tool.model_dump() if isinstance(tool, ToolSpec) else dict(tool) for tool in tools]
+    # Also without a key of the caller's, the request can be repeated.
     return {"key": uuid.uuid4().hex, "task": task, **given}
 
 

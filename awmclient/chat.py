@@ -134,6 +134,7 @@ def _address(name: str, value: str) -> str:
 
 
 def _header_value(name: str, value: str) -> str:
+    # A line break would begin another header.
     if not value.isascii() or not (value.isprintable()):
         raise ValueError(f"{name} has characters that are invalid in a header")
     return value
@@ -185,6 +186,7 @@ class ChatClient:
         """
         body = {"model": self._endpoint.model, "messages": list(messages), **options}
         try:
+            # Over all tries: httpx limits each read, which an endpoint that trickles never exceeds.
             async with asyncio.timeout(self._timeout_s):
                 return self._message(await self._post(body))
         except TimeoutError:
@@ -194,10 +196,12 @@ class ChatClient:
         headers = {"Content-Type": "application/json"}
         if self._endpoint.api_key:
             headers["Authorization"] = f"Bearer {self._endpoint.api_key}"
+        # Last, so that an endpoint with another scheme can replace `Authorization`.
         headers |= self._endpoint.headers
         url, content = f"{self._endpoint.base_url.rstrip('/')}/chat/completions", encode(body)
         limits = httpx.Timeout(self._timeout_s, connect=min(10.0, self._timeout_s))
         give_up = time.monotonic() + self._timeout_s
+        # A redirect would take the key to another host.
         async with httpx.AsyncClient(timeout=limits, follow_redirects=False, trust_env=not is_loopback(url)) as http:
             for attempt in range(1, self._tries + 1):
                 answer, why = None, ""
@@ -207,12 +211,14 @@ class ChatClient:
                     )
                 except (httpx.HTTPError, httpx.InvalidURL) as error:
                     why = f"{type(error).__name__}: {error}"
+                # Any other refusal, such as that of a wrong key, would only come again.
                 if answer is not None and answer.status_code != 429 and answer.status_code < 500:
                     return answer
                 pause = _pause(attempt, answer)
                 if attempt == self._tries or time.monotonic() + pause > give_up:
                     break
                 await asyncio.sleep(pause)
+        # The last response, even if it is an error: its words name the cause.
         if answer is not None:
             return answer
         raise EndpointError(self._said(f"cannot reach {self._endpoint.base_url}: {why}"), "unreachable")
@@ -307,6 +313,7 @@ def _turn(message: Mapping[str, Any], *, has_tools: bool, tags: bool = False) ->
     common: dict[str, Any] = {"content": content, "reasoning": reasoning}
     common["usage"] = usage if isinstance(usage, dict) else None
     try:
+        # Native calls decide: beside them a text can quote the tags of a call.
         calls = native_calls(message.get("tool_calls") or []) or text_calls(content)
     except MalformedCall as error:
         return Turn(malformed=error.message, **common)
@@ -317,6 +324,7 @@ def _turn(message: Mapping[str, Any], *, has_tools: bool, tags: bool = False) ->
 
 def _action(common: dict[str, Any]) -> Turn:
     """Parse a JSON object as the next action of an environment without tools; anything else is the answer."""
+    # Models often put JSON into a fence.
     text = common["content"].strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     try:
         action = json.loads(text)

@@ -43,6 +43,7 @@ T = TypeVar("T")
 POLL_S = 25
 GRACE_S = 1.5
 """Seconds after the deadline in which the dashboard can report the result; then the loop continues alone."""
+# The agent waits meanwhile: a receipt that takes longer goes with the next call.
 _RECEIPT_S = 1.0
 _PAUSE_S = 0.5
 
@@ -74,6 +75,7 @@ class HttpEpisode:
             await episode.append({"kind": "message", "role": "assistant", "content": "Let me look."})
         """
         batch = self._outbox.put_steps(steps)
+        # Only this batch's own refusal: the error of an earlier entry is raised by its own caller.
         await self._outbox.flush()
         if batch.error is not None:
             raise batch.error
@@ -81,6 +83,7 @@ class HttpEpisode:
 
     async def heartbeat(self) -> None:
         """Send a heartbeat during long turns; every other call about the episode counts as one too."""
+        # Not worth a retry, as the next heartbeat comes soon.
         await self._wire.send("POST", f"/episodes/{self.id}/heartbeat", {}, retry_s=0, read_s=10)
 
     async def view(self) -> EpisodeView:
@@ -113,6 +116,7 @@ class HttpEpisode:
         """
         loop = asyncio.get_running_loop()
         body = ask_body(question, fields)
+        # Counted from now by this process: the clocks of the two machines can differ.
         cutoff = loop.time() + float(body["deadline_s"]) + GRACE_S
         asked = self._outbox.put_question(body)
         reason = "no answer from the dashboard"
@@ -120,14 +124,17 @@ class HttpEpisode:
             async with asyncio.timeout_at(cutoff):
                 return await self._wait(asked, cutoff)
         except TimeoutError:
+            # Without an ID the question may never have reached the dashboard.
             reason = "deadline" if asked.id else reason
         except Unreachable as error:
             reason = error.message
+        # Before the clause below: the question of a parked episode stays open for its experts.
         except Parked:
             raise
         except BaseException:  # also a cancelled wait: without this, people would answer no one
             self._outbox.give_up(asked, "the loop stopped waiting")
             raise
+        # Its number stays taken: the record gets the ask, or a note in its place.
         self._outbox.give_up(asked, reason)
         return Advice(text="", source="fallback", reason="deadline" if asked.id else "unreachable", local=True)
 
@@ -170,9 +177,11 @@ class HttpEpisode:
             while view.get("status") == "open":
                 if park_at is not None and clock() >= park_at and await self._is_parked():
                     raise Parked("The episode is parked until its ask is closed.")
+                # At least a second, so that an episode that cannot be parked does not poll in a busy loop.
                 view = await self._poll(ask, cutoff if park_at is None else min(cutoff, max(park_at, clock() + 1)))
             last_word = await self._receipt(ask)
             if last_word.get("status") != "open":
+                # The receipt has the answer as it was last edited; without one, that of the poll counts.
                 return _advice(last_word if last_word.get("advice") else view)
             view = last_word  # the expert withdrew the answer before it was read; continue to wait
 
@@ -193,6 +202,7 @@ class HttpEpisode:
         start = loop.time()
         wait = max(1, min(POLL_S, int(cutoff - start)))
         try:
+            # Until the cutoff: a dashboard that restarts meanwhile costs no answer.
             reply = await self._wire.send("GET", f"/asks/{ask}?wait={wait}", retry_s=cutoff - start, read_s=wait + 10)
         except Refused as error:
             log.warning("waiting for ask %s was refused: %s", ask, error)
@@ -209,6 +219,7 @@ class HttpEpisode:
         """
         try:
             async with asyncio.timeout(_RECEIPT_S):
+                # Once, because it goes again with the next call.
                 return (await self._wire.send("POST", f"/asks/{ask}/consumed", {}, retry_s=0)).body
         except Refused as error:
             log.info("receipt for ask %s was refused: %s", ask, error)
@@ -231,6 +242,7 @@ class HttpEpisode:
 
         await episode.finish("done", final_answer="42", outcome={"reward_type": "exact_match", "reward": 1.0})
         """
+        # Before the end, after which the dashboard refuses steps.
         await self._outbox.flush()
         body = finish_body(stop_reason, final_answer, outcome, fault, detail)
         await self._wire.send("POST", f"/episodes/{self.id}/finish", body)
@@ -248,6 +260,7 @@ def _advice(view: Mapping[str, Any]) -> Advice:
     found = view.get("advice")
     if view.get("status") == "cancelled" or not isinstance(found, Mapping):
         return Advice(text="", source="fallback", reason=str(reason or view.get("status") or "cancelled"))
+    # A newer dashboard can send fields that this version does not know.
     known = {name: value for name, value in found.items() if name in Advice.model_fields and name != "local"}
     return Advice.model_validate({"reason": reason, **known} if known.get("reason") is None else known)
 
@@ -321,6 +334,7 @@ class HttpDashboard:
         reply = await self._wire.send("POST", "/episodes", episode_body(task, fields))
         pk, url = str(reply.body["id"]), str(reply.body.get("url", ""))
         episode = HttpEpisode(self._wire, pk, url, park_after_s=self._park_after_s)
+        # 201 is a new episode. Any other success is one of this key, whose numbers continue.
         if reply.status == 201:
             return episode
         return HttpEpisode(self._wire, pk, url, (await episode.view()).last_seq, self._park_after_s)
@@ -395,9 +409,11 @@ class _Portal:
             raise
 
     def _running(self) -> asyncio.AbstractEventLoop:
+        # Two threads that call first must not start two loops.
         with self._start:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
+                # A daemon, so that a program that never calls `close` can end.
                 self._thread = threading.Thread(target=self._loop.run_forever, name="awmclient", daemon=True)
                 self._thread.start()
             return self._loop
@@ -405,6 +421,7 @@ class _Portal:
     def close(self) -> None:
         with self._start:
             if self._loop is not None and self._thread is not None:
+                # `stop` from another thread does not wake a loop that sleeps.
                 self._loop.call_soon_threadsafe(self._loop.stop)
                 self._thread.join()
                 self._loop.close()

@@ -74,6 +74,7 @@ class CollectedEpisode:
                 plain = self._next(numbered(steps, len(self._steps)))
                 self._bytes += len(encode(plain))
                 self._steps += plain
+                # A long episode must not keep its steps in memory until its end.
                 if self._bytes > MAX_BATCH_BYTES:
                     await self._go_live()
                 return len(self._steps)
@@ -98,9 +99,11 @@ class CollectedEpisode:
         if self._live is None:
             if self._end is not None:
                 raise EpisodeEnded
+            # The same key, so that a repeat after a failure finds the episode.
             fields: EpisodeFields = {**self._fields, "key": self._body["key"]}
             live = await self._dash.http.start_episode(self._task, **fields)
             await live.append(self._steps)
+            # Only once the dashboard has all of it: until then the episode counts as collected.
             self._live, self.id, self.url = live, live.id, live.url
             self._dash.left(self)
         return self._live
@@ -109,6 +112,7 @@ class CollectedEpisode:
         """Ask as `HttpEpisode.ask`; from here on the episode is live."""
         if self._fields.get("expert", "off") == "off":
             raise ExpertOff
+        # Two tasks that ask at the same time must not open the episode twice.
         async with self._turn:
             live = await self._go_live()
         return await live.ask(question, **fields)
@@ -208,6 +212,7 @@ class CollectingDashboard:
         waiting, self._waiting = self._waiting, []
         for part in _parted(waiting):
             task = asyncio.create_task(self._send_part(part))
+            # The event loop refers to tasks weakly: without the set one could be collected while it sends.
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 

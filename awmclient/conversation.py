@@ -19,6 +19,7 @@ from awmclient.schema import ASK_SPEC, ASK_TOOL, Advice, ToolSpec
 from awmclient.thinking import ReasoningField, ReasoningMode, first_sent, reasoning_of, with_reasoning
 
 Part = Literal["prompt", "assistant", "result", "advice", "briefing", "nudge"]
+# Without escapes, as models read and write other scripts.
 _WRITER = json.JSONEncoder(ensure_ascii=False)
 BRIEFED = "Before you begin, an expert advises on this task:"
 """The line above a briefing's text. Models read it and training data contains it."""
@@ -135,6 +136,7 @@ def readable(value: Any) -> Any:
     Models cannot get either: the first is not UTF-8, the second ends a text for many readers.
     """
     if isinstance(value, str):
+        # Most texts are ASCII, and need no copy.
         if value.isascii() and "\x00" not in value:
             return value
         return value.encode("utf-8", "replace").decode().replace("\x00", "?")
@@ -196,6 +198,7 @@ class _Telling:
         """Return the ID, or with a number if a call has it. Depends on earlier steps only: what was read stays."""
         unused = call_id
         while unused in self._ids:
+            # The count of an ID goes on: many equal ones take no quadratic time.
             self._ids[call_id] += 1
             unused = f"{call_id}_{self._ids[call_id]}"
         self._ids[unused] = 1
@@ -206,6 +209,7 @@ class _Telling:
         for said in reversed(self.said):
             if said.part == "assistant" and turn is not None and said.turn == turn:
                 return said
+            # Results of the turn can come in between; any other message ends it.
             if said.part not in ("result", "advice"):
                 break
         fresh = PromptMessage({"role": "assistant", "content": ""}, "assistant", turn=turn)

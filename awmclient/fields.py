@@ -37,6 +37,7 @@ def _has_half_a_pair(text: str) -> bool:
 
 def _finite(value: Any) -> Any:
     low, high = -sys.float_info.max, sys.float_info.max
+    # For integers, too: readers in other languages have doubles.
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise PydanticCustomError("finite_number", "Input should be a finite number")
     return value

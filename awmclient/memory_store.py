@@ -114,6 +114,7 @@ class MemoryStore:
         return int(bodies[-1]["seq"])
 
     def _fresh(self, entry: StoredEpisode, bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        # A batch can begin with steps that are stored; after them it must continue without a gap.
         expected = min(bodies[0]["seq"], len(entry.steps) + 1)
         for body in bodies:
             if body["seq"] != expected:
@@ -130,6 +131,7 @@ class MemoryStore:
         end = _checked(Finish, body)
         entry = self.entry(episode)
         if not entry.is_live:
+            # As at the real dashboard, the same finish again changes nothing.
             stored = (entry.stop_reason, entry.final_answer, entry.fault, entry.detail)
             if stored == (end.stop_reason, end.final_answer, end.fault, end.detail):
                 return
@@ -178,6 +180,7 @@ class MemoryStore:
         ask = MemoryAsk(uuid.uuid4().hex, plan, dict(body), datetime.now(UTC) + timedelta(seconds=plan.deadline_s))
         shown = plan.model_dump(include={"seq", "question", "context", "turn", "call_id"}, exclude_none=True)
         step = {"kind": "ask", "ask": ask.id, **shown}
+        # Before the check for gaps: a question under a known number conflicts even if it is equal.
         if plan.seq <= len(entry.steps):
             raise StepConflict(f"Step {plan.seq} already exists with different content.")
         entry.steps.extend(self._fresh(entry, [step]))

@@ -29,6 +29,7 @@ def result_of(found: Any) -> dict[str, Any]:
     """Return result or error, with the signals that are recorded beside it."""
     came: dict[str, Any] = {"error": str(found.error)} if found.error is not None else {"result": found.tool_result}
     kind = found.reward_type
+    # Another kind is left out: it comes from a foreign environment, and no column holds it.
     if isinstance(kind, str) and 0 < len(kind) <= 200 and kind.isascii() and kind.isprintable():
         came["reward_type"] = kind
     meta = {"traceback": _traceback_of(found), WORLD: _metadata(found, "mark")}
@@ -48,6 +49,7 @@ def _traceback_of(found: Any) -> str:
     For people only: an agent never sees `meta`.
     """
     detail = _metadata(found, "detail")
+    # The end, because it names the error.
     return detail[-TRACEBACK:] if isinstance(detail, str) else ""
 
 
@@ -83,6 +85,7 @@ def bounded(step: dict[str, Any]) -> dict[str, Any]:
     except Invalid:
         text = encode(plain(step))
     stored: dict[str, Any] = json.loads(text)
+    # Room for number and time, which are added later.
     if len(text) < MAX_STEP_BYTES - 1024:
         return stored
     return {name: value if len(encode(value)) < _SHOWN_OF_HUGE else _cut(name, value) for name, value in stored.items()}
@@ -96,6 +99,7 @@ def _cut(name: str, value: Any) -> Any:
 
 def plain(value: Any, depth: int = 0) -> Any:
     """Return JSON without NaN, infinities and foreign types, at most 100 levels deep; those become text."""
+    # The dashboard takes 128 levels, of which the step itself needs some.
     if depth > 100:
         return "[cut: nested too deeply]"
     if isinstance(value, Mapping):

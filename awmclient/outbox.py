@@ -28,6 +28,7 @@ STEPS_PER_BATCH = 1000
 _ROOM = 64  # bytes of the envelope around a batch
 
 
+# Compared by identity: two equal batches are still two.
 @dataclass(eq=False)
 class Batch:
     """The steps of one append."""
@@ -63,6 +64,7 @@ class Outbox:
         self._withdrawals: deque[Question] = deque()
         self._receipts: deque[str] = deque()
         self._explicit = False
+        # One sender at a time: requests that overtake each other would leave a gap.
         self._turn = asyncio.Lock()
 
     def put_steps(self, steps: StepLike | Sequence[StepLike]) -> Batch:
@@ -71,6 +73,7 @@ class Outbox:
         plain = numbered(given, before)
         encode(plain)  # a value that is no JSON is refused before it takes a number
         self._explicit = self._explicit or any(step.get("seq") is not None for step in given)
+        # A caller's own numbers can be anything; the dashboard refuses what is not one.
         self.last_seq = max([before, *(step["seq"] for step in plain if isinstance(step["seq"], int))])
         batch = Batch(plain, before, self.last_seq)
         if plain:
@@ -110,11 +113,14 @@ class Outbox:
                 reply = await self._wire.send(
                     "POST", f"/episodes/{self._episode}/steps", {"steps": batch.steps[:count]}
                 )
+                # A repeat can acknowledge less than is known already.
                 self.acknowledged = max(self.acknowledged, int(reply.body.get("acknowledged", 0)))
+                # Per part, so that a failure in the next one repeats only the rest.
                 del batch.steps[:count]
         except Refused as error:
             if isinstance(error, StepConflict) and batch.instead_of is not None:
                 batch.instead_of.arrived = True  # it was still being sent at the last check
+                # Its step is there under this number, so the question itself goes on in place of the note.
                 self._entries[0] = batch.instead_of
                 return
             batch.error = error
@@ -128,6 +134,7 @@ class Outbox:
         if question.given_up and not await self._arrived(question):
             self._entries[0] = self._stand_in(question)
             return
+        # Before the request: one that is cut off may have arrived.
         question.tried = True
         try:
             question.view = (await self._wire.send("POST", "/asks", question.body)).body
@@ -189,6 +196,7 @@ class Outbox:
         try:
             return (await self._wire.send(method, path, {} if method == "POST" else None)).body
         except Unreachable:
+            # The entry stays in its queue for the next call.
             raise
         except ClientError as error:
             log.info("%s %s was refused: %s", method, path, error)
@@ -199,7 +207,7 @@ def _fitting(steps: list[dict[str, Any]]) -> int:
     """Return how many of these fit into one request. A step larger than a batch is sent alone."""
     room = MAX_BATCH_BYTES - _ROOM
     for count, step in enumerate(steps[:STEPS_PER_BATCH]):
-        room -= len(encode(step)) + 1
+        room -= len(encode(step)) + 1  # and a comma
         if room < 0:
             # At least one: the dashboard refuses a step that is too large by itself.
             return max(count, 1)

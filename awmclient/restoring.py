@@ -25,12 +25,14 @@ async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Itera
     if record is not None and not await record.begin_again():
         record = None
     for step in steps:
+        # Calls of reserved names were refused by the loop, and never reached the world.
         if step["kind"] == "tool_call" and not is_reserved(step["name"]):
             name, arguments = step["name"], step.get("arguments") or {}
             if record is not None:
                 found = await record.call_again(name, arguments, (step.get("meta") or {}).get(WORLD))
             else:
                 found = await cast(ToolEnvironment, environment).call_tool(name, arguments)
+            # Cut as when it was recorded, or a huge result would always differ.
             came = bounded(result_of(found))
             is_same = all(came.get(name) == step.get(name) for name in ("result", "error"))
         elif step["kind"] == "action":
@@ -41,6 +43,7 @@ async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Itera
         if not is_same:
             raise EnvironmentFault(f"The world cannot be restored: step {step['seq']} brings something else now.")
         made += 1
+    # All results are equal; this compares the database, too.
     if record is not None:
         await record.settle()
     return made

@@ -210,6 +210,7 @@ class _Loop:
         on_end: OnEnd | None,
     ) -> RolloutResult:
         try:
+            # The environment first: the start of the episode names its tools and the version of its scenario.
             first, broken = await self._open_environment(fields, reset)
             with _boundary(DashboardFault):
                 fields = {"scenario_digest": _version_of(first), **fields}
@@ -221,6 +222,7 @@ class _Loop:
                 raise broken
             async with self._heartbeats(self.episode):
                 await self._take_up(self.episode)
+                # A resumed episode has its introduction in the record.
                 if not any(step["kind"] == "message" for step in self.steps):
                     await self._introduce(system, first)
                 end = await self._turns()
@@ -277,6 +279,7 @@ class _Loop:
 
     async def _failed(self, fault: BoundaryFault) -> RolloutResult:
         """Record the fault. If nothing can be recorded, the dashboard detects the silence itself."""
+        # The retries have failed once, and would only fail again.
         if self.episode is not None and not isinstance(fault.__cause__, Unreachable):
             try:
                 await self.episode.fail(fault.fault, fault.message)
@@ -307,6 +310,7 @@ class _Loop:
             return None, fault
 
     def _reset_arguments(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        # The arguments below are those of scenarios; another environment gets none.
         if not self.has_tools or fields.get("scenario") is None:
             return {}
         known = {name: fields[name] for name in ("scenario", "task_idx", "seed") if fields.get(name) is not None}
@@ -327,6 +331,7 @@ class _Loop:
             yield
         finally:
             beating.cancel()
+            # Awaited, so that no heartbeat follows the finish.
             await asyncio.gather(beating, return_exceptions=True)
 
     async def _beat(self, episode: EpisodePort) -> None:
@@ -334,6 +339,7 @@ class _Loop:
             await asyncio.sleep(self.limits.heartbeat_s)
             try:
                 await episode.heartbeat()
+            # The next step notices an episode that has ended.
             except ClientError as error:
                 log.info("a heartbeat was refused: %s", error)
 
@@ -358,6 +364,7 @@ class _Loop:
             return
         with _boundary(DashboardFault):
             recorded = await episode.steps()
+        # After a crash during a wait the ask is the last step. Waiting for the same one, no expert is asked twice.
         if recorded and recorded[-1]["kind"] == "ask":
             with _boundary(ExpertFault):
                 advice = await episode.wait_for_advice(recorded[-1]["ask"], self.limits.ask_deadline_s)
@@ -384,6 +391,7 @@ class _Loop:
     async def _introduce(self, system: str | None, first: Any) -> None:
         task = self.task
         if not self.has_tools:
+            # Without tools the first observation is all that the agent can act on.
             task += f"\n\nWhat you see first:\n{encode(as_object(observed(first))).decode()}"
         words = system_prompt(expert=self.has_expert, tools=self.has_tools) if system is None else system
         messages = [{"kind": "message", "role": "system", "content": words}] if words else []
@@ -404,6 +412,7 @@ class _Loop:
                     if standing.spent >= self.limits.max_steps:
                         raise _End("max_steps")
                     self._check_time()
+                # A copy, because each call that is recorded leaves `pending`.
                 decided = list(standing.pending)
                 number = standing.turn if decided else standing.turn + 1
                 for call in decided or await self._decide(number):
@@ -433,6 +442,7 @@ class _Loop:
             # The policy was cancelled by the time limit: this is an end, not its fault.
             if timer.expired():
                 raise _End("timeout") from None
+            # The words decide, whichever class the policy raised.
             kind = PolicyFault if fault_of(failed.message, failed.fault) == "policy" else ModelFault
             if isinstance(failed, kind):
                 raise
@@ -472,6 +482,8 @@ class _Loop:
         if turn.malformed is None and turn.calls:
             extra["calls"] = [{"name": call.name, "arguments": call.arguments, **id_of(call)} for call in turn.calls]
         extra = {name: value for name, value in extra.items() if value}
+        # The step of a single call says all that its message would. Of several calls the message is needed: after a
+        # crash it names those that are still to be made.
         if not content and not ends and (not extra or (list(extra) == ["calls"] and len(turn.calls) == 1)):
             return []
         return [{"kind": "message", "role": "assistant", "content": content, "turn": number, **extra}]
@@ -496,6 +508,7 @@ class _Loop:
             await self._ask(call, place)
             return
         step = {"kind": "tool_call", "name": call.name, "arguments": call.arguments, **place}
+        # Never sent, so that no agent reaches a control tool; the error is that of an unknown one.
         if is_reserved(call.name):
             await self._record({**step, "error": unknown_tool(call.name), "reward_type": "tool_not_found"})
             return
@@ -532,6 +545,7 @@ class _Loop:
         # `timeout_s` does not count waits for people.
         self.waited += self.clock() - start
         asked = {"question": question} | ({"context": words} if words is not None else {})
+        # Not appended: the dashboard wrote this step when it opened the ask.
         self._add({"kind": "ask", **asked, "advice": advice.observation(), **place})
 
 

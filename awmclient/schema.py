@@ -359,6 +359,7 @@ def tools_problem(tools: Sequence[ToolSpec]) -> str:
     if len(tools) > MAX_TOOLS:
         return f"There are {len(tools)} tools, more than {MAX_TOOLS}."
     schemas = [tool.input_schema for tool in tools]
+    # One level more, for the list around the schemas.
     if not too_large(schemas, SCHEMA_VALUES, SCHEMA_LEVELS + 1, SCHEMA_CHARACTERS):
         return ""  # the usual case: all of them together are within the bounds of one
     for tool in tools:
@@ -386,6 +387,7 @@ class EpisodeStart(Shape):
     tools: Annotated[list[ToolSpec], Field(max_length=MAX_TOOLS), AfterValidator(_bounded_tools)] | None = None
     run: Line | None = None
     arm: Line | None = None
+    # What a 64-bit column holds.
     seed: Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1), WHOLE] | None = None
     split: Line | None = None
     policy: Object | None = None

@@ -56,6 +56,7 @@ class ScriptedPolicy:
 
     def _next(self, view: View) -> Turn:
         if self._asked is not None:
+            # `extendleft` reverses what it adds.
             self._turns.extendleft(reversed(self._next_after(self._asked, view)))
             self._asked = None
         if not self._turns:
@@ -81,6 +82,7 @@ class ScriptedPolicy:
         text = str(advice.get("advice", ""))
         calls = [{"name": call["name"], "arguments": call["arguments"]} for call in advice.get("tool_calls") or []]
         if not calls:
+            # Advice that mentions `ask_expert` must not make the script ask again.
             names = {tool.name for tool in view.tools or []} - {ASK_TOOL}
             calls = [{"name": call.name, "arguments": call.arguments} for call in advised_calls(text, names)]
         if calls:

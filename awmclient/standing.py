@@ -75,6 +75,7 @@ class LoopProgress:
         match step["kind"]:
             case "message":
                 self._said(step)
+            # After calls it is a reminder; without one, the answer to a turn that could not be parsed.
             case "nudge" if self._called:
                 self.errors = self._stalled_before = 0
                 self._reminded = True
@@ -93,9 +94,11 @@ class LoopProgress:
                 self._pay()
                 self.malformed = 0
         if step.get("done") is True:
+            # The environment has ended: the other calls of the turn are not made.
             self.end, self.pending = ("done", None), []
 
     def _begin(self, turn: int) -> None:
+        # Read first, since it depends on the flags of the turn that ends.
         self._stalled_before = self.stalled
         self.turn, self.pending = turn, []
         self._paid = self._called = self._asked = self._is_new = self._reminded = False
@@ -115,6 +118,7 @@ class LoopProgress:
     def _made(self) -> None:
         self.malformed = 0
         self._called = True
+        # The first, because a loop makes the calls of a turn in order.
         del self.pending[:1]
 
     def _notice(self, step: Mapping[str, Any]) -> None:
@@ -126,6 +130,7 @@ class LoopProgress:
             self.errors += 1
             return
         self.errors = 0
+        # With name and arguments: the same result of another call is new.
         said = as_text(plain([step["name"], step.get("arguments") or {}, step.get("result")]))
         digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).digest()
         self._is_new = self._is_new or bool(step.get("state_diff")) or digest not in self._brought

@@ -53,6 +53,7 @@ class MemoryEpisode:
         return await self._awaited(self._book.ask(ask))
 
     async def _awaited(self, ask: MemoryAsk) -> Advice:
+        # Beside the wait, so that an expert who never answers lets the deadline pass.
         answering = asyncio.ensure_future(self._answer(ask))
         try:
             await asyncio.wait_for(ask.closed.wait(), ask.plan.deadline_s)

@@ -24,6 +24,7 @@ _PART_TEXTS = ("thinking", "reasoning", "text", "summary")
 PART_TYPES = ("thinking", "redacted_thinking", "reasoning")
 """Types of parts of a content that hold reasoning."""
 _CLOSE = "</think>"
+# The start can be missing: templates of some models put it into the prompt.
 _TAGGED = re.compile(r"\s*(?:<think>)?(.*?)</think>\n*", re.DOTALL)
 
 
@@ -107,6 +108,7 @@ def with_reasoning(message: Mapping[str, Any], reasoning: Mapping[str, Any], fie
         thoughts = parts if reasoning["form"] == "parts" and parts else [{"type": "thinking", "thinking": text}]
         return {**message, "content": [*thoughts, *([{"type": "text", "text": content}] if content else [])]}
     if where == _DETAILS:
+        # As they came, because some providers check a signature in them.
         details = parts if reasoning.get("name") == _DETAILS and parts else [{"type": "reasoning.text", "text": text}]
         return {**message, _DETAILS: details}
     return {**message, where or _TEXT_FIELDS[0]: text}

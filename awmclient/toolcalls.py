@@ -21,9 +21,11 @@ WRAPPER = "call_tool"
 MAX_CALLS = 64
 _LONGEST_CALL = 4000
 
+# A block without an end goes to the end of the text: the model was cut off while it thought.
 _THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _FENCE = re.compile(r"```(?:json|tool_call)?[ \t]*\r?\n(.*?)```", re.DOTALL)
+# Not inside a longer name, and no method: `order.close(` is no tool.
 _WRITTEN = re.compile(r"(?<![\w.])([A-Za-z_]\w{0,199})\(")
 _JSON_NAMES: dict[str, Any] = {"true": True, "false": False, "null": None}
 
@@ -39,6 +41,7 @@ class Call:
 
 def id_of(call: Call) -> dict[str, str]:
     """Return the policy's own ID of a call, if it can be recorded."""
+    # An ID that no column can hold is left out; the conversation then makes up one.
     fits = call.call_id and len(call.call_id) <= 200 and call.call_id.isascii() and call.call_id.isprintable()
     return {"call_id": call.call_id} if call.call_id and fits else {}
 
@@ -53,6 +56,7 @@ def is_reserved(name: str) -> bool:
 
     These never reach an environment.
     """
+    # In any spelling, because an environment can be less strict about names.
     plain = name.strip().casefold()
     return plain in CONTROL_TOOLS or plain == ASK_TOOL
 
@@ -100,6 +104,7 @@ def _from_json(value: Any) -> Call:
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
         raise MalformedCall('A tool call is a JSON object with "name" and "arguments".')
     name = value["name"]
+    # `parameters` is the name in OpenAI's tool schemas, which some models repeat.
     return _unwrapped(Call(name, _arguments(name, value.get("arguments", value.get("parameters")))))
 
 
@@ -142,6 +147,7 @@ def advised_calls(text: str, names: Collection[str]) -> list[Call]:
     [Call(name='set_price', arguments={'item': 'mug', 'price': 9}, call_id=None)]
     """
     fenced = [call for block in _FENCE.findall(text) for call in _calls_of_block(block)]
+    # Fenced JSON decides alone: the words around it often name the same calls.
     found = fenced or [call for match in _WRITTEN.finditer(text) if (call := _written(text, match, names)) is not None]
     return [call for call in found if call.name in names][:MAX_CALLS]
 
@@ -158,10 +164,12 @@ def _written(text: str, match: re.Match[str], names: Collection[str]) -> Call | 
     name = match[1]
     if name not in names:
         return None
+    # At most this much is parsed, however long the text is.
     source = _balanced(text[match.start() : match.start() + _LONGEST_CALL])
     try:
         tree = ast.parse(source, mode="eval").body
         return _literal_call(tree) if isinstance(tree, ast.Call) else None
+    # For deep nesting `ast.parse` raises the last two.
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -186,6 +194,7 @@ def _balanced(text: str) -> str:
 
 
 def _literal_call(tree: ast.Call) -> Call | None:
+    # Without its name a positional argument cannot be sent.
     if tree.args or not isinstance(tree.func, ast.Name) or any(keyword.arg is None for keyword in tree.keywords):
         return None
     return Call(tree.func.id, {str(keyword.arg): _literal(keyword.value) for keyword in tree.keywords})

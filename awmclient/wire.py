@@ -28,6 +28,7 @@ READ_S = 30.0
 AGAIN = (408, 429, 503)
 """Codes of requests without effect: a slow body, too many requests, an unavailable database."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+# Raised before a byte was sent: even a call that must not repeat can go again.
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -44,6 +45,7 @@ class _Bearer(httpx.Auth):
 
     def __init__(self, token: str) -> None:
         token = token.strip()
+        # A line break in the token would begin another header.
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise Invalid("The token is empty or has invalid characters.")
         self._token = token
@@ -99,6 +101,7 @@ class Wire:
             follow_redirects=False,
             verify=verify,
             timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
+            # Each long poll holds a connection: with a limit, many asks would hold up appends.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
             trust_env=not is_loopback(self.root),
             headers={"User-Agent": "awmclient/1", "Accept": "application/json"},
@@ -128,6 +131,7 @@ class Wire:
             reply, why, asked_for = await self._once(method, path, content, read_s, repeatable)
             if reply is not None:
                 return reply
+            # With jitter, so that many loops that lost one dashboard do not return together.
             wait = asked_for if asked_for is not None else pause * (0.5 + random.random())  # noqa: S311
             if _now() + wait > give_up:
                 raise Unreachable(f"{method} {path}: {why}")
@@ -150,6 +154,7 @@ class Wire:
             raise Unreachable(f"{method} {path}: {_cause(error)}") from None
         except httpx.HTTPError as error:  # an unreadable response, such as invalid compression
             raise Refused(f"{method} {path}: {_cause(error)}", "unreadable", 502) from None
+        # A 500 can follow the effect of the call, so only repeatable ones go again.
         if answer.status_code in AGAIN or (answer.status_code >= 500 and repeatable):
             return None, f"the dashboard answered {answer.status_code}", retry_after(answer)
         return _read(method, path, answer), "", None
@@ -182,6 +187,7 @@ def retry_after(answer: httpx.Response) -> float | None:
 def _read(method: str, path: str, answer: httpx.Response) -> Reply:
     status = answer.status_code
     if 300 <= status < 400:
+        # Without its query, which can have a secret.
         target = urlsplit(answer.headers.get("Location", ""))
         where = f"{target.scheme}://{target.hostname}" if target.hostname else target.path or "another place"
         raise Refused(f"{method} {path}: the dashboard redirects to {where}. Use its final URL", "redirected", status)

@@ -38,6 +38,7 @@ class Trail:
         if name in RESERVED:
             return
         said = ["result", result] if error is None else ["error", error]
+        # Canonical JSON has no line end inside, so two calls cannot be read as another one.
         self._digest.update(canonical([name, arguments, *said]).encode() + b"\n")
         self.calls += 1
 
@@ -97,6 +98,7 @@ def question(key: str, about: Mapping[str, Any]) -> dict[str, str]:
 def asked(key: str, body: Any) -> dict[str, Any]:
     """Return the contents and time (`at`) of a signed question. Raises `NotAttested` for any other text."""
     text, signature = (body.get("question"), body.get("signature")) if isinstance(body, Mapping) else (None, None)
+    # Beyond ASCII the signature and `compare_digest` would raise.
     if not isinstance(text, str) or not isinstance(signature, str) or not (text + signature).isascii():
         raise NotAttested("a question has a text and a signature")
     if not hmac.compare_digest(_signature(key, text, QUESTION), signature):
@@ -108,4 +110,5 @@ def asked(key: str, body: Any) -> dict[str, Any]:
 
 
 def _signature(key: str, text: str, kind: bytes = b"awmenv.attestation") -> str:
+    # The kind is a part of what is signed, so no statement passes for a question.
     return hmac.new(key.encode(), kind + b"\0" + text.encode("ascii"), hashlib.sha256).hexdigest()

@@ -142,6 +142,7 @@ class EnvironmentBatch:
             raise SessionLost("invalid frame from the environment server") from error
         frames = _frames(answer, len(batch))
         for one, frame in zip(batch, frames, strict=True):
+            # If its caller gave up, the response is dropped, and those after it keep their place.
             if not one.response.done():
                 one.response.set_result(frame)
 

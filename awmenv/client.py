@@ -214,6 +214,7 @@ class EnvironmentClient:
                 if tries:
                     await self._restore()
                 return await ask()
+            # A lost session as well, but not restored: the call itself may take that long.
             except ServerTimeout:
                 raise
             except SessionLost as lost:
@@ -359,6 +360,7 @@ class EnvironmentClient:
     async def _lose(self, reason: str) -> None:
         connection, self._socket, self._lost = self._socket, None, reason
         if connection is not None:
+            # Aborted: a closing handshake would wait for the server.
             connection.transport.abort()
 
     async def _read(self, text: str | bytes, wanted: str) -> dict[str, Any]:

@@ -47,6 +47,7 @@ def write(cache: Path, folder: Path, state: Prints, index: dict[str, Any], kind:
     try:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         place.parent.mkdir(mode=0o700, exist_ok=True)
+        # Under another name first, so that no reader sees half an index.
         handle, draft = tempfile.mkstemp(dir=place.parent)
         try:
             with os.fdopen(handle, "w", encoding="ascii") as stream:

@@ -144,6 +144,7 @@ class Pack:
                 name = key[1] if places is self._rows else key[0]
                 if name in lines:
                     lines[name].append(f"{place.file} {place.sha256}\n")
+        # Sorted, so that the order of rows in a file does not count.
         return {name: hashlib.sha256("".join(sorted(found)).encode()).hexdigest() for name, found in lines.items()}
 
     @property

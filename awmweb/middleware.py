@@ -124,7 +124,7 @@ class InProject(MiddlewareMixin):
         return None
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
-        # The script prefix belongs to the thread: the next request must not inherit it.
+        # The script prefix outlives the request: the next one of this thread must not inherit it.
         addresses.leave()
         return response
 

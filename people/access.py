@@ -255,7 +255,6 @@ def visible_or_404(rows: QuerySet[M], actor: Actor, pk: str, path: str = "projec
 
 def is_id(pk: str) -> bool:
     """Return whether an object can have this ID. PostgreSQL would answer U+0000 with an error."""
-    # Before the query: of an ID with U+0000 PostgreSQL makes an error, not an empty answer.
     return "\x00" not in pk
 
 

@@ -109,7 +109,7 @@ async def sender_of(scope: dict[str, Any]) -> str:
     secret = bearer_secret(scope)
     if secret is None:
         session = parse_cookie(header(scope, b"cookie")).get(settings.SESSION_COOKIE_NAME)
-        # In any thread: asgiref runs thread-sensitive work of all requests in one thread.
+        # In any thread: outside of Django's handler asgiref runs all thread-sensitive work in one thread.
         return await sync_to_async(_signed_in, thread_sensitive=False)(session) if session else ""
     try:
         return (await TOKENS.actor(secret)).key

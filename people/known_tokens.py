@@ -32,7 +32,7 @@ class KnownTokens:
         until, task = self._known.get(key, (0.0, None))
         # A task belongs to its loop: in one that has ended it would never finish.
         if task is None or until < now or task.get_loop() is not asyncio.get_running_loop():
-            # Strangers' tokens fill it, too. Forgetting all costs each known sender one query.
+            # Tokens that do not come again leave only here. Forgetting all costs each other sender one query.
             if len(self._known) >= KNOWN_TOKENS:
                 self._known.clear()
             task = asyncio.get_running_loop().create_task(_asked(secret))

@@ -42,5 +42,5 @@ class Slot(models.Model):
 
 def is_free(now: datetime) -> Q:
     """Return slots that anyone can claim: queued, or with an expired lease."""
-    # The exact opposite of `is_held`: at the moment of its end a lease holds no longer.
+    # `<=`, as `is_held` has `>`: at the moment of its end a lease holds no longer.
     return Q(state=SlotState.QUEUED) | Q(state=SlotState.CLAIMED, lease_until__lte=now)

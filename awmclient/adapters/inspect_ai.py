@@ -50,6 +50,7 @@ class _Target:
 
 
 _target: list[_Target] = []
+# Each sample runs in a task of its own, so the variable is the sample's.
 _sample: ContextVar[_Sample | None] = ContextVar("awmclient_sample", default=None)
 
 
@@ -99,6 +100,7 @@ class _Sample(recording.Recording):
     def asking(self, question: str, context: str | None) -> str | None:
         """Return the id of the call that asks this."""
         given = {"question": question} | ({"context": context} if context is not None else {})
+        # A tool does not get the ID of its call, so its arguments have to find it.
         found = next((call for call in self._asking if call.arguments == given), None)
         if found is not None:
             self._asking.remove(found)
@@ -124,6 +126,7 @@ class _Sample(recording.Recording):
         match event:
             case InfoEvent(source="awmclient"):
                 self._marks.pop(event.data["mark"]).set()
+            # Scorers call models and tools as well, which are not the agent's.
             case SpanBeginEvent(type="scorers" | "scorer"):
                 self._scoring.add(event.id)
             case SpanEndEvent():
@@ -172,6 +175,7 @@ class _Recorder(Hooks):
         target, summary = _target[-1], data.summary
         given = summary.input if isinstance(summary.input, str) else summary.input[-1].text
         start = target.dash.start_episode
+        # In a thread: it waits for the dashboard, and Inspect's loop must go on.
         episode = await asyncio.to_thread(start, given, **{"key": data.sample_id, **target.fields})
         sample = target.samples[data.sample_id] = _Sample(episode, **target.limits)
         _sample.set(sample)
@@ -182,6 +186,7 @@ class _Recorder(Hooks):
         if sample is None:
             return
         if sample.left:
+            # A limit ends a sample without making it an error.
             raise LimitExceededError("custom", value=1, limit=1, message="The episode was ended at the dashboard.")
         await sample.read(data.input)
 

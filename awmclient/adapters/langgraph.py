@@ -37,6 +37,7 @@ class Recording(recording.Recording, AsyncCallbackHandler):
 
     limits = (GraphRecursionError,)
     raise_error = True  # otherwise LangChain only logs refusals of the dashboard, and continues unrecorded
+    # Awaited one after another, so that steps keep the order of the calls.
     run_inline = True
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -50,6 +51,7 @@ class Recording(recording.Recording, AsyncCallbackHandler):
     async def on_chain_start(
         self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **more: Any
     ) -> None:
+        # Only to follow the nesting: a chain inside a tool leads to model calls that are the tool's.
         self._is_nested(run_id, parent_run_id)
 
     async def on_chat_model_start(

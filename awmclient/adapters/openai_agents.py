@@ -54,6 +54,7 @@ class Recording(recording.Recording, RunHooks[Any]):
             description=ASK_SPEC.description,
             params_json_schema=dict(ASK_SPEC.input_schema),
             on_invoke_tool=self._asked,
+            # A strict schema requires every property, and `context` is optional.
             strict_json_schema=False,
         )
         self.run_config = RunConfig(tool_error_formatter=self._failed)
@@ -76,6 +77,7 @@ class Recording(recording.Recording, RunHooks[Any]):
             await self.here(self.came(call, result=result))
 
     async def on_handoff(self, context: Any, from_agent: Agent[Any], to_agent: Agent[Any]) -> None:
+        # A handoff is a call of a tool that the agent itself does not have.
         tools = {tool.name for tool in from_agent.tools}
         call = self._calls.first_of_others(tools)
         if call is not None:

@@ -43,6 +43,7 @@ class Recording(recording.Recording, AbstractCapability[Any]):
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
         requests = [one for one in request_context.messages if isinstance(one, ModelRequest)]
+        # Calls without a hook, such as those that the model must repeat, are found in the next request.
         for part in _parts(requests, ToolReturnPart):
             if call := self._calls.take(part.tool_call_id, part.tool_name):
                 failed = part.outcome != "success"
@@ -63,6 +64,7 @@ class Recording(recording.Recording, AbstractCapability[Any]):
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
         try:
             result = await handler(args)
+        # The call has not ended: the model repeats it, or someone approves it first.
         except NO_RESULT_YET:
             raise
         except Exception as error:

@@ -67,6 +67,7 @@ class Recording:
     def now(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for a call from sync code. The loop of an `HttpDashboard` must run in another thread."""
         if self._is_at_home():
+            # A coroutine that no one awaits would warn.
             work.close()
             raise TypeError("An agent that is not async needs an episode of SyncHttpDashboard.")
         future = self._submit(work)
@@ -112,6 +113,7 @@ class Recording:
         if self._transcript.asks >= self._max_asks:
             await self._append([*ready, bounded({**refused, "result": NO_QUESTIONS_LEFT})])
             return dict(NO_QUESTIONS_LEFT)
+        # Before the wait, so that concurrent questions share the limit.
         self._transcript.asks += 1
         await self._append(ready)
         with self._noticing():
@@ -136,6 +138,7 @@ class Recording:
             raise
 
     async def open(self) -> None:
+        # The connections and locks of the episode belong to this loop.
         self._home = asyncio.get_running_loop()
         self._beating = asyncio.create_task(self._beat())
 
@@ -152,6 +155,7 @@ class Recording:
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
+        # Cancelled: nothing is finished, so the episode can be resumed.
         if self.left or (error is not None and not isinstance(error, Exception)):
             return
         if error is None or isinstance(error, self.limits):
@@ -162,6 +166,7 @@ class Recording:
     async def _finish(self, reason: StopReason) -> None:
         words = self._transcript.last_words if self.final_answer is None else self.final_answer
         try:
+            # Results that wait for an earlier call are part of the record, too.
             await self._append(self._transcript.rest())
             answer = words if reason == "done" else None
             await self._episode.finish(reason, final_answer=answer, outcome=self.outcome)

@@ -38,6 +38,7 @@ class Recording(recording.Recording):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._calls: list[Call] = []
+        # smolagents makes the calls of a step in threads.
         self._lock = threading.Lock()
         self.ask_expert = _AskExpert(self)
 

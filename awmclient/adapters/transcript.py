@@ -36,20 +36,24 @@ class Transcript:
         if system and system != self._system:
             self._system = system
             fresh.append(("system", system))
+        # Frameworks send the whole conversation each time; only the new part is recorded.
         fresh += [("user", words) for words in users[self._users :]]
         self._users = max(self._users, len(users))
         return [bounded({"kind": "message", "role": role, "content": words}) for role, words in fresh]
 
     def said(self, content: str, calls: Sequence[Call] = (), usage: Mapping[str, Any] | None = None) -> list[Step]:
         """Start a turn with the model's message and the calls that it decided."""
+        # Results that still wait belong to the turn before.
         steps = self.rest()
         self.turn += 1
+        # A call without an ID cannot be matched, so its result is recorded as it arrives.
         self._due = [_Due(call) for call in calls if call.call_id]
         if not calls:
             self.last_words = content
         extra: Step = {"usage": dict(usage)} if usage else {}
         if calls:
             extra["calls"] = [{"name": call.name, "arguments": call.arguments, **id_of(call)} for call in calls]
+        # As in the loop of `rollout.py`: the step of a single call says all that a message would.
         if content or usage or len(calls) > 1:
             message = {"kind": "message", "role": "assistant", "content": content, "turn": self.turn, **extra}
             steps.append(bounded(message))

@@ -52,6 +52,7 @@ STATELESS = {"detail": "An episode needs a connection: use the WebSocket at /ws,
 
 def build(settings: Settings) -> tuple[Asgi, World]:
     """Return the application and its world, which the caller starts and stops with it."""
+    # Before `create_app`, which reads it.
     os.environ["ENABLE_WEB_INTERFACE"] = "false"
     world = World(settings)
     connections = Connections(world, settings.max_sessions, settings.detached_s)
@@ -63,6 +64,7 @@ def build(settings: Settings) -> tuple[Asgi, World]:
         concurrency_config=ConcurrencyConfig(max_concurrent_envs=settings.max_sessions),
         state_cls=WorldState,
     )
+    # openenv's routes of these names are replaced by those below.
     ours = {"/reset", "/step", "/health", "/stats", "/schema", "/ws", "/mcp"}
     ours |= {f"/{{env_name}}/{name}" for name in ("tasks", "task_range")}
     api.router.routes[:] = [route for route in api.router.routes if getattr(route, "path", None) not in ours]

@@ -34,6 +34,7 @@ _FICLONE = 0x40049409
 _copying = ThreadPoolExecutor(2, thread_name_prefix="copying")
 _removing = ThreadPoolExecutor(1, thread_name_prefix="removing")
 _WAL = 18  # where the header says 2 if changes go to a write-ahead log
+# `struct flock` of 64-bit Linux: type, whence, start, length, pid.
 _LOCK = struct.Struct("hhqqi4x")
 _SHARED_BYTES = (0x40000002, 510)  # which SQLite locks for writing while it changes the file itself
 
@@ -43,6 +44,7 @@ Fingerprint = tuple[object, ...]
 def fingerprint(path: Path) -> Fingerprint:
     """Return a value that changes with every committed transaction: a header read and two stats, no database opened."""
     try:
+        # An app can put a pipe in the place of its file, and opening one would wait.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return ("missing",)
@@ -171,6 +173,7 @@ def _blocks(stream: BinaryIO) -> Iterator[bytes | bytearray]:
     """Yield the bytes of a database without the counters and versions in its header, which change with no row."""
     header = bytearray(stream.read(100))
     header[_COUNTER] = bytes(4)
+    # The version-valid-for number, and the version of the SQLite that wrote last.
     header[92:100] = bytes(len(header[92:100]))
     yield header
     while block := stream.read(1 << 20):

@@ -44,6 +44,7 @@ def read(data: bytes, bounds: Bounds) -> Any:
 
 def read_text(data: bytes) -> str:
     """Return a JSON text that is one string; the caller has bounded its size."""
+    # Only a text, whose size bounds what it can become.
     if data[:1] != b'"':
         raise Unreadable("not a text")
     try:
@@ -64,6 +65,7 @@ def _measure(data: bytes, bounds: Bounds) -> None:
     Up to the first syntax error, quotes and escapes pair here as they do for the parser, which stops there. So nothing
     that it would build is missed.
     """
+    # Escaped backslashes first: of a pair before a quotation mark, the second escapes nothing.
     bare = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
     if bare.count(b'"') > 4 * bounds.values:  # a value and its key have four
         raise Unreadable(f"more than {bounds.values} values")
@@ -72,6 +74,7 @@ def _measure(data: bytes, bounds: Bounds) -> None:
         raise Unreadable(f"more than {bounds.values} values")
     brackets = between.translate(_BRACKETS, _NO_BRACKETS)
     for _level in range(bounds.depth):
+        # Each round removes the innermost level, in a pass at memory speed.
         inner = brackets.replace(b"[]", b"")
         if len(inner) == len(brackets):
             return  # flat, or unbalanced, for which the parser has a better error

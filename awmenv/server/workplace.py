@@ -96,6 +96,7 @@ def sweep(parent: str) -> None:
 
 def _abandoned(folder: Path) -> bool:
     try:
+        # Anyone can make a folder of such a name in /tmp, with a link in place of the lock.
         fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return False

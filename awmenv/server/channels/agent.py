@@ -44,6 +44,7 @@ async def serve(socket: WebSocket, connections: Connections) -> None:
         return
 
     async def answer_text(text: str | None) -> str:
+        # A binary frame gets the error of a text that is no JSON: one byte that is none takes its place.
         return (await answered(text.encode() if text is not None else b"\xff", connections, connection)).decode()
 
     try:
@@ -80,6 +81,7 @@ def _checked(request: Any) -> dict[str, Any]:
         raise RpcError(INVALID_REQUEST, "Invalid request: not an object")
     if request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
         raise RpcError(INVALID_REQUEST, 'Invalid request: "jsonrpc" is "2.0", and "method" a text')
+    # Not by `isinstance`: a boolean is an int.
     if set(request) - FIELDS or type(request.get("id")) not in (str, int, type(None)):
         raise RpcError(INVALID_REQUEST, 'Invalid request: "id" is a text or a number, and other fields are not known')
     if not isinstance(request.get("params", {}), dict):

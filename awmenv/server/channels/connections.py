@@ -94,9 +94,11 @@ class Connections:
         if connection.holder is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(connection.released.wait(), RELEASED_S)
+            # Asked again, because the connection can have ended during the wait.
             connection = self.stored(wanted)
         if connection.holder is not None:
             raise NotThere("This session has an attached WebSocket already")
+        # The new socket has to show the key itself.
         connection.holder, connection.keyed = holder, None
         connection.released.clear()
         return connection
@@ -140,6 +142,7 @@ class Connections:
         while True:
             await asyncio.sleep(min(5.0, self._detached_s / 4))
             before = time.monotonic() - self._detached_s
+            # A copy, because `_end` removes entries.
             for connection in list(self._by_id.values()):
                 if not connection.attached and connection.used_at < before:
                     log.info("a session made over HTTP ends: unused for %g s", self._detached_s)

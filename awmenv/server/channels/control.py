@@ -103,6 +103,7 @@ class Line:
         if kind == "mcp":
             return frame("mcp", orjson.Fragment(await agent.answer(data, self._connections, connection)))
         if kind == "reset":
+            # As a name in the message it would collide with the method's own, and raise.
             data.pop("self", None)
             offered, observation = data.get("control_key"), await environment.reset_async(**data)
         else:
@@ -120,6 +121,7 @@ class Line:
         environment = connection.environment
         if offered is not None and environment.has_key and environment.holds_key(offered):
             connection.keyed = self._socket
+        # A refused reset reveals nothing, and its client needs the code.
         if environment.has_key and connection.keyed is not self._socket and observation.reward_type != "reset_error":
             observation.metadata = {}
         return observation

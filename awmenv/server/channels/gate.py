@@ -70,6 +70,7 @@ class Gate:
 
     def _check(self, scope: Scope) -> None:
         hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        # Of two Host headers a proxy could read the other one.
         if len(hosts) > 1 or (hosts and not self._is_ours(hosts[0])):
             # A stranger's name may resolve to our address, so that its page has our origin (DNS rebinding).
             raise RequestRefused(421, f"no host {hosts[0][:100]!r} here (AWMENV_ALLOWED_HOSTS)")
@@ -129,6 +130,7 @@ async def _received(scope: Scope, receive: Receive) -> Receive:
     """Return the whole body as an app reads it, if it is small and arrives in time."""
     most = pacing.FRAME.size if scope["path"] == "/mcp" else SMALL.size
     length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    # Cut first: converting thousands of digits takes quadratic time.
     if length.isdigit() and int(length[:20]) > most:
         raise RequestRefused(413, f"a body can have at most {most >> 10} KiB")
     body = bytearray()
@@ -155,6 +157,7 @@ async def _received(scope: Scope, receive: Receive) -> Receive:
     async def replay() -> Message:
         nonlocal is_read
         if is_read:
+            # Afterwards the server's own channel, on which an app gets the disconnect.
             return await receive()
         is_read = True
         return {"type": "http.request", "body": bytes(body), "more_body": False}
@@ -165,6 +168,7 @@ async def _received(scope: Scope, receive: Receive) -> Receive:
 async def _refuse(scope: Scope, send: Send, refused: RequestRefused) -> None:
     body = json.dumps({"detail": refused.reason}).encode()
     headers = [
+        # The rest of a refused body is never read, so the connection cannot be used again.
         (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), (b"connection", b"close"),
     ]  # fmt: skip
     kind = "http.response"

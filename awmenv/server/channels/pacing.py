@@ -86,6 +86,7 @@ class Timed(Generic[T]):
         steps = self._work.__await__()
         step: Callable[[], Any] = functools.partial(next, steps)
         while True:
+            # Processor time: what a busy machine takes from this thread is not the client's doing.
             started = time.thread_time()
             try:
                 wanted = step()
@@ -96,6 +97,7 @@ class Timed(Generic[T]):
                 self.worked += time.thread_time() - started
             try:
                 step = functools.partial(steps.send, (yield wanted))
+            # A cancellation, too, has to reach the coroutine inside.
             except BaseException as error:
                 step = functools.partial(steps.throw, error)
 

@@ -55,6 +55,7 @@ def _libc() -> ctypes.CDLL:
 
 def _syscall(name: str, *args: object) -> int:
     nr = syscalls.number(name)
+    # A call that this machine lacks gets the number -1, which the kernel refuses with ENOSYS.
     result: int = _libc().syscall(ctypes.c_long(nr if nr is not None else -1), *args)
     if result < 0:
         code = ctypes.get_errno()
@@ -90,6 +91,7 @@ def die_with_parent(expected: int) -> None:
 
 def become(uid: int) -> None:
     """Become another user permanently, without groups. Only root calls it."""
+    # Groups first: another user can no longer change them.
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
@@ -110,11 +112,13 @@ def limit(limits: Limits) -> None:
     for kind, value in wanted.items():
         if kind is not None:
             resource.setrlimit(kind, (value, value))
+    # A write beyond the limit then fails with EFBIG, instead of ending the process without a word.
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
 
 def keep_descriptors(keep: Sequence[int]) -> list[int]:
     """Move `keep` to 3, 4, ...; /dev/null on 0 to 2; close every other descriptor. Returns the new numbers."""
+    # Moved far up first, because one to keep can have a number that is a target.
     parked = [os.dup2(fd, 200 + index, inheritable=False) for index, fd in enumerate(keep)]
     null = os.open(os.devnull, os.O_RDWR)
     for fd in range(3):
@@ -131,6 +135,7 @@ def drop_privileges() -> None:
     """
     prctl(PR_SET_DUMPABLE, 0)
     prctl(PR_SET_NO_NEW_PRIVS, 1)
+    # Version 3 of this call: two halves of 32 bits for each set of capabilities.
     header = ctypes.create_string_buffer(struct.pack("=Ii", 0x20080522, 0), 8)
     data = ctypes.create_string_buffer(24)
     _syscall("capget", header, data)
@@ -147,8 +152,10 @@ def restrict_paths(rules: Iterable[tuple[str, int]]) -> None:
     abi = landlock_abi()
     if abi < 1:
         raise OSError(errno.ENOSYS, "no Landlock")
+    # The kernel refuses the whole ruleset if it names a right that it does not know.
     handled = (1 << _FS_BITS.get(abi, 16)) - 1
     fields = [handled]
+    # ABI 4 adds TCP, and ABI 6 abstract sockets and signals. What is handled and never allowed is forbidden.
     if abi >= 4:
         fields.append(0b11)
     if abi >= 6:
@@ -170,6 +177,7 @@ def _allow_path(ruleset: int, path: str, rights: int) -> None:
         return  # what cannot be reached needs no rule
     try:
         if not os.path.isdir(path):
+            # For a file the kernel refuses a rule that has rights of folders.
             rights &= EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
         rule = struct.pack("=Qi", rights, fd)
         _syscall("landlock_add_rule", ctypes.c_int(ruleset), ctypes.c_int(1), rule, ctypes.c_uint32(0))
@@ -184,6 +192,7 @@ def filter_calls(profile: Profile) -> None:
     """
     code = syscalls.program(profile)
     buffer = ctypes.create_string_buffer(code, len(code))
+    # `struct sock_fprog`: a length of 16 bits, padding, and a pointer to the program.
     padded = struct.pack("=H6xQ", len(code) // 8, ctypes.addressof(buffer))
     _syscall("seccomp", ctypes.c_uint(_SECCOMP_SET_MODE_FILTER), ctypes.c_uint(0), padded)
 
@@ -253,6 +262,7 @@ def _in_child(uid: int | None, rules: list[tuple[str, int]], check: Callable[[],
         try:
             if uid is not None:
                 become(uid)
+            # With this tier a step that fails raises, and the probe does not hold.
             confine("verifier", rules, STRICT)
             code = 0 if check() else 2
         finally:

@@ -42,6 +42,7 @@ def _works(folder: str, paths: dict[str, str]) -> bool:
 def _enclose(folder: str, paths: dict[str, str]) -> bool:
     try:
         _unshare()
+        # Private first, or the mounts below would appear on the whole machine.
         _mount("none", "/", "", MS_REC | MS_PRIVATE)
         _mount("tmpfs", folder, "tmpfs", MS_NOSUID, "mode=0755,size=1m")
         os.chdir(folder)
@@ -50,6 +51,7 @@ def _enclose(folder: str, paths: dict[str, str]) -> bool:
         os.chdir("/")
         for path, real in sorted(paths.items()):  # a folder before its contents
             _show(f"/before{real}", path)
+        # Detached, because the old root has other mounts below it and is in use.
         if ctypes.CDLL(None, use_errno=True).umount2(b"/before", MNT_DETACH) != 0:
             raise OSError(ctypes.get_errno(), "umount2")
         os.rmdir("/before")
@@ -64,6 +66,7 @@ def _unshare() -> None:
     uid, gid = os.geteuid(), os.getegid()
     _call("unshare", CLONE_NEWNS if uid == 0 else CLONE_NEWNS | CLONE_NEWUSER)
     if uid != 0:
+        # The kernel takes a map of groups from an ordinary user only after this.
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
         Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")

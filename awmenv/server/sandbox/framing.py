@@ -18,6 +18,7 @@ class BadFrame(ValueError):
 
 
 def encode(message: Any) -> bytes:
+    # As ASCII: dataset code can return a lone surrogate, which has no UTF-8.
     return _framed(json.dumps(message, allow_nan=False, separators=(",", ":")).encode("ascii"))
 
 
@@ -28,6 +29,7 @@ def _framed(body: bytes) -> bytes:
 def decode(body: bytes) -> Any:
     try:
         return json.loads(body, parse_constant=_refuse)
+    # Deep nesting exhausts the parser's stack, and the writer can be hostile.
     except (ValueError, RecursionError) as error:
         raise BadFrame(f"not strict JSON: {error}") from error
 
@@ -68,6 +70,7 @@ def _exactly(sock: socket.socket, count: int) -> bytes | None:
     parts: list[bytes] = []
     missing = count
     while missing:
+        # At most a megabyte, so that memory grows with what arrives, not with the length that the head claims.
         part = sock.recv(min(missing, 1 << 20))
         if not part:
             if missing == count:

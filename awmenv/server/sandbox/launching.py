@@ -59,15 +59,18 @@ class ZygoteClient:
                 self.tier, self.probes, self._greeted = str(hello["tier"]), dict(hello["probes"]), True
 
     def _launch(self) -> None:
+        # A type of socket that keeps borders: two requests with descriptors never run together.
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with far:
             config = json.dumps({**self._config, "fd": far.fileno()})
             process = subprocess.Popen(
+                # No user packages, no working folder and no bytecode: nothing that another user could have put there.
                 [sys.executable, "-s", "-P", "-B", "-c", _BOOT.format(root=_ROOT), config],
                 env={"PYTHONHASHSEED": "0"},  # the same order of sets in each zygote, for replays
                 cwd="/",
                 close_fds=True,
                 pass_fds=[far.fileno()],
+                # A group of its own, which `stop` kills as a whole, and which Ctrl-C does not reach.
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -45,6 +45,7 @@ def _copy(value: Any, depth: int, budget: list[int]) -> Any:
         return {_key(key): _copy(item, depth - 1, budget) for key, item in dict.items(value)}
     if kind in (list, tuple, set, frozenset):
         return [_copy(item, depth - 1, budget) for item in value]
+    # By the descriptor of `type`, because a metaclass can return any `__name__`.
     return f"<{type.__dict__['__name__'].__get__(kind)}>"
 
 

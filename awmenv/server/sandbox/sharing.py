@@ -67,6 +67,7 @@ def _fill_heap() -> None:
         libc.malloc_trim(ctypes.c_size_t(0))
         end_of_used = (libc.sbrk(0) or 0) - libc.mallinfo2().keepcost
         for size in LARGE:
+            # malloc keeps eight bytes of its own before each block.
             while (block := libc.malloc(size - 8)) and block < end_of_used:
                 pass  # held for good
 
@@ -87,6 +88,7 @@ def lay_together(play: Callable[[], object]) -> None:
         play()
     finally:
         sys.setprofile(None)
+    # `gc.get_objects` does not list frozen objects.
     gc.unfreeze()
     functions = [item for item in gc.get_objects() if type(item) is FunctionType and id(item.__code__) in used]
     copies: dict[int, CodeType] = {}

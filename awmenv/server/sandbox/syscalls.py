@@ -104,6 +104,7 @@ def number(name: str, machine: str = "") -> int | None:
 def program(profile: Profile, machine: str = "") -> bytes:
     """Return the BPF program of a profile, ready for seccomp(2); for this machine unless another is named."""
     machine = machine or platform.machine()
+    # The architecture first, because the numbers of another one mean other calls.
     ops = [_Op(_LD, 4), _Op(_JEQ, ARCHITECTURES[machine], 1, 0), _Op(_RET, _KILL), _Op(_LD, 0)]
     if machine == "x86_64":
         ops += [_Op(_JGE, 0x40000000, 0, 1), _Op(_RET, _KILL)]  # x32 numbers
@@ -121,6 +122,7 @@ def program(profile: Profile, machine: str = "") -> bytes:
 
 
 def _arg(index: int, high: bool = False) -> _Op:
+    # In `struct seccomp_data` arguments of 64 bits begin at byte 16, and a filter loads 32 bits at a time.
     return _Op(_LD, 16 + 8 * index + (4 if high else 0))
 
 

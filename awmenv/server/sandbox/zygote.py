@@ -70,6 +70,7 @@ class Zygote:
             return SWEEP_MS // 4 if _has_children() else None
         deadlines = [child.deadline for child in self.children.values() if child.deadline is not None]
         wait = min([*deadlines, time.monotonic() + SWEEP_MS / 1000]) - time.monotonic()
+        # Rounded up: a wait that ends a moment early would only be repeated.
         return max(0, int(wait * 1000) + 1)
 
     def _obey(self) -> bool:
@@ -97,11 +98,13 @@ class Zygote:
             try:
                 self.work(request, fds)
             finally:
+                # `work` never returns: 97 is a child that failed before it could report.
                 os._exit(97)
         if request.get("announce"):
             leash.send(json.dumps({"pid": pid}).encode())
         limit_s = request.get("wall")
         deadline = time.monotonic() + limit_s if limit_s is not None else None
+        # A descriptor of a process becomes readable at its end, so one poll waits for children and requests.
         child = ForkedChild(pid, os.pidfd_open(pid), leash, deadline, request.get("uid"))
         self.children[child.pidfd] = child
         self.by_leash[leash.fileno()] = child

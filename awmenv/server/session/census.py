@@ -37,6 +37,7 @@ class Census:
         if deep:
             found |= {(pid, session) for session in known for pid in children(session)}
         before = self._first_seen
+        # Between deep looks no child of a session is seen: earlier sightings are kept.
         unseen = set() if deep else {one for one in before if one[1] != self.template}
         self._first_seen = {one: before.get(one, now) for one in found | unseen}
         strays = [one for one in found if one in before and now - before[one] >= starting_s]
@@ -58,6 +59,7 @@ def children(pid: int) -> list[int]:
 
 def _end(pid: int, parent: int) -> bool:
     """Kill a process if it is still a child of this parent; its pid may have been reused."""
+    # The descriptor first: what is read after it is of this process, or nothing.
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:

@@ -81,6 +81,7 @@ class ProcessChannel(asyncio.Protocol):
         except framing.BadFrame as error:
             self._break(str(error))
             return
+        # A process that sends without being asked is ended: nothing of it is kept for the next request.
         if self._answer is None or self._answer.done():
             self._break("unexpected message from the scenario process")
         elif body is not None:

@@ -129,6 +129,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         except BaseException:
             session.end()
             raise
+        # The connection closed during the reset, and nothing else would end this session.
         if self._closed:
             session.end()
         if self._key is None and control_key is not None:
@@ -147,6 +148,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         """Return whether no key is set yet, or this is the key."""
         if self._key is None:
             return True
+        # In constant time, so that the key cannot be guessed letter by letter.
         return isinstance(offered, str) and hmac.compare_digest(self._key, offered.encode("utf-8", "replace"))
 
     def _chosen(self, split: Any, index: int) -> tuple[str | None, int | None]:

@@ -83,6 +83,7 @@ class Library:
         self._names = [name for name in self._names if name in self._by_name]
         self._names += sorted(self._by_name.keys() - set(self._names))
         self._ends = list(itertools.accumulate(self.scenario(name).task_count for name in self._names))
+        # The cached list is made again at its next use.
         self.__dict__.pop("listed", None)
 
     async def take_in(self) -> list[str]:

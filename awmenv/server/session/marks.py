@@ -139,5 +139,6 @@ def digest_of(*parts: Any) -> str:
     found = hashlib.blake2b(digest_size=16)
     for part in parts:
         found.update(part if isinstance(part, bytes) else json.dumps(part, sort_keys=True).encode())
+        # A separator, so that other borders between the parts give another digest.
         found.update(b"\0")
     return found.hexdigest()

@@ -51,6 +51,7 @@ class Recovery:
         return folder / database.FILE
 
     def _copy(self, source: Path, folder: Path) -> None:
+        # Not `-shm`: SQLite builds it from the log.
         for suffix in ("", "-journal", "-wal"):
             if suffix and not os.path.lexists(f"{source}{suffix}"):
                 continue

@@ -50,7 +50,7 @@ END_TIMEOUT_S = 5.0
 CONCURRENT_STARTS = 8  # with more, the last ones would wait past the timeout
 CONCURRENT_CALLS, PATIENCE_S = 32, 1.0
 OF_ONE_SCENARIO = 0.75  # of these places; the others stay free for other scenarios
-_CREDENTIALS = struct.Struct("3i")
+_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 @dataclass
@@ -222,6 +222,7 @@ class ScenarioPool:
         current = self.templates.get(key)
         if clock is not None and not (current is not None and current.clock == clock and self._usable(current)):
             key = (version, f"{scenario}@{clock}")
+        # Named, because the dictionary refers to it weakly.
         fresh = asyncio.Lock()
         async with self._locks.setdefault(key, fresh):
             found = self.templates.get(key)
@@ -383,6 +384,7 @@ class ScenarioPool:
             wanted = (
                 SPARE_PROCESSES + (template.live // STEP + 1) * STEP if self._as_root else self._process_limits()[1]
             )
+            # Within a step: each change costs a request to the zygote.
             is_enough = template.allowed - STEP <= wanted <= template.allowed if self._as_root else template.allowed > 0
             if is_enough:
                 return
@@ -452,6 +454,7 @@ class ScenarioPool:
             hello, pid = await _hear_hello(near)
             if "failed" in hello:
                 raise framing.BadFrame(str(hello["failed"])[-500:])
+            # Off again, or credentials would come with every read.
             near.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
             host = Host(template, folder, await ProcessChannel.over(near), pid, self._turns)
             template.sessions.add(pid)

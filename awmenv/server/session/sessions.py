@@ -244,6 +244,7 @@ class Session:
         except HostFailed as error:
             if self.sealed:  # its client left in the middle of the call, and all that the session held is let go
                 return CallResult("sealed")
+            # By the process itself, not by a limit of the server.
             if host.channel.other_side_closed and self.broken is None:
                 return await self._explain_death(host, request)
             return self._break(str(error))
@@ -380,6 +381,7 @@ class Session:
         """Release everything this session has. Idempotent; from any thread."""
         self.world.sessions.discard(self)
         host, self.host = self.host, None
+        # Only an episode without an outcome can continue from it.
         if not self.sealed:
             self.copies.keep_snapshot(self.owner)
         self.sealed = True

@@ -75,6 +75,7 @@ class World:
     def start(self) -> None:
         """Start from the main thread, whose end the zygotes watch."""
         allow_descriptors(self.settings.max_sessions)
+        # Both zygotes load their libraries at the same time.
         self.scenarios.zygote.launch()
         self.verifiers.start()
         self.scenarios.zygote.start()
@@ -86,6 +87,7 @@ class World:
         self._stopped = True
         for session in list(self.sessions):
             session.end()
+        # Without a wait: a verifier that hangs ends with its zygote, below.
         self.workers.shutdown(wait=False, cancel_futures=True)
         self.scenarios.stop()
         self.verifiers.stop()

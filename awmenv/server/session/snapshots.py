@@ -97,6 +97,7 @@ class Snapshots:
             return None
         with contextlib.suppress(OSError, zlib.error):
             unpacked = zlib.decompressobj()
+            # One byte more than the limit shows that a snapshot is too large, without unpacking all of it.
             data = unpacked.decompress(kept.read_bytes(), MAX_DATABASE + 1)
             if unpacked.eof and len(data) >= 100 and database.digest_of_bytes(data) == digest:
                 os.utime(kept)
@@ -108,6 +109,7 @@ def _overwrite(fd: int, data: bytearray) -> bool:
     """Write under SQLite's own lock, with a change counter that is new to open connections: they drop their caches."""
     fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCK_SIZE, _LOCK_AT)
     counter = (int.from_bytes(os.pread(fd, 4, 24), "big") + 1) % (1 << 32)
+    # SQLite trusts the size in the header only if these two numbers are equal.
     data[_COUNTER] = data[_VALID_FOR] = counter.to_bytes(4, "big")
     written = os.pwrite(fd, data, 0)
     os.ftruncate(fd, len(data))

@@ -136,6 +136,7 @@ class Case:
         asked = self.check_up() if self.wants_diff else None
         if asked is None:
             return None
+        # `wait` does not cancel the check at its limit, which other callers share.
         done, _ = await asyncio.wait({asked}, timeout=CHECKUP_WAIT_S)
         return asked.result() if done else Health(unchecked="the verifier ran before the check ended")
 

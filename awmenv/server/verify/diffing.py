@@ -22,6 +22,7 @@ Row = tuple[Any, ...]
 def diff(before: str, after: str) -> dict[str, Any]:
     """Compare two databases by table; tables without a change are left out."""
     connection = sqlite3.connect(f"file:{after}?mode=ro", uri=True)
+    # Dataset code can store bytes in a text column that are no UTF-8.
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
         connection.execute("ATTACH DATABASE ? AS old", (f"file:{before}?mode=ro",))

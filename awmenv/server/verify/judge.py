@@ -88,10 +88,12 @@ async def _posted(client: httpx.AsyncClient, url: str, body: dict[str, Any], end
 def _worth_another(error: httpx.HTTPError) -> bool:
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.status_code in (429, 500, 502, 503, 504)
+    # After a timeout no time is left for another try.
     return not isinstance(error, httpx.TimeoutException | httpx.UnsupportedProtocol)
 
 
 def _read(text: str) -> dict[str, Any]:
+    # Models write words around the object.
     start, end = text.find("{"), text.rfind("}")
     value = json.loads(text[start : end + 1] if 0 <= start < end else text)
     if not isinstance(value, dict):
@@ -102,4 +104,5 @@ def _read(text: str) -> dict[str, Any]:
 def _carried(judge: Judge, text: str, room: int) -> str:
     """Return text that any frame can carry, without the endpoint's secrets, which errors and replies may repeat."""
     secrets = secrets_of(judge.api_key, json.loads(judge.headers or "{}"), dict(parse_qsl(judge.query)))
+    # Before the cut, because half a secret would not be found.
     return blot(text, secrets)[:room].encode("utf-8", "replace").decode("utf-8")

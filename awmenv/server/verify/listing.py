@@ -21,6 +21,7 @@ MAX_COUNTED = 1_000_000
 
 def listed(path: str, wanted: dict[str, Any]) -> dict[str, Any]:
     """Return the tables, and the rows of the `wanted` table from `offset` on, in the order of the file."""
+    # `immutable`: SQLite then takes no locks, and looks for no journal.
     connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
@@ -59,6 +60,7 @@ def _rows(connection: sqlite3.Connection, name: str, offset: int) -> dict[str, A
     for row in connection.execute(query):
         shown = [_shown(value) for value in row]
         room -= len(json.dumps(shown))
+        # One row at least, or a reader could never get past it.
         if room < 0 and rows:
             break
         rows.append(shown)

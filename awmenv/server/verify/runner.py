@@ -60,10 +60,12 @@ def run(data_fd: int, tier: str, parent: int) -> None:
     sock = socket.socket(fileno=data_fd)
     request = framing.receive(sock, MAX_REQUEST)
     if request is None:
+        # No request, so the requester has ended: there is no one to report to.
         os._exit(90)
     (fd,) = confine.keep_descriptors([sock.detach()])
     capture = _Capture()
     sys.stdout = sys.stderr = capture
+    # By limits, too, because on a weaker tier seccomp can be missing.
     confine.limit(confine.Limits(int(request["wall"]) + 1, MEMORY, file_size=0, files=FILES, processes=(0, 0)))
     rules = [(path, confine.READ_FILE) for path in request["paths"]]
     confine.confine("verifier", [*rules, (confine.ZONES, confine.READ)], tier)
@@ -87,6 +89,7 @@ def run(data_fd: int, tier: str, parent: int) -> None:
 def _write_all(write: Any, fd: int, frame: bytes) -> None:
     view = memoryview(frame)
     while view:
+        # A socket takes a part of a large frame at a time.
         view = view[write(fd, view) :]
 
 
@@ -142,6 +145,7 @@ def _load(code: str) -> dict[str, Any]:
     module.__dict__.update({name: sys.modules[name] for name in ("sqlite3", "json", "re", "os")})
     sys.modules["__verifier__"] = module
     try:
+        # `dont_inherit`: this module's own future imports must not change how a verifier is compiled.
         program = compile(code, "<verifier>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise DoesNotCompile(f"{type(error).__name__}: {error}") from error
@@ -165,6 +169,7 @@ def _call(function: Any, initial: str, final: str, answer: str | None, *, with_a
         given["final_answer"] = answer  # type: ignore[assignment]
     try:
         parameters = inspect.signature(function).parameters
+    # A callable without a readable signature gets all arguments by position.
     except (TypeError, ValueError):
         return function(*given.values())
     if set(parameters) <= set(given) and len(parameters) >= 2:

@@ -37,6 +37,7 @@ MAX_RESPONSE = 1 << 20
 MAX_DETAIL = 16_000
 SOURCE = "scenario_app.py"
 TRIAL_S = 0.5
+# The number of a trial is sent as one byte.
 MAX_TRIALS = 200
 
 engines: list[Any] = []
@@ -141,9 +142,11 @@ def _become(uid: int | None, parent: int) -> None:
 
 def run_template(request: dict[str, Any], fds: list[int], tier: str, parent: int) -> None:
     """Run a template. `fds`: the control socket, then the socket for the one load."""
+    # The zygote's own handler ends its whole group.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     control_fd, load_fd = confine.keep_descriptors(fds)
     _become(request["uid"], parent)
+    # The kernel removes ended sessions by itself: no one here waits for them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     confine.limit(confine.Limits(**request["limits"]))
     os.chdir(os.path.join(request["home"], "template"))
@@ -251,6 +254,7 @@ def _harmless_reads(app: App) -> list[tuple[str, dict[str, Any]]]:
 
 def _try(app: App, calls: list[tuple[str, dict[str, Any]]], tell: int) -> NoReturn:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    # If a read hangs, the alarm ends this child, and those before it count.
     signal.setitimer(signal.ITIMER_REAL, TRIAL_S)
     try:
         loop = asyncio.new_event_loop()
@@ -323,6 +327,7 @@ def _answered(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]
     """Return the frame of one result. Its text is JSON already, which the server forwards unchanged."""
     answer = _answer(loop, app, message)
     text = framing.literal(answer.pop("text"))
+    # As JSON a body is longer, by its escapes, than it was when it was checked.
     if len(text) > MAX_RESPONSE:
         answer, text = {"status": "http", "code": 500}, framing.literal("the response is larger than 1 MiB")
     return framing.answer(answer, text)
@@ -353,6 +358,7 @@ def call(loop: asyncio.AbstractEventLoop, app: App, name: str, arguments: dict[s
     if 200 <= code < 300 and error is None:
         return {"status": "ok", "text": tools.shown(body)}
     text = body.decode("utf-8", "replace")
+    # Debug pages and handlers of apps return tracebacks, which an agent must not read.
     if "Traceback (most recent call last)" in text:
         return {"status": "http", "code": 500, "text": "Internal Server Error", "detail": text[:MAX_DETAIL]}
     answer = {"status": "http", "code": code, "text": text}

@@ -29,6 +29,7 @@ def build(path: str, statements: Iterable[tuple[str, str]]) -> BuildReport:
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, MAX_STATEMENT)
+        # A build that is cut off is discarded, so nothing has to reach the disk.
         connection.execute("PRAGMA synchronous=OFF")
         connection.execute("BEGIN")
         for table, statement in statements:

@@ -103,6 +103,7 @@ def _add_body(document: dict[str, Any], operation: Operation, body: Any, require
         return
     for name, part in properties.items():
         operation.in_body.append(name)
+        # A parameter of the path or query with the same name keeps its schema.
         operation.input_schema["properties"].setdefault(name, part)
     if body.get("required", False):
         required.extend(name for name in schema.get("required", []) if isinstance(name, str))
@@ -129,6 +130,7 @@ def _inline(document: dict[str, Any], node: Any, depth: int = 0) -> Any:
 def _named(document: dict[str, Any], reference: str) -> dict[str, Any]:
     node: Any = document
     for part in reference.removeprefix("#/").split("/"):
+        # A JSON pointer escapes `/` as ~1 and `~` as ~0, which has to be decoded last.
         node = node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
     return node if isinstance(node, dict) else {}
 
@@ -137,6 +139,7 @@ def request(operation: Operation, arguments: dict[str, Any]) -> ToolRequest:
     """Return the HTTP request of a tool call. Undeclared arguments are dropped, as upstream does."""
     path = operation.path
     for name in operation.in_path:
+        # Without safe characters: a slash in an argument must not change the route.
         path = path.replace("{" + name + "}", quote(_text(arguments.get(name)), safe=""))
     pairs = [(name, value) for name in operation.in_query for value in _values(arguments.get(name))]
     headers = [

@@ -42,6 +42,7 @@ is_there = _machine is not None
 def install() -> None:
     """Install the clock, once per zygote. It shows the set time, or the real time if none is set."""
     os.urandom = _bytes
+    # `random` has a reference of its own, which `SystemRandom` and new seeds use.
     random.__dict__["_urandom"] = _bytes
     for module in (sqlite3, importlib.import_module("sqlite3.dbapi2")):
         module.__dict__["connect"] = connect
@@ -53,6 +54,7 @@ def hold(clock_ms: int | None, seed: str) -> None:
         _real_time()
     else:
         _stand_at(clock_ms)
+    # Apart, so that numbers drawn from `random` do not move the bytes of `os.urandom`.
     _clock.chance = random.Random(seed)
     random.seed(f"python/{seed}")
 
@@ -90,6 +92,7 @@ def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
     """Call `sqlite3.connect`, with our functions of time and randomness."""
     connection: sqlite3.Connection = _connect(*arguments, **options)
     if is_there:
+        # Deterministic, because indexes and constraints take no other functions.
         for name in _DATES:
             connection.create_function(name, -1, _dated(name, 0), deterministic=True)
         connection.create_function("strftime", -1, _dated("strftime", 1), deterministic=True)
