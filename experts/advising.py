@@ -82,13 +82,16 @@ def _accept(
     refusal: LeaseLost | TooLate | None = None
     with transaction.atomic():
         ask = closing.locked(slot.ask_id)
+        # without a nonce no answer is a repeat
         said = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce) if nonce else Advice.objects.none()
         # False sorts first: an accepted answer before a late one.
         repeated = said.order_by("late").first()
         if repeated is not None and not repeated.late:
             return repeated
         now = timezone.now()
+        # before the close below, which ends the slot
         held = queue.held_slot(slot, lease_token).exists()
+        # any reader of an expired ask closes it, and so does a writer
         if ask.is_open and ask.deadline_at <= now:
             closing.close(ask, AskStatus.FELL_BACK, "deadline", None)
         if not ask.is_open or not held:
@@ -118,6 +121,7 @@ def _beginning(ask: Ask, drafted_by: str, text: str) -> Beginning:
     a lock.
     """
     key, taken = origins(drafted_by)
+    # a row without a text is a draft that a model is still writing
     draft = Draft.objects.filter(ask=ask, author_key=key).exclude(text=None).first() if key else None
     model, before = key.removeprefix(MODEL), _source_answer(ask, taken)
     return Beginning(
@@ -131,6 +135,7 @@ def _beginning(ask: Ask, drafted_by: str, text: str) -> Beginning:
 def _source_answer(ask: Ask, advice_id: str) -> Advice | None:
     """Return the earlier answer that a text started from. Raises if the ask is blind and its author was not."""
     before = Advice.objects.filter(pk=advice_id, ask__project=ask.project_id).first() if advice_id else None
+    # chained: the earlier answer is not blind, and this ask is
     if before is not None and before.privilege != Privilege.BLIND == ask.privilege:
         raise Invalid("That answer was written with verifier access. This ask is blind.")
     return before
@@ -166,8 +171,10 @@ def edit(
     with transaction.atomic():
         ask = closing.locked(ask_id)
         before = _editable_answer(ask, actor)
+        # the same press again
         if nonce and before.nonce == nonce:
             return before
+        # the time from claim to answer stays that of the first version
         advice = _new_advice(ask, actor, text, tool_calls, began, nonce=nonce, supersedes=before, took_s=before.took_s)
         advice.drafted_by = advice.drafted_by or before.drafted_by
         advice.taken_from_id = advice.taken_from_id or before.taken_from_id
@@ -192,6 +199,7 @@ def withdraw(actor: Actor, ask_id: str) -> queue.AskClaim:
         raise TooLate("The deadline has passed. The agent will get your answer.")
     ask.status, ask.reason, ask.closed_at, ask.accepted, ask.delivered_at = AskStatus.OPEN, "", None, None, None
     ask.save(update_fields=["status", "reason", "closed_at", "accepted", "delivered_at"])
+    # freed first, so that the claim below finds an unclaimed slot
     Assignment.objects.filter(ask=ask).update(**FREED)
     ask_steps.reword_ask_step(ask.episode, ask.seq, None)
     closing.log(ask, "taken_back", actor)
@@ -202,6 +210,7 @@ def _editable_answer(ask: Ask, actor: Actor) -> Advice:
     """Return the caller's accepted answer if it can still change. The caller must hold the episode and ask locks."""
     if ask.status != AskStatus.ANSWERED or ask.accepted is None:
         raise TooLate if ask.status != AskStatus.OPEN else StillOpen
+    # a reused answer was written for another ask
     if ask.accepted.author_key != actor.key or ask.accepted.source == "cache":
         raise NotYours
     if ask.consumed_at is not None:
@@ -224,6 +233,7 @@ def answer_group(
     Returns an empty text or the reason for a refusal, by ask. Each answer can be withdrawn separately until its agent
     has read it. An answer written with verifier access never reaches a blind ask.
     """
+    # the choice comes from a form: it can name asks of the same group and privilege only
     group = Ask.objects.filter(project=actor.project, group=ask.group, privilege=ask.privilege, pk__in=chosen)
     same = group.exclude(pk=ask.pk).select_related("episode", "accepted").order_by("deadline_at")
     began = _beginning(ask, drafted_by, text)
@@ -232,6 +242,8 @@ def answer_group(
 
 def nonce_of(nonce: str, ask_id: str) -> str:
     """Return the nonce for one ask of a group. Pages find the group by the part before the slash."""
+    # the column has 200 characters, and the ID of the ask must fit behind it
+    # whatever nonce a program sends
     return f"{nonce[:150]}/{ask_id}"
 
 

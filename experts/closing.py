@@ -42,7 +42,10 @@ def close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advic
     ask.status, ask.reason, ask.closed_at, ask.accepted = status, reason, timezone.now(), advice
     ask.save(update_fields=["status", "reason", "closed_at", "accepted"])
     ended = SlotState.SUBMITTED if status == AskStatus.ANSWERED else SlotState.VOID
+    # In the transaction that closes the ask: `queue.claim` looks at the slot alone,
+    # because PostgreSQL checks a condition again after a lock only on the table that it updates.
     Assignment.objects.filter(ask=ask).update(state=ended)
+    # an episode can have several open asks: it continues after the last
     waiting = Ask.objects.open().filter(episode=ask.episode).exists()
     by_script = advice is not None and advice.is_by_script
     ask_steps.close_ask_step(ask.episode, ask.seq, advice.value() if advice else None, status, waiting, by_script)
@@ -57,7 +60,9 @@ def _as_fallback(reason: str) -> dict[str, Any]:
 
 def _prepared(ask: Ask) -> Advice | None:
     """Return the draft that a model finished before the deadline as advice, or None."""
+    # a draft without a text is still being written
     drafts = Draft.objects.filter(ask=ask, author_key__startswith=MODEL, text__isnull=False, failed=False)
+    # the first that was ready
     draft = drafts.order_by("saved_at").first()
     if draft is None:
         return None
@@ -117,6 +122,7 @@ def look(actor: Actor, ask_id: str) -> Ask:
 
     The asker's read delivers the advice. Any other read only closes an ask that is due.
     """
+    # awmweb's own worker has neither a user nor a scope
     asker = actor.user is None and actor.scope in (None, "agent")
     (may_record if asker else may_read)(actor)
     ask = visible_or_404(Ask.objects.select_related("accepted"), actor, ask_id)
@@ -131,6 +137,7 @@ def deliver(actor: Actor, ask_id: str) -> Ask:
     may_record(actor)
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask = close_if_due(ask_id)
+    # conditional: of two reads at one moment one is the delivery
     first = Ask.objects.filter(pk=ask_id, delivered_at__isnull=True, accepted__isnull=False)
     if ask.accepted_id is not None and first.update(delivered_at=timezone.now()) == 1:
         ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)
@@ -147,6 +154,7 @@ def consume(actor: Actor, ask_id: str) -> Ask:
         raise StillOpen
     recording.hear(actor, ask.episode_id)
     now = timezone.now()
+    # conditional: the answer can be withdrawn between the read above and this update
     fresh = Ask.objects.filter(pk=ask_id, consumed_at__isnull=True).exclude(status=AskStatus.OPEN)
     if fresh.update(consumed_at=now, delivered_at=F("delivered_at") if ask.delivered_at else now) == 1:
         ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)  # it may have been edited since

@@ -50,6 +50,7 @@ class QueueConsumer(LiveConsumer):
 
     async def first_frames(self) -> AsyncIterator[str]:
         yield json.dumps(
+            # without the context, which can be long and which no row shows
             {"type": "queue", **await in_database(_open_now, self.actor), "now": events.stamp(timezone.now())}
         )
 
@@ -89,6 +90,7 @@ async def until_closed(pk: str, read: Callable[[], Awaitable[AskView]], seconds:
     read closes an expired ask.
     """
     end = asyncio.get_running_loop().time() + seconds
+    # listen before the first read: a change in between would otherwise be missed
     async with hub().listening(ask_topic(pk)) as listener:
         view = await read()
         while view.status == "open" and (left := end - asyncio.get_running_loop().time()) > 0:
@@ -112,6 +114,7 @@ def _read_once(scope: dict[str, Any], pk: str, known: Actor | None) -> AskView:
 def _member_of(scope: dict[str, Any], pk: str) -> Actor:
     """Return the person as a member of the ask's project."""
     project = Ask.objects.filter(pk=pk).values_list("project_id", flat=True).first() if is_id(pk) else None
+    # who it is comes first: a stranger cannot learn from the code whether an ask exists
     if project is None:
         actor_for(scope)
         raise NotFound
@@ -126,6 +129,7 @@ def _seconds(query: dict[str, list[str]]) -> int:
 
 
 def _until(deadline_at: datetime) -> float:
+    # a moment after the deadline, so that the next read finds the ask due
     return max(0.01, (deadline_at - timezone.now()).total_seconds() + 0.005)
 
 

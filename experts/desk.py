@@ -64,6 +64,7 @@ def seen(actor: Actor, away: bool | None = None, away_until: datetime | None = N
         return
     now = timezone.now()
     before = Presence.objects.filter(project=actor.project, actor_key=actor.key).first()
+    # set to Away until a time that has passed
     is_over = before is not None and before.away and not before.has_left(now)
     away_now = bool(before and before.has_left(now)) if away is None else away
     if before is not None and away is None and not is_over and before.seen_at > now - SEEN_EVERY:
@@ -72,6 +73,7 @@ def seen(actor: Actor, away: bool | None = None, away_until: datetime | None = N
     # a beat of another tab must not undo what was said meanwhile
     said: dict[str, Any] = {} if away is None else {"away": away, "away_until": away_until if away else None}
     if before is not None and is_over and away is None:
+        # conditional: another tab can have set another end meanwhile
         Presence.objects.filter(pk=before.pk, away_until=before.away_until).update(away=False, away_until=None)
     Presence.objects.update_or_create(project=actor.project, actor_key=actor.key, defaults={**row, **said})
     if before is None or before.away != away_now or before.seen_at < now - PRESENT_FOR:
@@ -132,6 +134,7 @@ def _problem(name: str, value: Any) -> str:
     if name not in WHOLES or (value is None and name in NO_LIMIT):
         return ""
     least, most = WHOLES[name]
+    # a bool is an int in Python
     fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
     return (
         ""
@@ -185,6 +188,8 @@ def save_draft(
 
 def _first_draft(actor: Actor, ask: Ask, written: dict[str, Any]) -> Draft:
     try:
+        # Two tabs can save a first version at one moment; the unique key lets one of them in.
+        # A savepoint, so that the transaction can still read the other text after the failed insert.
         with transaction.atomic():
             return Draft.objects.create(
                 ask=ask, author=actor.name, author_key=actor.key, privilege=ask.privilege, **written
@@ -205,6 +210,7 @@ def want_draft(actor: Actor, ask_id: str, hint: str = "") -> None:
     if not models_may_help(ask):
         raise Invalid("No expert model is available: none is configured, or this arm uses people only.")
     prepared = Draft.objects.filter(ask=ask, author_key__startswith=MODEL)
+    # with a hint all are replaced, without one only those that failed
     (prepared if hint else prepared.filter(failed=True)).delete()
     ask.draft_at, ask.draft_hint = timezone.now(), hint[:2000]
     ask.save(update_fields=["draft_at", "draft_hint"])
@@ -220,6 +226,7 @@ def has_room(model: Actor, now: datetime) -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [model.key])
     begun = Draft.objects.filter(author_key=model.key, text=None, failed=False, saved_at__gt=now - DRAFT_ALIVE)
+    # asks that it has claimed and drafts that it is writing
     return held_by(model.key, now) + begun.count() < settings.AWMWEB_EXPERT_LIMIT
 
 
@@ -235,6 +242,7 @@ def begin_draft(model: Actor) -> Ask | None:
     prepared.filter(text=None, failed=False, saved_at__lt=now - DRAFT_ALIVE, ask__in=due).delete()
     # Failed drafts of other models do not count: each model gets one attempt.
     taken = prepared.filter(Q(failed=False) | Q(author_key=model.key), ask=OuterRef("pk"))
+    # a locked ask is being answered or closed: the next one is as good
     free = due.filter(~Exists(taken)).select_for_update(skip_locked=True, of=("self",))
     ask = free.select_related("episode", "project").order_by("draft_at").first()
     if ask is not None:
@@ -248,6 +256,7 @@ def keep_model_draft(
     """Store a model's draft, or None if the call failed. It is shown only on request."""
     calls = [call.model_dump() for call in tool_calls] if tool_calls else None
     row = {"author": model.name, "text": text, "tool_calls": calls, "confidence": confidence, "failed": text is None}
+    # the row of the beginning can be removed by then, if the draft took longer than `DRAFT_ALIVE`
     Draft.objects.update_or_create(
         ask=ask, author_key=model.key, defaults={**row, "privilege": ask.privilege, "saved_at": timezone.now()}
     )
@@ -329,13 +338,16 @@ def look_at(actor: Actor, ask_id: str) -> list[str]:
         with _looking().pipeline() as pipe:
             key = f"awmweb:looking:{ask_id}"
             pipe.zadd(key, {f"{actor.key} {actor.name}": now})
+            # anyone who closed the page sends no further request, and drops out by age
             pipe.zremrangebyscore(key, 0, now - LOOKING_S)
+            # the whole list ends by itself after the last of them
             pipe.expire(key, int(LOOKING_S))
             pipe.zrange(key, 0, 20)
             here = pipe.execute()[-1]
     # The list is only a hint: without Valkey the page works without it.
     except redis.RedisError:
         return []
+    # a key contains no space, a name can
     others = (one.decode("utf-8", "replace").partition(" ") for one in here)
     return [name for key, _, name in others if key != actor.key]
 

@@ -39,6 +39,7 @@ def tell(ask: Ask) -> None:
     }
     events.publish(events.queue_topic(ask.project_id), frame)
     events.publish(events.people_topic(ask.episode_id), frame)
+    # the asker's topic says only that there is news: the asker reads the advice itself, by its own right
     events.publish(ask_topic(ask.pk), {"type": "ask", "ask": ask.pk, "status": ask.status})
 
 
@@ -48,6 +49,7 @@ def tell_renewed(ask: Ask, before: datetime, until: datetime) -> None:
     Sent at most once in `RENEWED_EVERY_S`, in one frame with other renewals, and early enough that no page shows a
     renewed lease as expired.
     """
+    # a frame whenever the end of the lease enters another span of this length
     if int(before.timestamp()) // RENEWED_EVERY_S != int(until.timestamp()) // RENEWED_EVERY_S:
         frame = {"type": "lease", "ask": ask.pk, "lease_until": events.stamp(until)}
         events.publish(events.queue_topic(ask.project_id), frame)

@@ -47,7 +47,9 @@ LOOK_EVERY_S = 1.0
 RENEW_EVERY_S = 30.0
 STEPS_SHOWN, STEP_CHARS, TOOL_CHARS, VERIFIER_CHARS = 30, 1500, 24_000, 12_000
 CRITERIA_KEPT, CRITERIA_CHARS = 500, 2000
+# a reply full of braces is not parsed from each of them
 OBJECTS_TRIED = 20
+# below the largest value of the 32-bit columns
 TOKENS_MOST = 2_000_000_000
 HINT = "hint_from_a_person"
 NO_ADVICE = "the model's answer holds no advice"
@@ -82,6 +84,7 @@ class ModelAnswer:
     needs_person: bool = False
 
 
+# a reply that was cut in the middle has no closing tag
 _THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 SAMPLE = {
     "task": "Merge the duplicates of ticket 7.",
@@ -94,6 +97,7 @@ SAMPLE = {
 
 async def tested(endpoint: EndpointConfig) -> EndpointCheck:
     """Ask an expert model the question of a test. It passes if the desk could send the answer to an agent."""
+    # one try: the person who pressed Test wants the first result
     client, start = ChatClient(endpoint, tries=1, timeout_s=min(endpoint.timeout_s, PROBE_S)), time.monotonic()
     messages = [{"role": "system", "content": RULES}, {"role": "user", "content": json.dumps(SAMPLE)}]
     try:
@@ -145,6 +149,7 @@ def _jobs() -> list[Job]:
     waiting = Ask.objects.open().filter(deadline_at__gt=now)
     due = waiting.filter(tier=Tier.LLM) | waiting.filter(draft_at__lte=now)
     jobs: list[Job] = []
+    # an actor belongs to one project, though all share the endpoint
     for project in Project.objects.filter(pk__in=due.values("project")):
         for name in settings.EXPERT_ENDPOINTS:
             jobs += _of_model(expert_model(project, name))
@@ -171,12 +176,14 @@ async def _answer(model: Actor, ask: Ask, lease: queue.AskClaim) -> None:
         said = await _said(model, ask, "answer")
         unsure = await _do(_unsure, ask, said)
         if unsure:
+            # the draft first: declining opens the ask to people, who can look at it immediately
             await _do(desk.keep_model_draft, model, ask, said.text, said.calls, said.confidence)
             await _do(queue.decline, model, lease.assignment_id, lease.lease_token, unsure)
         else:
             await _do(_send, model, lease, said)
     except EndpointError as fault:
         await _do(queue.decline, model, lease.assignment_id, lease.lease_token, f"fault: {fault.message}"[:500])
+    # its text is stored beside the ask, like that of a person who is too late
     except AppError as refused:
         log.info("model %s was too late for ask %s: %s", model.name, ask.pk, refused.message)
     finally:
@@ -258,11 +265,13 @@ async def _call(
 ) -> str:
     """Call the endpoint and log the cost and the fault: the endpoint's own, or the reason why the reply is unusable."""
     left = (ask.deadline_at - timezone.now()).total_seconds()
+    # before each call: one ask can make two, for the criteria and for the answer
     if await _do(tokens_are_spent, model.project, timezone.now()):
         raise EndpointError("the hourly token budget of this project's models is spent", "budget")
     if left < 1:
         raise EndpointError("no time is left", "timeout")
     endpoint = settings.EXPERT_ENDPOINTS[model.model]
+    # an answer after the deadline is of no use, however patient the endpoint's limit is
     client = ChatClient(endpoint, timeout_s=min(endpoint.timeout_s, left))
     messages = [{"role": "system", "content": rules}, {"role": "user", "content": json.dumps(data)}]
     start = time.monotonic()
@@ -292,6 +301,7 @@ def counts_by_kind(usage: dict[str, Any]) -> tuple[int, int, int] | None:
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
     counts = [usage.get("prompt_tokens"), usage.get("completion_tokens"), cached or 0]
+    # -1: not a count
     prompt, completion, cached = (one if type(one) is int and 0 <= one <= TOKENS_MOST else -1 for one in counts)
     return (prompt, completion, min(max(cached, 0), prompt)) if prompt >= 0 and completion >= 0 else None
 
@@ -313,6 +323,7 @@ def _material(ask: Ask) -> dict[str, Any]:
     """Return what the agent knows and asked, bounded. The newest steps are kept first."""
     episode = Episode.objects.get(pk=ask.episode_id)
     steps = trajectory.steps_of(episode, max(0, ask.seq - 1 - STEPS_SHOWN), STEPS_SHOWN, lens=MODEL)
+    # read again: a person can add a hint after the ask was loaded
     hint = Ask.objects.values_list("draft_hint", flat=True).get(pk=ask.pk)
     return {
         "task": episode.task,
@@ -334,6 +345,7 @@ def bounded_tools(tools: list[Any]) -> list[Any]:
 
 
 def shortened(step: dict[str, Any]) -> dict[str, Any]:
+    # what a loop noted beside the step is neither the agent's knowledge nor bounded
     said = {name: value for name, value in step.items() if name not in ("meta", "at")}
     return {name: _cut(value) for name, value in said.items()}
 
@@ -352,6 +364,7 @@ async def _criteria(model: Actor, ask: Ask, source: str, task: str) -> str:
     A model reads the code once per verifier and model, so that advice can aim at the criteria without quoting them. No
     advising model gets the code itself.
     """
+    # the task has no verifier here
     if not source:
         return ""
     known = hashlib.sha256(f"{model.model}\n{source}".encode()).hexdigest()
@@ -359,6 +372,7 @@ async def _criteria(model: Actor, ask: Ask, source: str, task: str) -> str:
         if len(_criteria_known) >= CRITERIA_KEPT:
             _criteria_known.clear()
         data = {"source": source[:VERIFIER_CHARS]}
+        # the criteria are as secret as the code: they must not quote it either
         words = await _call(model, ask, "criteria", CRITERIA, data, lambda words: _no_criteria(words, source, task))
         _criteria_known[known] = words[:CRITERIA_CHARS]
     return _criteria_known[known]
@@ -382,6 +396,7 @@ def _read(words: str) -> ModelAnswer:
     """
     given = object_in(words)
     prose = _THINKING.sub("", words).strip()
+    # what begins like JSON and is none was cut in the middle
     if given is None and settings.EXPERT_PROSE and not prose.startswith(("{", "[", "```")):
         return ModelAnswer(prose)
     if given is None or not isinstance(given.get("advice"), str):
@@ -398,6 +413,7 @@ def object_in(words: str) -> dict[str, Any] | None:
         if place < 0:
             return None
         try:
+            # unlike `loads` it allows text behind the object
             given, _end = decoder.raw_decode(words, place)
         except (ValueError, RecursionError):
             continue
@@ -406,6 +422,7 @@ def object_in(words: str) -> dict[str, Any] | None:
 
 
 def _share(given: Any) -> float | None:
+    # NaN is not equal to itself, and Python's parser accepts it
     if isinstance(given, bool) or not isinstance(given, int | float) or given != given:
         return None
     return min(max(float(given), 0.0), 1.0)

@@ -55,6 +55,7 @@ class AskSubject:
     def recipients(self, now: datetime) -> set[str]:
         return to_tell(self.ask, now)
 
+    # called again just before sending, when much can have changed
     def standing(self, rank: str, now: datetime) -> Relevance:
         slot = self.ask.assignment
         if not self.ask.is_open or self.ask.deadline_at <= now:

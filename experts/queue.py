@@ -83,6 +83,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
     ended, or if this asker cannot get an informed one. 4. Write ask, slot and step; the episode waits. 5. Notify.
     """
     may_record(actor)
+    # of everything: a repeated key with another body is a conflict
     digest = hashlib.sha256(json.dumps(wanted.model_dump(), sort_keys=True).encode()).hexdigest()
     # The lock of the episode serializes its asks, so that a repeated key finds the first one.
     with transaction.atomic():
@@ -91,6 +92,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
         if known is not None:
             if known.body_digest != digest:
                 raise AskConflict(_conflict(known, wanted))
+            # a loop that repeats its ask is alive
             recording.hear(actor, episode.pk)
             return known, False
         if episode.expert == ExpertMode.OFF:
@@ -99,6 +101,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
             recording.refuse_help(actor, episode.run, episode.expert)
         if Ask.objects.open().filter(episode=episode).count() >= OPEN_MAX:
             raise TooManyAsks(f"This episode has {OPEN_MAX} open asks, the maximum. Wait until one is closed.")
+        # an episode that was failed as lost is reopened by its loop's ask
         reopen_or_refuse(episode, actor)
         return _insert(actor, episode, wanted, digest), True
 
@@ -150,6 +153,7 @@ def _conflict(known: Ask, wanted: AskOpen) -> str | None:
         "human_deadline_s": _apart(known, known.human_deadline_at, wanted.human_deadline_s),
     }
     others += [name for name, seconds in apart.items() if seconds >= SLOW_S]
+    # half a second apart counts only if nothing else explains the conflict
     others = others or [name for name, seconds in apart.items() if seconds >= 0.5]
     others.sort(key=list(AskOpen.model_fields).index)
     return recording.other_values(f"The key {known.key!r} was already used for an ask", others) if others else None
@@ -188,6 +192,7 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
     )
     ends_now = _place(ask, now)
     said = wanted.model_dump(include={"seq", "question", "context", "turn", "call_id"}, exclude_none=True)
+    # the step first: it raises if its number is taken
     ask_steps.open_ask_step(actor, episode, {"kind": "ask", "ask": ask.pk, **said})
     ask.save(force_insert=True)
     Assignment.objects.create(ask=ask)
@@ -208,6 +213,7 @@ def _place(ask: Ask, now: datetime) -> str:
     _wait_for_alike(ask, policy.has_budget)
     same = availability.same_question(ask)
     ask.group = same.group if same is not None else ask.pk
+    # the ID is known before the row exists, so the draw follows from it
     way = route(policy, availability.load_for(ask, policy, now), draw(policy.seed, ask.pk))
     ask.tiers, ask.tier_reason, ask.chance = list(way.tiers), way.reason, way.chance
     ask.tier = way.tiers[0] if way.tiers else Tier.PEOPLE
@@ -226,6 +232,7 @@ def _wait_for_alike(ask: Ask, has_budget: bool) -> None:
     names += [f"group {ask.group_key}"] if ask.group_key else []
     names += [f"run {ask.run_key}"] if has_budget else []
     with connection.cursor() as cursor:
+        # in one order, so that two asks with several names each cannot wait for each other
         for name in sorted(names):
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"{ask.project_id} {name}"])
 
@@ -264,6 +271,7 @@ def claim(actor: Actor, ask_id: str) -> AskClaim:
     If the update returns a row, the caller has the lease.
     """
     may_advise(actor)
+    # the lock says who waits; the conditional update below says who wins
     asks = Ask.objects.select_related("assignment").select_for_update(of=("self",))
     ask = visible_or_404(asks, actor, ask_id)
     desk.seen(actor)
@@ -275,9 +283,11 @@ def claim_locked(actor: Actor, ask: Ask, now: datetime) -> AskClaim:
     slot = ask.assignment
     if actor.token is not None and slot.holder == actor.key and slot.is_held(now):
         raise _why_not(ask, now)  # two processes can share a token: the second must not take the first one's lease
+    # one's own claim, to claim again, needs no second check
     if slot.holder != actor.key or slot.state != SlotState.CLAIMED:
         _refuse_unfit(actor, ask, now)
     until = lease_end(now, ask.deadline_at)
+    # a deadline never changes, so the update need not look at it
     taken = leasing.claim(Assignment.objects.filter(ask=ask), actor, now, until) if ask.deadline_at > now else None
     if taken is None:
         slot.refresh_from_db()
@@ -368,6 +378,7 @@ def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = ""
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
     ask = slot.ask = closing.locked(slot.ask_id)
     _release_slot(slot, lease_token)
+    # a second decline of the same expert changes nothing
     Decline.objects.get_or_create(ask=ask, author_key=actor.key, defaults={"author": actor.name, "reason": reason})
     closing.log(ask, "declined", actor, reason)
     _end_handover(ask, actor)
@@ -391,6 +402,7 @@ def decline_unclaimed(actor: Actor, ask_id: str, reason: str = "") -> None:
         _release_slot(slot, slot.lease_token)
     closing.log(ask, "declined", actor, reason)
     _end_handover(ask, actor)
+    # someone else's claim stays: only an unclaimed ask moves on
     if ask.tier in availability.BEFORE_PEOPLE and not slot.is_held(timezone.now()):
         _after_person(ask)
     else:
@@ -419,6 +431,7 @@ def _models_left(ask: Ask) -> bool:
 
 def _after_person(ask: Ask) -> None:
     candidates, present = availability.pool(ask, timezone.now())
+    # With no one online it moves on if a tier follows; otherwise it waits, as someone can still come.
     if not candidates or (not present and next_tier(ask.tiers, ask.tier)):
         _move_on(ask, "human_passed", "declined")
     else:
@@ -481,6 +494,7 @@ def _transfer_to(ask: Ask, to: str, reason: str, actor: Actor) -> None:
     named = to if to.startswith(PERSON) else ""
     tier = str(Tier.PEOPLE) if named else to
     if tier not in ask.tiers:
+        # behind the plan: after a tier that was added by hand the ask falls back
         ask.tiers = [*ask.tiers, tier]
         ask.save(update_fields=["tiers"])
     _set_tier(ask, tier, reason, actor, named)
@@ -496,6 +510,7 @@ def transfer(actor: Actor, ask_id: str, to: str, reason: str = "") -> None:
     slot = Assignment.objects.get(ask=ask)
     if slot.is_held(timezone.now()) and not slot.holder.startswith(MODEL):
         raise AlreadyClaimed(f"{slot.holder_name} has claimed this ask.")
+    # it is there already
     if to in (ask.handed_to or ask.tier,):
         return
     if slot.state == SlotState.CLAIMED:
@@ -528,6 +543,7 @@ def _open_or_refuse(actor: Actor, ask_id: str) -> Ask:
 
 def release_all_of(leaving: Actor) -> None:
     """Release what a removed person holds. Registered with `members.on_leave`."""
+    # in one order, like every lock of several asks
     held = Ask.objects.open().filter(project=leaving.project, assignment__holder=leaving.key).order_by("pk")
     for ask in held.select_for_update(of=["self"]):
         if ask.assignment.state == SlotState.CLAIMED:
@@ -557,4 +573,5 @@ def _release_slot(slot: Assignment, lease_token: str) -> None:
         raise TooLate if not slot.ask.is_open else LeaseLost
     # The conditional update has bypassed this object.
     slot.refresh_from_db(fields=["state", "holder", "holder_name", "lease_token", "lease_until"])
+    # notifications that were put off by the claim are checked again
     deliveries.reconsider(notifications.KIND, slot.ask_id)

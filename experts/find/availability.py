@@ -84,6 +84,7 @@ def policy_of(desk: Desk, episode: Episode) -> RoutingRules:
     given: dict[str, Any] = {name: getattr(desk, name) for name in (*shared, *more)}
     # Loops record any JSON as their policy.
     only = episode.policy.get("experts") if isinstance(episode.policy, dict) else ""
+    # any other value is a loop's own and narrows nothing
     given["only"] = only if only in ("people", "models") else ""
     return RoutingRules(**given, has_senior=desk.senior_id is not None, has_models=bool(settings.EXPERT_ENDPOINTS))
 
@@ -216,6 +217,7 @@ def _seats(project: Project, now: datetime) -> list[Seat]:
     held = Assignment.objects.filter(ask__project=project, state=SlotState.CLAIMED, lease_until__gt=now)
     hands = Counter(held.values_list("holder", "holder_name"))
     recent = list(Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR).order_by("name"))
+    # False sorts first: those who are not Away
     recent.sort(key=lambda one: one.has_left(now))
     in_hand = {key: count for (key, _), count in hands.items()}
     seats = [
@@ -223,6 +225,7 @@ def _seats(project: Project, now: datetime) -> list[Seat]:
     ]
     known = {one.key for one in seats}
     others = sorted((name, key, count) for (key, name), count in hands.items() if key not in known)
+    # they hold a claim though no page of theirs is open
     return [*seats, *(Seat(key, name, [], False, count, seen=False) for name, key, count in others)]
 
 
@@ -248,6 +251,7 @@ def to_tell(ask: Ask, now: datetime) -> set[str]:
     handed to a colleague concerns only them."""
     away = Presence.objects.set_away(now).filter(project=ask.project).values_list("actor_key", flat=True)
     fit = pool(ask, now)[0]
+    # the colleague alone, as long as they can still answer it
     return (fit & {ask.handed_to} or fit) - set(away)
 
 
@@ -309,6 +313,7 @@ def usual_time(project: Project) -> float:
 
 def same_question(ask: Ask) -> Ask | None:
     """Return an open ask with the same question: of the same task, or in the group that the asker named."""
+    # an empty list matches nothing: without a key only the task decides
     same = Q(group_key=ask.group_key) if ask.group_key else Q(pk__in=[])
     rows = Ask.objects.open().filter(same | _same_task(ask.episode), project=ask.project).exclude(pk=ask.pk)
     recent = rows.order_by("-created_at").only("pk", "question", "group")[:LOOKED_AT]
@@ -331,9 +336,11 @@ def known_answer(ask: Ask, cache: str) -> Advice | None:
     """Return the newest advice for the same question of the same task, if the policy allows cached answers."""
     sources = {"models": ["llm"], "all": ["llm", "human"]}.get(cache, [])
     rows = Advice.objects.filter(_same_task(ask.episode, "ask__episode"), ask__project=ask.project, source__in=sources)
+    # exactly the same words: no person looks at a reused answer before the agent gets it
     same = rows.filter(ask__question=ask.question, ask__context=ask.context, privilege=ask.privilege, late=False)
     if ask.privilege == Privilege.BLIND:  # a briefing may have contained outcomes that its asker passed on
         same = same.exclude(visibility.was_informed("ask__episode", [StepKind.BRIEFING]))
+    # only an answer that its own agent got
     return same.filter(ask__accepted=F("pk")).order_by("-created_at").first() if sources else None
 
 

@@ -142,6 +142,7 @@ def board_of(actor: Actor, now: datetime, wish: QueueQuery) -> Board:
     some = matching(actor, found, wish, now)
     families = groups(some, found, alone=bool(wish.group))
     page = families[(wish.page - 1) * ROWS : wish.page * ROWS]
+    # rounded up
     pages = max(1, -(-len(families) // ROWS))
     return Board(
         found, len(some), _rows(actor, page, now), pages, eligibility.next_of(found, some, actor.key) is not None
@@ -167,6 +168,7 @@ def next_for(actor: Actor, now: datetime, after: str = "", wish: QueueQuery | No
 
 
 def _rows(actor: Actor, families: list[list[Spot]], now: datetime) -> list[AskRow]:
+    # of a large group only the first are drawn, and the others counted
     shown = [one.pk for group in families for one in group[: 1 + SAME_SHOWN]]
     asks = asks_of(actor).filter(pk__in=shown).defer("context", *NOT_LISTED).prefetch_related("declines").in_bulk()
     rows = []
@@ -303,6 +305,7 @@ def _online(desk: Outlook) -> str:
 
 def closed_rows(actor: Actor, q: str = "") -> list[ClosedRow]:
     closed = asks_of(actor).exclude(status=AskStatus.OPEN).defer("context", *NOT_LISTED)
+    # the words of a question are in no index: a search looks through more rows to find as many
     asks = [ask for ask in closed.order_by("-closed_at")[: SEARCHED if q else CLOSED] if says(ask, q)][:CLOSED]
     return [ClosedRow(ask, clean(ask.question), _by(ask), waited(ask)) for ask in asks]
 
@@ -325,6 +328,7 @@ def late_words(ask: Ask) -> list[tuple[str, str, str]]:
     """Return texts sent too late or without the lease, as (author, text, how they were saved)."""
     kept = [(one.author, clean(one.text)) for one in _late(ask)]
     late = [(one.author, clean(one.text)) for one in ask.advice.filter(late=True).order_by("created_at")]
+    # an annotation has the suggested calls below the text
     beside = [one for one in late if not any(one[0] == by and text.startswith(one[1]) for by, text in kept)]
     annotation = f"too late; saved as an annotation on step {ask.seq}"
     return [(*one, annotation) for one in kept] + [(*one, "sent without a claim; saved with the ask") for one in beside]

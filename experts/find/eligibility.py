@@ -115,6 +115,7 @@ def spots(actor: Actor, now: datetime, *, turns: bool = False) -> list[Spot]:
     me = availability.member_of(actor, availability.desk_of(actor.project)) if holds(actor, may_advise) else None
     asks = open_of(actor, now)
     passed = set(Decline.objects.filter(author_key=actor.key, ask__in=asks).values_list("ask", flat=True))
+    # in Python: the list is read whole in any case, and has up to a thousand rows
     found = sorted((_spot(row) for row in asks.values_list(*COLUMNS)), key=lambda one: (one.deadline_at, one.pk))
     online = set(availability.here(actor.project, now).values_list("actor_key", flat=True))
     for one in found:

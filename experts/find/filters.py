@@ -100,6 +100,7 @@ class QueueQuery:
 
 def matching(actor: Actor, found: list[Spot], wish: QueueQuery, now: datetime) -> list[Spot]:
     """Return the open asks that match, in the requested order."""
+    # sizes of all open asks, also of those that the filters leave out
     sizes = Counter(one.group for one in found)
     some = [one for one in found if _belongs(one, wish.show, sizes) and _passes(one, wish)]
     if wish.q:
@@ -144,6 +145,7 @@ def says(ask: Ask, q: str) -> bool:
 
 def sorted_by(some: list[Spot], sort: str) -> list[Spot]:
     keys: dict[str, Any] = {
+        # asks for people before those of models
         "deadline": lambda one: (not one.for_people, one.deadline_at, -one.priority),
         "oldest": lambda one: one.created_at,
         "newest": lambda one: -one.created_at.timestamp(),
@@ -161,6 +163,7 @@ def groups(some: Iterable[Spot], found: Iterable[Spot], *, alone: bool = False) 
         return [[one] for one in some]
     seen: dict[str, list[Spot]] = {}
     for one in some:
+        # the whole group, also asks that the filters leave out: one answer serves all of them
         seen.setdefault(one.group, families[one.group])
     return [sorted(family, key=_rank) for family in seen.values()]
 

@@ -60,6 +60,7 @@ class Way:
 def ways(actor: Actor, ask: Ask) -> list[Way]:
     """Return the transfers to the senior, to people and to a model; those that make no sense here are left out."""
     found = [_to_senior(actor, ask), *_to_colleagues(actor, ask), _to_model(ask)]
+    # an ask that is open to all people already is there, so that transfer is left out
     everyone = ask.tier == Tier.PEOPLE and not ask.handed_to
     return found if everyone else [found[0], Way(Tier.PEOPLE, "people"), *found[1:]]
 
@@ -67,6 +68,7 @@ def ways(actor: Actor, ask: Ask) -> list[Way]:
 def _to_colleagues(actor: Actor, ask: Ask) -> list[Way]:
     """Return those who can answer this ask, by name, without the actor and those who declined it."""
     passed = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True)) | {actor.key}
+    # an ask without skills fits each of them: the empty set is a part of every set
     fit = [one for one in availability.colleagues(ask.project, timezone.now()) if set(ask.skills) <= one.skills]
     return [Way(one.key, f"{one.name}, {one.state}") for one in fit if one.key not in passed]
 
@@ -106,6 +108,7 @@ def _to_model(ask: Ask) -> Way:
 def failed_call(actor: Actor, ask: Ask) -> dict[str, Any] | None:
     """Return the last call before the question that failed, with its arguments as texts of a form: an answer can
     suggest it again. None without one, or if the agent no longer has the tool."""
+    # the strip has a letter for each step, and `e` is a failed call
     failed = ask.episode.strip[: ask.seq - 1].rfind("e") + 1
     if not failed:
         return None
@@ -167,6 +170,7 @@ def mine_of(actor: Actor, ask: Ask, now: datetime) -> Mine:
 def family_of(actor: Actor, ask: Ask) -> list[Mine]:
     """Return the other asks that the same answer served, including withdrawn ones."""
     nonces = Advice.objects.filter(ask=ask, author_key=actor.key, late=False).exclude(nonce="")
+    # the part before the slash is the same for all asks of a group, see `advising.nonce_of`
     roots = {nonce.partition("/")[0] for nonce in nonces.values_list("nonce", flat=True)}
     if not roots or not ask.group:
         return []
@@ -205,6 +209,7 @@ def model_draft(ask: Ask, now: datetime) -> ModelDraft:
         why = "this arm uses people only" if settings.EXPERT_ENDPOINTS else "no expert model is configured"
         return ModelDraft("none", why)
     failed = [one for one in drafts if one.failed]
+    # each model gets one attempt
     if ask.draft_at is not None and ask.draft_at <= now and len(failed) < len(settings.EXPERT_ENDPOINTS):
         return ModelDraft("writing", since=ask.draft_at)
     if failed:

@@ -58,6 +58,7 @@ def page_of_asks(
 def _listed(actor: Actor, status: str, wanted: Mapping[str, str]) -> AskQuerySet:
     may_see_queue(actor)
     fields = {"run": "episode__run", "episode": "episode", "tier": "tier"}
+    # PostgreSQL refuses U+0000 in a parameter
     narrowed = {fields[name]: value.replace("\x00", "") for name, value in wanted.items() if value}
     if run := narrowed.get("episode__run"):
         narrowed["episode__run"] = run_named(actor.project, run).pk
@@ -70,6 +71,7 @@ def _listed(actor: Actor, status: str, wanted: Mapping[str, str]) -> AskQuerySet
 
 def more_to_take(actor: Actor, listed: Sequence[AskListing]) -> int:
     """Return how many asks people can take beyond the listed ones."""
+    # fewer than a full list: nothing was left out
     if len(listed) < LISTED:
         return 0
     shown = [ask.id for ask in listed]

@@ -49,16 +49,19 @@ def _places(scenario: str, task_idx: int | None, task: str) -> list[int]:
 
 def _sketch(question: str) -> list[int]:
     """Return the pairs with the smallest hashes. Similar questions share most of these, whatever else they contain."""
+    # the smallest hashes are a sample that depends on the pairs alone (min-hash)
     return sorted({_mark("words", pair) for pair in _pairs(question)})[:PAIRS]
 
 
 def _pairs(question: str) -> Iterable[tuple[str, str]]:
     words = re.findall(r"\w+", question.casefold())
+    # one or two words have too few pairs, so each word is a pair with the one before it
     return zip(["", *words], words, strict=False) if len(words) < 3 else zip(words, words[1:], strict=False)
 
 
 def _mark(kind: str, value: object) -> int:
     """Return a whole number that fits into four bytes. Different items can collide, so a mark only finds candidates."""
+    # crc32 is unsigned, the column is not
     return zlib.crc32(repr((kind, value)).encode()) - 2**31
 
 
@@ -89,6 +92,7 @@ def kept(before: str, text: str) -> float:
     if not one or not other:
         return float(one == other)
     first = _alike_from(one, other)
+    # only behind the common beginning, so that no character counts twice
     last = _alike_from(reversed(one[first:]), reversed(other[first:]))
     left, right = (_word_pairs(part[first : len(part) - last]) for part in (one, other))
     between = sum(count * len(pair[1]) for pair, count in (left & right).items())
@@ -173,6 +177,7 @@ def _candidates(actor: Actor, ask: Ask) -> Iterable[SimilarAsk]:
     episode = ask.episode
     places = _places(episode.scenario, episode.task_idx, episode.task)
     kinds = [*([place] for place in places), _sketch(ask.question)]
+    # an ask that several marks find is one candidate
     return {one.pk: one for marks in kinds for one in _marked(actor, ask, marks)}.values()
 
 
@@ -199,6 +204,7 @@ def _near(ask: Ask, found: Iterable[SimilarAsk]) -> Iterator[tuple[float, str, s
     for one in found:
         alike = likeness(one.question, ask.question)
         if _places(one.scenario, one.task_idx, one.task)[0] == task:
+            # the addends only rank: the percentage shown is that of the words
             yield alike + 0.5, one.pk, "same task", round(100 * alike)
         elif alike >= LIKE_ENOUGH and one.scenario and one.scenario == episode.scenario:
             yield alike + 0.2, one.pk, "same scenario", round(100 * alike)

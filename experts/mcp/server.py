@@ -54,6 +54,7 @@ RETRY_MS = 5000
 """When a client reconnects after a lost connection. The official ones try twice, and a restart takes a moment."""
 PATIENCE_S = 2.0
 EXCHANGE = "awmweb.exchange"
+# no-transform: a proxy that compresses a stream holds its events back
 HEADERS = [(b"cache-control", b"no-store, no-transform"), (b"x-content-type-options", b"nosniff")]
 Scope = dict[str, Any]
 Message = MutableMapping[str, Any]
@@ -99,6 +100,7 @@ async def serve(scope: Scope, receive: Receive, send: Send) -> None:
     1. Refuse pages of other origins. 2. Authenticate. 3. Check the right to ask. 4. Dispatch by method.
     """
     try:
+        # against pages that reach this server by DNS rebinding, as the MCP specification asks
         if header(scope, b"origin") not in ("", settings.AWMWEB_PUBLIC_URL):
             raise ForeignOrigin
         secret = bearer_secret(scope)
@@ -130,6 +132,7 @@ async def _post(actor: Actor, scope: Scope, receive: Receive, send: Send) -> Non
     params = sessions.as_object(message.get("params"))
     if message.get("method") == "initialize":
         session = await in_database(sessions.begin, actor, params, scope["query_string"].decode("latin-1"))
+        # the ID of an earlier session is not that of the new transport, which would refuse it
         scope = {**scope, "headers": [one for one in scope["headers"] if one[0] != b"mcp-session-id"]}
     else:
         session = await in_database(sessions.enter, actor, _session(scope))
@@ -176,6 +179,7 @@ async def _answer(request: types.CallToolRequest) -> types.ServerResult:
 
     async def tell(params: types.ProgressNotificationParams) -> None:
         notice = types.ServerNotification(types.ProgressNotification(params=params))
+        # on the stream of the call itself: a session can have several open
         await context.session.send_notification(notice, related_request_id=str(context.request_id))
 
     return types.ServerResult(await exchange.answer(request.params.name, request.params.arguments or {}, tell))
@@ -212,6 +216,7 @@ class Exchange(EventStore):
         )
         async with transport.connect() as (reading, writing):
             answering = asyncio.create_task(transport.handle_request(self._scope, self._take, self._pass))
+            # stateless: this server lives as long as one request, and has seen no initialize
             serving = asyncio.create_task(SERVER.run(reading, writing, OPTIONS, stateless=True))
             attending = asyncio.create_task(self._attend())
             try:
@@ -227,10 +232,12 @@ class Exchange(EventStore):
     async def _attend(self) -> None:
         """Wait until the caller hangs up or loses access. An open stream counts as a heartbeat."""
         hearing = asyncio.create_task(self._hear())
+        # a waiting call reads its ask, which is a sign of life; a listening stream reads nothing
         beat = min(LISTEN_S, settings.AWMWEB_HEARTBEAT_S / 3) if self._scope["method"] == "GET" else None
         try:
             while not (await asyncio.wait([hearing], timeout=beat))[0]:
                 await self._stay()
+        # the token was revoked or the session has ended
         except AppError:
             return
         finally:
@@ -250,6 +257,7 @@ class Exchange(EventStore):
 
     async def _take(self) -> Message:
         if self._body:
+            # the body once, then nothing until the caller hangs up
             return {"type": "http.request", "body": self._body.pop(), "more_body": False}
         await self._closed.wait()
         return {"type": "http.disconnect"}
@@ -273,6 +281,7 @@ class Exchange(EventStore):
     async def _end_of(self, ask: Ask, tell: Tell) -> AskView:
         telling = asyncio.create_task(self._progress(ask, tell))
         try:
+            # without a time of its own: the deadline of the ask ends it
             return await until_closed(ask.pk, partial(self._read, ask), math.inf)
         finally:
             await _end(telling)
@@ -299,6 +308,7 @@ class Exchange(EventStore):
                 self._actor = await TOKENS.actor(bearer_secret(self._scope) or "")
                 return await in_database(sessions.look, self._actor, ask.pk)
             except AWAY:
+                # the deadline has passed, so waiting on helps no one
                 if (timezone.now() - ask.deadline_at).total_seconds() > PATIENCE_S:
                     raise
                 await asyncio.sleep(1)

@@ -65,6 +65,7 @@ class PendingCall(NamedTuple):
         """Return the call of the event that the caller received last."""
         try:
             call = cls(*json.loads(base64.urlsafe_b64decode(event_id)))
+        # an ID is a client's text
         except (ValueError, TypeError, RecursionError):
             call = cls(None, "")
         if not isinstance(call.number, str | int) or not KEY.fullmatch(str(call.key)):
@@ -81,6 +82,7 @@ def asks_of_call(number: Any) -> str:
     return f"{OURS}{_short(number)}:"
 
 
+# 96 bits: enough to tell the calls of a session apart
 def _short(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:24]
 
@@ -92,10 +94,12 @@ def begin(actor: Actor, params: dict[str, Any], query: str) -> str:
     if strange := set(said) - ADDRESS:
         raise Invalid(f"The address may say {', '.join(sorted(ADDRESS))}, and says {min(strange)}.")
     if said.get("task_idx", "").isdecimal():
+        # cut, because int() refuses thousands of digits with an error of its own
         said["task_idx"] = int(said["task_idx"][:12])
     try:
         hello = types.InitializeRequestParams.model_validate(params)
         client = _name(hello.clientInfo)
+        # a task in the address replaces the default
         said = {"task": f"A session of {client}", **said}
         said["run"] = said.get("run") or _run_of(actor, client)
         policy = {"client": client, "version": hello.clientInfo.version}
@@ -151,6 +155,7 @@ def open_ask(actor: Actor, session: str, key: str, arguments: dict[str, Any]) ->
     if strange := set(said) - ASKED:
         raise Invalid(f"{min(strange)}: {ASK_TOOL} takes {', '.join(sorted(ASKED))}.")
     try:
+        # the lock of the episode keeps this number free
         wanted = AskOpen(key=key, episode=session, seq=episode.last_seq + 1, **said)
     except ValidationError as error:
         raise misshapen(error.errors()) from error
@@ -166,6 +171,7 @@ def _known(session: str, key: str) -> Ask | None:
     withdrawn = Q(status=AskStatus.CANCELLED, reason="asker", closed_at__gt=now - JOINED_FOR, deadline_at__gt=now)
     unheard = asks.filter(withdrawn | Q(status__in=[AskStatus.OPEN, AskStatus.ANSWERED]), consumed_at__isnull=True)
     same_words = unheard.filter(key__endswith=key.rpartition(":")[2])
+    # its own ask first: two calls with the same words are two asks
     return asks.filter(key=key).first() or same_words.order_by("-created_at").first()
 
 

@@ -45,6 +45,7 @@ def followed(
     if TURNED.search(text):
         return CANNOT_TELL
     words, name = text.casefold(), str(call.get("name", ""))
+    # the called tool counts as known even if no list of tools names it
     named = [tool for tool in {*tools, name} if _says(words, tool.casefold())]
     if named and name not in named:
         return NOT_FOLLOWED
@@ -74,6 +75,7 @@ def _values(value: object) -> Iterator[str]:
             yield from _values(inner)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield str(value)
+    # short words such as "a" or "id" are in most texts
     elif isinstance(value, str) and (len(value.strip()) >= SHORTEST or value.strip().isdecimal()):
         yield value.strip().casefold()
 

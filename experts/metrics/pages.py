@@ -157,6 +157,7 @@ def _share(words: str, share: Proportion, more: str = "") -> MetricCell:
         f"{low:.0f} to {high:.0f}%",
         *([more] if more else []),
     )
+    # at least 1 wide, so that a narrow interval can be seen
     return MetricCell(
         words, percent(share.value), small, round(low, 1), round(max(high - low, 1), 1), round(98.4 * share.value, 1)
     )

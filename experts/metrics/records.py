@@ -169,6 +169,7 @@ def metrics_of(actor: Actor, look: Look, now: datetime) -> Numbers:
     records = [_asked(row, did.get(row.pk, ""), row.episode in hidden) for row in asks]
     begin, end = look.span(now)
     return Numbers(
+        # if the limit cut the list, the period begins with the oldest ask that is counted
         since=_oldest(asks) if len(rows) > MOST else begin,
         until=end,
         desk=statistics.desk_line(records, name=actor.project.name),
@@ -200,6 +201,7 @@ def _oldest(rows: list[AskRecord]) -> datetime:
 
 def _authors(rows: QuerySet[Any]) -> ArraySubquery:
     """Return key and name of the authors of these rows about an ask."""
+    # a line feed parts key and name: a key contains none
     named = Concat("author_key", Value("\n"), "author")
     return ArraySubquery(rows.filter(ask=OuterRef("pk")).annotate(named=named).values("named"))
 
@@ -233,6 +235,7 @@ def _asked(row: AskRecord, did: str, is_hidden: bool) -> Asked:
         taken=row.taken is not None,
         read=not row.unread,
         followed=did,
+        # a judge's error says nothing of the episode
         complete=row.verdict == "complete" if row.verdict not in (None, "judge_error") and not is_hidden else None,
         late_by=_keys(row.late),
         passed_by=_keys(row.passed),
@@ -265,12 +268,14 @@ def _calls_among(asks: Collection[str], steps: int) -> tuple[dict[str, Any], lis
     """Return the next calls within this many steps after each question, and the asks that need more steps."""
     reach = Q(seq__gte=OuterRef("seq"), seq__lte=OuterRef("seq") + FAR, kind__in=["ask", "tool_call"])
     rows = Step.objects.filter(reach, episode=OuterRef("episode")).order_by("seq")
+    # large steps in their cut form: the call's name and most arguments are in it
     after = ArraySubquery(rows.annotate(data=Coalesce("cut", "body")).values("data")[: steps + 1])
     found, unclear = {}, []
     for pk, data in Ask.objects.filter(pk__in=asks).annotate(after=after).values_list("pk", "after"):
         call = next_call([json.loads(step) for step in data])
         if call is not None:
             found[pk] = call
+        # fewer than were asked for: no further step exists
         elif len(data) > steps:
             unclear.append(pk)
     return found, unclear
@@ -278,6 +283,7 @@ def _calls_among(asks: Collection[str], steps: int) -> tuple[dict[str, Any], lis
 
 def _tools(rows: list[AskRecord]) -> dict[str, set[str]]:
     """Return names of tools by scenario, from one episode of each."""
+    # the last episode of each scenario
     one = {row.scenario: row.episode for row in rows}
     some = dict(list(one.items())[:TOOLSETS])
     known = Episode.objects.filter(pk__in=some.values()).values_list("scenario", "tools")

@@ -96,6 +96,7 @@ class Proportion:
     def of_counts(cls, part: int, of: int, units: int) -> Proportion:
         """Return a share of cases that come from this number of independent units."""
         units = min(units, of)
+        # the interval for as many cases as there are units, at the same share
         return cls(part, of, part / of, *(wilson(part * units / of, units) if units > 1 else ())) if of else cls()
 
 
@@ -115,6 +116,7 @@ class Middle:
         n, below = len(known), ranks_below(len(known))
         if not n:
             return cls()
+        # order statistics, counted from both ends
         low, high = (known[below - 1], known[n - below]) if below else (None, None)
         return cls(n, median(known), low, high, known[math.ceil(0.9 * n) - 1] if n >= P90_FROM else None)
 
@@ -184,6 +186,7 @@ def ranks_below(n: int) -> int:
     if n > EXACT_TO:
         return math.floor((n - Z * math.sqrt(n)) / 2)
     rank, tail = 0, 0
+    # at most 2.5% of tosses of n fair coins fall below the rank
     while (tail := tail + math.comb(n, rank)) <= 0.025 * 2**n:
         rank += 1
     return rank
@@ -202,6 +205,7 @@ def per_hour(asks: Sequence[Asked]) -> HourlyRate:
     rate = useful / hours
     if n < 2 or not useful:
         return HourlyRate(n, hours, rate)
+    # the error of a ratio of two means (delta method), relative to the rate
     spread = math.sqrt(n / (n - 1) * sum((use - rate * took) ** 2 for use, took in timed)) / useful
     return HourlyRate(n, hours, rate, rate * math.exp(-Z * spread), rate * math.exp(Z * spread))
 
@@ -275,6 +279,7 @@ def expert_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[MetricsLi
         for key in {*([mine] if mine else []), *one.late_by, *one.passed_by}:
             by.setdefault(key, []).append(one)
     humans = [one for one in asks if one.status == "answered" and one.is_by_person]
+    # from the oldest on, so that the newest name of an expert wins
     known = names | {_expert_of(one): one.author for one in reversed(asks) if one.author}
     return [_expert_line(key, known.get(key, key), some, humans) for key, some in by.items()]
 
@@ -297,6 +302,7 @@ def _expert_line(key: str, name: str, asks: Sequence[Asked], humans: Sequence[As
     late = sum(one.late_by.count(key) for one in asks)
     passed = sum(key in one.passed_by for one in asks)
     model = kind == "model"
+    # a draft names its model by name, not by key
     begun = [one for one in humans if one.drafted_by == name] if model else [one for one in answered if one.drafted_by]
     return MetricsLine(
         kind,

@@ -95,6 +95,7 @@ class AskQuerySet(models.QuerySet["Ask"]):
 
     def to_take(self, now: datetime) -> AskQuerySet:
         """Return asks that are open, at people's tiers, and unclaimed."""
+        # a lease that has ended changes no state
         open_to_all = Q(assignment__state=SlotState.QUEUED) | Q(assignment__lease_until__lte=now)
         return self.open().filter(open_to_all, tier__in=[Tier.PEOPLE, Tier.SENIOR], deadline_at__gt=now)
 
@@ -137,6 +138,7 @@ class Ask(models.Model):
     closed_at = models.DateTimeField(null=True, blank=True)
     delivered_at = models.DateTimeField(null=True, blank=True)
     consumed_at = models.DateTimeField(null=True, blank=True)
+    # what an agent got cannot be deleted before its ask
     accepted = models.OneToOneField("Advice", null=True, blank=True, on_delete=models.PROTECT, related_name="+")
 
     objects = AskQuerySet.as_manager()
@@ -148,6 +150,7 @@ class Ask(models.Model):
             models.CheckConstraint(condition=Q(status__in=AskStatus.values), name="ask_status_known"),
             models.CheckConstraint(condition=Q(privilege__in=Privilege.values), name="ask_privilege_known"),
             models.CheckConstraint(condition=Q(tier__in=Tier.values), name="ask_tier_known"),
+            # an answered or fallen ask without a row of advice would leave its agent without a reply
             models.CheckConstraint(
                 condition=~Q(status__in=["answered", "fell_back"]) | Q(accepted__isnull=False),
                 name="closed_ask_has_advice",
@@ -157,8 +160,10 @@ class Ask(models.Model):
             models.Index(fields=["project", "status", "deadline_at"], name="asks_in_turn"),
             models.Index(fields=["project", "-created_at"], name="asks_newest"),
             models.Index(fields=["status", "deadline_at"], name="asks_due"),
+            # partial: closed asks, nearly all of them, are in none of these lists
             models.Index(fields=["tier", "created_at"], condition=Q(status="open"), name="asks_of_tier"),
             models.Index(fields=["draft_at"], condition=Q(status="open"), name="asks_wanting_draft"),
+            # only answered asks can help with another one
             GinIndex(fields=["marks"], condition=Q(status="answered"), name="asks_alike"),
         ]
 

@@ -29,6 +29,7 @@ class QuickReply(models.Model):
 
     class Meta:
         constraints = [
+            # a hash, because a text can be longer than an entry of a B-tree index
             models.UniqueConstraint("project", "author_key", MD5("text"), name="one_quick_reply_per_text"),
         ]
 

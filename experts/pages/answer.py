@@ -96,6 +96,7 @@ def save_draft(request: MemberRequest, pk: str) -> JsonResponse:
             pk,
             request.POST.get("text", ""),
             calls_of(request.POST.get("tool_calls", "")),
+            # nine digits always fit the column
             int(version) if version.isdecimal() and len(version) < 10 else 0,
             drafted_by=request.POST.get("drafted_by", ""),
         )
@@ -159,6 +160,7 @@ def tables(request: MemberRequest, pk: str) -> HttpResponse:
 def tags_for(actor: Actor, ask: Ask) -> dict[str, dict[str, str]]:
     """Return each tag with this person's value and the value that the next press sets: yes, no, not set."""
     said, yes_no = tags_of(actor, ask), tagging.TAG_VALUES
+    # yes, no, not set, and around again
     order = dict(zip(yes_no, (*yes_no[1:], yes_no[0]), strict=True))
     tags = {}
     for label, words in TAG_WORDS.items():
@@ -216,6 +218,7 @@ def withdraw(request: MemberRequest, pk: str) -> HttpResponse:
     except AppError as refused:
         messages.warning(request, refused.message)
     back = request.POST.get("back", "")
+    # the value comes from the form: only an ask of this project is a way back
     return redirect("ask", back if asks_of(request.actor).filter(pk=back).exists() else pk)
 
 

@@ -65,6 +65,7 @@ SWAPPED = "_swapped.html"
 @require_GET
 @ask_page
 def ask(request: MemberRequest, pk: str) -> HttpResponse:
+    # any reader of an expired ask closes it
     closing.close_if_due(pk)
     return _ask(request, pk)
 
@@ -75,6 +76,7 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
     one = visible_or_404(asks_of(actor), actor, pk)
     now, slot = timezone.now(), one.assignment
     held = slot.is_held(now)
+    # the state, not the lease: an expired claim that no one else took can still answer
     mine = (slot.holder == actor.key and slot.state == "claimed") or bool(given.get("ahead"))
     said, lens = mine_of(actor, one, now), lens_of(actor, one.episode)
     amending = said.may_edit and "amend" in request.GET
@@ -91,6 +93,7 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "amending": amending,
         "writes": amending or (one.is_open and mine),
         "written": written_by(actor, one) if amending or one.is_open else None,
+        # a page that is fetched ahead is not being looked at
         "looking": desk.look_at(actor, one.pk) if one.is_open and not given.get("ahead") else [],
         "reached": board.reached(one, held) if one.is_open else "",
         "passed_on": passed_on(one) if one.is_open else [],
@@ -105,6 +108,7 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "lease_s": LEASE_S,
         "lease_until": slot.lease_until or now,
         "lease_token": slot.lease_token if mine else "",
+        # a second press of Send has the same nonce, and is the same answer
         "nonce": given.get("nonce") or secrets.token_urlsafe(12),
         "tools": wall.tools_of(one.episode),
         "tools_data": [tool for tool in one.episode.tools if isinstance(tool, dict)],
@@ -263,6 +267,7 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
         if wants_json:
             return _refusal(refused, request.actor, pk)
         late = isinstance(refused, TooLate)
+        # a late text is stored beside the ask; any other is shown in the form again
         given = {} if late else {"given_text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
         return _ask(request, pk, refused.message, refused.status, **given)
     following, lease = (None, None) if _watches(request) else _claim_next(request)
@@ -272,6 +277,7 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
         return redirect(where)
     reply: dict[str, Any] = {"next": where, "ask": pk, "sent_at": sent.created_at.isoformat()}
     if following and (fetched := request.headers.get("X-Swap")):
+        # messages belong on the page that shows next, and the fetched one was made without them
         if lease is not None and fetched == following and not len(messages.get_messages(request)):
             reply["lease"] = {"token": lease.lease_token, "until": lease.lease_until.isoformat()}
         else:  # a second request for the page would double the wait
@@ -295,6 +301,7 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     if chosen := request.POST.getlist("with"):
         text, nonce, calls = given
         one = Ask.objects.get(pk=pk)
+        # a form can list any number of asks
         said = advising.answer_group(actor, one, text, calls, nonce, chosen[:200], drafted_by=drafted_by)
         _tell_family(request, said)
     return sent

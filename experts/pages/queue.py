@@ -110,6 +110,7 @@ def next_ask(request: MemberRequest) -> HttpResponse:
     """
     actor, view = request.actor, request.POST.get("view", "")
     wish = filters.QueueQuery.read(QueryDict(view[1:2000])) if view.startswith("?") else None
+    # bounded: at a busy desk others can be faster again and again
     for _ in range(5):
         found = board.next_for(actor, timezone.now(), wish=wish)
         if found is None:
@@ -214,6 +215,7 @@ def presence(request: MemberRequest) -> HttpResponse:
         end = away.away_until.isoformat() if away is not None and away.away_until else ""
         return JsonResponse({"away": away is not None, "until": end})
     back = request.headers.get("Referer", "")
+    # a Referer can name any site
     return redirect(back if url_has_allowed_host_and_scheme(back, {request.get_host()}) else "queue")
 
 

@@ -173,6 +173,7 @@ def _save(request: MemberRequest, touched: Mapping[str, str]) -> None:
 def _typed(request: MemberRequest, knob: Knob) -> str:
     if knob.kind == "switch":
         return "on" if request.POST.get(knob.name) else "off"
+    # a value that is refused is shown again, so it must not be of any length
     return request.POST.get(knob.name, "").strip()[:40]
 
 
@@ -209,6 +210,7 @@ def _value(request: MemberRequest, knob: Knob, text: str) -> Any:
     if knob.kind == "limit" and not text:
         return None
     try:
+        # many people write a decimal comma
         return float(text.replace(",", ".")) if knob.kind == "share" else int(text)
     except ValueError:
         raise ValueError(f"Enter a {'share from 0 to 1' if knob.kind == 'share' else 'whole number'}.") from None

@@ -110,6 +110,7 @@ def draft_time(now: datetime, deadline_at: datetime) -> datetime:
 def draw(seed: int, ask_id: str) -> float:
     """Return a number from 0 to 1 that follows from the seed and the ask, so that a decision can be reproduced."""
     digest = hashlib.sha256(f"{seed}/{ask_id}".encode()).digest()
+    # the first 64 bits of the hash, as a share of 2**64
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
@@ -118,6 +119,7 @@ def expected_wait(load: DeskLoad) -> float:
 
     Runs take turns, so a run with few asks waits only for its own and as many of each other run.
     """
+    # of each other run at most as many as of this one
     ahead = min(load.ahead, load.ahead_of_run * load.runs)
     # With no one online, the wait is that of one person: the deadline bounds it.
     return load.usual_s * (1 + ahead // max(load.present, 1))
@@ -175,6 +177,7 @@ def _chance(policy: RoutingRules, load: DeskLoad) -> tuple[float, str]:
         return 1.0, "large_group"
     room = spare(load) if policy.people_while_free else 0.0
     if room > 0:
+        # the audit share is the least, and the room before people raises it toward 1
         return policy.audit_share + (1 - policy.audit_share) * room, "people_free"
     return policy.audit_share, "audit_sample"
 
@@ -245,5 +248,6 @@ def alike(one: str, other: str) -> bool:
 
 def next_tier(plan: Sequence[str], tier: str) -> str | None:
     """Return the tier after this one in the plan; None at its end."""
+    # -1: a tier that the plan does not have is followed by its first one
     place = plan.index(tier) if tier in plan else -1
     return next(iter(plan[place + 1 :]), None)

@@ -34,6 +34,7 @@ def refuse_unfit(calls: list[ToolCall] | None, tools: list[dict[str, Any]]) -> N
     Checks only what can be checked quickly.
     """
     schemas = {tool.get("name"): tool.get("input_schema") for tool in tools if isinstance(tool, dict)}
+    # one budget of steps for all calls of an answer
     checker = Checker()
     for call in calls or []:
         if call.name not in schemas:
