@@ -28,19 +28,23 @@ MOST_S = 60.0
 SECRET_PART = 16
 """A group of a rule that is this long is the secret itself. For shorter groups, which are prefixes, the whole match is
 replaced."""
+# the library finds only the first line of a key; `private_key` below takes all of it
 _NOISY = {"Public IP (ipv4)", "Private Key"}
 _NEWER = {
+    # never past a quote, so that JSON stays valid; a key without an end goes to the end of its text
     "private_key": r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:[^\"]*?-----END [A-Z0-9 ]*-----|[^\"]*)",
     "openai": r"\bsk-(?:proj|svcacct|admin|ant|or)-[A-Za-z0-9_-]{20,}",
     "hugging_face": r"\bhf_[A-Za-z0-9]{30,}",
     "github_fine_grained": r"\bgithub_pat_[A-Za-z0-9_]{40,}",
     "google_api": r"\bAIza[0-9A-Za-z_-]{35}",
     "groq": r"\bgsk_[A-Za-z0-9]{40,}",
+    # the group is the token; the word before it stays
     "bearer": r"(?i)\bbearer +([A-Za-z0-9._~+/-]{20,}=*)",
     "npm": r"\bnpm_[A-Za-z0-9]{36}",
     "awmweb": r"\bawm_[A-Za-z0-9_-]{20,}",
 }
 _MARK = re.compile(rb"\[redacted:([a-z][a-z0-9_]*)(?::[0-9a-f]{6})?\]")
+# RE2 has no look-around: a rule reads one character on each side, outside of its group
 _PERSONAL = {
     "email": r"([A-Za-z0-9_][A-Za-z0-9._%+&'~-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24})",
     "phone": r"(?:^|[^A-Za-z0-9])((?:\+?1[-. ]?)?(?:\(\d{3}\)|\d{3})[-. ]?\d{3}[-. ]?\d{4}"
@@ -56,9 +60,11 @@ _AHEAD = re.compile(r"\(\?!\[([^\]]+)\]\)\).*")
 _NO_WORD = r"(?!\w)"
 _BETWEEN = re.compile(r"""(\(\?:\\s\|=\|:\|"\|\^\))(.+)(\(\?:\\s\|"\|\$\))""")
 _ESCAPES = re.compile(r"\\(.)", re.DOTALL)
+# RE2 refuses more than 1,000 repeats
 _REPEATS = re.compile(r"\{(\d+),\d{4,}\}")
 _ESCAPED = tuple(f"\\{char}".encode() for char in "nrtbf/")
 _UNICODE = re.compile(rb"\\u[0-9a-fA-F]{4}")
+# what can be around a number in JSON
 _BEFORE_VALUE, _AFTER_VALUE = b":,[ \n", b",]} \n"
 
 
@@ -122,12 +128,15 @@ class Redactor:
     def _redacted(self, text: str, *, is_json: bool) -> str:
         if self._rules is None:
             return text
+        # a lone surrogate that an agent wrote must not stop an export
         data = text.encode("utf-8", "surrogatepass")
         seen = _seen(data)
         numbers = self._rules.found_in(seen)
+        # in the order of the rules, so that a text always gets the same marks
         for number in numbers:
             changed = self._without(data, seen, self._rules.rules[number], is_json=is_json)
             if changed is not None:
+                # places have moved, so the next rule reads the new text
                 data, seen = changed, _seen(changed)
         return data.decode("utf-8", "surrogatepass") if numbers else text
 
@@ -141,6 +150,7 @@ class Redactor:
             if time.monotonic() > until:
                 raise PatternTooSlow
             start, end = rule.secret(match)
+            # an odd number of quotes before it: inside a string; `_seen` has two for each escaped quote
             quotes, counted = quotes + seen.count(b'"', counted, start), start
             mark = self._mark(data, start, end, rule, is_bare=is_json and quotes % 2 == 0)
             # A rule can end with one character that it only looks at, and that can begin the next match.
@@ -153,8 +163,10 @@ class Redactor:
     def _mark(self, data: bytes, start: int, end: int, rule: _Rule, *, is_bare: bool) -> bytes | None:
         """Return what replaces a secret; None for one that cannot be taken out. `is_bare`: it is in no JSON string."""
         secret = data[start:end]
+        # without these, a string would end or an escape would break
         if not secret or b'"' in secret or (rule.kind != "private_key" and b"\\" in secret):
             return None
+        # only a whole number can become a string
         if is_bare and (data[start - 1 : start] not in _BEFORE_VALUE or data[end : end + 1] not in _AFTER_VALUE):
             return None
         self.counts[rule.kind] += 1
@@ -167,6 +179,7 @@ class Redactor:
 
 def marks_in(line: bytes) -> Counter[str]:
     """Return how many places of a written row are redacted, by kind."""
+    # most rows have none, which `in` sees faster than a pattern
     return Counter(kind.decode() for kind in _MARK.findall(line)) if b"[redacted:" in line else Counter()
 
 
@@ -200,6 +213,7 @@ def _seen(data: bytes) -> bytes:
     """
     if b"\\" not in data:
         return data
+    # escaped backslashes first, so that their second half begins no escape
     seen = data.replace(b"\\\\", b"\0\0").replace(b'\\"', b'""')
     for escape in _ESCAPED:
         seen = seen.replace(escape, b"  ")

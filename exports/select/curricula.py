@@ -27,6 +27,7 @@ from people.models import Project
 
 def entries(project: Project, recipe: Recipe) -> Iterator[SnapshotEntry]:
     """Yield one entry per task of the newest snapshot. Raises `BadRecipe` if no run has one."""
+    # other filters choose episodes, and a snapshot has tasks
     if set(recipe.filter) - {"run"}:
         raise BadRecipe("format curriculum accepts no filter but run")
     named = recipe.filter.get("run", ())
@@ -39,7 +40,9 @@ def entries(project: Project, recipe: Recipe) -> Iterator[SnapshotEntry]:
         raise BadRecipe(f"format curriculum requires a training run. {refused.message}") from refused
     if not pk:
         raise BadRecipe(f"format curriculum requires a snapshot. {NoSnapshot().message}")
+    # in one order, so that a snapshot gives one dataset
     for task in sorted(row["task"] for row in snapshots.content_of(pk)["tasks"]):
+        # `episode` names the snapshot, which has no steps
         yield SnapshotEntry(pk, task, 0, ())
 
 

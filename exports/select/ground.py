@@ -74,6 +74,7 @@ def verifier_finder() -> Callable[[Record], Secret]:
     known = functools.lru_cache(maxsize=4096)(secret_of)
 
     def of(record: Record) -> Secret:
+        # all but the task's text
         return known(*record.original[1:])
 
     return of
@@ -81,6 +82,7 @@ def verifier_finder() -> Callable[[Record], Secret]:
 
 def secret_of(scenario: str, task_idx: int | None, version: str) -> Secret:
     """Return the text of a task's verifier that must not be quoted, in both forms."""
+    # the verifier of the version that the episode ran
     pack = packs.find_version(scenario, version) if scenario and task_idx is not None else None
     if pack is None or task_idx is None:
         return Secret(())
@@ -88,6 +90,7 @@ def secret_of(scenario: str, task_idx: int | None, version: str) -> Secret:
         forms = [pack.verifier(scenario, task_idx, mode) for mode in ("code", "sql")]
         # an expert can tell what the pack's own note says, though the verifier says it, too
         known = [*pack.tasks(scenario)[task_idx : task_idx + 1], pack.about(scenario, task_idx).get("expert_note")]
+    # a pack that cannot be read has no words to compare
     except PackError:
         return Secret(())
     return Secret((form.code for form in forms if form is not None), known=known)

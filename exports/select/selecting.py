@@ -52,6 +52,7 @@ class SnapshotEntry:
 
     def line(self) -> str:
         said = [self.ruling, list(self.corrections), self.verdict, list(self.tags), self.untouched]
+        # left out at the end, so that snapshots without them keep their digests
         while said and not said[-1]:
             said.pop()
         known = [self.episode, self.task, self.last_seq, list(self.outcomes), *said]
@@ -80,6 +81,7 @@ class PinnedReviews:
     def passes_untouched(self, task: str, version: str) -> bool:
         """Return whether a task of this version passes untouched; where a version is unknown, any counts."""
         found = self.untouched.get(task, ())
+        # "" is a task whose version is unknown
         return version in found or "" in found or (not version and bool(found))
 
 
@@ -120,6 +122,7 @@ def snapshot(rows: QuerySet[Episode], said: PinnedReviews) -> Iterator[SnapshotE
     of_texts = any(key.startswith("text/") for key in said.ruled)
     verdicts = ArrayAgg("outcomes__pk", filter=Q(outcomes__isnull=False), distinct=True, order_by="outcomes__pk")
     ordered = rows.annotate(verdicts=Coalesce(verdicts, []), text=MD5("task"))
+    # by bytes, because the locale of a database must not change the order
     ordered = ordered.order_by(Collate("scenario", "C"), F("task_idx").asc(nulls_first=True), "text", "pk")
     columns = ("pk", "scenario", "task_idx", "scenario_digest", "text", "last_seq", "verdicts")
     columns = (*columns, *(["task"] if of_texts else []))
@@ -127,6 +130,7 @@ def snapshot(rows: QuerySet[Episode], said: PinnedReviews) -> Iterator[SnapshotE
         pk, scenario, task_idx, version, text, last_seq, found, *words = row
         yield SnapshotEntry(
             episode=pk,
+            # the first part of the order, so that the episodes of a task are neighbors
             task=f"{scenario}/{task_idx}" if scenario and task_idx is not None else text,
             last_seq=last_seq,
             outcomes=tuple(found),
