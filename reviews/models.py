@@ -106,7 +106,7 @@ class Annotation(Authored):
     id = IdField()
     episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="annotations")
     seq = models.IntegerField(null=True, blank=True)
-    # tells the labels of several questions at one step apart
+    # one step can have several questions, each with labels of its own
     ask_id = models.CharField(max_length=40, blank=True, default="")
     label = models.CharField(max_length=60)
     text = JsonText(blank=True)

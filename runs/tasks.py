@@ -37,7 +37,7 @@ def judge(_task: Task[..., None], episode_id: str) -> None:
 
 @shared_task(bind=True, autoretry_for=(*AWAY, NoServer), retry_backoff=1, retry_backoff_max=20, max_retries=5)
 def certify(_task: Task[..., None], episode_id: str) -> None:
-    # a thread of the worker can hold a connection that broke since its last task
+    # a thread of the worker can hold a connection that was lost since its last task
     close_old_connections()
     async_to_sync(certifying.certify_episode)(Episode.objects.get(pk=episode_id))
 

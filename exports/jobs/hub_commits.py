@@ -33,7 +33,7 @@ def push(folder: Path, repo: str, *, private: bool, message: str, progress: Prog
     """
     token = token_or_refuse()
     api = HfApi(token=token, endpoint=settings.HUB_ENDPOINT)
-    # the command writes it beside the dataset, and the store does not keep it
+    # only the folder of a command has one; the store has none
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != SNAPSHOT]
     total, stored = sum(path.stat().st_size for path in files), 0
     try:

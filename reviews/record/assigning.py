@@ -401,7 +401,7 @@ def _why_lost(actor: Actor, review: Review) -> ReviewLeaseLost | ReviewClosed:
     if review.queue.closed_at is not None:
         return ReviewClosed("This queue is closed.")
     slot = slot_of(actor, review)
-    # told apart from a lost lease: a second tab already sent the verdict
+    # no lost lease: the verdict was sent, for example in a second tab
     if slot is not None and slot.state == SlotState.SUBMITTED:
         return ReviewClosed("You already gave this review.")
     return ReviewLeaseLost("Your claim expired and someone else took over.")

@@ -94,7 +94,7 @@ def episodes_of(case: CourtCase) -> QuerySet[Episode]:
     rows = scoped(Episode.objects.all(), case.project)
     if case.scenario and case.task_idx is not None:
         return rows.filter(scenario=case.scenario, task_idx=case.task_idx).order_by("-created_at")
-    # without a number of the task, the text alone tells tasks apart
+    # without a number of the task, only its text distinguishes it
     doubted = [one.verdict.episode.task for one in doubts_of(case).select_related("verdict__episode")[:1]]
     return rows.filter(task__in=doubted, task_idx__isnull=True).order_by("-created_at")
 

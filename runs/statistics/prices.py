@@ -85,7 +85,7 @@ def fieller(
     a = gain * gain - quantile * quantile * of_gain
     b = -2 * (cost * gain - quantile * quantile * of_both)
     c = cost * cost - quantile * quantile * of_cost
-    # the gain cannot be told from 0, so its reciprocal has no bound
+    # the gain may be 0, so its reciprocal has no bound
     if a <= 0:
         return None
     root = math.sqrt(max(0.0, b * b - 4 * a * c))
