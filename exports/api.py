@@ -133,6 +133,7 @@ def _view(export: Export) -> ExportView:
 
 def _export_or_404(request: HttpRequest, export_id: str) -> Export:
     actor = actor_of(request)
+    # an export reveals outcomes, so one who judges blind opens none
     may_open(actor)
     return visible_or_404(Export.objects.select_related("project"), actor, export_id)
 

@@ -69,6 +69,7 @@ KINDS: dict[str, FormatKind] = {
     "raw": FormatKind("Raw record", "both", trains=False),
 }
 """The formats. How rows of each are made is in `formats`."""
+# a type checker reads no computed literal, and pydantic needs one to refuse unknown names
 if TYPE_CHECKING:
     FormatName = str
 else:
@@ -110,6 +111,7 @@ class Pattern(BaseModel):
     """A project's own secret: a name and a regular expression."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    # the form of kinds that `marks_in` finds
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
     regex: Annotated[str, Field(min_length=3, max_length=500)]
 
@@ -119,6 +121,7 @@ class Pattern(BaseModel):
         try:
             linear(value)
         except re2.error as error:
+            # RE2 raises its message as bytes
             why = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
             raise ValueError(f"not a regular expression: {why} (RE2 has no look-around and no references)") from error
         return value
@@ -128,6 +131,7 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list | tuple):
+        # the names of an object are texts as well
         for one in (*value.keys(), *value.values()) if isinstance(value, Mapping) else value:
             yield from _texts(one)
 
@@ -160,6 +164,7 @@ class Recipe(BaseModel):
     authors: bool = False
     pairs_per_task: Annotated[int, Field(ge=1, le=1000)] = 4
     license: Annotated[str, Field(max_length=100)] = "other"
+    # a folder's name: no slash, and no dot at its start
     tokenizer: Annotated[str, Field(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,99})?$")] = ""
     reasoning: ReasoningChoice | None = None
 
@@ -186,11 +191,13 @@ class Recipe(BaseModel):
         if unknown:
             raise ValueError(f"Unknown filter: {', '.join(unknown)}. Use one of {', '.join(FILTERS)}.")
         lists = {name: one if isinstance(one, list | tuple) else [one] for name, one in value.items()}
+        # sorted, each once: the same selection is the same dataset
         return {name: tuple(sorted({str(item) for item in lists[name]})) for name in sorted(lists) if lists[name]}
 
     @field_validator("include", mode="after")
     @classmethod
     def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        # as of filters: the order in which they were sent changes no dataset
         return tuple(sorted(set(value)))
 
     @model_validator(mode="after")
@@ -202,6 +209,7 @@ class Recipe(BaseModel):
 
     @model_validator(mode="after")
     def _verdicts(self) -> Self:
+        # `rejected` trains on what `verdicts` makes the bad side
         if "verdicts" in self.include and (not self.kind.takes_verdicts or "rejected" in self.include):
             formats = ", ".join(name for name, one in KINDS.items() if one.takes_verdicts)
             raise ValueError(f"include: verdicts requires one of the formats {formats}, and no include: rejected")
@@ -222,6 +230,7 @@ class Recipe(BaseModel):
 
     @model_validator(mode="after")
     def _reasoning(self) -> Self:
+        # a format without reasoning accepts `drop`, which it does anyway
         if self.reasoning is not None and self.reasoning not in (self.kind.reasoning or ("drop",)):
             able = ", ".join(name for name, one in KINDS.items() if self.reasoning in one.reasoning)
             raise ValueError(f"reasoning: {self.reasoning} requires one of the formats {able}")
@@ -230,6 +239,7 @@ class Recipe(BaseModel):
     @classmethod
     def read(cls, value: Any) -> Self:
         """Return the recipe of this object. Raises `BadRecipe`, which names each invalid field."""
+        # PostgreSQL stores the recipe, and refuses both
         if not all(map(is_storable, _texts(value))):
             raise BadRecipe("A recipe has no U+0000 and no half of a surrogate pair.")
         try:

@@ -43,6 +43,7 @@ class Original(NamedTuple):
     scenario_digest: str = ""
 
 
+# compared by identity, to tell "not given" from an empty task
 _AS_SAID = Original("")
 
 

@@ -129,6 +129,7 @@ def list_reviews(request: HttpRequest, queue: str) -> ReviewList:
     """List the reviews of a queue (by id or name) that the caller can claim or has, in the queue's order."""
     actor = actor_of(request)
     may_see_reviews(actor)
+    # PostgreSQL answers U+0000 with an error; an ID wins over a queue with that name
     rows = scoped(ReviewQueue.objects.all(), actor.project) if is_id(queue) else ReviewQueue.objects.none()
     found = rows.filter(pk=queue).first() or rows.filter(name=queue).first()
     if found is None:
@@ -205,6 +206,7 @@ def annotate(request: HttpRequest, episode_id: str, payload: AnnotationBody) -> 
     schema = wanted.order_by("-version").first()  # a name without a schema is the sender's own label
     if schema is None and payload.version is not None:
         raise NotFound("This project has no such label in this version.")
+    # a label of a review's queue is checked against the version that the queue pins, even after it ended
     pinned = None
     if payload.review:
         rows = Review.objects.select_related("queue").filter(episode=episode)

@@ -10,6 +10,7 @@ class ReviewsConfig(AppConfig):
     name = "reviews"
 
     def ready(self) -> None:
+        # imported here, because models cannot be imported before all apps are loaded
         from episodes.find import narrowing as filters_of_episodes
         from notices import subjects
         from people import members

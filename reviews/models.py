@@ -18,6 +18,7 @@ from people.models import IdField, JsonText, Project
 from people.slots import Slot, SlotState
 
 AUTHOR_KINDS = [("human", "Human"), ("model", "Model"), ("code", "Code")]
+# up to eleven buttons, as for 0 to 10; a wider scale is a field for a number
 SCALE_MAX = 10
 COMMENT = "comment"
 """The label of a comment: the only label that an author can set more than once at one place."""
@@ -77,6 +78,7 @@ class LabelSchema(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["project", "name", "version"], name="one_schema_per_version"),
+            # versions stay as rows; only one of a name can be set on steps
             models.UniqueConstraint(
                 fields=["project", "name"], condition=Q(ended_at__isnull=True), name="one_current_schema"
             ),
@@ -94,6 +96,7 @@ class LabelSchema(models.Model):
     @property
     def scale(self) -> list[int]:
         """The numbers of a score that are few enough for a button each; empty for wide or broken ones."""
+        # 0.5 is no whole number, so that other kinds have no buttons
         low, high = (self.options[0][name] for name in ("low", "high")) if self.kind == SchemaKind.SCORE else (0.5, 0.5)
         whole = int(low) == low and int(high) == high and high - low <= SCALE_MAX
         return list(range(int(low), int(high) + 1)) if whole else []
@@ -108,13 +111,16 @@ class Annotation(Authored):
     id = IdField()
     episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="annotations")
     seq = models.IntegerField(null=True, blank=True)
+    # one step can have several questions, each with labels of its own
     ask_id = models.CharField(max_length=40, blank=True, default="")
     label = models.CharField(max_length=60)
     text = JsonText(blank=True)
     path = models.CharField(max_length=500, blank=True, default="")
     start = models.IntegerField(null=True, blank=True)
     end = models.IntegerField(null=True, blank=True)
+    # a label keeps its version, without which its value has no meaning
     schema = models.ForeignKey(LabelSchema, null=True, blank=True, on_delete=models.PROTECT, related_name="annotations")
+    # one-to-one: a second tab that rewords the same row is refused by the database as well
     supersedes = models.OneToOneField(
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="superseded_by"
     )
@@ -126,6 +132,7 @@ class Annotation(Authored):
     class Meta:
         indexes = [models.Index(fields=["episode", "seq"], name="annotations_of_step")]
         constraints = [
+            # half-open, in code points; an empty range is refused
             models.CheckConstraint(
                 condition=Q(start__isnull=True, end__isnull=True) | Q(start__gte=0, end__gt=models.F("start")),
                 name="annotation_range_forwards",
@@ -149,6 +156,7 @@ class Annotation(Authored):
 
     def earlier(self) -> list[str]:
         """Return the IDs of the rows that this one supersedes, through all its rewordings."""
+        # a chain has no loop: a row can only supersede one that is older
         found, row = [], self
         while row.supersedes is not None:
             row = row.supersedes
@@ -158,6 +166,7 @@ class Annotation(Authored):
     def newest(self) -> Annotation:
         """Return the current version of this row: itself, or the last of those that supersede it."""
         row = self
+        # one query per rewording, because the chain has no column for its first row
         while (
             later := Annotation.objects.filter(supersedes=row).select_related("episode__project").first()
         ) is not None:
@@ -174,6 +183,7 @@ class Mention(models.Model):
     seen_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        # an edited comment is another row, so a person has one mention for each version
         constraints = [models.UniqueConstraint(fields=["annotation", "user"], name="one_mention_each")]
         indexes = [models.Index(fields=["user", "-at"], name="mentions_newest")]
 
@@ -208,6 +218,7 @@ class Correction(Authored):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(kind__in=CorrectionKind.values), name="correction_kind_known"),
+            # only the first of a chain has no predecessor, so two tabs cannot start two chains
             models.UniqueConstraint(
                 fields=["episode", "seq", "author_key"],
                 condition=Q(supersedes__isnull=True),
@@ -244,6 +255,7 @@ class ReviewQueue(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["project", "name"], name="one_review_queue_per_name"),
+            # `create_queue` refuses the same bounds first, in words that a reader of the form understands
             models.CheckConstraint(
                 condition=Q(reviews_required__gte=1, reviews_required__lte=20), name="reviews_required_in_range"
             ),
@@ -274,6 +286,7 @@ class Review(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
+        # filling twice, or from two pages, adds an episode once
         constraints = [
             models.UniqueConstraint(fields=["queue", "episode"], name="one_review_per_queue_and_episode"),
             models.CheckConstraint(condition=Q(gold__in=["", *VerdictDecision.values]), name="gold_known"),
@@ -299,11 +312,13 @@ class ReviewSlot(Slot):
 
     class Meta:
         indexes = [
+            # the order of a pull: free ones of a queue by falling worth
             models.Index(fields=["queue", "state", "-worth"], name="review_slots_in_turn"),
             models.Index(fields=["holder"], condition=Q(state="claimed"), name="review_slots_held"),
         ]
         constraints = [
             models.UniqueConstraint(fields=["review", "number"], name="one_review_slot_per_number"),
+            # a person who holds two slots of one review could give two independent verdicts; free slots are no one's
             models.UniqueConstraint(fields=["review", "holder"], condition=~Q(holder=""), name="never_two_slots_each"),
             models.CheckConstraint(condition=Q(state__in=SlotState.values), name="review_slot_state_known"),
         ]
@@ -337,6 +352,7 @@ class Confidence(models.TextChoices):
 class Verdicts(models.QuerySet["Verdict"]):
     def counted(self) -> Self:
         """Select the newest verdict of each reviewer on each review, without late ones."""
+        # a superseded verdict has a successor, and a chain has one end
         return self.filter(is_late=False, superseded_by__isnull=True)
 
     def as_given(self) -> Self:
@@ -360,6 +376,7 @@ class Verdict(Authored):
     is_blind = models.BooleanField(default=True)
     is_late = models.BooleanField(default=False)
     adjudicates = models.BooleanField(default=False)
+    # made by the form: the same form sent twice is one verdict
     nonce = models.CharField(max_length=200, blank=True)
     took_s = models.FloatField(null=True, blank=True)
     supersedes = models.OneToOneField(
@@ -372,6 +389,7 @@ class Verdict(Authored):
         constraints = [
             models.UniqueConstraint(
                 fields=["review", "author_key"],
+                # late verdicts and changes are further rows of the same person
                 condition=Q(is_late=False, supersedes__isnull=True),
                 name="one_verdict_per_reviewer",
             ),
@@ -419,6 +437,7 @@ class CourtCase(models.Model):
 
     @property
     def is_open(self) -> bool:
+        # a doubt after the ruling opens the case again
         return self.ruled_at is None or self.ruled_at < self.doubted_at
 
 

@@ -54,6 +54,7 @@ class CommentSubject:
         return f"{self.comment.author} mentioned you in {self.comment.episode.project.slug}"
 
     def recipients(self, now: datetime) -> set[str]:
+        # an edit is another row: without this, each edit would notify all again
         earlier = Mention.objects.filter(annotation__in=self.comment.earlier()).values("user_id")
         named = self.comment.mentions.exclude(user_id__in=earlier)
         return {f"user:{user}" for user in named.values_list("user_id", flat=True)}
@@ -67,10 +68,12 @@ class CommentSubject:
 
     def standing_for(self, person: str, now: datetime) -> Relevance:
         mention = self.newest.mentions.filter(user_id=person.removeprefix("user:")).first()
+        # read from the newest version: an edit can have removed the name after the notification was queued
         if mention is None:
             return skip("Not sent: the comment no longer names you.")
         if mention.seen_at is not None:
             return skip("Not sent: you already opened it.")
+        # put off, not skipped: after the verdict the comment can be read
         if visibility.is_held_from(person, self.comment.episode):
             return put_off(now + LOOK_AGAIN, "You review this episode blind.")
         return KEEP

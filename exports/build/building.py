@@ -28,6 +28,7 @@ from exports.rules.redaction import marks_in
 from exports.rules.shaping import Shaped, shape
 from exports.writers import jsonl
 
+# all episodes of a task are in memory together
 LARGEST_TASK = 2_000
 """Episodes of one task that are compared with each other. Further ones are left out and counted."""
 _QUOTABLE = (
@@ -83,6 +84,7 @@ class Walk:
             for record in records:
                 yield from self._of_episode(record)
             return
+        # `groupby` joins neighbors only; the snapshot is in the order of tasks
         for _, group in groupby(records, key=lambda record: record.task_key):
             yield from self._of_task(list(group))
 
@@ -99,6 +101,7 @@ class Walk:
             return
         record, shaped = passed
         assert self.format.of_episode is not None
+        # compared below: an episode whose rows all repeat others is a duplicate
         repeats, why = self.counts.rows_left_out["duplicate"], "no_row"
         try:
             made = list(self._kept(self.format.of_episode(record, shaped, self.ground), lambda _row: record.id))
@@ -117,10 +120,12 @@ class Walk:
                 _, shaped = passed
                 result = result_of(record, self.ground)
                 is_complete = result is not None and result.is_complete
+                # the bad side, though the verifier found it complete
                 is_rejected = is_complete and record.verdict == "reject"
                 episodes.append(ShapedEpisode(record, shaped, is_complete and not is_rejected, is_rejected))
         assert self.format.of_task is not None
         made = list(self._kept(self.format.of_task(episodes, self.ground), lambda row: str(row["episode_id"])))
+        # a pair uses both of its episodes
         used = {row.episode for row in made} | {str(row.value.get("rejected_episode_id", "")) for row in made}
         for episode in episodes:
             self._note(episode.record, episode.record.id in used, "no_row")
@@ -153,6 +158,7 @@ class Walk:
             record = record.before_the_agent()
         reason = reason_against(record, self.ground, self._rules)
         shaped, recipe, reports = Shaped(), self.ground.recipe, not self.format.kind.trains
+        # the reason becomes a mark, and the episode stays
         if reports:
             record = self._unquoted(record)
             record.not_for_training, reason = reason or record.not_for_training, None
@@ -182,7 +188,9 @@ class Walk:
         keep_repeats = "duplicates" in self.ground.recipe.include or not self.format.kind.trains
         for number, value in enumerate(values):
             line = jsonl.line(value)
+            # rows of OpenAI have no field for a digest
             digest = _digest(value) or hashlib.sha256(line).hexdigest()
+            # 64 bits: among ten million rows, two different ones collide with a chance of 3 in a million
             mark = int(digest[:16], 16)
             if mark in self.seen and not keep_repeats:
                 self.counts.rows_left_out["duplicate"] += 1
@@ -190,6 +198,7 @@ class Walk:
             self.seen.add(mark)
             self.counts.rows += 1
             episode = episode_of(value)
+            # the step of a turn, or the position of the row
             yield DatasetRow(value, line, episode, f"{episode}/{value.get('seq', number)}", digest)
 
 
@@ -202,8 +211,10 @@ def _digest(value: dict[str, Any]) -> str:
 
 
 def _rules(format_: ExportFormat, ground: Ground) -> tuple[Rule, ...]:
+    # formats that report mark episodes that are not complete
     rules = rules_of(ground.recipe, needs_complete=format_.kind.needs == "complete" or not format_.kind.trains)
     if format_.kind.needs not in ("tasks", "curriculum"):
         return rules
+    # a prompt needs no result, so only rules about its task hold
     about_tasks = {"branch", "held_out", "near_held_out", "evaluation", "control_tools"}
     return tuple(rule for rule in rules if rule.__name__ in about_tasks)

@@ -17,11 +17,14 @@ def text(manifest: dict[str, Any], format_: ExportFormat) -> str:
 
 
 def _head(manifest: dict[str, Any], format_: ExportFormat) -> str:
+    # the data file is the first in every manifest
     data = manifest["files"][0]["path"]
+    # a file that reports must not load as the split for training
     split = "train" if manifest["for_training"] else "test"
     configs = [{"config_name": "default", "data_files": [{"split": split, "path": data}]}]
     head = {
         "license": manifest["license"],
+        # a container is no table that `datasets` could load
         "configs": [] if format_.container else configs,
         "tags": ["agents", "tool-use", "awmweb", manifest["format"]],
         "dataset_info": {"features": manifest["features"]} if manifest["features"] is None else None,

@@ -59,6 +59,7 @@ class DatasetPlan:
     @property
     def id(self) -> str:
         parts = [VERSION, self.format.version, self.recipe.canonical, self.snapshot_digest, self.packs]
+        # only where there is one, so that other datasets keep their IDs
         parts += [self.tokenizer_digest] if self.tokenizer_digest else []
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -66,15 +67,18 @@ class DatasetPlan:
 def take_snapshot(project: Project, recipe: Recipe, folder: Path) -> DatasetPlan:
     """Write the snapshot of the episodes that the recipe selects, unless there is one, and return the plan."""
     file = folder / SNAPSHOT
+    # an earlier attempt took it: a second one could select other episodes
     if not file.exists():
         with whole(file) as out:
             for entry in _selected(project, recipe):
                 out.write(entry.line().encode())
+    # read back, so that the digest is that of the file
     digest, count, steps, scenarios = hashlib.sha256(), 0, 0, set()
     with file.open("rb") as lines:
         for line in lines:
             digest.update(line)
             entry = SnapshotEntry.read(line)
+            # a text's digest has no slash, and so no scenario
             scenarios.add(entry.task.rpartition("/")[0])
             count += 1
             steps += entry.last_seq
@@ -108,13 +112,16 @@ def build(project: Project, plan: DatasetPlan, folder: Path, progress: Progress,
         return read_manifest(folder)
     with _few_collections():
         parts = Parts(project, plan.recipe, plan.format, lambda: entries(folder), folder / "parts")
+        # one part cannot be shared by processes
         reports = parts.write(progress, processes if plan.steps > PART_STEPS else 1)
     files = _join(plan, folder, len(reports))
     redactor = Redactor(plan.recipe, salt=project.pk)
+    # a filter can name a run whose name holds a secret
     shown = plan.recipe.model_copy(update={"filter": redactor.redact_value(plan.recipe.filter)})
     (folder / RECIPE).write_text(shown.as_yaml(), encoding="utf-8")
     versions = scenario_versions(project, (entry.episode for entry in entries(folder)))
     manifest = _manifest(plan, shown, reports, files, redactor.redact_value(versions))
+    # before the manifest, whose presence says that all files are there
     (folder / CARD).write_text(card.text(manifest, plan.format), encoding="utf-8")
     shutil.rmtree(folder / "parts", ignore_errors=True)
     with whole(folder / MANIFEST) as out:
@@ -133,6 +140,7 @@ def _join(plan: DatasetPlan, folder: Path, count: int) -> list[dict[str, Any]]:
     section = "evaluation" if "evaluation" in plan.recipe.include else "train"
     (folder / "data").mkdir(exist_ok=True)
     _concatenate((part.with_suffix(".left_out") for part in parts), folder / LEFT_OUT)
+    # an offset means nothing in Parquet or in a container
     is_lines = not plan.format.container and not (plan.recipe.parquet and plan.format.features is not None)
     _join_index(parts, folder / INDEX, is_lines=is_lines)
     if plan.format.container == "inspect":
@@ -142,6 +150,7 @@ def _join(plan: DatasetPlan, folder: Path, count: int) -> list[dict[str, Any]]:
             _about(folder / LEFT_OUT, folder),
         ]
     if plan.recipe.parquet and plan.format.features is not None:
+        # pyarrow takes 40 MB, so it is imported for Parquet alone
         from exports.writers import parquet
 
         data = folder / "data" / f"{section}.parquet"
@@ -170,6 +179,7 @@ def _concatenate(parts: Iterable[Path], target: Path) -> None:
     with whole(target) as out:
         for part in parts:
             with part.open("rb") as source:
+                # in blocks of 1 MiB, because a part can be larger than the memory
                 shutil.copyfileobj(source, out, 1 << 20)
 
 
@@ -181,6 +191,7 @@ def _join_index(parts: Iterable[Path], target: Path, *, is_lines: bool) -> None:
             with part.with_suffix(".index").open("rb") as lines:
                 for line in lines:
                     about = orjson.loads(line)
+                    # sizes are of lines, and other files have none
                     size = about.pop("bytes")
                     place = {"offset": offset, "bytes": size} if is_lines else {}
                     out.write(orjson.dumps({**about, **place}) + b"\n")
@@ -242,6 +253,7 @@ def _few_collections() -> Iterator[None]:
     """Collect garbage rarely. Records have hundreds of thousands of values and no cycles, and scanning them takes a
     sixth of an export's time."""
     before = gc.get_threshold()
+    # allocations before a collection, then collections before one of an older generation
     gc.set_threshold(20_000, 50, 100)
     try:
         yield

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from exports.writers.parquet import Writer
 
+# what a crash costs at most, and what a process claims at a time
 PART_STEPS = 50_000
 LOOK_S = 0.5
 Progress = Callable[[int, int], bool]
@@ -66,7 +67,9 @@ class Parts:
         self.redactor = Redactor(recipe, salt=project.pk)
         self.reader = curricula.reader_for(project, recipe, self.redactor)
         self.walk = Walk(format_, ground_for(project, recipe))
+        # in shared memory, because the other processes are forked from this one
         self._next = _FORK.Value("q", 0)
+        # episodes and rows of all processes
         self._done = _FORK.Array("q", [0, 0])
 
     def write(self, progress: Progress, processes: int) -> list[dict[str, Any]]:
@@ -91,6 +94,7 @@ class Parts:
         database = cast("DatabaseWrapper", connections["default"])
         database.close()
         database.close_pool()  # a child must not share the parent's threads and sockets
+        # one fewer, because this process writes parts as well
         others = [_FORK.Process(target=self._beside, args=(os.getpid(),)) for _ in range(processes - 1)]
         for other in others:
             other.start()
@@ -99,12 +103,14 @@ class Parts:
             for other in others:
                 self._wait(other, progress)
         finally:
+            # killed in the middle of a part: without its report, the part is written again
             for other in others:
                 other.kill()
                 other.join()
 
     def _beside(self, parent: int) -> None:
         with contextlib.suppress(Stopped):
+            # a child whose parent was killed gets another parent
             self._open_ones(lambda _episodes, _rows: os.getppid() == parent)
 
     def _wait(self, other: BaseProcess, progress: Progress) -> None:
@@ -122,6 +128,7 @@ class Parts:
         part: list[SnapshotEntry] = []
         steps = 0
         for entry in self.entries():
+            # a task stays in one part, because its episodes are compared
             if steps >= PART_STEPS and entry.task != part[-1].task:
                 yield part
                 part, steps = [], 0
@@ -132,6 +139,7 @@ class Parts:
 
     def _is_mine(self, number: int) -> bool:
         with self._next.get_lock():
+            # parts are claimed in ascending order, so one number is enough
             if self._next.value > number:
                 return False
             self._next.value = number + 1
@@ -140,6 +148,7 @@ class Parts:
     def _in_order(self, progress: Progress) -> None:
         """Write parts that are still missing, for example those of a killed process, and rewrite parts that repeat an
         earlier row."""
+        # from the first part on: only here are all rows in order
         seen = self.walk.seen = set()
         for number, part in enumerate(self._parts()):
             file = self._file(number, "json")
@@ -148,6 +157,7 @@ class Parts:
                 if seen.isdisjoint(marks):
                     seen |= marks
                     continue
+                # the report first, so that a crash here leaves the part unfinished
                 file.unlink()
                 self._recount()
             self._write(number, part, progress)
@@ -160,6 +170,7 @@ class Parts:
         counts = self.walk.counts = BuildCounts()
         self.redactor.counts, redacted = Counter(), Counter[str]()
         table = self._table(number)
+        # plain files: a part counts only with its report, which is written last
         with self._file(number, "jsonl").open("wb") as lines, self._file(number, "index").open("wb") as keys:
             for row in self.walk.rows(self._records(part, progress)):
                 about = {"key": row.key, "episode": row.episode, "sha256": row.digest, "bytes": len(row.line)}
@@ -224,7 +235,9 @@ def _report(counts: BuildCounts, redacted: dict[str, int]) -> dict[str, Any]:
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[BinaryIO]:
     """Provide a file that appears under its name only when it is complete."""
+    # the process is in the name, so that two attempts never share a draft
     draft = path.with_name(f"{path.name}.{os.getpid()}.part")
     with draft.open("wb") as out:
         yield out
+    # within one folder, where a rename is atomic
     os.replace(draft, path)

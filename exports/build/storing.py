@@ -35,6 +35,7 @@ def reaching() -> Iterator[None]:
         yield
     except ClientError as error:
         code = error.response.get("Error", {}).get("Code", "")
+        # S3 answers a request for a size with 404, and one for a file with NoSuchKey
         if code in ("404", "NoSuchKey"):
             raise FileNotFoundError(code) from error
         raise StoreUnavailable(
@@ -64,6 +65,7 @@ def keep(project_id: str, dataset: str, folder: Path) -> None:
     for path in sorted(files, key=lambda path: path.name == MANIFEST):
         name = name_of(project_id, dataset, str(path.relative_to(folder)))
         with reaching():
+            # a storage gives a second file of one name another name
             if store().exists(name):
                 store().delete(name)  # left by an attempt that ended in the middle
             with path.open("rb") as source:
@@ -77,6 +79,7 @@ def is_kept(project_id: str, dataset: str) -> bool:
 
 def name_of(project_id: str, dataset: str, path: str) -> str:
     """Return the name of a file in the store. Raises FileNotFoundError if the path leads out of its dataset."""
+    # the path comes from the address of a download
     if ".." in PurePosixPath(path).parts or path.startswith("/") or "\x00" in path:
         raise FileNotFoundError(path)
     return f"{project_id}/{dataset}/{path}"
@@ -97,9 +100,11 @@ def size_of(project_id: str, dataset: str, path: str) -> int:
 def blocks_of(project_id: str, dataset: str, path: str, first: int, last: int) -> Iterator[bytes]:
     """Yield the bytes from `first` to `last` of a file; the store sends no others. Raises FileNotFoundError."""
     name, storage = name_of(project_id, dataset, path), store()
+    # only S3's storage has a bucket; its own `open` downloads the whole file first
     bucket = getattr(storage, "bucket", None)
     if bucket is None:
         yield from _blocks(storage.open(name, "rb"), first, last)
+    # an empty file has no range that S3 accepts
     elif first <= last:
         key = f"{storage.location}/{name}" if storage.location else name  # type: ignore[attr-defined]
         with reaching():
@@ -109,6 +114,7 @@ def blocks_of(project_id: str, dataset: str, path: str, first: int, last: int) -
 def _blocks(source: IO[bytes], first: int, last: int) -> Iterator[bytes]:
     with source:
         source.seek(first)
+        # both ends are inclusive, as in HTTP
         left = last - first + 1
         while left > 0 and (block := source.read(min(BLOCK, left))):
             left -= len(block)
@@ -124,6 +130,7 @@ def manifest_of(project_id: str, dataset: str) -> dict[str, Any]:
 def files_of(project_id: str, dataset: str) -> Iterator[tuple[str, int]]:
     """Yield path and size of every file of a dataset."""
     root = name_of(project_id, dataset, "")
+    # a storage lists one folder at a time
     waiting = [""]
     while waiting:
         inner = waiting.pop()
@@ -135,6 +142,7 @@ def files_of(project_id: str, dataset: str) -> Iterator[tuple[str, int]]:
 
 
 def delete(project_id: str, dataset: str) -> None:
+    # listed first, so that no listing changes while it is read
     for path, _ in list(files_of(project_id, dataset)):
         with reaching():
             store().delete(name_of(project_id, dataset, path))

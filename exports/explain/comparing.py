@@ -20,7 +20,9 @@ BATCH = 1_000
 LISTED = 100
 """Rows of each kind that are listed. All are counted."""
 _TABLES = """
+    -- the key is the table: a row ID would be a second index
     CREATE TABLE {side}_row (key TEXT PRIMARY KEY, number INTEGER, episode TEXT, sha TEXT, outcome TEXT) WITHOUT ROWID;
+    -- of each episode without a row, the rule that left it out
     CREATE TABLE {side}_out (episode TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
 """
 _ONE_SIDE = """
@@ -89,6 +91,7 @@ def compare(old: Dataset, new: Dataset) -> DatasetComparison:
         for key, number, episode, before, after, is_other in db.execute(_CHANGED):
             changed.take(RowChange(key, number, episode, _why_changed(before, after, is_other=bool(is_other))))
         (total,) = db.execute("SELECT count(*) FROM new_row").fetchone()
+    # each row of the new dataset is added, changed or the same
     same = total - added.count - changed.count
     return DatasetComparison(old.name, new.name, _recipes(old, new), same, added, removed, changed)
 
@@ -101,6 +104,7 @@ def _fill(db: sqlite3.Connection, side: str, dataset: Dataset) -> None:
     )
     db.executemany(f"INSERT OR IGNORE INTO {side}_row VALUES (?, ?, ?, ?, ?)", rows)
     db.executemany(f"INSERT OR IGNORE INTO {side}_out VALUES (?, ?)", dataset.left_out())
+    # episodes with a row: what explains that one of their rows is missing
     db.execute(f"CREATE TABLE {side}_used AS SELECT DISTINCT episode FROM {side}_row")
     db.execute(f"CREATE UNIQUE INDEX {side}_used_episode ON {side}_used (episode)")
 
@@ -114,6 +118,7 @@ def _one_side(db: sqlite3.Connection, one: str, other: str, lacking: Dataset) ->
     """Return the rows that `lacking` does not hold, with the reasons."""
     change = Change()
     found = db.execute(_ONE_SIDE.format(one=one, other=other))
+    # in batches, because each asks the database once for its episodes
     for some in _batches(found):
         unnamed = {episode for _, _, episode, reason, is_used in some if reason is None and not is_used}
         fates = not_selected(lacking, unnamed) if unnamed else {}
@@ -146,6 +151,7 @@ def _why_changed(before: str, after: str, *, is_other: bool) -> str:
 def _recipes(old: Dataset, new: Dataset) -> list[tuple[str, str, str]]:
     """Return the fields in which the recipes differ, and whether packs differ."""
     before, after = (one.shown_recipe.model_dump(mode="json") for one in (old, new))
+    # with other verifiers, the same rules can leave out other rows
     before["packs"], after["packs"] = (one.manifest["packs"] for one in (old, new))
     return [(name, _words(before[name]), _words(after[name])) for name in before if before[name] != after[name]]
 

@@ -33,6 +33,7 @@ from people.access import Actor, is_id, scoped
 from people.errors import NotFound
 from people.models import Project
 
+# 32 bits of the digest
 PREFIX = 8
 """The shortest prefix of a dataset's ID that is accepted as its name."""
 _OF_ADVICE = ("text", "author", "source", "privilege")
@@ -50,6 +51,7 @@ class Dataset:
 
     @property
     def recipe(self) -> Recipe:
+        # the row of an export has its filters as they were sent; files have them redacted
         return Recipe.read(self.export.recipe if self.export is not None else self.manifest["recipe"])
 
     @property
@@ -139,6 +141,7 @@ def named(actor: Actor, name: str) -> Dataset:
     """Return a dataset by its folder, its export's ID, or the first letters of its own ID. Raises `NotFound`."""
     may_open(actor)
     folder = Path(name)
+    # only commands come here: a folder is one on the operator's machine
     if (folder / MANIFEST).is_file():
         return Dataset(name, actor.project, read_manifest(folder), lambda path: (folder / path).open("rb"))
     done = scoped(Export.objects.select_related("project"), actor.project).filter(state=ExportState.DONE)
@@ -152,6 +155,7 @@ def named(actor: Actor, name: str) -> Dataset:
 
 def row_origin(dataset: Dataset, wanted: str) -> RowOrigin:
     """Return the origin of a row; `wanted` is its number from 1 or its key. Raises `NotFound`."""
+    # any other text is a key
     number = int(wanted) if wanted.isascii() and wanted.isdecimal() else None
     for place, row in enumerate(dataset.rows(), 1):
         if place == number or row["key"] == wanted:
@@ -181,6 +185,7 @@ def _origin(dataset: Dataset, number: int, row: dict[str, Any]) -> RowOrigin:
 def _seq(dataset: Dataset, key: str) -> int | None:
     """Return the last step of a row, in formats that have a row per turn."""
     columns = FORMATS[dataset.manifest["format"]].features or {}
+    # in formats without turns, the end of a key is the row's position
     last = key.rpartition("/")[2]
     return int(last) if "seq" in columns and last.isdecimal() else None
 
@@ -192,9 +197,11 @@ def _answers(dataset: Dataset, episode: str, until: int | None) -> Iterator[Answ
     asks = {ask.seq: ask.pk for ask in Ask.objects.filter(episode=episode)}
     steps = Step.objects.filter(episode=episode, kind="ask").order_by("seq")
     for step in steps if until is None else steps.filter(seq__lte=until):
+        # by the recipe of the dataset, so that an answer shows no more than its rows
         body = read(dataset.redactor.redact_json(step.body))
         advice = body.get("advice") or {}
         text, author, source, privilege = (str(advice.get(name) or "") for name in _OF_ADVICE)
+        # the name of a model identifies no person
         if author and source != "llm" and not dataset.recipe.authors:
             author = opaque(dataset.project.pk, author)
         question = str(body.get("question", ""))
@@ -205,7 +212,9 @@ def fate_of(dataset: Dataset, episode: str) -> EpisodeFate:
     """Return whether an episode is in a dataset, and which rule or filter left it out if it is not."""
     count, first = 0, None
     for number, row in enumerate(dataset.rows(), 1):
+        # the rejected side of a pair is used, too
         if episode in (row["episode"], row.get("rejected")):
+            # numbers begin with 1, so `or` keeps the first one
             count, first = count + 1, first or number
     if count:
         rows = f"{count:,} {'row comes' if count == 1 else 'rows come'}"
@@ -233,6 +242,7 @@ def _quotation(dataset: Dataset, episode: str) -> str:
 def _opt_in(dataset: Dataset, reason: str) -> str:
     """Return what a recipe includes to switch this reason off; "" if no recipe can."""
     name = reasons.OPT_IN.get(reason, reason)
+    # a training format accepts no `evaluation`
     if name == "evaluation" and KINDS[dataset.manifest["format"]].trains:
         return ""
     return name if name in get_args(OptIn) else ""
@@ -240,6 +250,7 @@ def _opt_in(dataset: Dataset, reason: str) -> str:
 
 def not_selected(dataset: Dataset, episodes: Collection[str]) -> dict[str, EpisodeFate]:
     """Return, for episodes that a dataset's files do not name, why it did not select them."""
+    # PostgreSQL answers U+0000 with an error
     known = [one for one in episodes if is_id(one)]
     mine = scoped(Episode.objects.all(), dataset.project).filter(pk__in=known)
     rows = {row["pk"]: row for row in mine.values("pk", "state", "ended_at")}
@@ -265,6 +276,7 @@ def _filters_missed(dataset: Dataset, episodes: Collection[str]) -> dict[str, st
     """Return the first filter of the recipe that each of these episodes does not match now."""
     missed: dict[str, str] = {}
     for name, values in dataset.recipe.filter.items():
+        # one filter alone, so that the first one that fails is named
         match = set(filtered(dataset.project, {name: values}).filter(pk__in=episodes).values_list("pk", flat=True))
         missed |= {one: name for one in episodes if one not in match and one not in missed}
     return missed

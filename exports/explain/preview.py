@@ -95,6 +95,7 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
 
     """
     name = template or recipe.tokenizer
+    # first: an unknown tokenizer is refused before episodes are read
     tokenizer = load(name) if name else None
     entries, looked_at, may_give, matching = _newest(actor, recipe)
     until = time.monotonic() + PREVIEW_S
@@ -113,6 +114,7 @@ def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
         rows=counts.rows,
         left_out=counts.left_out.most_common(),
         rows_left_out=counts.rows_left_out.most_common(),
+        # a mark that an agent wrote itself is no redaction
         redacted=[one for one in marks.most_common() if redactor.counts[one[0]]],
         shown=[_drawn(row, tokenizer) for row in islice(rows, ROWS)],
     )
@@ -131,10 +133,12 @@ class _Timed:
                 found = self._reader.read(self._entries[start : start + TOGETHER])
             except PatternTooSlow:
                 self.was_stopped = True
+                # nothing was read, so there is nothing to show
                 if not self.read:
                     raise
                 return
             for record in found:
+                # at least one episode is shown, however slow it is
                 if self.read and time.monotonic() > self._until:
                     self.was_stopped = True
                     return
@@ -146,26 +150,31 @@ def _newest(actor: Actor, recipe: Recipe) -> tuple[list[SnapshotEntry], int, int
     """Return what is looked at, how many episodes that is, of how many that may give rows, and how many match; of a
     curriculum, all its tasks."""
     if recipe.kind.is_curriculum:
+        # weights and rates of tasks reveal outcomes
         visibility.refuse_while_blind(actor)
         tasks = list(curricula.entries(actor.project, recipe))
         return tasks, len(tasks), len(tasks), len(tasks)
     matching = selected(actor, recipe)
     rows, everything = matching, _count(matching)
     chosen = _first(rows)
+    # not all can be read, so only those that may give rows are
     if len(chosen) < everything:
         rows = usable(matching, recipe)
         chosen = _first(rows)
+    # from `matching`: the join of `usable` with outcomes can repeat episodes
     entries = list(entries_of(actor.project, recipe, matching.filter(pk__in=chosen)))
     return entries, len(chosen), everything if rows is matching else _count(rows), everything
 
 
 def _first(rows: QuerySet[Episode]) -> list[str]:
     """Return the newest episodes, as many as a page can read. Raises `Invalid` if the newest alone is too large."""
+    # an episode with two outcomes is joined twice
     newest = list(rows.order_by("-created_at").values_list("pk", "last_seq").distinct()[:EPISODES])
     sizes, chosen = sizes_of([pk for pk, _ in newest]), list[str]()
     steps = text = 0
     for pk, last_seq in newest:
         steps, text = steps + last_seq, text + sizes.get(pk, 0)
+        # one episode of many steps is still shown, unless its text is too long
         if (chosen and steps > STEPS) or text > TEXT_MAX:
             break
         chosen.append(pk)
@@ -177,6 +186,7 @@ def _first(rows: QuerySet[Episode]) -> list[str]:
 
 
 def _count(rows: QuerySet[Episode]) -> int:
+    # PostgreSQL stops counting at the limit
     return rows.values("pk").distinct()[:COUNTED].count()
 
 
@@ -191,6 +201,7 @@ def _drawn(row: DatasetRow, tokenizer: LocalTokenizer | None) -> ShownRow:
     if said is None:
         return replace(_shown(row), problem="Rows of this format are not rendered with chat templates.")
     messages, losses = said
+    # `openenv` has its tools in `extra`
     tools = value.get("tools") or value.get("extra", {}).get("tools") or []
     thoughts = value.get("reasoning_loss")
     rendered = tokenizer.pieces(
@@ -203,6 +214,7 @@ def _drawn(row: DatasetRow, tokenizer: LocalTokenizer | None) -> ShownRow:
 
 def _conversation(value: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[int]] | None:
     """Return the messages that a trainer would render, with their loss; for a pair, the chosen side."""
+    # a sample of Inspect has scores, and messages of another form
     if "messages" in value and "scores" not in value:
         return value["messages"], _losses(value)
     if "prompt" in value:
@@ -219,6 +231,7 @@ def _with_objects(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _with_object(function: Mapping[str, Any]) -> Mapping[str, Any]:
     arguments = function["arguments"]
+    # `openai` has arguments as text, which several templates would encode again
     return {**function, "arguments": json.loads(arguments)} if isinstance(arguments, str) else function
 
 
@@ -245,6 +258,7 @@ def _shown(row: DatasetRow) -> ShownRow:
 
 def _losses(value: Mapping[str, Any]) -> list[int]:
     """Return which messages are learned, in whichever field the format stores it."""
+    # `openenv` has losses in `extra`, `openai` in weights, `inspect` in metadata
     stated = value.get("loss") or value.get("extra", {}).get("loss")
     if stated:
         return list(stated)

@@ -53,6 +53,7 @@ OPT_IN = {"reported_only": "reported", "duplicate": "duplicates"}
 
 
 def label(reason: str) -> str:
+    # `no_row` brings its own words, after a colon
     code, _, why = reason.partition(": ")
     named = REASONS[code][0] if code in REASONS else code
     return f"{named}: {why}" if why else named

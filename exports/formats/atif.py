@@ -30,6 +30,7 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
     agent = {"name": record.policy_name or "agent", "version": record.checkpoint or "unversioned"}
     model = str(record.policy.get("model", ""))
     about = source(VERSION, record, ground, shaped.messages)
+    # the row has ATIF's own version
     about.pop("schema_version")
     digest = sha256([shaped.messages, shaped.tools])
     mark = {"state": record.state, "fault": record.fault, "not_for_training": record.not_for_training}
@@ -53,6 +54,7 @@ def _is_observation(line: TrainingLine) -> bool:
 
 def _observe(turn: dict[str, Any], line: TrainingLine) -> None:
     result: dict[str, Any] = {"content": line.message["content"]}
+    # calls that the agent wrote as text have no ID
     if "tool_call_id" in line.message:
         result = {"source_call_id": line.message["tool_call_id"], **result}
     if line.said.part == "advice":
@@ -63,6 +65,7 @@ def _observe(turn: dict[str, Any], line: TrainingLine) -> None:
 def _step(number: int, line: TrainingLine, recorded: Mapping[int, Mapping[str, Any]], ground: Ground) -> dict[str, Any]:
     recorded_steps = [recorded[seq] for seq in line.said.seqs if seq in recorded]
     message, said = line.message, line.said
+    # ATIF knows three sources: a nudge or a briefing is the user's
     speaker = {"assistant": "agent", "system": "system"}.get(message["role"], "user")
     step: dict[str, Any] = {"step_id": number}
     if times := [str(one["at"]) for one in recorded_steps if one.get("at")]:
@@ -75,6 +78,7 @@ def _step(number: int, line: TrainingLine, recorded: Mapping[int, Mapping[str, A
             step["tool_calls"] = [_call(call) for call in calls]
         if metrics := _metrics(recorded_steps, ground):
             step["metrics"] = metrics
+    # a task that was added as a message has no step
     return {**step, "extra": {"awm": {"part": said.part, "seqs": [seq for seq in said.seqs if seq], "loss": line.loss}}}
 
 
@@ -99,15 +103,18 @@ def _metrics(recorded_steps: list[Mapping[str, Any]], ground: Ground) -> dict[st
 
 
 def _is_count(value: Any) -> bool:
+    # `True` is an int in Python
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _all(value: Any, *kinds: type) -> bool:
     """Return whether this is a non-empty list of values of these types."""
+    # `type`, because `isinstance` takes `True` for an int
     return isinstance(value, list) and bool(value) and all(type(one) in kinds for one in value)
 
 
 def _totals(steps: list[dict[str, Any]]) -> dict[str, int]:
     counted = [step["metrics"] for step in steps if "metrics" in step]
+    # a loop may report one of them; a missing count is not 0
     names = [name for name in ("prompt_tokens", "completion_tokens") if any(name in one for one in counted)]
     return {f"total_{name}": sum(one.get(name, 0) for one in counted) for name in names}

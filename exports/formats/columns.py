@@ -70,7 +70,9 @@ def sha256(value: Any) -> str:
 def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the origin of a row. Every column is present, empty or null if unknown."""
     result = result_of(record, ground)
+    # the system prompt and the task
     prompt = [message for message in messages if message["role"] in ("system", "user")][:2]
+    # an agent without native calls writes them in these tags
     text_calls = any(m["role"] == "assistant" and "<tool_call>" in m["content"] for m in messages)
     return {
         "schema_version": version,
@@ -79,6 +81,7 @@ def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapp
         "run": record.run,
         "arm": record.arm,
         "scenario": record.scenario,
+        # no task has number -1, and the column keeps its type
         "task_idx": record.task_idx if record.task_idx is not None else -1,
         "split": record.split,
         "seed": record.seed,
@@ -117,7 +120,9 @@ def condition_of(record: Record) -> str:
 def provenance(row: Mapping[str, Any]) -> dict[str, str]:
     """Return the index fields of a row of any format: its outcome, and the episode of its rejected side."""
     extra = row.get("extra") or {}
+    # the outcome is in the row itself, in `metadata`, in `extra.awm` or in `extra`, by format
     about: Mapping[str, Any] = row if "outcome_word" in row else row.get("metadata") or extra.get("awm") or extra
+    # `raw` has it as an object
     stated = row.get("outcome")
     if isinstance(stated, Mapping):
         about = {"reward_type": stated["reward_type"], "outcome_word": stated["source"], "reward": stated["reward"]}

@@ -54,7 +54,9 @@ def steps(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, 
     mode = _mode_of(record)
     about = source(STEPS, record, ground, messages)
     for place, line in enumerate(shaped.lines):
+        # the first message of all has no prompt
         if line.loss and place:
+            # prompts grow with the square of the turns
             spent += seen
             if spent > PROMPT_BYTES:
                 return
@@ -62,6 +64,7 @@ def steps(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, 
             digest = sha256([row["prompt"], row["completion"], tools])
             where = {"seq": line.said.seqs[-1] if line.said.seqs else 0, "reasoning_loss": line.reasoning_loss}
             yield {**row, **where, **about, "content_sha256": digest}
+        # characters count as bytes, and 100 as the rest of a message
         seen += len(line.message["content"]) + len(line.message.get(REASONING, "")) + 100
 
 
@@ -70,6 +73,7 @@ def _mode_of(record: Record) -> ReasoningMode:
     said = record.policy.get("reasoning")
     if said in MODES:
         return cast(ReasoningMode, said)
+    # awmweb's own loop sends reasoning only if its policy says so
     return "none" if record.policy.get("awmweb") == "model" else "all"
 
 

@@ -57,6 +57,7 @@ def rows(record: Record, _shaped: Shaped, _ground: Ground) -> Iterator[dict[str,
     """Return the row of one task: everything that `GET /curriculum/next` draws from."""
     assert isinstance(record, TaskRecord)
     task, content = record.row, record.content
+    # a task without a level is open
     level: Mapping[str, Any] = next((one for one in content["levels"] if one["name"] == task["level"]), {})
     solo, solved = task["solo"], task["solo_solved"]
     row = {
@@ -90,6 +91,7 @@ def rows(record: Record, _shaped: Shaped, _ground: Ground) -> Iterator[dict[str,
             "source_step": content["training_step"],
         },
     }
+    # in the order of the columns
     yield {**{name: row[name] for name in FEATURES if name in row}, "content_sha256": sha256(row)}
 
 

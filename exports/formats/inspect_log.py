@@ -28,8 +28,10 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
     more |= {"fault": record.fault, "not_for_training": record.not_for_training}
     digest = sha256([shaped.messages, shaped.tools])
     yield {
+        # a sample is named by its task, so that episodes of one task are its epochs
         "id": f"{record.scenario}:{record.task_idx}" if record.task_idx is not None else record.task_key,
         "input": record.task,
+        # a verifier reads a database, so no text is expected
         "target": "",
         "messages": messages,
         "output": _output(messages, model),
@@ -43,6 +45,7 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
 
 def _scores(record: Record, ground: Ground) -> dict[str, Any]:
     """Return the score of an episode that counts in its run: then the log's accuracy is the run's rate."""
+    # the agent's own fault is a task not solved; any other fault is no result
     if record.state == "failed" and record.fault == "policy":
         return {SCORER: {"value": 0.0, "explanation": "fault policy", "metadata": {"reward": None}}}
     result = result_of(record, ground)
@@ -68,11 +71,13 @@ def _messages(record: Record, shaped: Shaped, model: str) -> Iterator[dict[str, 
     names: dict[str, str] = {}
     for number, line in enumerate(shaped.lines):
         message = line.message
+        # a result names its tool, which only the call knows
         names |= {call["id"]: call["function"]["name"] for call in message.get("tool_calls", ())}
         entry = {"id": f"{record.id}.{number}", "role": message["role"], "content": message["content"]}
         if message["role"] == "assistant":
             entry |= {"source": "generate", **({"model": model} if model else {})}
             if REASONING in message:
+                # content with reasoning is a list of parts in Inspect
                 thought = {"type": "reasoning", "reasoning": message[REASONING]}
                 entry["content"] = [thought, {"type": "text", "text": message["content"]}]
             if calls := message.get("tool_calls"):
@@ -106,5 +111,6 @@ def _output(messages: list[dict[str, Any]], model: str) -> dict[str, Any]:
     if last is None:
         return {"model": model, "choices": []}
     stop = "tool_calls" if last.get("tool_calls") else "stop"
+    # the text follows the reasoning
     said = last["content"] if isinstance(last["content"], str) else last["content"][-1]["text"]
     return {"model": model, "choices": [{"message": last, "stop_reason": stop}], "completion": said}

@@ -45,6 +45,7 @@ def problem(row: Mapping[str, Any]) -> str | None:
                 return "a result without its call"
             open_calls.remove(message["tool_call_id"])
             continue
+        # every result comes before the next message
         if open_calls:
             return "a call without its result"
         for call in message.get("tool_calls", ()):

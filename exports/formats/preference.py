@@ -42,6 +42,7 @@ def dpo(episodes: Sequence[ShapedEpisode], ground: Ground) -> Iterator[dict[str,
     for pair in _all_pairs(episodes, has_advice=ground.recipe.has_advice):
         if len(seen) >= ground.recipe.pairs_per_task:
             return
+        # several episodes can part at one state by the same actions
         if pair.digest not in seen:
             seen.add(pair.digest)
             yield _pair_row(pair, ground)
@@ -68,6 +69,7 @@ def kto(episodes: Sequence[ShapedEpisode], ground: Ground) -> Iterator[dict[str,
         messages, tools = episode.shaped.messages, list(episode.shaped.tools)
         about = source(KTO, episode.record, ground, messages)
         for place, line in enumerate(episode.shaped.lines):
+            # without `place`, there would be no prompt
             if line.loss and place:
                 row = {"prompt": messages[:place], "completion": [line.message], "label": episode.is_complete}
                 more = {"tools": tools, "seq": line.said.seqs[-1] if line.said.seqs else 0}

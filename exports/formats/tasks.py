@@ -65,6 +65,7 @@ def ask_decision(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dic
     lines, messages, errors = shaped.lines, shaped.messages, 0
     about = source(ASKING, record, ground, messages)
     for place, line in enumerate(lines):
+        # a call that could not be read is no decision
         if line.said.part == "assistant" and place and not line.said.refused:
             ask = next((call for call in line.said.calls if call.get("kind") == "ask"), None)
             row = {"prompt": messages[:place], "completion": [line.message], "tools": list(shaped.tools)}
@@ -72,6 +73,7 @@ def ask_decision(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dic
             said = {**about_ask, "errors_before": errors, "next_failed": _fails_after(lines, place)}
             seq = {"seq": line.said.seqs[-1] if line.said.seqs else 0, "complete": about["reward_type"] == "complete"}
             yield {**row, **said, **seq, **about, "content_sha256": sha256(row)}
+        # after the row: a turn's own errors are not before it
         errors += sum(call.get("error") is not None for call in line.said.calls)
 
 
@@ -84,6 +86,7 @@ def _about_ask(record: Record, ask: Mapping[str, Any] | None, *, has_advice: boo
     return {
         "asked": True,
         "tags": sorted(f"{label}={value}" for label, value in said.items() if value),
+        # what the recipe cuts out of messages is in no other field
         "advice": str(seen.get("text", "")) if has_advice else "",
         "advice_source": kind_of(seen),
     }

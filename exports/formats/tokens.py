@@ -23,6 +23,7 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
     assert ground.tokenizer is not None
     losses, thoughts = [line.loss for line in shaped.lines], [line.reasoning_loss for line in shaped.lines]
     encoded = ground.tokenizer.encode(shaped.messages, shaped.tools, losses, thoughts)
+    # -100 is the only label below 0
     if encoded is None or not any(label >= 0 for label in encoded[1]):
         return
     ids, labels = encoded

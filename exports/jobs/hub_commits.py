@@ -33,12 +33,14 @@ def push(folder: Path, repo: str, *, private: bool, message: str, progress: Prog
     """
     token = token_or_refuse()
     api = HfApi(token=token, endpoint=settings.HUB_ENDPOINT)
+    # only the folder of a command has one; the store has none
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != SNAPSHOT]
     total, stored = sum(path.stat().st_size for path in files), 0
     try:
         api.create_repo(repo, repo_type="dataset", private=private, exist_ok=True)
         progress(0, total)
         additions = []
+        # the manifest last, as in the store
         for path in sorted(files, key=lambda path: path.name == MANIFEST):
             addition = CommitOperationAdd(str(path.relative_to(folder)), path)
             api.preupload_lfs_files(repo, [addition], repo_type="dataset")

@@ -41,6 +41,7 @@ def request(actor: Actor, export_id: str, repo: str, *, private: bool) -> Push:
     push = Push(export=export, repo=repo, private=private, requested_by=actor.name)
     try:
         jobs.request(push, actor, "export.pushed", export.pk, f"{export.dataset[:12]} to {repo}")
+    # the constraint `one_push_at_a_time`, under which two requests race
     except IntegrityError as error:
         raise HubRefused(f"This export is already being pushed to {repo}.") from error
     return push
@@ -56,6 +57,7 @@ def claim(push_id: str) -> Push | None:
 
 
 def finish(push: Push, address: str) -> None:
+    # the page makes it a link, so no other scheme passes
     link = address[:500] if address.startswith(("http://", "https://")) else ""
     jobs.end(push, PushState.DONE, address=link, bytes_done=F("bytes_total"))
 
@@ -72,6 +74,7 @@ def heard(push: Push) -> Iterator[None]:
     def beat() -> None:
         while not done.wait(BEAT_S):
             jobs.progress(push)
+        # a thread has its own connection, which nothing else closes
         connection.close()
 
     beating = threading.Thread(target=beat, daemon=True)

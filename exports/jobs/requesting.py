@@ -32,6 +32,7 @@ NOT_MEASURED: dict[str, Any] = {"measured_at": None, "measured_episodes": 0}
 def request(actor: Actor, recipe: Recipe) -> Export:
     """Ask for an export: 1. check right, filters and tokenizer, 2. the row, 3. wake a worker once it is committed."""
     may_open(actor)
+    # an unknown filter value is refused here, not by the worker
     selected(actor, recipe)
     tokenizer_of(recipe)
     waiting = scoped(Export.objects.filter(state__in=Export.WORKING), actor.project).count()
@@ -48,9 +49,11 @@ def claim(export_id: str) -> Export | None:
     """Claim an export that no worker builds; None if it is done, cancelled or claimed, or if others are built now."""
     with transaction.atomic():
         with connection.cursor() as cursor:
+            # held to the end of the transaction, so the room is still there at the claim
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIMS])
         if not has_room(export_id):
             return None
+        # each attempt measures its own speed
         export = jobs.claim(Export, export_id, started_at=timezone.now(), problem="", **NOT_MEASURED)
     if export is not None and export.is_worn_out:
         fail(export, f"Stopped after {export.ATTEMPTS_MAX} attempts: the build process keeps failing.")
@@ -100,7 +103,9 @@ def delete(actor: Actor, export_id: str) -> None:
     with transaction.atomic():
         record(actor, "export.deleted", export.pk, export.dataset or export.format)
         export.delete()
+    # after the commit: a deletion that was rolled back needs its files
     storing.forget_work(export_id)
+    # equal recipes on equal episodes share one dataset
     if export.dataset and not Export.objects.filter(dataset=export.dataset, project=export.project_id).exists():
         storing.delete(export.project_id, export.dataset)
 

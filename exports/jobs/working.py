@@ -32,6 +32,7 @@ def build(export_id: str) -> bool:
         _build(export)
     except datasets.Stopped:
         log.info("export %s was cancelled or taken over", export.pk)
+        # still building: another process took over, in the same folder
         if not Export.objects.filter(pk=export.pk, state="building").exists():
             storing.forget_work(export.pk)
     except (AppError, OSError, ValueError) as error:
@@ -54,10 +55,12 @@ def _build(export: Export) -> None:
     plan = select(export.project, Recipe.read(export.recipe), folder)
     if not jobs.progress(export, episodes=plan.episodes, dataset=plan.id):
         raise datasets.Stopped
+    # another export with this recipe and these episodes made it
     if storing.is_kept(export.project_id, plan.id):
         manifest = storing.manifest_of(export.project_id, plan.id)
     else:
         manifest = datasets.build(export.project, plan, folder, _telling(export), settings.EXPORT_PROCESSES)
+        # the store keeps the dataset without its snapshot
         (folder / datasets.SNAPSHOT).unlink(missing_ok=True)
         storing.keep(export.project_id, plan.id, folder)
     if not requesting.finish(export, manifest):

@@ -11,6 +11,7 @@ from exports.errors import NotBuilt
 from exports.models import Export, ExportState
 from people.errors import NotFound
 
+# 18 digits fit 64 bits; `int` raises at thousands of them
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 TYPES = {"jsonl": "application/x-ndjson", "json": "application/json", "md": "text/markdown; charset=utf-8"}
 
@@ -22,6 +23,7 @@ def serve(request: HttpRequest, export: Export, path: str = "") -> HttpResponseB
     path = path or export.manifest["files"][0]["path"]
     try:
         size = storing.size_of(export.project_id, export.dataset, path)
+    # no such file, or a name that no file can have
     except (OSError, ValueError) as error:
         raise NotFound from error
     first, last = _wanted(request.headers.get("Range", ""), size)
@@ -33,7 +35,9 @@ def serve(request: HttpRequest, export: Export, path: str = "") -> HttpResponseB
         "Accept-Ranges": "bytes",
         "Content-Disposition": f'attachment; filename="{name}"',
         "Content-Length": str(last - first + 1),
+        # a dataset never changes, and each of its files has its own address
         "ETag": f'"{export.dataset}"',
+        # rows hold text of agents, which a browser must not take for a page
         "X-Content-Type-Options": "nosniff",
     }
     if is_part:
@@ -54,6 +58,7 @@ def _wanted(header: str, size: int) -> tuple[int | None, int | None]:
         return 0, size - 1
     start, end = found.groups()
     if not start:
+        # `bytes=-500` means the last 500
         first, last = max(size - int(end), 0), size - 1
     else:
         first, last = int(start), min(int(end), size - 1) if end else size - 1

@@ -97,6 +97,7 @@ def load_recipe(request: MemberRequest) -> HttpResponse:
 
 def _text_of(file: IO[bytes]) -> str:
     try:
+        # one byte more shows that the file is too long
         return file.read(YAML_MAX + 1).decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadRecipe("The file is not UTF-8 text.") from error
@@ -123,6 +124,7 @@ def export_preview(request: MemberRequest) -> HttpResponse:
     except AppError as refused:
         context["problem"] = refused.message
     response = render(request, "exports/_preview.html", context)
+    # htmx sets the address without a new entry in the history
     response["HX-Replace-Url"] = f"{reverse('exports')}?{_tidy(request.GET).urlencode()}"
     return response
 
@@ -166,6 +168,7 @@ def recipe_of(given: QueryDict) -> Recipe:
     more = _more(given.get("more", ""))
     options = {name: given[name] for name in ("format", "advice", "redact", "license") if given.get(name)}
     kind = KINDS.get(str(options.get("format")))
+    # the field keeps its value while another format is chosen
     if kind is not None and kind.takes_tokenizer and given.get("tokenizer"):
         options["tokenizer"] = given["tokenizer"]
     # the default stays unsaid, so that the recipe is also one for formats without reasoning
@@ -174,6 +177,7 @@ def recipe_of(given: QueryDict) -> Recipe:
     filters = filters_of((name, value) for name in FILTERS for value in given.getlist(name))
     include = [*more.get("include", []), *given.getlist("include")]
     lists = {"include": include, "parquet": given.get("parquet") == "on"}
+    # a control wins over the same field in `more`
     return Recipe.read({"format": "sft", **more, **options, "filter": {**more.get("filter", {}), **filters}, **lists})
 
 
@@ -233,6 +237,7 @@ def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:
     tokenizers = tokenizing.names(tokenizer_root())
     menus = _menus(request)
     return {
+        # `tokens` is offered where an operator installed a tokenizer
         "formats": [(name, one.title) for name, one in KINDS.items() if tokenizers or not one.takes_tokenizer],
         "tokenizers": tokenizers,
         "advice_modes": ADVICE,
@@ -267,6 +272,7 @@ def export_detail(request: MemberRequest, pk: str) -> HttpResponse:
     `row` and `episode` in the query ask for the origin of a row, and for why an episode is not in it.
 
     """
+    # the decorator has checked the project
     export = Export.objects.select_related("project").get(pk=pk)
     manifest = export.manifest if isinstance(export.manifest, dict) else {}
     template = "exports/_one.html" if request.htmx else "exports/one.html"  # type: ignore[attr-defined]
@@ -295,6 +301,7 @@ def _explained(request: MemberRequest, export: Export) -> dict[str, Any]:
     found["is_pushing"] = any(push.is_working for push in found["pushes"])
     found["may_push"] = holds(request.actor, may_push)
     found["hub"] = settings.HUB_ENDPOINT if settings.HUB_TOKEN else ""
+    # two exports of one dataset have no difference
     found["others"] = [one for one in others.exclude(pk=export.pk)[:LISTED] if one.dataset != export.dataset]
     dataset = explaining.of_export(export)
     try:
@@ -361,6 +368,7 @@ def _query(menus: dict[str, list[str]], recipe: Recipe) -> str:
     more["include"] = [name for name in recipe.include if name not in shown]
     more["filter"] = {}
     for name, values in recipe.filter.items():
+        # a control shows one value; several go to `more`
         if len(values) == 1 and (name == "scenario" or values[0] in menus.get(name, ())):
             query[name] = values[0]
         else:

@@ -38,6 +38,7 @@ class Ground:
 
     @property
     def trusted(self) -> tuple[str, ...]:
+        # the most trusted first, as `result_of` takes the first one that is there
         return ("verified", "attested", *(["reported"] if "reported" in self.recipe.include else []))
 
 
@@ -64,11 +65,13 @@ def infrastructure_failure(record: Record, ground: Ground) -> str | None:
 
 def held_out(record: Record, ground: Ground) -> str | None:
     """Leave out a task that a pinned split holds out, or a split name of the loop that is not *train*."""
+    # a loop can name a split that no pinned one has
     is_out = record.task_key in ground.held_out or not ground.is_training_name(record.split)
     return "held_out" if is_out else None
 
 
 def near_held_out(record: Record, ground: Ground) -> str | None:
+    # the text before redaction, which would make near texts differ
     return "near_held_out" if ground.near.holds_like(record.original.task) else None
 
 
@@ -211,6 +214,7 @@ def _strings(value: Any) -> Iterable[str]:
         yield value
     elif isinstance(value, Mapping):
         for name, inner in value.items():
+            # names can carry text, too
             yield str(name)
             yield from _strings(inner)
     elif isinstance(value, list):

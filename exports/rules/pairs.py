@@ -86,6 +86,7 @@ def siblings(episodes: Sequence[ShapedEpisode]) -> Iterator[PreferencePair]:
         for place, line in enumerate(episode.shaped.lines):
             node.passed.append((episode, place))
             is_act = line.said.part == "assistant"
+            # an action is compared by what it does, and what was read by its whole text
             key = _act_key(line.message) if is_act else _key(line.message)
             node = node.children.setdefault(("act " if is_act else "read ") + key, _Node())
         node.passed.append((episode, len(episode.shaped.lines)))
@@ -94,8 +95,10 @@ def siblings(episodes: Sequence[ShapedEpisode]) -> Iterator[PreferencePair]:
 
 
 def _pairs_below(root: _Node) -> Iterator[PreferencePair]:
+    # a loop: an episode can have more lines than Python's recursion allows
     waiting = [root]
     while waiting:
+        # breadth first: `pairs_per_task` cuts pairs at late states
         node = waiting.pop(0)
         acts = [child for key, child in node.children.items() if key.startswith("act ")]
         good = [child for child in acts if any(episode.is_complete for episode, _ in child.passed)]
@@ -109,10 +112,12 @@ def _pairs_below(root: _Node) -> Iterator[PreferencePair]:
 
 def _sibling_pair(good: _Node, bad: _Node) -> PreferencePair | None:
     """Return the pair of two actions at one state; None if the agent should learn neither (an unreadable call)."""
+    # a child is reached after its action, which is the line before
     chosen_by, after = next((episode, place) for episode, place in good.passed if episode.is_complete)
     # Where both sources have a pair, the outcome is used before the verdicts of people.
     rejected_by, other_after = min(bad.passed, key=lambda passed: passed[0].is_rejected)
     chosen, rejected = chosen_by.shaped.lines[after - 1], rejected_by.shaped.lines[other_after - 1]
+    # neither an untrained turn nor a call that could not be read is an action to learn from
     if not chosen.loss or rejected.said.refused:
         return None
     prompt = chosen_by.shaped.lines[: after - 1]
@@ -131,11 +136,13 @@ def from_corrections(episode: ShapedEpisode) -> Iterator[PreferencePair]:
     """
     for said in episode.record.corrections:
         place = next((at for at, line in enumerate(episode.shaped.lines) if said["seq"] in line.said.seqs), None)
+        # place 0 would have no prompt
         did = episode.shaped.lines[place] if place else None
         if place is None or did is None or not did.loss or len(did.said.calls) > 1:
             continue
         if said["kind"] == "call" and did.message.get("tool_calls"):
             function = {"name": said["name"], "arguments": said["arguments"]}
+            # with the ID of the call that it replaces
             chosen = {"role": "assistant", "content": "", "tool_calls": [{**_first_call(did), "function": function}]}
         elif said["kind"] == "message":
             chosen = {"role": "assistant", "content": said["text"]}

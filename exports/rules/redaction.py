@@ -29,14 +29,17 @@ MOST_S = 60.0
 SECRET_PART = 16
 """A group of a rule that is this long is the secret itself. For shorter groups, which are prefixes, the whole match is
 replaced."""
+# the library finds only the first line of a key; `private_key` below takes all of it
 _NOISY = {"Public IP (ipv4)", "Private Key"}
 _NEWER = {
+    # never past a quote, so that JSON stays valid; a key without an end goes to the end of its text
     "private_key": r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:[^\"]*?-----END [A-Z0-9 ]*-----|[^\"]*)",
     "openai": r"\bsk-(?:proj|svcacct|admin|ant|or)-[A-Za-z0-9_-]{20,}",
     "hugging_face": r"\bhf_[A-Za-z0-9]{30,}",
     "github_fine_grained": r"\bgithub_pat_[A-Za-z0-9_]{40,}",
     "google_api": r"\bAIza[0-9A-Za-z_-]{35}",
     "groq": r"\bgsk_[A-Za-z0-9]{40,}",
+    # the group is the token; the word before it stays
     "bearer": r"(?i)\bbearer +([A-Za-z0-9._~+/-]{20,}=*)",
     "openai_key": r"\bsk-[A-Za-z0-9]{40,}",
     "slack_app": r"\bxapp-\d-[A-Z0-9]+-\d+-[a-f0-9]{20,}",
@@ -49,6 +52,7 @@ _NEWER = {
     "awmweb": r"\bawm_[A-Za-z0-9_-]{20,}",
 }
 _MARK = re.compile(rb"\[redacted:([a-z][a-z0-9_]*)(?::[0-9a-f]{6})?\]")
+# RE2 has no look-around: a rule reads one character on each side, outside of its group
 _PERSONAL = {
     "email": r"([A-Za-z0-9_][A-Za-z0-9._%+&'~-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24})",
     "phone": r"(?:^|[^A-Za-z0-9])((?:\+?1[-. ]?)?(?:\(\d{3}\)|\d{3})[-. ]?\d{3}[-. ]?\d{4}"
@@ -63,10 +67,12 @@ _AHEAD = re.compile(r"\(\?!\[([^\]]+)\]\)\).*")
 _NO_WORD = r"(?!\w)"
 _BETWEEN = re.compile(r"""(\(\?:\\s\|=\|:\|"\|\^\))(.+)(\(\?:\\s\|"\|\$\))""")
 _ESCAPES = re.compile(r"\\(.)", re.DOTALL)
+# RE2 refuses more than 1,000 repeats
 _REPEATS = re.compile(r"\{(\d+),\d{4,}\}")
 _ESCAPED = tuple(f"\\{char}".encode() for char in "nrtbf/")
 _WHOLE_ESCAPES = re.compile(rb"(?:[^\\]|\\u[0-9a-fA-F]{4})*")
 _UNICODE = re.compile(rb"\\u[0-9a-fA-F]{4}")
+# what can be around a number in JSON
 _BEFORE_VALUE, _AFTER_VALUE = b":,[ \n", b",]} \n"
 
 
@@ -134,12 +140,15 @@ class Redactor:
     def _redacted(self, text: str, *, is_json: bool) -> str:
         if self._rules is None:
             return text
+        # a lone surrogate that an agent wrote must not stop an export
         data = text.encode("utf-8", "surrogatepass")
         seen = _seen(data)
         numbers = self._rules.found_in(seen)
+        # in the order of the rules, so that a text always gets the same marks
         for number in numbers:
             changed = self._without(data, seen, self._rules.rules[number], is_json=is_json)
             if changed is not None:
+                # places have moved, so the next rule reads the new text
                 data, seen = changed, _seen(changed)
         return data.decode("utf-8", "surrogatepass") if numbers else text
 
@@ -170,6 +179,7 @@ class Redactor:
         secret = data[start:end]
         if not secret or b'"' in secret or (b"\\" in secret and not _may_hold_escapes(rule, secret)):
             return None
+        # only a whole number can become a string
         if is_bare and (data[start - 1 : start] not in _BEFORE_VALUE or data[end : end + 1] not in _AFTER_VALUE):
             return None
         self.counts[rule.kind] += 1
@@ -187,6 +197,7 @@ def _may_hold_escapes(rule: _Rule, secret: bytes) -> bool:
 
 def marks_in(line: bytes) -> Counter[str]:
     """Return how many places of a written row are redacted, by kind."""
+    # most rows have none, which `in` sees faster than a pattern
     return Counter(kind.decode() for kind in _MARK.findall(line)) if b"[redacted:" in line else Counter()
 
 
@@ -223,6 +234,7 @@ def _seen(data: bytes) -> bytes:
     """
     if b"\\" not in data:
         return data
+    # escaped backslashes first, so that their second half begins no escape
     seen = data.replace(b"\\\\", b"\0\0").replace(b'\\"', b'""')
     for escape in _ESCAPED:
         seen = seen.replace(escape, b"  ")

@@ -24,6 +24,7 @@ from exports.rules import wording
 
 _NAMES_EXPERT = re.compile(rf"\bexperts?\b|{ASK_TOOL}", re.IGNORECASE)
 _RUN, _NAME = re.compile(r"[\w@./:+-]+"), re.compile(r"[\w@]+")
+# fewer words are a name or an ID, which has to be known whole
 _PROSE_WORDS = 5
 WORK_MAX, COST, TOKEN_MAX = 50_000_000, 20_000, 200
 """Bytes that are searched for the values of one episode, what a search costs beside them, and the longest token."""
@@ -132,6 +133,7 @@ def _without_expert(said: Sequence[PromptMessage]) -> list[TrainingLine]:
     Failed calls before an answer carry no loss, because the advice corrected them.
 
     """
+    # the status is at the start of an answer, which can be long
     answered = [place for place, one in enumerate(said) if one.part == "advice" and '"no_advice"' not in _head(one)]
     last = answered[-1] if answered else -1
     lines = []
@@ -170,6 +172,7 @@ def _repeats_advice(record: Record, lines: Sequence[TrainingLine]) -> bool:
     """Return whether anything learned (text, final answer, name or argument of a call) has a word that the agent knew
     from advice or a briefing alone: not from the task, the tools, a result, or from what it had said itself before.
     """
+    # by identity, because equal messages occur at several places
     learned = {id(line.said): line.message for line in lines if line.loss}
     known = wording.words_of([record.task, record.tools])
     advised: set[str] = set()
@@ -226,7 +229,9 @@ def _is_grounded(record: Record, lines: Sequence[TrainingLine]) -> bool:
     schemas = {spec.name: _Heard([as_text(spec.input_schema)]) for spec in record.specs}
     heard, asked = _Heard([record.task]), []
     for line in lines:
+        # the size so far marks what was known before the call
         asked += [(call["function"], heard.size) for call in line.message.get("tool_calls", ()) if line.loss]
+        # the agent's own words prove nothing
         if line.said.part != "assistant":
             heard.add(line.message["content"])
     nothing, budget = _Heard([]), _Budget()
@@ -255,12 +260,14 @@ class _Heard:
             self.add(part)
 
     def add(self, part: str) -> None:
+        # the line break keeps a match from reaching into the next part
         self._parts.append(part.casefold().encode("utf-8", "surrogatepass") + b"\n")
         self.size += len(self._parts[-1])
 
     def end_of(self, text: str, budget: _Budget, *, alone: bool) -> int:
         """Return the end of the first occurrence, or a place that no text reaches. `alone`: as a whole token."""
         if self._data is None:
+            # all parts are there before the first search
             self._data = b"".join(self._parts)
         if (text, alone) not in self._ends:
             budget.left -= len(self._data) + COST
@@ -280,6 +287,7 @@ def _alone(token: str, data: bytes) -> int | None:
     if len(token) > TOKEN_MAX:
         return _plain(token, data)
     wanted = re2.escape(token.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+    # a dot ends a sentence, unless a digit follows
     found = re2.search(rf"(?:^|[^\pL\pN_.])({wanted})(?:[^\pL\pN_.]|\.\D)", data)
     return None if found is None else int(found.end(1))
 
@@ -314,6 +322,7 @@ def _leaves(value: Any) -> Iterable[Any]:
 
 def _is_known(value: Any, corpus: _Corpus) -> bool:
     """Return whether a number or name is in the corpus; for prose, whether each number and identifier in it is."""
+    # an agent can guess these
     if value is None or isinstance(value, bool):
         return True
     if not isinstance(value, str):
@@ -323,6 +332,7 @@ def _is_known(value: Any, corpus: _Corpus) -> bool:
         return True
     if len(text.split()) < _PROSE_WORDS:
         return False
+    # without the punctuation of a sentence
     tokens = (token.strip(".,:;-+/") for token in _hard_tokens(text))
     return all(corpus.holds(token, alone=True) for token in tokens if token)
 

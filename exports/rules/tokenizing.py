@@ -64,13 +64,16 @@ class LocalTokenizer:
         if found is None:
             return None
         text, spans = found
+        # the template has written the special ones
         encoding = self.tokens.encode(text, add_special_tokens=False)
         labels = [IGNORED] * len(encoding.ids)
         learned = iter(spans)
         span = next(learned, None)
+        # spans and tokens are both in order, so one pass is enough
         for place, (start, end) in enumerate(encoding.offsets):
             while span is not None and span[1] <= start:
                 span = next(learned, None)
+            # a token that reaches over the edge of a span is not learned
             if span is not None and span[0] <= start < end <= span[1]:
                 labels[place] = encoding.ids[place]
         return encoding.ids, labels
@@ -188,12 +191,14 @@ def names(root: Path) -> list[str]:
 def load(root: Path, name: str) -> LocalTokenizer:
     """Load a tokenizer by its folder's name. Raises `BadRecipe`, which names the missing file."""
     folder = root / name
+    # compared with the list, so that a name cannot lead out of the folder
     if name not in names(root):
         raise BadRecipe(
             f"No tokenizer {name!r}: put its folder with a tokenizer.json into {root.name}/ of the data folder."
         )
     digest = hashlib.sha256()
     for file in (folder / one for one in FILES if (folder / one).exists()):
+        # with names, so that the same bytes in another file give another digest
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     try:
         config = _config(folder)
@@ -201,6 +206,7 @@ def load(root: Path, name: str) -> LocalTokenizer:
         template = _compiled(_template(folder, config, name))
     except (OSError, ValueError, jinja2.TemplateError) as error:
         raise BadRecipe(f"The tokenizer {name!r} cannot be read: {error}"[:500]) from error
+    # `tokenizer.json` can have padding and truncation of its own, which would cut a row
     tokens.no_padding()
     tokens.no_truncation()
     return LocalTokenizer(name, digest.hexdigest(), tokens, template, _special(config))
@@ -232,6 +238,7 @@ def _template(folder: Path, config: Mapping[str, Any], name: str) -> str:
 def _special(config: Mapping[str, Any]) -> dict[str, str]:
     """Return `bos_token` and similar tokens, which templates can use."""
     found = {key: value for key, value in config.items() if key.endswith("_token")}
+    # a token is a text, or an object with its text in `content`
     texts = {key: value.get("content") if isinstance(value, Mapping) else value for key, value in found.items()}
     return {key: value for key, value in texts.items() if isinstance(value, str)}
 
@@ -253,9 +260,11 @@ class _Generation(Extension):
 def _compiled(text: str) -> jinja2.Template:
     """Compile with the names and filters that transformers provides, except the clock: a dataset must not depend on
     it."""
+    # a template is code, so it runs in a sandbox
     world = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, autoescape=False, extensions=[_Generation, loopcontrols]
     )
+    # jinja2's own escapes HTML and sorts the keys
     world.filters["tojson"] = _tojson
     world.globals["raise_exception"] = _refuse
     return world.from_string(text)

@@ -11,9 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 _RUN, _PIECE = re.compile(r"[\w@./:+#-]+"), re.compile(r"[^\W_]+")
+# Thai and Lao, Burmese, Khmer, Japanese kana, Chinese characters
 _NO_SPACES = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
 )
+# the longest first, because the first that fits is cut
 _ENDINGS = ("ing", "ed", "es", "ly", "s", "e")
 _SHORTEST = 3
 """Letters that a word keeps when its ending is cut."""
@@ -51,7 +53,9 @@ def _of_run(run: str) -> Iterator[str]:
         if piece.isascii():
             if piece not in COMMON and (len(piece) > 1 or piece.isdecimal()):
                 yield _stem(piece)
+        # other scripts with spaces count by word
         elif any(_NO_SPACES.finditer(piece)):
+            # a single character counts alone
             yield from (piece[at : at + 2] for at in range(max(1, len(piece) - 1)))
         else:
             yield _stem(piece)
@@ -76,5 +80,6 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _texts(inner)
+    # true, false and null tell nothing
     elif value is not None and not isinstance(value, bool):
         yield str(value)

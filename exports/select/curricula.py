@@ -46,6 +46,7 @@ def entries(project: Project, recipe: Recipe) -> Iterator[SnapshotEntry]:
     if not pk:
         raise BadRecipe("format curriculum requires a snapshot. The first export of this run takes one.")
     for task in sorted(row["task"] for row in snapshots.content_of(pk)["tasks"]):
+        # `episode` names the snapshot, which has no steps
         yield SnapshotEntry(pk, task, 0, ())
 
 

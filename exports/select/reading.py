@@ -36,13 +36,16 @@ _WRITTEN = (
 )
 """Columns that a loop fills with a text."""
 _COLUMNS = (*_SAME, *_WRITTEN, "id", "run_id", "task", "final_answer", "tools", "policy", "partial", "created_at")
+# episodes of a run share their tools, so few lists are in use at a time
 _TOOLS_KEPT = 256
 _STEPS = """
     -- only up to the step that the snapshot names: later steps must not change the dataset
     SELECT s.episode_id, s.body, to_char(s.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') FROM episodes_step s
+    -- two arrays, joined by position
     JOIN unnest(%s::text[], %s::int[]) AS wanted(episode_id, last_seq) USING (episode_id)
     WHERE s.seq <= wanted.last_seq AND s.kind <> 'verification' ORDER BY s.episode_id, s.seq
 """
+# stored text is ASCII, so its bytes are its characters
 _SIZES = "SELECT episode_id, sum(octet_length(body)) FROM episodes_step WHERE episode_id = ANY(%s) GROUP BY episode_id"
 
 
@@ -58,6 +61,7 @@ def batches(entries: Iterable[SnapshotEntry]) -> Iterator[list[SnapshotEntry]]:
     batch: list[SnapshotEntry] = []
     steps = 0
     for entry in entries:
+        # an episode of many steps is a batch of its own
         if batch and (steps + entry.last_seq > STEPS_PER_BATCH or len(batch) >= EPISODES_PER_BATCH):
             yield batch
             batch, steps = [], 0
@@ -97,6 +101,7 @@ class Reader:
         with connection.cursor() as cursor:
             cursor.execute(_STEPS, [[entry.episode for entry in batch], [entry.last_seq for entry in batch]])
             for rows in _together(cursor.fetchall()):
+                # redacted as text before it is parsed, so that no nested name is missed
                 steps = read_all(self._redactor.redact_all([body for _, body, _ in rows]))
                 for step, (episode, _, at) in zip(steps, rows, strict=True):
                     if "at" not in step:
@@ -142,6 +147,7 @@ class Reader:
             return []
         text = json.dumps(tools)
         if text not in self._tools:
+            # a simple bound: what is still in use is added again
             if len(self._tools) >= _TOOLS_KEPT:
                 self._tools.clear()
             self._tools[text] = self._redactor.redact_value(tools)
@@ -204,10 +210,12 @@ def _together(rows: Iterable[tuple[str, str, str]]) -> Iterator[list[tuple[str, 
 
 def _hide_author(step: dict[str, Any], project_id: str) -> None:
     advice = {"ask": step.get("advice"), "briefing": step}.get(step["kind"])
+    # the name of a model identifies no person
     if isinstance(advice, dict) and advice.get("author") and advice.get("source") != "llm":
         advice["author"] = opaque(project_id, advice["author"])
 
 
 def opaque(project_id: str, name: str) -> str:
     """Return the ID of a person in the files of one project."""
+    # with the project, so that IDs of a person differ between projects
     return f"person-{hashlib.sha256(f'{project_id}/{name}'.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"

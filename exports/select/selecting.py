@@ -120,6 +120,7 @@ def snapshot(rows: QuerySet[Episode], said: PinnedReviews) -> Iterator[SnapshotE
     of_texts = any(key.startswith("text/") for key in said.ruled)
     verdicts = ArrayAgg("outcomes__pk", filter=Q(outcomes__isnull=False), distinct=True, order_by="outcomes__pk")
     ordered = rows.annotate(verdicts=Coalesce(verdicts, []), text=MD5("task"))
+    # by bytes, because the locale of a database must not change the order
     ordered = ordered.order_by(Collate("scenario", "C"), F("task_idx").asc(nulls_first=True), "text", "pk")
     always = ("pk", "scenario", "task_idx", "scenario_digest", "text", "last_seq", "verdicts")
     columns = (*always, *(["task"] if of_texts else []))
@@ -127,6 +128,7 @@ def snapshot(rows: QuerySet[Episode], said: PinnedReviews) -> Iterator[SnapshotE
         pk, scenario, task_idx, version, text, last_seq, found, *words = row
         yield SnapshotEntry(
             episode=pk,
+            # the first part of the order, so that the episodes of a task are neighbors
             task=f"{scenario}/{task_idx}" if scenario and task_idx is not None else text,
             last_seq=last_seq,
             outcomes=tuple(found),

@@ -38,6 +38,7 @@ class LogHeader:
     scorer: str = ""
 
     def add(self, sample: dict[str, Any]) -> None:
+        # the loop sets `scorer`, which is the same in all samples
         for self.scorer, score in sample["scores"].items():
             self.scored += 1
             self.sum += score["value"]
@@ -46,6 +47,7 @@ class LogHeader:
         self.ids[sample["id"]] += 1
         self.models.add(sample["metadata"]["model"] or sample["metadata"]["policy_name"])
         if at := sample["started_at"]:
+            # times of one form and zone are in order as text
             self.first, self.last = min(self.first or at, at), max(self.last, at)
 
 
@@ -73,6 +75,7 @@ def header(dataset: str, found: LogHeader) -> dict[str, Any]:
         "task_id": dataset[:22],
         "dataset": {"name": "awmweb", "samples": len(found.ids), "shuffled": False},
         "model": model or "unknown",
+        # an epoch is the position of an episode among those of its task
         "config": {"epochs": max(found.ids.values(), default=1)},
         "metadata": {"dataset": dataset, "models": sorted(found.models)},
     }
@@ -94,6 +97,7 @@ def numbered(parts: Sequence[Path]) -> Iterator[tuple[dict[str, Any], bytes]]:
         sample = orjson.loads(line)
         seen[sample["id"]] += 1
         epoch = seen[sample["id"]]
+        # without the opening brace, which the prefix has
         yield {**sample, "epoch": epoch}, b'{"epoch":%d,%s' % (epoch, line.strip()[1:])
 
 
@@ -112,8 +116,10 @@ def write_eval(parts: Sequence[Path], head: dict[str, Any], out: BinaryIO) -> No
         for number, (sample, text) in enumerate(numbered(parts)):
             log.writestr(_member(f"samples/{sample['id']}_epoch_{sample['epoch']}.json"), text)
             summaries.write((b",\n" if number else b"[") + orjson.dumps(_summary(sample)))
+        # no sample, so no bracket was written
         summaries.write(b"]" if summaries.tell() else b"[]")
         summaries.seek(0)
+        # the size is not known when the member is opened
         with log.open(_member("summaries.json"), "w", force_zip64=True) as member:
             _copy(summaries, member)
         log.writestr(_member("header.json"), orjson.dumps(head))

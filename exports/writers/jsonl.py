@@ -22,6 +22,7 @@ def texts(values: Sequence[Any]) -> list[bytes]:
     if not values:
         return []
     try:
+        # a break after each value, at which the text is cut below
         together = orjson.dumps([part for value in values for part in (value, _BREAK)])
     except (orjson.JSONEncodeError, RecursionError):
         return [text(value) for value in values]
@@ -40,4 +41,5 @@ def text(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except (orjson.JSONEncodeError, RecursionError):
+        # a lone surrogate has no UTF-8 form and becomes a question mark
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from exports.writers import jsonl
 
+# rows that wait in memory
 ROWS_PER_GROUP = 200
 
 
@@ -71,6 +72,7 @@ def _column(feature: dict[str, Any], values: Sequence[Any]) -> pa.Array:
         return pa.array(values, _type(feature))
     if kind == "List":
         ends = accumulate((len(value or ()) for value in values), initial=0)
+        # a null among the offsets makes the list null; () is for the last end
         offsets = [None if value is None else start for value, start in zip([*values, ()], ends, strict=True)]
         items = _column(feature["feature"], list(chain.from_iterable(value or () for value in values)))
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)
@@ -83,5 +85,6 @@ def join(parts: Iterable[Path], target: Path, features: dict[str, Any]) -> None:
     with pq.ParquetWriter(target, schema_of(features), compression="zstd") as writer:
         for part in parts:
             with pq.ParquetFile(part) as file:
+                # group by group, so that one is in memory
                 for number in range(file.num_row_groups):
                     writer.write_table(file.read_row_group(number))

@@ -34,6 +34,7 @@ def said_fragment(request: MemberRequest, pk: str) -> HttpResponse:
     actor = request.actor
     episode = visible_or_404(Episode.objects.all(), actor, pk)
     lens = lens_of(actor, episode)
+    # withheld outcomes withhold the corrections of others as well, because those judge the episode
     is_told = Lens.OUTCOME in lens
     notes = tell(lens, episode, seen_by(actor, episode))
     fixes = [one for one in correcting.current(episode) if is_told or one.author_key == actor.key]
@@ -54,6 +55,7 @@ def mentions_page(request: MemberRequest) -> HttpResponse:
     unread = mentions.unread(request.actor)
     headline = f"{unread or 'No'} {'mention is' if unread == 1 else 'mentions are'} unread."
     rows = mentions.of_person(request.actor)
+    # listed even while judged blind, so that the count is right; only `readable` ones show their text
     open_ones = visibility.with_open_outcome(request.actor, rows, "annotation__episode_id")
     context = {
         "headline": headline,
@@ -77,18 +79,21 @@ def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
     own."""
     actor, problem, status, as_text = request.actor, "", 200, False
     comment = mentions.behind(actor, pk)
+    # a notification links to the version that it was about; a redirect of POST would lose the form
     if comment.pk != pk and request.method == "GET":
         return redirect("comment", comment.pk)
     episode = comment.episode
     if request.method == "POST":
         try:
             value, own = request.POST.get("value", ""), request.POST.get("annotation", "")
+            # the same text sent again after the refusal is meant as it is
             if value != request.POST.get("as_text"):
                 mentions.refuse_unknown(actor, value)
             if own:
                 made = annotating.reword(actor, own, value)
             else:
                 made = annotating.annotate(actor, episode, place_of(comment), COMMENT, value)
+            # one's own edit makes a newer version of this page's comment
             return redirect("comment", made.pk if own == comment.pk else comment.pk)
         except AppError as refused:
             problem, status, as_text = refused.message, refused.status, isinstance(refused, UnknownName)
@@ -96,6 +101,7 @@ def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
     lens = lens_of(actor, episode)
     said = tell(lens, episode, comments)
     is_open = any(one.pk == comment.pk for one in said)
+    # a comment that is withheld from them stays unread
     if is_open:
         mentions.see(actor, comment)
     context = {

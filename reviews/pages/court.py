@@ -53,6 +53,7 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
     episodes."""
     actor, problem = request.actor, ""
     case = visible_or_404(CourtCase.objects.select_related("project"), actor, pk)
+    # before POST as well: a ruling is the answer of one who knows outcomes
     rulings.refuse_while_blind(actor, case)
     if request.method == "POST":
         try:

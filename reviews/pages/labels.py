@@ -65,15 +65,18 @@ def retire_label(request: MemberRequest) -> HttpResponse:
 def label_episodes(request: MemberRequest) -> HttpResponse:
     """Show the project's labels for the selected episodes, and set or withdraw one on all of them."""
     actor, given, problem, status = request.actor, request.POST, "", 200
+    # the order of selection is kept, and an ID that is sent twice counts once
     ids = list(dict.fromkeys(filter(is_id, (given or request.GET).getlist("episode"))))
     if not 0 < len(ids) <= MOST:
         raise Invalid(f"Select 1 to {MOST} episodes on Episodes, then Label.")
     if request.method == "POST":
         try:
             messages.success(request, _answer(request, ids))
+            # redirected, so that a reload does not set the label again
             return redirect(f"{reverse('label_episodes')}?{urlencode([('episode', pk) for pk in ids])}")
         except AppError as refused:
             problem, status = refused.message, refused.status
+    # a query returns its own order; the page lists them as they were selected
     episodes = sorted(scoped(Episode.objects.filter(pk__in=ids), actor.project), key=lambda one: ids.index(one.pk))
     labels = [
         (label, _own(label, own_labels(actor, ids, label.name), len(ids)))
@@ -100,10 +103,12 @@ def _own(label: LabelSchema, said: Mapping[str, Annotation], total: int) -> str:
         return f"You labeled {len(said):,} of {total:,}." if said else ""
     names = {one.get("value"): one.get("label") for one in label.options}
     chosen = (row.text if isinstance(row.text, list) else [row.text] for row in said.values())
+    # a value of an earlier version may have no name now
     tally = Counter(", ".join(str(names.get(one) or one) for one in values) or "none" for values in chosen)
     return f"You labeled {len(said):,} of {total:,}: {'; '.join(f'{count} {name}' for name, count in tally.items())}."
 
 
 def _said(title: str, tally: Counter[str], total: int) -> str:
+    # "" counts the labeled ones; what is left are reasons
     labeled = f"Set {title} on {tally.pop('', 0):,} of {total:,} selected {'episode' if total == 1 else 'episodes'}."
     return " ".join([labeled, *(f"{count} {reason}" for reason, count in tally.items())])

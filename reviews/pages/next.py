@@ -26,6 +26,7 @@ def ahead(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the page of the review that this person would get next, as if they had claimed it. Nothing is claimed, and
     everything that the claim would withhold is withheld."""
     try:
+        # the page is rendered inside, while the withheld outcomes are withheld
         with assigning.as_if_given(request.actor, pk) as following:
             page = page_of(request, following, ahead=True, frame=SWAPPED).content.decode()
     except NothingToReview:
@@ -38,11 +39,13 @@ def ahead(request: MemberRequest, pk: str) -> HttpResponse:
 def verdict_next(request: MemberRequest, pk: str) -> HttpResponse:
     """Give the verdict and claim the next review, the rendered one if it is still free. If the verdict differs from the
     verifier, this review is shown again first, because it asks for the reason."""
+    # committed before the reply: the verdict counts even if the next claim fails
     queue_id = decide(request, pk).review.queue_id
     shown = deciding.reveal(request.actor, pk)
     if shown.differs:
         return JsonResponse({"differs": True, "page": same(request, pk)})
     reply = _next(request, queue_id)
+    # an outcome that is still withheld must not be said to agree
     if "lease" in reply and shown.outcome is not None:
         reply["verifier"] = "agrees"
     return JsonResponse(reply)
@@ -63,12 +66,14 @@ def _next(request: MemberRequest, queue_id: str) -> dict[str, Any]:
     drawn = request.POST.get("ahead", "")
     try:
         claim = assigning.pull(request.actor, queue_id, first=drawn)
+    # the queue's page says why it is empty
     except NothingToReview:
         return {"next": reverse("review_queue", args=[queue_id])}
     reply: dict[str, Any] = {
         "next": reverse("review", args=[claim.review_id]),
         "lease": {"token": claim.lease_token, "until": claim.lease_until.isoformat()},
     }
+    # the page has rendered it already; a lost race gets another review, with its page
     if claim.review_id != drawn:
         reply["page"] = swapped(request, claim.review_id)
     return reply

@@ -69,7 +69,9 @@ def page_of(
     rows = Review.objects.select_related("queue", "episode", "episode__run", "episode__project")
     review = visible_or_404(rows, actor, pk, "queue__project")
     slot, now = assigning.slot_of(actor, review), timezone.now()
+    # nothing is claimed while a page is rendered ahead, yet it has the forms of the holder
     ahead = bool(given.get("ahead"))
+    # an expired lease that no one took still counts, so the form stays
     mine = ahead or (slot is not None and slot.state == "claimed")
     submitted = slot is not None and slot.state == "submitted"
     shown = deciding.reveal(actor, pk) if submitted else None
@@ -94,6 +96,7 @@ def page_of(
         "ruling": rulings.ruling_of(review.episode) if shown and not shown.is_withheld else None,
         "explanations": Explanation.choices,
         "confidences": Confidence.choices,
+        # a refused form keeps its nonce: what was sent twice stays one verdict
         "nonce": request.POST.get("nonce") or secrets.token_urlsafe(12),
         "given": request.POST,
         "met": request.POST.getlist("met"),
@@ -112,6 +115,7 @@ def replay_of(
     """Return the steps of an episode around the one that the request names, or `step`, and its scrubber, seen
     through a lens, none after `last`.
     """
+    # a form names its step in `seq`, a link in its address
     at = windows.number(request.GET.get("step") or request.POST.get("seq")) or step
     return {"episode": one, "ended": True, **windows.replay(lens, one, at, last)}
 
@@ -119,7 +123,9 @@ def replay_of(
 def _said(request: MemberRequest, lens: Lens, review: Review, shown: bool) -> dict[str, Any]:
     """Return what this reviewer said, the comments of others that they may read, and the labels that they can set."""
     actor, episode = request.actor, review.episode
+    # what others labeled could show how they judge
     said = seen_by(actor, episode) if shown else [one for one in seen_by(actor, episode) if one.author_key == actor.key]
+    # the versions that the queue pins, ended ones included
     pinned = LabelSchema.objects.filter(pk__in=review.queue.schemas).order_by("created_at", "pk")
     fixes = [one for one in correcting.current(episode) if one.author_key == actor.key]
     notes = tell(lens, episode, (one for one in said if one.author_key == actor.key or one.label == COMMENT))
@@ -135,6 +141,7 @@ def _said(request: MemberRequest, lens: Lens, review: Review, shown: bool) -> di
 
 def numbers_of(said: Iterable[Annotation | Correction]) -> str:
     """Return the numbers of the steps with entries, in the form that the scrubber reads."""
+    # entries about the whole episode have no step
     return " ".join(str(seq) for seq in sorted({one.seq for one in said if one.seq}))
 
 
@@ -154,6 +161,7 @@ def review_command(request: MemberRequest, pk: str, command: str) -> HttpRespons
     try:
         said = act(request, pk)
     except AppError as refused:
+        # a script gets the refusal as JSON, from the edge
         if _wants_json(request):
             raise
         return page_of(request, pk, refused.message, refused.status)
@@ -161,6 +169,7 @@ def review_command(request: MemberRequest, pk: str, command: str) -> HttpRespons
         return said
     if _wants_json(request):
         return JsonResponse(said or {"ok": True, **_fresh(request, pk, command)})
+    # the form's step stays in view after the reload
     step = windows.number(request.POST.get("seq"))
     return redirect(f"/reviews/{pk}/?step={step}" if step else f"/reviews/{pk}/")
 
@@ -174,6 +183,7 @@ def _fresh(request: MemberRequest, pk: str, command: str) -> dict[str, str]:
 
 def swapped(request: MemberRequest, pk: str, step: int = 1) -> str:
     """Return the page of a review without its shell, for a page that stays open, without the input of its forms."""
+    # the input of the last form must not appear in the next review
     return page_of(request, pk, step=step, frame=SWAPPED, given={}, met=[]).content.decode()
 
 
@@ -187,6 +197,7 @@ def _redrawn(request: MemberRequest, pk: str) -> dict[str, str]:
     rows = Review.objects.select_related("queue", "episode")
     review = visible_or_404(rows, request.actor, pk, "queue__project")
     slot = assigning.slot_of(request.actor, review)
+    # own entries alone until the verdict, as on the page
     is_told = not review.queue.is_blind or (slot is not None and slot.state == "submitted")
     said = _said(request, lens_of(request.actor, review.episode), review, is_told)
     context = {"review": review, "at": request.POST.get("seq", ""), **said}
@@ -230,6 +241,7 @@ def decide(request: MemberRequest, pk: str) -> Verdict:
 
 def _wanted(request: MemberRequest) -> Wanted:
     given = request.POST
+    # a browser sends checked boxes only, so `asked` lists all of them
     met, asked = given.getlist("met"), given.getlist("asked")
     return Wanted(
         decision=given.get("decision", ""),
@@ -237,6 +249,7 @@ def _wanted(request: MemberRequest) -> Wanted:
         rubric={name: name in met for name in asked},
         confidence=given.get("confidence", Confidence.HIGH),
         note=given.get("note", ""),
+        # the column has 200 characters; the page's nonce has 16
         nonce=given.get("nonce", "")[:200],
     )
 
@@ -260,9 +273,11 @@ def _label(request: MemberRequest, pk: str) -> None:
     rows = Review.objects.select_related("queue", "episode")
     review = visible_or_404(rows, request.actor, pk, "queue__project")
     where, quote = place_in(given)
+    # without a schema it is a comment, whose form sends none
     schema = scoped(LabelSchema.objects.filter(pk=given.get("schema", "")), request.actor.project).first()
     label = schema.name if schema is not None else COMMENT
     value = value_of(given, schema.kind if schema is not None else "")
+    # the same text sent again after the refusal is meant as it is
     if schema is None and value != given.get("as_text"):
         mentions.refuse_unknown(request.actor, str(value))
     annotating.annotate(
@@ -275,6 +290,7 @@ def _undo(request: MemberRequest, pk: str) -> None:
     review = visible_or_404(Review.objects.all(), request.actor, pk, "queue__project")
     rows = Annotation.objects.filter(episode=review.episode_id, author_key=request.actor.key)
     found = max(current(rows), key=lambda one: (one.created_at, one.pk), default=None)
+    # without a name, the newest: undo takes back the last entry
     wanted = request.POST.get("annotation") or (found.pk if found else "")
     if wanted:
         annotating.undo(request.actor, wanted)

@@ -49,12 +49,14 @@ def reviews(request: MemberRequest) -> HttpResponse:
     actor, problem, given = request.actor, "", request.POST
     if request.method == "POST":
         try:
+            # a queue whose first episodes are refused is not created
             with transaction.atomic():
                 made = assigning.create_queue(
                     actor,
                     given.get("name", ""),
                     reviews_required=whole(given.get("reviews_required", "1")),
                     is_blind=given.get("is_blind") == "1",
+                    # whole percent in the form, a share from 0 to 0.5 in the row
                     gold_share=whole(given.get("gold_percent", "0")) / 100,
                     rubric=given.get("rubric", "").splitlines(),
                 )
@@ -202,7 +204,9 @@ def _fill(request: MemberRequest, pk: str, view: SavedView | None) -> None:
     episodes = matching(actor, filters)
     if view is not None:
         said = ListQuery.of(view.query).said
+        # the view and the fields of the form narrow each other
         episodes = episodes.filter(pk__in=matching(actor, said).values("pk"))
+    # a form sends an empty field as empty text
     sample, seed = whole(given.get("sample") or "0"), whole(given.get("seed") or "1")
     added = assigning.fill(actor, pk, episodes, sample=sample, seed=seed)
     messages.success(request, f"Added {added} {'episode' if added == 1 else 'episodes'}.")
@@ -213,6 +217,7 @@ def _fill(request: MemberRequest, pk: str, view: SavedView | None) -> None:
 def add_gold(request: MemberRequest, pk: str) -> HttpResponse:
     """Mix an episode with a known answer into the queue; its ID, or the address of its page."""
     given = request.POST
+    # an address ends in the ID
     episode = given.get("episode", "").strip().rstrip("/").rpartition("/")[2]
     try:
         assigning.add_gold(request.actor, pk, episode, given.get("answer", ""))
@@ -240,6 +245,7 @@ def agreement_page(request: MemberRequest) -> HttpResponse:
     """Show the agreement of judges, by queue."""
     actor = request.actor
     queues = list(scoped(ReviewQueue.objects.all(), actor.project).order_by("-created_at")[:QUEUES])
+    # an unknown queue in the address shows the default one instead of an error
     chosen = next((one for one in queues if one.pk == request.GET.get("queue")), _judged(queues))
     only_sample = request.GET.get("sample") == "1"
     found = reports.lines(actor, chosen, only_sample=only_sample) if chosen else []

@@ -27,6 +27,7 @@ from reviews.visible.annotated import own_labels
 from reviews.visible.places import Place, labelable, written_at
 
 _LABEL = re.compile(r"[a-z][a-z0-9_-]{0,59}")
+# the bound of `quote` in the API, too
 _LONGEST = 100_000
 _NO_WORDS = "A comment needs 1 to 100,000 characters."
 
@@ -60,24 +61,29 @@ def annotate(
     if label == COMMENT and not str(value).strip():
         raise Invalid(_NO_WORDS)
     with transaction.atomic():
+        # one lock per episode orders an author's rows; NO KEY lets steps be added, which refer to the episode
         visible_or_404(Episode.objects.select_for_update(no_key=True), actor, episode.pk)
         if schema is not None:
             _refuse_ended(schema, queue)
+            # before the comparison below, so that values are compared in their stored form
             value = schemas.checked(schema, value)
         _refuse_nowhere(actor, episode, where, quote)
         said = {**asdict(where), "label": label}
         before = _newest(Annotation.objects.filter(episode=episode, author_key=actor.key, **said))
+        # an equal value under a newer version is another answer, because its options can differ
         if before is not None and before.text == value and not before.withdrawn and before.schema_id == _id(schema):
             return before
         added = Annotation.objects.create(
             episode=episode,
             text=value,
             schema=schema,
+            # several comments at one place are a conversation
             supersedes=None if label == COMMENT else before,
             **said,
             **author(actor, episode, privilege),
         )
         if label == COMMENT:
+            # in the same transaction: no notification about a comment that was rolled back
             mentions.tell(added)
         return added
 
@@ -87,6 +93,7 @@ def annotate_all(actor: Actor, ids: Sequence[str], schema: LabelSchema, value: A
     unchanged ones by reason, as text that follows the number."""
     may_annotate(actor)
     value, tally = schemas.checked(schema, value), Counter[str]()
+    # read once for all; `annotate` compares again under the lock
     before = own_labels(actor, ids, schema.name)
     for pk in ids:
         said = before.get(pk)
@@ -120,9 +127,11 @@ def reword(actor: Actor, annotation_id: str, text: str) -> Annotation:
         row = _own(actor, annotation_id)
         if row.label != COMMENT:
             raise Invalid("Only a comment can be reworded. Set the label again instead.")
+        # a row has at most one successor, so a second edit of the old row is a repeat or a conflict
         later = Annotation.objects.filter(supersedes=row).first()
         if later is not None and later.text == text:
             return later
+        # another tab edited or withdrew it meanwhile, and its words would be lost
         if later is not None or row.withdrawn:
             raise Changed
         added = _superseding(actor, row, text=text)
@@ -136,6 +145,7 @@ def undo(actor: Actor, annotation_id: str) -> Annotation:
     with transaction.atomic():
         row = _own(actor, annotation_id)
         later = Annotation.objects.filter(supersedes=row).first()
+        # a repeated undo returns what it did the first time
         if later is not None or row.withdrawn:
             return later or row
         return _superseding(actor, row, text="", withdrawn=True)
@@ -144,6 +154,7 @@ def undo(actor: Actor, annotation_id: str) -> Annotation:
 def _own(actor: Actor, annotation_id: str) -> Annotation:
     """Return an annotation of the actor, with its episode locked. The caller must be in a transaction."""
     row = visible_or_404(Annotation.objects.select_related("episode"), actor, annotation_id, "episode__project")
+    # locked before the checks that follow, as for a new label
     Episode.objects.select_for_update(no_key=True).get(pk=row.episode_id)
     if row.author_key != actor.key:
         raise NotYourAnnotation
@@ -181,6 +192,7 @@ def _id(schema: LabelSchema | None) -> str | None:
 
 def _refuse_ended(schema: LabelSchema, queue: ReviewQueue | None) -> None:
     """Read again under the episode's lock: the version can have ended since the page was opened."""
+    # a queue compares answers to the same question, so its reviewers keep the version that it pins
     if queue is not None and schema.pk in queue.schemas:
         return
     if not LabelSchema.objects.filter(pk=schema.pk, ended_at__isnull=True).exists():
@@ -193,6 +205,7 @@ def _refuse_nowhere(actor: Actor, episode: Episode, where: Place, quote: str | N
         if where.path or where.start is not None:
             raise Invalid("A path or a text range needs a step.")
         return
+    # the step of the verifier would place the label on an outcome
     step = Step.objects.filter(episode=episode, seq=where.seq).exclude(kind="verification").first()
     if step is None:
         raise Invalid(f"This episode has no step {where.seq}.")
@@ -202,6 +215,7 @@ def _refuse_nowhere(actor: Actor, episode: Episode, where: Place, quote: str | N
         found = written_at(labelable(lens_of(actor, episode), step), where)
     except BadPath as error:
         raise Invalid(str(error)) from error
+    # the numbers alone could mark other letters than the reader selected
     if quote is not None and where.start is not None and found != quote:
         raise Moved
 

@@ -40,6 +40,7 @@ from reviews.statistics import worth
 from reviews.statistics.reports import known_to
 
 FILL_MAX = 5_000
+# defaults of a queue; each can replace them by its own
 FAILURE_TYPES = ["wrong_goal", "wrong_argument", "missed_step", "extra_change", "gave_up", "no_help_asked"]
 
 
@@ -72,6 +73,7 @@ def create_queue(
         raise Invalid("A queue needs a name of 1 to 120 characters.")
     if not (1 <= reviews_required <= 20 and 60 <= lease_s <= 86_400 and 0 <= gold_share <= 0.5):
         raise Invalid("Use 1 to 20 reviews per episode, a lease of 60 to 86,400 s and a gold share from 0 to 0.5.")
+    # the constraint of the database catches the race of two forms; this gives the readable refusal
     if scoped(ReviewQueue.objects.filter(name=name), actor.project).exists():
         raise Invalid(f"This project already has a queue named {name}.")
     queue = ReviewQueue.objects.create(
@@ -84,6 +86,7 @@ def create_queue(
         seed=seed,
         rubric=[one.strip()[:120] for one in rubric if one.strip()][:20],
         failure_types=[one.strip()[:60] for one in failure_types if one.strip()][:30],
+        # pinned by ID: a later version has other options, and two reviewers would answer different questions
         schemas=list(schemas.of_project(actor.project).values_list("pk", flat=True)),
         author=actor.name,
     )
@@ -95,10 +98,13 @@ def close_queue(actor: Actor, queue_id: str) -> None:
     """Close a queue: its slots become void and nothing is withheld for it any more."""
     may_set_reviews(actor)
     with transaction.atomic():
+        # FOR UPDATE also waits for slots that are being added, because they refer to the queue
         queue = visible_or_404(ReviewQueue.objects.select_for_update(), actor, queue_id)
         queue.closed_at = queue.closed_at or timezone.now()
         queue.save(update_fields=["closed_at"])
+        # given ones stay, for the figures
         ReviewSlot.objects.filter(queue=queue, state__in=OPEN).update(state=SlotState.VOID)
+        # after the slots are void, so that no claim withholds them again
         withholding.open_to_everyone(queue.reviews.all())
         record(actor, "queue.closed", queue.pk, queue.name)
 
@@ -115,17 +121,23 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
         raise Invalid(f"A sample can have at most {FILL_MAX:,} episodes, not {sample:,}.")
     queue = visible_or_404(ReviewQueue.objects.filter(closed_at__isnull=True), actor, queue_id)
     mine = scoped(episodes, actor.project).exclude(reviews__queue=queue)
+    # a sample draws among all, not among the newest
     if sample:
         ids = list(mine.values_list("pk", flat=True))
+        # the lowest draws: another run with this seed and these episodes has the same sample
         chosen = sorted(ids, key=lambda pk: draw(seed or queue.seed, pk))[:sample]
     else:
         chosen = list(mine.order_by("-created_at", "-pk").values_list("pk", flat=True)[:FILL_MAX])
+    # after the draw, so a sample can add fewer than it names
     found = list(settled.settled().filter(pk__in=chosen))
+    # before the lock: it reads the outcomes and verdicts of up to 5,000 episodes
     ranked = worth.of_episodes(found)
     with transaction.atomic():
         _refuse_closed(queue)
         rows = [_row(queue, one, *ranked[one.pk], in_sample=bool(sample)) for one in found]
+        # another fill can add an episode after `exclude` above read the queue
         made = Review.objects.bulk_create(rows, ignore_conflicts=True)
+        # `bulk_create` returns ignored rows too, with IDs that are not stored
         kept = Review.objects.filter(pk__in=[one.pk for one in made])
         _add_slots(kept, queue)
         if queue.is_blind:
@@ -136,6 +148,7 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
 def _refuse_closed(queue: ReviewQueue) -> None:
     """Raise if the queue was closed meanwhile, and lock it against closing in this transaction: outcomes that are
     withheld for it afterward would stay withheld."""
+    # NO KEY, so that slots, which refer to the queue, can be added meanwhile
     if not ReviewQueue.objects.select_for_update(no_key=True).filter(pk=queue.pk, closed_at=None).exists():
         raise ReviewClosed("This queue is closed.")
 
@@ -143,6 +156,7 @@ def _refuse_closed(queue: ReviewQueue) -> None:
 def _row(queue: ReviewQueue, episode: Episode, value: float, reason: str, *, in_sample: bool) -> Review:
     """Return a row. A sampled episode gets a random rank: ranked by worth, the whole sample would come last or
     first."""
+    # from 0 to 3, the range of worth
     place = 3 * draw(queue.seed, f"place/{episode.pk}") if in_sample else value
     return Review(queue=queue, episode=episode, worth=place, reason=reason, in_sample=in_sample)
 
@@ -168,6 +182,7 @@ def add_gold(actor: Actor, queue_id: str, episode_id: str, answer: str) -> Revie
     if not worth.is_settled(episode):
         raise NotSettled
     _refuse_closed(queue)
+    # gold has no slots yet: each reviewer's is made when they claim it
     review, made = Review.objects.get_or_create(queue=queue, episode=episode, defaults={"gold": answer})
     if not made and review.gold != answer:
         raise Invalid("This episode is already in the queue.")
@@ -215,14 +230,17 @@ def as_if_given(actor: Actor, review_id: str) -> Iterator[str]:
             held = ReviewSlot.objects.filter(review=review, holder=actor.key, state=SlotState.CLAIMED)
             held.update(state=SlotState.SUBMITTED)
             ahead = list(_in_turn(actor, review.queue))
+            # the same filter as in `claim`, where an episode that continues is refused
             rows = Review.objects.filter(episode__in=settled.settled()).in_bulk(ahead)
             following = next((rows[pk] for pk in ahead if pk in rows), None)
             if following is None:
                 raise NothingToReview
             if review.queue.is_blind:
                 withholding.from_one(actor, following)
+            # the page is rendered here, inside the transaction
             yield following.pk
         finally:
+            # also after an error in the page: the review was not given
             transaction.set_rollback(True)
 
 
@@ -230,13 +248,16 @@ def _candidates(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
     """Return reviews that this actor can claim, the highest worth first; at the gold share's rate a gold one comes
     first."""
     known = known_to(actor, queue)
+    # a review with several free slots counts once
     free = ReviewSlot.objects.filter(is_free(now), queue=queue, is_gold=False).exclude(review__in=known)
     ranked = list(dict.fromkeys(free.order_by("-worth", "pk").values_list("review_id", flat=True)[:200]))
     if not queue.gold_share:
         return ranked
     gold = list(queue.reviews.exclude(gold="").exclude(pk__in=known).order_by("pk").values_list("pk", flat=True)[:50])
+    # the count of given ones is in the draw, so each next review has its own chance and a reload has the same one
     done = ReviewSlot.objects.filter(queue=queue, holder=actor.key, state=SlotState.SUBMITTED).count()
     if gold and draw(queue.seed, f"{actor.key}/{done}") < queue.gold_share:
+        # each reviewer gets the gold items in an order of their own
         picked = min(gold, key=lambda pk: draw(queue.seed, f"{actor.key}/{pk}"))
         return [picked, *ranked]
     return ranked
@@ -247,6 +268,7 @@ def open_to(actor: Actor, queue: ReviewQueue, limit: int) -> list[tuple[Review, 
     it."""
     mine = _held(actor, queue)
     wanted = [*mine, *(_candidates(actor, queue, timezone.now()) if queue.closed_at is None else [])][:limit]
+    # rows come by ID, the order is that of `wanted`
     rows = queue.reviews.select_related("episode").in_bulk(wanted)
     return [(rows[pk], pk in mine) for pk in wanted]
 
@@ -258,14 +280,17 @@ def claim(actor: Actor, review_id: str, queue: ReviewQueue | None = None) -> Rev
     may_review(actor)
     rows = Review.objects.select_related("queue", "episode")
     review = visible_or_404(rows.filter(queue=queue) if queue else rows, actor, review_id, "queue__project")
+    # one moment for the check and for the new lease
     now = timezone.now()
     _refuse_unfit(actor, review)
     until = now + timedelta(seconds=review.queue.lease_s)
     slot = _slot_for(actor, review, now)
+    # the condition is checked again by the update, because `slot` was read before it
     taken = leasing.claim(ReviewSlot.objects.filter(pk=slot.pk), actor, now, until) if slot is not None else None
     if slot is None or taken is None:
         raise ReviewClaimed
     if review.queue.is_blind:
+        # in the transaction of the claim: no moment in which they hold it and see the outcome
         withholding.from_one(actor, review)
     return ReviewClaim(review.pk, slot.pk, str(taken["lease_token"]), until)
 
@@ -277,6 +302,7 @@ def why_not(actor: Actor, review: Review) -> str:
     except AppError as refused:
         return refused.message
     slots = ReviewSlot.objects.filter(review=review)
+    # gold has a new slot for each reviewer, so none has to be free
     if review.gold or slots.filter(is_free(timezone.now())).exists():
         return ""
     claimed = slots.filter(state=SlotState.CLAIMED).exists()
@@ -298,10 +324,12 @@ def _slot_for(actor: Actor, review: Review, now: datetime) -> ReviewSlot | None:
     """Return the actor's own slot, or a free one that no one else is claiming; for gold, a new one of their own."""
     Review.objects.select_for_update(no_key=True).get(pk=review.pk)  # two concurrent claims of one person become one
     slots = list(ReviewSlot.objects.filter(review=review).order_by("number"))
+    # one's own claim again, in another tab or after a lost reply, gets the same slot
     mine = next((one for one in slots if one.holder == actor.key and one.state in OPEN), None)
     if mine is not None:
         return mine
     if review.gold:
+        # under the lock of the review, so that two reviewers get different numbers
         return ReviewSlot.objects.create(review=review, queue=review.queue, number=len(slots) + 1, is_gold=True)
     return next((one for one in slots if one.state in OPEN and not one.is_held(now)), None)
 
@@ -338,9 +366,11 @@ def decline(actor: Actor, review_id: str, reason: str = "", lease_token: str = "
     slots = ReviewSlot.objects.filter(review=review, holder=actor.key)
     if slots.filter(state=SlotState.SUBMITTED).exists():
         raise AlreadyReviewed
+    # a review can be declined without a claim, and so without a token
     if lease_token and not leasing.held_with(slots, lease_token).exists():
         raise _why_lost(actor, review)
     slots.filter(state=SlotState.CLAIMED).update(**FREED)
+    # PostgreSQL refuses U+0000 in a text
     said = {"author": actor.name, "reason": reason[:1000].replace("\x00", "")}
     ReviewDecline.objects.get_or_create(review=review, author_key=actor.key, defaults=said)
     withholding.open_to(actor.key, review)
@@ -356,6 +386,7 @@ def leave(actor: Actor, queue_id: str) -> int:
     left = list(queue.reviews.exclude(pk__in=given).exclude(pk__in=declined))
     ReviewSlot.objects.filter(review__in=left, holder=actor.key, state=SlotState.CLAIMED).update(**FREED)
     said = {"author_key": actor.key, "author": actor.name, "reason": "left the queue"}
+    # a decline in another tab at the same moment is the same decline
     ReviewDecline.objects.bulk_create((ReviewDecline(review=one, **said) for one in left), ignore_conflicts=True)
     withholding.open_all_to(actor.key, queue)
     return len(left)
@@ -370,6 +401,7 @@ def _why_lost(actor: Actor, review: Review) -> ReviewLeaseLost | ReviewClosed:
     if review.queue.closed_at is not None:
         return ReviewClosed("This queue is closed.")
     slot = slot_of(actor, review)
+    # no lost lease: the verdict was sent, for example in a second tab
     if slot is not None and slot.state == SlotState.SUBMITTED:
         return ReviewClosed("You already gave this review.")
     return ReviewLeaseLost("Your claim expired and someone else took over.")
@@ -384,5 +416,6 @@ def release_all_of(leaving: Actor) -> None:
 def draw(seed: int, key: Any) -> float:
     """Return a number from 0 to 1 that depends on the seed and the key only, so that a sample can be drawn again and
     checked."""
+    # SHA-256, because `hash` of Python has another seed in each process
     digest = hashlib.sha256(f"{seed}/{key}".encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64

@@ -50,6 +50,7 @@ def correct(actor: Actor, episode: Episode, seq: int, better: Better) -> Correct
         rows = Correction.objects.filter(episode=episode, seq=seq, author_key=actor.key)
         before = rows.order_by("-created_at", "-pk").first()
         said = {name: getattr(better, name) for name in ("kind", "name", "arguments", "text", "why")}
+        # a form sent twice is one correction
         if (
             before is not None
             and not before.withdrawn
@@ -71,6 +72,7 @@ def withdraw(actor: Actor, correction_id: str) -> Correction:
         later = Correction.objects.filter(supersedes=row).first()
         if later is not None or row.withdrawn:
             return later or row
+        # the words are left out: a withdrawal says only what it is about
         said = {name: getattr(row, name) for name in ("episode", "seq", "kind", "name")}
         by = annotating.author(actor, row.episode, row.privilege)
         return Correction.objects.create(supersedes=row, withdrawn=True, **said, **by)
@@ -98,6 +100,7 @@ def misfit(episode: Episode, name: str, arguments: Any) -> str:
     tools = episode.tools if isinstance(episode.tools, list) else []
     schemas = {tool.get("name"): tool.get("input_schema") for tool in tools if isinstance(tool, dict)}
     if name not in schemas:
+        # an episode without recorded tools fits any call, because nothing says what the agent could do
         return f"The agent has no tool {clean(name)[:100]}." if schemas else ""
     call = ToolCall(name=name, arguments=arguments)
     problem = Checker().misfit(call.arguments, schemas[name])

@@ -27,6 +27,7 @@ def doubt(episode: Episode) -> CourtCase:
     place = {"scenario": episode.scenario, "task_idx": episode.task_idx, "doubted_at": now}
     case, made = CourtCase.objects.get_or_create(project_id=episode.project_id, task_key=key, defaults=place)
     if not made:
+        # the time of the newest doubt: later than the last ruling, it opens the case again
         CourtCase.objects.filter(pk=case.pk).update(doubted_at=now)
     return case
 
@@ -39,8 +40,10 @@ def rule(actor: Actor, case_id: str, word: str, reason: str) -> Ruling:
         raise Invalid(f"Unknown ruling. Use one of {', '.join(Word.values)}.")
     if not reason.strip() or len(reason) > REASON_MAX:
         raise Invalid("A ruling needs a reason of at most 20,000 characters.")
+    # two rulings at the same moment follow one another, and the newest counts
     case = visible_or_404(CourtCase.objects.select_for_update(), actor, case_id)
     refuse_while_blind(actor, case)
+    # the columns of the author only; an empty episode has no informed expert, so the privilege is set below
     by = annotating.author(actor, Episode())
     ruling = Ruling.objects.create(case=case, word=word, reason=reason, **{**by, "privilege": "sees_verifier"})
     CourtCase.objects.filter(pk=case.pk).update(ruled_at=ruling.created_at)

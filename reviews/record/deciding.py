@@ -56,6 +56,7 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
     refusal: ReviewLeaseLost | ReviewClosed | None = None
     with transaction.atomic():
         review = visible_or_404(
+            # only this row, not the queue; two forms of one person wait for each other here
             Review.objects.select_related("queue", "episode").select_for_update(of=("self",), no_key=True),
             actor,
             review_id,
@@ -63,11 +64,13 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
         )
         _refuse_misfit(review, wanted)
         mine = Verdict.objects.filter(review=review, author_key=actor.key)
+        # a verdict that counts comes before a late one with the same nonce
         repeated = mine.filter(nonce=wanted.nonce).order_by("is_late").first() if wanted.nonce else None
         if repeated is not None and not repeated.is_late:
             return repeated
         if mine.filter(is_late=False).exists():
             raise AlreadyReviewed
+        # an expired lease that no one took still counts
         slot = leasing.held_with(ReviewSlot.objects.filter(review=review, holder=actor.key), lease_token).first()
         if slot is None:
             refusal = ReviewClosed() if review.queue.closed_at is not None else ReviewLeaseLost()
@@ -76,6 +79,7 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
         verdict = _stored(actor, review, slot, wanted)
         if slot is not None:
             _close(actor, review, slot)
+    # after the commit, so that the late verdict stays stored
     if refusal is not None:
         raise refusal
     return verdict
@@ -96,11 +100,13 @@ def change(actor: Actor, review_id: str, wanted: Wanted) -> Verdict:
     mine = Verdict.objects.counted().filter(review=review, author_key=actor.key).first()
     if mine is None:
         raise NotBeforeVerdict
+    # closing it opened the outcomes to everyone
     if review.queue.closed_at is not None:
         raise ReviewClosed("This queue is closed.")
     names = ("decision", "failure_type", "rubric", "confidence", "note")
     if all(getattr(mine, name) == getattr(wanted, name) for name in names):
         return mine
+    # no slot: a change needs no lease and has no duration
     changed = _stored(actor, review, None, wanted, mine)
     _rank(review)
     return changed
@@ -122,6 +128,7 @@ def _refuse_misfit(review: Review, wanted: Wanted) -> None:
         raise Invalid(f"Unknown failure type. Use one of {', '.join(review.queue.failure_types)}.")
     if wanted.failure_type and wanted.decision == VerdictDecision.ACCEPT:
         raise Invalid("An accepted episode has no failure type.")
+    # 1 and 0 of JSON equal true and false
     unfit = [name for name, met in wanted.rubric.items() if name not in review.queue.rubric or met not in (True, False)]
     if unfit:
         raise Invalid(f"The rubric of this queue has no {unfit[0][:120]}, or its answer is not true or false.")
@@ -134,8 +141,10 @@ def _stored(
 ) -> Verdict:
     """Return the verdict as a row. It was blind if the outcome was withheld until now, and never opened before."""
     by = annotating.author(actor, review.episode)
+    # a person cannot sign as a model
     if wanted.model and actor.user is None:
         by |= {"author": wanted.model[:160], "author_kind": "model"}
+    # the hold still exists at this point; `_close` ends it
     held = OutcomeHold.objects.filter(actor_key=actor.key, episode=review.episode, by=review.pk).exists()
     is_blind = held and not _knows_outcome(actor, review)
     began = slot.claimed_at if slot is not None else None
@@ -149,7 +158,9 @@ def _stored(
         note=wanted.note,
         nonce=wanted.nonce,
         is_blind=is_blind,
+        # a change has no slot either, yet counts
         is_late=slot is None and before is None,
+        # a third reviewer who changes their verdict is still the third
         adjudicates=before.adjudicates if before is not None else _adjudicates(review, slot),
         supersedes=before,
         took_s=(timezone.now() - began).total_seconds() if began else None,
@@ -158,6 +169,7 @@ def _stored(
 
 
 def _adjudicates(review: Review, slot: ReviewSlot | None) -> bool:
+    # slots beyond the required ones are made for a third reviewer only
     return slot is not None and not slot.is_gold and slot.number > review.queue.reviews_required
 
 
@@ -175,13 +187,17 @@ def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
     done = {"state": SlotState.SUBMITTED, "lease_token": "", "lease_until": None, "submitted_at": timezone.now()}
     ReviewSlot.objects.filter(pk=slot.pk).update(**done)
     withholding.open_to(actor.key, review)
+    # gold has a known answer, so no third reviewer settles it
     if review.gold:
         return
     _rank(review)
     states = list(ReviewSlot.objects.filter(review=review).values_list("state", flat=True))
+    # a verdict that is still to come could decide it
     if set(states) & set(slots.OPEN):
         return
+    # one reviewer cannot differ from themselves; beyond the required slots, a third one was called already
     if 1 < len(states) == review.queue.reviews_required and len(set(counted(review))) > 1:
+        # one above the review's worth, so that the disputed one goes ahead of others of its rank
         ReviewSlot.objects.create(review=review, queue=review.queue, number=len(states) + 1, worth=review.worth + 1)
     else:
         withholding.open_to_everyone(Review.objects.filter(pk=review.pk))
@@ -189,9 +205,11 @@ def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
 
 def _rank(review: Review) -> None:
     """Update the worth of a review by the verdicts on its episode."""
+    # a changed rank would pull the disputed ones of a sample ahead
     if review.gold or review.in_sample:
         return
     value, reason = worth.of_episodes([review.episode])[review.episode_id]
+    # a person's verdict changes no rank, so most calls write nothing
     if (value, reason) != (review.worth, review.reason):
         Review.objects.filter(pk=review.pk).update(worth=value, reason=reason)
         ReviewSlot.objects.filter(review=review).update(worth=value)
@@ -230,17 +248,21 @@ def reveal(actor: Actor, review_id: str) -> Revealed:
     rows = Verdict.objects.filter(review=review, is_late=False).select_related("disagreement")
     given = list(rows.order_by("created_at", "pk"))
     own = [one for one in given if one.author_key == actor.key]
+    # only the newest of each other judge is shown
     superseded = {one.supersedes_id for one in given}
     if not own:
         raise NotBeforeVerdict
+    # rows are by age, so the last is the current one
     mine = own[-1]
     outcome = visibility.of_episode(actor, review.episode)
+    # a missing outcome and a withheld one look alike here, and only the second hides the others
     is_withheld = outcome is None and visibility.is_withheld(actor, review.episode)
     return Revealed(
         mine=mine,
         outcome=outcome,
         is_withheld=is_withheld,
         others=[] if is_withheld else [one for one in given if one not in own and one.pk not in superseded],
+        # an outcome without a corresponding verdict, such as an error of the judge, differs from none
         differs=outcome is not None and worth.SAYS.get(outcome.reward_type, mine.decision) != mine.decision,
         explanation=mine.disagreement.explanation if hasattr(mine, "disagreement") else "",
         first=own[0] if len(own) > 1 else None,
@@ -258,6 +280,7 @@ def explain(actor: Actor, verdict_id: str, explanation: str) -> Disagreement:
         raise NotYourAnnotation
     if not reveal(actor, verdict.review_id).differs:
         raise Invalid("This verdict agrees with the verifier.")
+    # one explanation for each verdict, the first; a repeat of it is no error
     said, made = Disagreement.objects.get_or_create(verdict=verdict, defaults={"explanation": explanation})
     if not made and said.explanation != explanation:
         raise Invalid("You already answered this.")

@@ -19,6 +19,7 @@ from reviews.models import Annotation, Mention
 from reviews.notifications import CommentSubject
 
 PEOPLE_MAX = 20
+# `+` after the braces forbids backtracking: else `@scope/package` would name `@scop`
 _NAMED = re.compile(r"(?<![\w@.])@(\w[\w.+-]{0,149}+)(?!/\w|\()")
 _CODE = re.compile(
     r"""```.*?(?:```|\Z)|`[^`\n]+`|https?://\S+"""
@@ -32,11 +33,13 @@ def tell(comment: Annotation) -> list[Mention]:
     """Store whom a comment names, and queue notifications for people whom its earlier version did not name: earlier
     notifications link to the new version. People who have opened the earlier version have no unread mention."""
     people = _named(comment)
+    # a person can be named in several versions: the last of equal keys wins, so a read one beats an unread one
     before = Mention.objects.filter(annotation__in=comment.earlier()).order_by(F("seen_at").asc(nulls_first=True))
     seen = dict(before.values_list("user_id", "seen_at"))
     made = Mention.objects.bulk_create(
         [Mention(annotation=comment, user_id=user, seen_at=seen.get(user)) for user in people]
     )
+    # those who were named before have their notification, which links here
     if not seen.keys() >= set(people):
         deliveries.queue_for(CommentSubject(comment))
     return made
@@ -53,6 +56,7 @@ def _named(comment: Annotation) -> list[int]:
 
 def _names_in(text: str) -> Iterator[str]:
     """Return what is written as the name of a person, in order."""
+    # a dot or plus can be in a name, but at its end it belongs to the sentence
     return (name.rstrip(".+-") for name in _NAMED.findall(_CODE.sub(" ", text)))
 
 
@@ -71,6 +75,7 @@ def names(actor: Actor) -> list[dict[str, str]]:
 def refuse_unknown(actor: Actor, text: str) -> None:
     """Raise if a name in a comment names no member: its author then mends it, or posts it as text."""
     known = {one.user.get_username().lower() for one in _members(actor.project)}
+    # a number after an @ is no misspelled name
     wrong = [name for name in _names_in(text) if name.lower() not in known and not name.isdecimal()]
     if wrong:
         raise UnknownName.of(list(dict.fromkeys(wrong))[:3])

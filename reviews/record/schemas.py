@@ -75,6 +75,7 @@ def define(actor: Actor, name: str, title: str, kind: str, options: Sequence[Any
         raise Invalid(f"Unknown kind: {kind}. Use one of {', '.join(SchemaKind.values)}.")
     title, options = title.strip()[:120] or name, _options(kind, options)
     with transaction.atomic():
+        # two definitions at the same moment get consecutive versions
         Project.objects.select_for_update(no_key=True).get(pk=actor.project.pk)
         versions = scoped(LabelSchema.objects.filter(name=name), actor.project).order_by("-version")
         last = versions.first()
@@ -116,6 +117,7 @@ def _option(one: Any, number: int) -> dict[str, str]:
     given = one if isinstance(one, dict) else {"label": one}
     label = str(given.get("label") or given.get("value") or "").strip()[:120]
     value = str(given.get("value") or re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_"))
+    # one key of the keyboard for each; from the tenth option on none
     key = str(given.get("key", number if number < 10 else ""))
     if not _NAME.fullmatch(value) or len(key) > 1:
         raise Invalid(f"Option {number} needs a label with a letter first, and a key of one character.")
@@ -141,9 +143,11 @@ def checked(schema: LabelSchema, value: Any) -> Any:
         chosen = value if isinstance(value, list) else []
         if not isinstance(value, list) or any(one not in known for one in chosen):
             raise Invalid(f"{schema.title} takes a list of {', '.join(known)}.")
+        # in the order of the options, so that equal choices are equal values
         return [one for one in known if one in chosen]
     if schema.kind == SchemaKind.SCORE:
         low, high = schema.options[0]["low"], schema.options[0]["high"]
+        # `True` is an int in Python, and no score
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             raise Invalid(f"{schema.title} takes a number from {low:g} to {high:g}.")
         return value

@@ -26,12 +26,14 @@ BATCH = 5_000
 def from_everyone(reviews: Iterable[Review]) -> None:
     """Withhold the outcomes of these reviews of one blind queue from each member who can judge them."""
     known = list(reviews)
+    # all of one queue, so the first names the project
     keys = [one.key for one in members_who_judge(_locked(known[0].queue.project_id))] if known else []
     _hold((key, review) for review in known for key in keys)
 
 
 def _locked(project_id: str) -> Project:
     """Lock and return a project. Filling a queue then includes members who join meanwhile, or they see its holds."""
+    # NO KEY, so that runs and episodes, which refer to the project, can start meanwhile
     return Project.objects.select_for_update(no_key=True).get(pk=project_id)
 
 
@@ -42,11 +44,13 @@ def from_one(actor: Actor, review: Review) -> None:
 
 def _hold(wanted: Iterable[tuple[str, Review]]) -> None:
     rows = [OutcomeHold(actor_key=key, episode_id=review.episode_id, by=review.pk) for key, review in wanted]
+    # a second hold by the same review is the same hold
     OutcomeHold.objects.bulk_create(rows, ignore_conflicts=True, batch_size=BATCH)
 
 
 def open_to(actor_key: str, review: Review) -> None:
     """Open the outcome to an actor for whom this review is over."""
+    # by this review only: another blind queue can still withhold the same episode
     OutcomeHold.objects.filter(actor_key=actor_key, episode=review.episode_id, by=review.pk).delete()
 
 
@@ -69,9 +73,11 @@ def follow_role(membership: Membership) -> None:
     if judges_only(membership.role):
         judged = Verdict.objects.filter(author_key=actor.key, is_late=False).values("review")
         declined = ReviewDecline.objects.filter(author_key=actor.key).values("review")
+        # a review without open slots needs no verdict; gold always has a slot for the next reviewer
         wanted = waiting.filter(Q(slots__state__in=slots.OPEN) | ~Q(gold="")).distinct()
         _hold((actor.key, one) for one in wanted.exclude(pk__in=judged).exclude(pk__in=declined))
     else:
         claimed = ReviewSlot.objects.filter(holder=actor.key, state=SlotState.CLAIMED).values("review")
         holds = OutcomeHold.objects.filter(actor_key=actor.key, by__in=waiting.values("pk"))
+        # what they hold is withheld until their verdict, in any role
         holds.exclude(by__in=claimed).delete()

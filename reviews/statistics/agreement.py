@@ -17,6 +17,7 @@ Item = Mapping[str, str]
 BOOTSTRAPS = 2_000
 FEWEST = 20
 """The fewest items with an interval: the bootstrap is unreliable with fewer."""
+# fixed, so that the same verdicts have the same interval
 SEED = 20_261_123
 
 
@@ -68,6 +69,7 @@ def agreement(items: Sequence[Item]) -> Agreement:
         alpha=alpha(twice),
         alpha_low=low,
         alpha_high=high,
+        # Cohen's kappa is for two judges; with more, Fleiss' is shown
         kappa=kappa([(one[judges[0]], one[judges[1]]) for one in twice]) if len(judges) == 2 else None,
         judges=len(judges),
         fleiss=fleiss(twice) if len(judges) > 2 else None,
@@ -76,9 +78,11 @@ def agreement(items: Sequence[Item]) -> Agreement:
 
 def alpha(items: Sequence[Item]) -> float | None:
     """Return Krippendorff's alpha for unordered labels; None if all are the same or no episode was judged twice."""
+    # imported on first use, because it loads NumPy
     import krippendorff
 
     counts = _counts([one for one in items if len(one) > 1])
+    # one label alone: no disagreement is expected by chance, and alpha would be 0 / 0
     if not counts or len(counts[0]) < 2:
         return None
     return float(krippendorff.alpha(value_counts=counts, level_of_measurement="nominal"))
@@ -97,7 +101,9 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     labels = {label for pair in pairs for label in pair}
     n = len(pairs)
     observed = sum(a == b for a, b in pairs) / n
+    # the chance of equal labels if both judges drew from their own shares independently
     chance = sum(sum(a == label for a, _ in pairs) / n * (sum(b == label for _, b in pairs) / n) for label in labels)
+    # both gave one and the same label throughout
     return (observed - chance) / (1 - chance) if chance < 1 else None
 
 
@@ -112,11 +118,14 @@ def fleiss(items: Sequence[Item]) -> float | None:
     if not counts:
         return None
     sizes = [sum(row) for row in counts]
+    # the share of pairs of judgments on this item that agree
     same = [sum(k * (k - 1) for k in row) / (n * (n - 1)) for row, n in zip(counts, sizes, strict=True)]
+    # the mean over items, not over judgments, because items have equal weight
     shares = [
         sum(row[at] / n for row, n in zip(counts, sizes, strict=True)) / len(counts) for at in range(len(counts[0]))
     ]
     observed, chance = sum(same) / len(counts), sum(one * one for one in shares)
+    # compared by labels instead of `chance == 1`, which rounding can miss
     only_one = sum(one > 0 for one in shares) < 2
     return None if only_one else (observed - chance) / (1 - chance)
 
@@ -125,12 +134,15 @@ def interval(items: Sequence[Item]) -> tuple[float | None, float | None]:
     """Return the 95% interval of alpha, by resampling items; None below `FEWEST` items, or if alpha is undefined."""
     if len(items) < FEWEST:
         return None, None
+    # not the module's generator, which other code shares
     lots = random.Random(SEED)
     found = sorted(
         value
         for _ in range(BOOTSTRAPS)
+        # as many items as there are, drawn with replacement
         if (value := alpha_of_draw([items[lots.randrange(len(items))] for _ in items])) is not None
     )
+    # an interval of the few defined draws would leave out those in which all agree
     if len(found) < BOOTSTRAPS // 2:
         return None, None
     return found[int(0.025 * len(found))], found[min(int(0.975 * len(found)), len(found) - 1)]
@@ -144,8 +156,12 @@ def alpha_of_draw(items: Sequence[Item]) -> float | None:
         values = list(one.values())
         for value in values:
             totals[value] = totals.get(value, 0) + 1
+        # each unordered pair once; the coincidence matrix counts both orders, hence the 2 below
         unlike = sum(a != b for a, b in combinations(values, 2))
+        # weighted by 1 / (m - 1), so that each judgment counts once however many judged the item
         observed += 2 * unlike / (len(values) - 1)
     n = sum(totals.values())
+    # all pairs of judgments minus those with equal labels
     expected = n * n - sum(count * count for count in totals.values())
+    # `n - 1`, because expected pairs are drawn without replacement
     return 1 - (n - 1) * observed / expected if expected else None

@@ -60,7 +60,9 @@ def progress(actor: Actor, queue: ReviewQueue) -> Progress:
 
 def progress_of(actor: Actor, queues: Collection[ReviewQueue]) -> dict[str, Progress]:
     """Return the progress of each queue by its ID, in two queries."""
+    # void ones were closed with their queue: no one can give them
     slots = ReviewSlot.objects.filter(queue__in=queues).exclude(state=SlotState.VOID)
+    # without gold, as in the total
     rows = Verdict.objects.as_given().filter(review__queue__in=queues, review__gold="")
     states: dict[str, Counter[tuple[bool, str]]] = {one.pk: Counter() for one in queues}
     given: dict[str, Counter[tuple[str, str]]] = {one.pk: Counter() for one in queues}
@@ -118,6 +120,7 @@ def why_empty(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
     """Return why no review of this queue is open to an actor, with counts; empty if one is."""
     slots = ReviewSlot.objects.filter(queue=queue, is_gold=False)
     known = known_to(actor, queue)
+    # an expired lease is free, so it is no reason for an empty queue
     if slots.filter(is_free(now)).exclude(review__in=known).exists() or slots.filter(
         holder=actor.key, state=SlotState.CLAIMED
     ):
@@ -149,6 +152,7 @@ class GoldLine:
 
 def gold_lines(queue: ReviewQueue) -> list[GoldLine]:
     """Return, by judge, the share of gold items answered correctly, with its interval."""
+    # the first verdict: a change was made with the answer in sight
     rows = Verdict.objects.as_given().filter(review__queue=queue).exclude(review__gold="")
     counts: dict[tuple[str, str, str], list[bool]] = {}
     for key, name, kind, said, known in rows.values_list(
@@ -156,6 +160,7 @@ def gold_lines(queue: ReviewQueue) -> list[GoldLine]:
     ):
         counts.setdefault((key, name, kind), []).append(said == known)
     lines = [GoldLine(name, kind, share(sum(right), len(right))) for (_, name, kind), right in counts.items()]
+    # each line has an answer, so the rate is a number
     return sorted(lines, key=lambda line: (-(line.right.rate or 0), line.name))
 
 
@@ -179,8 +184,10 @@ def judged(
     for review, episode, key, said in rows.values_list("review_id", "episode_id", "author_key", "decision"):
         found.setdefault(review, {})[key] = said
         episodes[review] = episode
+    # only outcomes that this actor can see become a judge
     outcomes = visibility.verdict_types(actor, episodes.values())
     for review, judges in found.items():
+        # types without a verdict, such as an error of the judge, are no judgment
         outcome = worth.SAYS.get(outcomes.get(episodes[review], ""))
         if outcome is not None:
             judges[VERIFIER] = outcome
@@ -197,6 +204,7 @@ class ReportLine:
     @property
     def finding(self) -> str:
         """The number of pairs of judges that agree, as a sentence."""
+        # the share is exact, so rounding only removes the error of the division
         same = round((self.figures.percent or 0) * self.figures.pairs)
         pairs = f"{same} of {self.figures.pairs} {'pair' if self.figures.pairs == 1 else 'pairs'}"
         who, _, what = self.title.partition(", ")
@@ -237,6 +245,7 @@ def _against(some: Collection[Item], others: Collection[Item]) -> list[Item]:
 
 def _majority(judges: Item) -> str:
     """Return the most frequent value; empty if none leads."""
+    # a tie of the first two is no majority
     ranked = Counter(judges.values()).most_common(2)
     if not ranked or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
         return ""
@@ -248,7 +257,9 @@ def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[Re
     found = []
     shown = _open_to(actor, queue)
     shown = shown.filter(review__in_sample=True) if only_sample else shown
+    # labels on episodes whose verdict the actor can read, not on others
     rows = Annotation.objects.filter(episode__in=shown.values("episode"))
+    # a third reviewer judges disputed ones only
     called = set(shown.filter(adjudicates=True).values_list("episode_id", "author_key"))
     for schema in LabelSchema.objects.filter(pk__in=queue.schemas, kind__in=SchemaKind.counted()).order_by("name"):
         items: dict[Any, dict[str, str]] = {}
@@ -256,6 +267,7 @@ def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[Re
             if (one.episode_id, one.author_key) in called:
                 continue
             place = (one.episode_id, one.seq, one.path, one.start, one.end)
+            # a choice of several values counts as one value
             items.setdefault(place, {})[one.author_key] = str(one.text)
         found.append(ReportLine(f"Label {schema.title}", agreement(list(items.values()))))
     return found
@@ -263,6 +275,7 @@ def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[Re
 
 def disagreeing(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> list[Review]:
     """Return reviews whose judges, the verifier among them, disagree."""
+    # verdicts after changes: judges who agree by now are not listed
     table = judged(actor, queue, only_sample=only_sample)
     ids = [review for review, judges in table.items() if len(set(judges.values())) > 1]
     return list(queue.reviews.filter(pk__in=ids).select_related("episode").order_by("-worth", "pk"))
@@ -276,6 +289,7 @@ def accepted_in_sample(actor: Actor, queue: ReviewQueue) -> Share:
     for one in rows:
         by_review.setdefault(one.review_id, []).append(one)
     said = [consensus(verdicts) for verdicts in by_review.values()]
+    # a tie is no decision, in neither part nor total
     return share(said.count(VerdictDecision.ACCEPT), len(said) - said.count(""))
 
 
@@ -287,8 +301,10 @@ def consensus(verdicts: list[Verdict]) -> str:
     """
     settled = [one.decision for one in verdicts if one.adjudicates and not one.is_late]
     if settled:
+        # the newest, if several adjudicate
         return settled[-1]
     said = [one.decision for one in verdicts if not one.is_late]
+    # twice the accepted minus all: positive with more accepted than rejected
     ahead = 2 * said.count(VerdictDecision.ACCEPT) - len(said)
     return "" if not ahead else str(VerdictDecision.ACCEPT if ahead > 0 else VerdictDecision.REJECT)
 
@@ -305,10 +321,12 @@ def blind_verdicts(episodes: QuerySet[Episode]) -> dict[str, str]:
         review__gold="",
     )
     reviews: dict[tuple[str, str], list[Verdict]] = {}
+    # by age, so that the last of `consensus` is the newest
     for one in people.order_by("created_at", "pk"):
         reviews.setdefault((one.episode_id, one.review_id), []).append(one)
     found: dict[str, set[str]] = {}
     for (episode, _), verdicts in reviews.items():
+        # a tied review has no result, and so cannot contradict another
         if said := reports.consensus(verdicts):
             found.setdefault(episode, set()).add(said)
     return {episode: said.pop() for episode, said in found.items() if len(said) == 1}

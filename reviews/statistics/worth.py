@@ -13,6 +13,7 @@ from episodes.stored import outcomes, settled
 from reviews.models import Verdict, VerdictDecision
 
 AGAINST_VERIFIER, AGAINST_EACH_OTHER, NEAR_THE_LINE = 3.0, 2.0, 1.0
+# of rewards from 0 to 1; both ends count as near
 NEAR = (0.25, 0.75)
 SAYS = {"complete": VerdictDecision.ACCEPT, "others": VerdictDecision.REJECT}
 """The verdict that corresponds to a verifier's outcome; other types have none."""
@@ -34,12 +35,14 @@ def of_episodes(episodes: Iterable[Episode]) -> dict[str, tuple[float, str]]:
     found = dict.fromkeys(ids, (0.0, ""))
     for one in outcomes.of_episodes(ids).filter(source=outcomes.VERIFIER):
         wanted = SAYS.get(one.reward_type)
+        # an error of the judge is no result, so a person has to look
         near = one.reward_type == "judge_error" or (one.reward is not None and NEAR[0] <= one.reward <= NEAR[1])
         if wanted is not None and by_models.get(one.episode_id, set()) - {wanted}:
             found[one.episode_id] = (AGAINST_VERIFIER, "model against verifier")
         elif near:
             found[one.episode_id] = (NEAR_THE_LINE, "near the pass line")
     for pk, decisions in by_models.items():
+        # never below what the verifier's disagreement gave
         if len(decisions) > 1 and found[pk][0] < AGAINST_EACH_OTHER:
             found[pk] = (AGAINST_EACH_OTHER, "model against model")
     return found

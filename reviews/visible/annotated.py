@@ -22,7 +22,9 @@ def current(rows: Any) -> list[Annotation]:
         # the versions of a comment are one chain; two comments at one place are two chains
         chain = chains.get(row.supersedes_id or "", row.supersedes_id or row.pk) if row.label == COMMENT else ""
         chains[row.pk] = chain
+        # answers to different asks at one step are different places
         place = (row.author_key, row.episode_id, row.seq, row.path, row.start, row.end, row.ask_id, row.label, chain)
+        # ascending, so the last assignment is the newest
         newest[place] = row
     return [row for row in newest.values() if not row.withdrawn]
 
@@ -39,6 +41,7 @@ def seen_by(actor: Actor, episode: Episode) -> list[Annotation]:
 def own_labels(actor: Actor, ids: Collection[str], label: str) -> dict[str, Annotation]:
     """Return this actor's own current labels on whole episodes, by episode."""
     rows = scoped(Annotation.objects.filter(episode__in=ids), actor.project, "episode__project")
+    # tags of asks are labels, too
     mine = rows.filter(author_key=actor.key, label=label, seq__isnull=True, ask_id="")
     return {row.episode_id: row for row in current(mine)}
 
@@ -51,6 +54,7 @@ def newest_of(episodes: QuerySet[Episode], labels: Collection[str]) -> dict[str,
     ).order_by("created_at", "pk")
     newest: dict[str, dict[tuple[int | None, str], str]] = {}
     for pk, withdrawn, episode, seq, label in rows.values_list("pk", "withdrawn", "episode_id", "seq", "label"):
+        # a withdrawn one hides the older ones, which it does not restore
         newest.setdefault(episode, {})[seq, label] = "" if withdrawn else pk
     return {episode: [pk for pk in said.values() if pk] for episode, said in newest.items()}
 

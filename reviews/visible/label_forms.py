@@ -13,6 +13,7 @@ from reviews.visible.places import Place
 
 
 def whole(text: str) -> int:
+    # `isdecimal` is true of digits of other scripts as well; seven digits fit every column
     if not (text.isascii() and text.isdecimal() and len(text) < 8):
         raise Invalid(f"Enter a whole number instead of {text[:20] or 'nothing'}.")
     return int(text)
@@ -23,6 +24,7 @@ def place_in(given: QueryDict) -> tuple[Place, str | None]:
     a browser changes the line ends of form values."""
     seq, start, end = (whole(text) if (text := given.get(name, "")) else None for name in ("seq", "start", "end"))
     said = given.get("quote", "")
+    # `encode` alone raises at a lone surrogate
     quote = parse_json(said.encode("utf-8", "surrogatepass")) if said else None
     return Place(seq, given.get("path", ""), start, end), quote if isinstance(quote, str) else None
 
@@ -38,4 +40,5 @@ def value_of(given: QueryDict, kind: str) -> Any:
         number = float(text)
     except ValueError as error:
         raise Invalid(f"Enter a number instead of {text[:20] or 'nothing'}.") from error
+    # a score of 5 and one of 5.0 are one value, and print as 5
     return int(number) if number.is_integer() else number

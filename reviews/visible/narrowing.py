@@ -39,6 +39,7 @@ class ReviewFilters:
     """The filters `verdict`, `label` (its name) and `label_value` (`name:value`)."""
 
     def condition(self, actor: Actor, name: str, values: Collection[str]) -> Q:
+        # PostgreSQL answers U+0000 with an error
         if any("\x00" in value for value in values):
             raise Invalid(f"Unknown filter value: {name}.")
         if name == "verdict":
@@ -53,9 +54,12 @@ class ReviewFilters:
 
     def counts(self, actor: Actor, name: str, episodes: Collection[str]) -> Counter[str]:
         if name == "verdict":
+            # counted as the filter finds them: withheld episodes have no verdict
             open_to = set(episodes) - visibility.held(actor)
+            # a set, because two reviewers with one decision are one episode
             given = set(_verdicts().filter(episode__in=among(open_to)).values_list("episode_id", "decision"))
             without = len(open_to - {episode for episode, _ in given})
+            # an episode with both decisions is counted under both, as either filter finds it
             return Counter(decision for _, decision in given) + Counter({NO_VERDICT: without})
         labels = _labels(actor).filter(episode__in=among(episodes))
         if name == "label":
@@ -67,6 +71,7 @@ class ReviewFilters:
         if name == "verdict":
             return VERDICTS
         words = {COMMENT: "Comment"} if name == "label" else {}
+        # ascending, so the words of the newest version win
         for schema in LabelSchema.objects.filter(project=project).order_by("version"):
             if name == "label":
                 words[schema.name] = schema.title
@@ -80,6 +85,7 @@ class ReviewFilters:
     def hits(self, actor: Actor, search: str, episodes: Collection[str]) -> Mapping[str, Hit]:
         found: dict[str, Hit] = {}
         for episode, seq, label, text in _saying(actor, search, _labels(actor).filter(episode__in=episodes)):
+            # rows are newest first, so the first of an episode is its newest
             if episode not in found:
                 name = "Comment" if label == COMMENT else "Label"
                 parts = [(clean(part), marked) for part, marked in excerpt_of(text, search[:WORDS_MAX])]
@@ -103,6 +109,7 @@ def _by_verdict(actor: Actor, values: Collection[str]) -> Q:
     found = Q(Exists(mine.filter(decision__in=values)))
     if NO_VERDICT in values:
         found |= ~Q(Exists(mine))
+    # else the filter would show which withheld episodes have a verdict
     return found & ~Q(pk__in=visibility.held(actor))
 
 
@@ -111,6 +118,7 @@ def _labels(actor: Actor) -> QuerySet[Annotation]:
     rows = Annotation.objects.filter(superseded_by__isnull=True, withdrawn=False)
     if not sees_outcomes(actor):
         return rows.filter(author_key=actor.key)
+    # one's own labels stay readable, because they reveal nothing new
     return rows.filter(Q(author_key=actor.key) | ~Q(episode__in=visibility.held(actor)))
 
 
@@ -122,12 +130,14 @@ def _has_value(said: str) -> Q:
     chosen = json.dumps(value)  # with its quotes, so that a value does not match a part of a longer one
     single = Q(schema__kind=SchemaKind.SINGLE, text=value) | Q(schema__kind=SchemaKind.MULTI, text__contains=chosen)
     number = _number(value)
+    # an empty list of IDs matches nothing
     score = Q(schema__kind=SchemaKind.SCORE, text=number) if number is not None else Q(pk__in=[])
     return Q(label=label) & (single | score)
 
 
 def _number(text: str) -> float | None:
     """Read a number as a score prints it; None for other texts."""
+    # whole numbers first: a score is stored as 5, not as 5.0
     for read in (int, float):
         try:
             return read(text)
@@ -153,12 +163,14 @@ def _saying(actor: Actor, search: str, rows: QuerySet[Annotation]) -> Iterator[t
         return
     schemas = {one.pk: one for one in LabelSchema.objects.filter(project=actor.project)}
     rows = scoped(rows, actor.project, "episode__project").order_by("-created_at", "-pk")
+    # the longest run of ASCII letters narrows most; a word without any is left to `matches`
     for letters in {max(_PLAIN.findall(word), key=len, default="") for word in wanted} - {""}:
         named = [pk for pk, schema in schemas.items() if letters in _words_of(schema).lower()]
         parts = (StrIndex(Lower(name), Value(letters)) for name in ("text", "label"))
         rows = rows.filter(
             functools.reduce(operator.or_, (Q(GreaterThan(one, 0)) for one in parts), Q(schema__in=named))
         )
+    # bounded, because `matches` reads each in Python
     for episode, seq, label, value, schema in rows.values_list("episode_id", "seq", "label", "text", "schema_id")[
         :READ
     ]:

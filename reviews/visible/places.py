@@ -57,6 +57,7 @@ def written_at(step: Any, where: Place) -> Any:
 
 def labelable(lens: Lens, step: Step) -> dict[str, Any]:
     """Return the step of which parts can be labeled, and read by who looks through this lens."""
+    # in memory only: the row is never saved
     step.body = through(lens & LABELS, step.body)
     return step.wire()
 

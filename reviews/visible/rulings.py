@@ -30,6 +30,7 @@ def open_cases(actor: Actor) -> QuerySet[CourtCase]:
 def cases_of(actor: Actor) -> QuerySet[CourtCase]:
     """Return the cases that an actor can see: none of a task that they still have to judge blind, because doubts and
     rulings reveal the outcome."""
+    # the same key as of cases, made from the columns of episodes
     held = Episode.objects.filter(pk__in=visibility.held(actor), project=actor.project)
     places = held.order_by().values_list("scenario", "task_idx", "task").distinct()
     return scoped(CourtCase.objects.exclude(task_key__in={task_key(*place) for place in places}), actor.project)
@@ -52,6 +53,7 @@ def at_fault(project: Project, *, before: datetime | None = None) -> dict[str, s
 
 def rulings(project: Project, *, before: datetime | None = None) -> dict[str, str]:
     """Return the newest ruling of each task by its key, including those that find no fault."""
+    # ascending, so the newest ruling wins in the dictionary
     rows = scoped(Ruling.objects.all(), project, "case__project").order_by("created_at", "pk")
     if before is not None:
         rows = rows.filter(created_at__lt=before)
@@ -92,6 +94,7 @@ def episodes_of(case: CourtCase) -> QuerySet[Episode]:
     rows = scoped(Episode.objects.all(), case.project)
     if case.scenario and case.task_idx is not None:
         return rows.filter(scenario=case.scenario, task_idx=case.task_idx).order_by("-created_at")
+    # without a number of the task, only its text distinguishes it
     doubted = [one.verdict.episode.task for one in doubts_of(case).select_related("verdict__episode")[:1]]
     return rows.filter(task__in=doubted, task_idx__isnull=True).order_by("-created_at")
 
@@ -101,6 +104,7 @@ def doubts_of(case: CourtCase) -> QuerySet[Disagreement]:
     if case.scenario and case.task_idx is not None:
         return rows.filter(verdict__episode__scenario=case.scenario, verdict__episode__task_idx=case.task_idx)
     rows = rows.filter(Q(verdict__episode__scenario="") | Q(verdict__episode__task_idx__isnull=True))
+    # the key of a text has its digest, so texts are read and compared here
     said = set(rows.values_list("verdict__episode__task", flat=True))
     texts = {text for text in said if task_key("", None, text) == case.task_key}
     return rows.filter(verdict__episode__task__in=texts)

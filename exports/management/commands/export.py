@@ -96,6 +96,7 @@ class Command(BaseCommand):
     def _write(self, recipe: Recipe, project: str, output: str) -> dict[str, Any]:
         """Build beside the target first, so that an interrupted export never looks like a whole one."""
         actor = system_actor(project)
+        # refuses an unknown filter value before anything is written
         selected(actor, recipe)
         target = Path(output)
         with tempfile.TemporaryDirectory(dir=_work_folder(), prefix="export-") as work:
@@ -111,7 +112,9 @@ class Command(BaseCommand):
             shutil.copytree(folder, target, dirs_exist_ok=True)
             return
         paths = [Path(one["path"]) for one in datasets.read_manifest(folder)["files"]]
+        # a log has two forms; the ending of the name picks one
         data = folder / next((one for one in paths if one.parts[0] == "data" and one.suffix == target.suffix), paths[0])
+        # renamed at the end, so that readers never see a part of it
         draft = target.with_name(f"{target.name}.part")
         shutil.copyfile(data, draft)
         draft.replace(target)
@@ -124,6 +127,7 @@ class Command(BaseCommand):
         def tell(episodes: int, rows: int) -> bool:
             nonlocal last
             now = time.monotonic()
+            # a file of logs would fill with one long line
             if sys.stderr.isatty() and (now - last > EVERY_S or episodes == total):
                 last = now
                 end = "\n" if episodes == total else ""

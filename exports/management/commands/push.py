@@ -29,6 +29,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         name, repo = options["dataset"], options["repo"]
         try:
+            # before the dataset is read, because without a token nothing can follow
             hub_commits.token_or_refuse()
             actor = system_actor(options["project"])
             dataset = explaining.named(actor, name)
