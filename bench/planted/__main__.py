@@ -1,7 +1,7 @@
 """How often a run says something false while a person attacks it, and what its intervals cover.
 
 Run as `python -m bench.planted` (`make planted`); it writes docs/measured/planted.md. `--minutes` is about what it
-takes with two `--processes`; large runs get more of it, so that all cells have as many runs.
+takes with two `--processes` on a quiet machine; large runs get more of it, so that all cells have as many runs.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ Counts = dict[str, list[int]]
 
 
 def cell(place: Cell, seconds: float) -> Counts:
-    """Play runs of one size under each attack in turn, until the time is over."""
+    """Play runs of one size under each attack in turn, until this time of the processor is over."""
     found: Counts = defaultdict(lambda: [0] * 6)
-    until, number = time.monotonic() + seconds, 0
-    while time.monotonic() < until or number < 4:
+    # a busy machine takes longer and plays as many runs
+    until, number = time.process_time() + seconds, 0
+    while time.process_time() < until or number < 4:
         for attack in ATTACKS:
             seen = attacked(attack, *place, number)
             row = found[attack]
