@@ -58,7 +58,7 @@ def _storable(value: datetime) -> datetime:
 def problem_of_diff(value: Mapping[str, Any]) -> str:
     """Return what is wrong with a state diff, with the place; empty if nothing is."""
     for table, kinds in value.items():
-        place = str(table)[:100]
+        place = _printable(table)
         if not isinstance(kinds, Mapping):
             return f"{place}: expected an object with {DIFF_KINDS}, not {_named(kinds)}"
         for kind, rows in kinds.items():
@@ -66,10 +66,15 @@ def problem_of_diff(value: Mapping[str, Any]) -> str:
                 if type(rows) is not int or rows < 0:
                     return f"{place}.more: expected a count"
             elif kind not in ("added", "changed", "removed"):
-                return f"{place}.{str(kind)[:100]}: expected {DIFF_KINDS}"
+                return f"{place}.{_printable(kind)}: expected {DIFF_KINDS}"
             elif not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
                 return f"{place}.{kind}: expected a list of objects, one for each row"
     return ""
+
+
+def _printable(name: Any) -> str:
+    """Return a name for an error, which has to be UTF-8: without half characters."""
+    return str(name)[:100].encode("utf-8", "replace").decode()
 
 
 def _named(value: Any) -> str:

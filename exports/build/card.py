@@ -27,7 +27,6 @@ def _head(manifest: dict[str, Any], format_: ExportFormat) -> str:
         # a container is no table that `datasets` could load
         "configs": [] if format_.container else configs,
         "tags": ["agents", "tool-use", "awmweb", manifest["format"]],
-        "dataset_info": {"features": manifest["features"]} if manifest["features"] is None else None,
     }
     return str(yaml.safe_dump({name: value for name, value in head.items() if value}, sort_keys=False))
 

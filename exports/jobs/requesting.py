@@ -20,6 +20,7 @@ from people import jobs
 from people.access import Actor, may_export, scoped, visible_or_404
 from people.audit import record
 from people.errors import Busy
+from people.models import Project
 
 BUILT_TOGETHER, WAITING_MAX, LOOKED_AT = 2, 20, 100
 """Builds at the same time, at most one of them of a project, so that the worker's other threads stay free; exports of
@@ -35,13 +36,16 @@ def request(actor: Actor, recipe: Recipe) -> Export:
     # an unknown filter value is refused here, not by the worker
     selected(actor, recipe)
     tokenizer_of(recipe)
-    waiting = scoped(Export.objects.filter(state__in=Export.WORKING), actor.project).count()
-    if waiting >= WAITING_MAX:
-        raise Busy(f"{waiting} exports of this project are not done yet: cancel one, or wait.")
     export = Export(
         project=actor.project, recipe=recipe.model_dump(mode="json"), format=recipe.format, requested_by=actor.name
     )
-    jobs.request(export, actor, "export.requested", export.pk, recipe.format)
+    with transaction.atomic():
+        # requests of one moment take turns, or each would count without the others
+        Project.objects.select_for_update(no_key=True).get(pk=actor.project.pk)
+        waiting = scoped(Export.objects.filter(state__in=Export.WORKING), actor.project).count()
+        if waiting >= WAITING_MAX:
+            raise Busy(f"{waiting} exports of this project are not done yet: cancel one, or wait.")
+        jobs.request(export, actor, "export.requested", export.pk, recipe.format)
     return export
 
 

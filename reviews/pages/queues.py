@@ -10,6 +10,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
+from django.db.models import F
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -39,6 +40,7 @@ from reviews.visible import rulings
 from reviews.visible.label_forms import whole
 
 QUEUES = 100
+OPEN_FIRST = (F("closed_at").asc(nulls_first=True), "-created_at")
 queue_of = member_required(may_see_reviews, rows=ReviewQueue.objects.all)
 
 
@@ -71,7 +73,7 @@ def reviews(request: MemberRequest) -> HttpResponse:
 def _queues_page(request: MemberRequest, problem: str, status: int, **given: Any) -> HttpResponse:
     """Show the queues; a refused form keeps its input: `given` of a new queue, `label_given` of a label."""
     actor = request.actor
-    queues = list(scoped(ReviewQueue.objects.all(), actor.project).order_by("closed_at", "-created_at")[:QUEUES])
+    queues = list(scoped(ReviewQueue.objects.all(), actor.project).order_by(*OPEN_FIRST)[:QUEUES])
     progress = reports.progress_of(actor, queues)
     mine = {one.queue.pk: one.held + one.free for one in reports.waiting_for(actor, timezone.now())}
     rows = [(queue, progress[queue.pk], mine.get(queue.pk, 0)) for queue in queues]

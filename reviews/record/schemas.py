@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -127,9 +127,14 @@ def _option(one: Any, number: int) -> dict[str, str]:
 def _bounds(options: Sequence[Any]) -> tuple[float, float]:
     given = options[0] if options and isinstance(options[0], dict) else {"low": 1, "high": 5}
     low, high = given.get("low"), given.get("high")
-    if not isinstance(low, int | float) or not isinstance(high, int | float) or not low < high:
+    if not _is_number(low) or not _is_number(high) or not low < high:
         raise Invalid("A score needs a low and a higher high.")
     return low, high
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    # true and false are numbers to Python
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def checked(schema: LabelSchema, value: Any) -> Any:

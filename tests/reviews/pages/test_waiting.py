@@ -35,6 +35,13 @@ def test_home_and_review_count_what_is_open_for_a_reviewer(ada, rita, queue, epi
     assert not reports.waiting_for(rita, timezone.now()) and "No agents are running." in html(as_person(rita).get("/"))
 
 
+def test_open_queues_are_listed_before_closed_ones(ada, queue):
+    newer = assigning.create_queue(ada, "Second look", reviews_required=1)
+    assigning.close_queue(ada, newer.pk)
+    page = html(as_person(ada).get("/reviews/"))
+    assert page.index("First look") < page.index("Second look")
+
+
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.REVIEWER])
 @pytest.mark.parametrize("address", ["/", "/queue/", "/episodes/", "/reviews/"])
 def test_no_claim_is_offered_to_roles_without_the_right(project, role, address):

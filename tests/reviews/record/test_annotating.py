@@ -54,6 +54,12 @@ def test_value_must_fit_its_schema(ada, rita, episode, kind, options, good, bad)
         annotating.annotate(rita, episode, Place(2), "q", bad, schema=label)
 
 
+@pytest.mark.parametrize("bounds", [{"low": 0, "high": True}, {"low": False, "high": 5}, {"low": 5, "high": 1}, {}])
+def test_bounds_of_a_score_are_two_numbers_in_order(ada, bounds):
+    with pytest.raises(Invalid, match="a low and a higher high"):
+        schemas.define(ada, "q", "Q", "score", [bounds])
+
+
 def test_annotation_stands_on_a_path_and_a_range(rita, episode):
     where = Place(2, "$.result.note", 4, 9)
     said = annotating.annotate(rita, episode, where, "comment", "Which one?")
