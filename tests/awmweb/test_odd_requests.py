@@ -173,11 +173,12 @@ def bodies(scene) -> Iterator[tuple[str, dict]]:
             "arguments": odd,
             "result": odd,
             "meta": odd,
-            "state_diff": odd,
+            "state_diff": {HALF: {"added": [odd], "more": 1}},
             "usage": odd,
         }
     ]
     steps += [{"kind": "action", "action": odd, "observation": odd}, {"kind": "note", "content": "x", **odd}, {HALF: 1}]
+    steps += [{"kind": "note", "content": "x", "state_diff": diff} for diff in (odd, {HALF: {HALF: []}})]
     for number, step in enumerate(steps):
         yield f"/episodes/{scene['episode']}/steps", {"steps": [{"seq": 2 + number, **step}]}
     yield "/asks", {"key": "z", "episode": scene["episode"], "seq": 9, "question": "?", **odd}
