@@ -39,7 +39,7 @@ ODD_STEPS = [
     {"kind": "tool_call", "name": "x", "result": {"a": '"' * 9000}},
     {"kind": "tool_call", "name": "x", "result": {"a": '\\"' * 9000}},
     {"kind": "tool_call", "name": "x", "error": HOSTILE + "\n" + HOSTILE},
-    {"kind": "tool_call", "name": "x", "result": 1, "state_diff": {HOSTILE: {"changed": [{}], "added": [{}, {"b": nested(9)}]}}},
+    {"kind": "note", "content": "x", "state_diff": {HOSTILE: {"changed": [{}], "added": [{}, {"b": nested(9)}]}}},
     {"kind": "action", "action": {"a": HOSTILE}, "observation": {"x": nested(20)}},
     {"kind": "message", "role": "tool", "content": HOSTILE},
 ]
