@@ -31,6 +31,7 @@ CHILDREN = {
 STARTERS = {
     "awmenv/server/sandbox/zygote.py": "imports them after its exec, to fork them",
     "bench/environment.py": "the starter pack's first scenario, in a process of the benchmark's own",
+    "bench/training.py": "the same, beside rollouts on the server",
 }
 OTHERS = {
     "bench/worlds/neighbor.py": "code of packs of the benchmark's own, as text, which the server runs behind the walls",

@@ -26,7 +26,7 @@ def play(dash, run, step, executed):
 def test_page_follows_a_trainer_and_takes_a_decision_by_keys(house, person):
     page = person(house.link("ada", "admin"))
     with SyncHttpDashboard(house.url, house.token("agent")) as dash:
-        run = dash.start_run("t-31", key="t-31")
+        run = dash.start_run("t-31", key="page-31")
         play(dash, run, 1, executed=1)
         assert dash.report_step(run, 1, losses={"policy": 0.5}).next_phase == "scaffold"
         complaints = []
@@ -76,7 +76,7 @@ def decide(page, kind, reason, task=""):
 def test_pin_skip_and_freeze_are_made_and_undone_by_keys(house, person):
     page = person(house.link("ada", "admin"))
     with SyncHttpDashboard(house.url, house.token("agent")) as dash:
-        run = dash.start_run("t-32", key="t-32")
+        run = dash.start_run("t-32", key="page-32")
         play(dash, run, 1, executed=8)
         dash.report_step(run, 1, components={"overall": 0.5})
         [first, second] = [one.task for one in dash.next_tasks(2, run=run, seed=1).tasks]
