@@ -18,6 +18,7 @@ from episodes.quoting import SHINGLE
 from exports.recipe import Recipe
 from exports.record import EpisodeResult, Record
 from exports.rules import wording
+from exports.rules.held_out import HeldOutTasks
 from exports.rules.quotations import PIECES, VerifierWords
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Ground:
-    """The facts that rules and formats need beside a record: held-out tasks, the verifier of each task, and the
-    tokenizer of the format `tokens`."""
+    """The facts that rules and formats need beside a record: held-out tasks, by key and by text, the verifier of each
+    task, and the tokenizer of the format `tokens`."""
 
     recipe: Recipe
     held_out: Collection[str] = ()
@@ -35,6 +36,7 @@ class Ground:
     verifier_of: Callable[[Record], VerifierWords] = lambda _record: VerifierWords(())
     is_training_name: Callable[[str], bool] = lambda name: name in ("", "train")
     tokenizer: LocalTokenizer | None = None
+    tasks: HeldOutTasks = field(default_factory=HeldOutTasks)
 
     @property
     def trusted(self) -> tuple[str, ...]:
@@ -194,6 +196,14 @@ def verifier_text(
     }
     is_quoted = any(len(piece) >= SHINGLE for piece in counted) or sum(map(len, counted)) >= PIECES
     return "verifier_text" if is_quoted else None
+
+
+def held_out_text(record: Record, texts: Iterable[str], tasks: HeldOutTasks) -> str | None:
+    """Leave out rows that tell a held-out task, quoted or in other words: in a message, a tool, or a field beside."""
+    if not tasks:
+        return None
+    is_told = tasks.told_in([*texts, *record.beside], f"{record.task}\n{record.original.task}")
+    return "held_out_text" if is_told else None
 
 
 def texts_of(messages: Iterable[Mapping[str, Any]]) -> Iterable[str]:

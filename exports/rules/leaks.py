@@ -56,8 +56,20 @@ LEAKS = (
     Leak(
         "held-out tasks", "key, split and text of an episode's task", "training formats",
         "key; name of the split; five-word rows shared with a held-out text of a loaded pack, at least 80 %",
-        "a held-out task quoted in a message, a reworded one, one whose text is in no loaded pack",
+        "one whose text is in no loaded pack",
         "test_leakage.py::test_a_task_nearly_that_of_a_held_out_one_is_left_out",
+    ),
+    Leak(
+        "held-out tasks in texts",
+        "messages, reasoning, arguments, results, advice, tools, policy, corrections, labels, names beside; "
+        "notes of reports",
+        "training leaves out; reports mark",
+        "eight words in a row that are half of the task, or 16; tasks of 4 to 7 words as a whole line, sentence or "
+        "quoted part; in other words: 75 % of at least six telling words, in one stretch of 1.5 times its length",
+        "less than half, tasks of three words, other words for more than a quarter of the telling ones, other words "
+        "for a task of which the episode's own says half, other words in scripts without spaces, other languages, "
+        "encoded text, a text in no loaded pack",
+        "test_held_out_text.py::test_row_that_tells_a_held_out_task_is_left_out",
     ),
     Leak(
         "rewards that an agent could read", "names of tools and of calls", "training formats",
