@@ -219,7 +219,7 @@ def fate_of(dataset: Dataset, episode: str) -> EpisodeFate:
 
 
 def _place(dataset: Dataset, episode: str, reason: str) -> str:
-    """Return the first step that quotes the verifier or tells a held-out task, and its words."""
+    """Return the first step that quotes the verifier or reveals a held-out task, and its words."""
     row = scoped(Episode.objects.all(), dataset.project).filter(pk=episode).first()
     if row is None:
         return ""
@@ -245,10 +245,10 @@ def _told_tasks(project: Project, row: Episode) -> Callable[[Any], str]:
     tasks = held_out_tasks(project)
 
     def find(said: Any) -> str:
-        told = tasks.told_in(texts(said), row.task)
-        if told is None:
+        found = tasks.told_in(texts(said), row.task)
+        if found is None:
             return ""
-        return f"has the words of {told.key}: {told.words}" if told.words else f"tells {told.key} in other words"
+        return f"has the words of {found.key}: {found.words}" if found.words else f"has {found.key} in other words"
 
     return find
 

@@ -36,8 +36,8 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "verifier_text": ("Quotes the verifier", "A message quotes eight words in a row of the task's verifier."),
     "held_out_text": (
-        "Tells a held-out task",
-        "A message, a tool or a field tells a held-out task, quoted or in other words.",
+        "Reveals a held-out task",
+        "A message, a tool or a field reveals a held-out task, quoted or in other words.",
     ),
     "no_conversation": ("No conversation", "It holds no turn of an agent."),
     "asked": ("Asked an expert", "The agent asked an expert, and the recipe drops such episodes."),

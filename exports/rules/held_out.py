@@ -1,4 +1,4 @@
-"""Whether texts tell a held-out task: quoted, as a whole line if it is short, or in other words. Pure.
+"""Whether texts reveal a held-out task: quoted, as a whole line if it is short, or in other words. Pure.
 
 Time grows with the text: an index of the tasks' rarest words says which of them a text can tell at all.
 """
@@ -32,15 +32,15 @@ _SIGN = re.compile(rf"{wording.NO_SPACES.pattern[:-1]}|(?:(?!{wording.NO_SPACES.
 _END = re.compile(r"[\n\r.!?;:\"“”„«»…。！？；：「」]+|(?<!\w)'|'(?!\w)")
 
 
-class Told(NamedTuple):
-    """A held-out task that a text tells: its key, and the words that are quoted, "" for other words."""
+class ToldTask(NamedTuple):
+    """A held-out task that a text reveals: its key, and the words that are quoted, "" for other words."""
 
     key: str
     words: str = ""
 
 
-class _Task(NamedTuple):
-    """A held-out task: its words, the telling ones, and those of which one is in each text that tells it."""
+class _HeldOutTask(NamedTuple):
+    """A held-out task: its words, the telling ones, and those of which one is in each text that reveals it."""
 
     key: str
     words: list[str]
@@ -102,12 +102,12 @@ class HeldOutTasks:
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
-    def _read(self, key: str, text: str) -> _Task:
+    def _read(self, key: str, text: str) -> _HeldOutTask:
         heard = _words(text)
-        return _Task(key, heard, frozenset(map(self._stems.__getitem__, heard)) - {""})
+        return _HeldOutTask(key, heard, frozenset(map(self._stems.__getitem__, heard)) - {""})
 
-    def told_in(self, said: Iterable[str], own: str) -> Told | None:
-        """Return a held-out task that these texts tell. What the episode's `own` task says tells none."""
+    def told_in(self, said: Iterable[str], own: str) -> ToldTask | None:
+        """Return a held-out task that these texts reveal. What the episode's `own` task says reveals none."""
         if not self._tasks:
             return None
         said = [_ESCAPE.sub(" ", text) if "\\" in text else text for text in said]
@@ -118,7 +118,7 @@ class HeldOutTasks:
         quoted = self._quoted(heard, own) or self._as_a_line(said, heard, bag, own)
         return quoted or self._in_other_words(said, bag, own)
 
-    def _quoted(self, heard: list[str], own: str) -> Told | None:
+    def _quoted(self, heard: list[str], own: str) -> ToldTask | None:
         """Find rows of eight words that are long enough together."""
         is_known = bytes(map(self._words.__contains__, heard))
         place, rows, needed = is_known.find(_ALL_KNOWN), self._rows, dict[int, int]()
@@ -136,11 +136,11 @@ class HeldOutTasks:
                 if number not in needed:
                     needed[number] = self._tasks[number].rows_needed(theirs or set())
                 if place - start >= needed[number]:
-                    return Told(self._tasks[number].key, " ".join(heard[start : start + SHINGLE]))
+                    return ToldTask(self._tasks[number].key, " ".join(heard[start : start + SHINGLE]))
             place = is_known.find(_ALL_KNOWN, max(place, start + 1))
         return None
 
-    def _as_a_line(self, said: Iterable[str], heard: Iterable[str], bag: set[str], own: str) -> Told | None:
+    def _as_a_line(self, said: Iterable[str], heard: Iterable[str], bag: set[str], own: str) -> ToldTask | None:
         """Find a task that is shorter than a row, as a whole line, sentence or quoted part."""
         near = {number for word in self._short.keys() & bag for number in self._short[word]}
         tasks = [self._tasks[number] for number in sorted(near) if bag.issuperset(self._tasks[number].words)]
@@ -153,10 +153,10 @@ class HeldOutTasks:
             for place, length in itertools.product(range(len(parts)), lengths):
                 line = _up_to(parts, place, length)
                 if line in wanted:
-                    return Told(wanted[line], " ".join(line))
+                    return ToldTask(wanted[line], " ".join(line))
         return None
 
-    def _in_other_words(self, said: Iterable[str], bag: Iterable[str], own: str) -> Told | None:
+    def _in_other_words(self, said: Iterable[str], bag: Iterable[str], own: str) -> ToldTask | None:
         is_near = self._nearly({*map(self._stems.__getitem__, bag)}, own)
         for part in (leaf for text in said for leaf in _leaves(text)) if is_near else ():
             stems = [*map(self._stems.__getitem__, _words(part))]
@@ -164,10 +164,10 @@ class HeldOutTasks:
             places = _places_of(stems, {word for task, _ in found for word in task.rarest})
             for task, new in found:
                 if any(_tells(stems, place, task, new) for place in _apart(places, task)):
-                    return Told(task.key)
+                    return ToldTask(task.key)
         return None
 
-    def _nearly(self, bag: set[str], own: str) -> list[tuple[_Task, frozenset[str]]]:
+    def _nearly(self, bag: set[str], own: str) -> list[tuple[_HeldOutTask, frozenset[str]]]:
         """Return the tasks that a text of these words can tell, each with what the own task does not say of it."""
         near = {number for word in self._reworded.keys() & bag for number in self._reworded[word]}
         tasks = [self._tasks[number] for number in sorted(near)]
@@ -214,7 +214,7 @@ def _places_of(stems: Sequence[str], wanted: set[str]) -> dict[str, list[int]]:
     return places
 
 
-def _apart(places: Mapping[str, list[int]], task: _Task) -> Iterator[int]:
+def _apart(places: Mapping[str, list[int]], task: _HeldOutTask) -> Iterator[int]:
     """Yield where to look for a task: at its rarest words, and once in a stretch."""
     end = -1
     for place in sorted(itertools.chain.from_iterable(places.get(word, ()) for word in task.rarest)):
@@ -223,7 +223,7 @@ def _apart(places: Mapping[str, list[int]], task: _Task) -> Iterator[int]:
             end = place + task.stretch
 
 
-def _tells(stems: Sequence[str], place: int, task: _Task, new: frozenset[str]) -> bool:
+def _tells(stems: Sequence[str], place: int, task: _HeldOutTask, new: frozenset[str]) -> bool:
     """Return whether a stretch around this place has enough of a task's words, and of those that are new."""
     near = stems[max(0, place - task.stretch) : place + 2 * task.stretch]
     if len(task.telling.intersection(near)) < task.needed:

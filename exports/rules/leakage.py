@@ -199,7 +199,7 @@ def verifier_text(
 
 
 def held_out_text(record: Record, texts: Iterable[str], tasks: HeldOutTasks) -> str | None:
-    """Leave out rows that tell a held-out task, quoted or in other words: in a message, a tool, or a field beside."""
+    """Leave out rows that reveal a held-out task, quoted or in other words: in a message, a tool, or a field beside."""
     if not tasks:
         return None
     is_told = tasks.told_in([*texts, *record.beside], f"{record.task}\n{record.original.task}")

@@ -65,7 +65,7 @@ def load(name: str) -> LocalTokenizer:
 
 def _texts(keys: set[str]) -> dict[str, str]:
     """Return texts of the held-out tasks that are in a loaded pack, by key."""
-    found = {}
+    found: dict[str, str] = {}
     by_scenario: dict[str, list[int]] = {}
     for key in keys:
         scenario, _, number = key.rpartition("/")
