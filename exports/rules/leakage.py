@@ -207,12 +207,13 @@ def held_out_text(record: Record, texts: Iterable[str], tasks: HeldOutTasks) -> 
 
 
 def texts_of(messages: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """Return every text of these messages: contents, reasoning, and all texts in the arguments of calls."""
+    """Return every text of these messages: contents, reasoning, and of calls the ID, the name and all arguments."""
     for message in messages:
         yield message["content"]
         yield message.get("reasoning_content", "")
         for call in message.get("tool_calls", ()):
             arguments = call["function"]["arguments"]
+            yield from (call["id"], call["function"]["name"])
             yield from (arguments,) if isinstance(arguments, str) else _strings(arguments)
 
 

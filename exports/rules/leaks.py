@@ -27,7 +27,7 @@ LEAKS = (
     Leak(
         "personal data", "as secrets", "all, with `redact: personal`", "RE2; check digits of IBANs",
         "names and addresses in texts, numbers of nine digits, IBANs with a wrong check digit",
-        "test_redaction.py::test_account_number_of_any_country_goes_whole",
+        "test_canaries.py::test_no_byte_has_a_mail_address_of_any_field",
     ),
     Leak(
         "names of experts", "`author` of advice and briefings", "all, answers about rows",
@@ -36,7 +36,8 @@ LEAKS = (
     ),
     Leak(
         "the verifier: code, notes, reasoning, criteria",
-        "messages, reasoning, arguments, results, tools, policy, corrections, labels, names beside",
+        "messages, reasoning, names and IDs of calls, arguments, results, tools, "
+        "policy, corrections, labels, names beside",
         "training leaves out; reports replace",
         "eight words in a row, or pieces of six that are 18 words together, in any case and with any signs between",
         "paraphrases, pieces of five words, encoded text, a note whose telling words task and results have",
@@ -61,7 +62,8 @@ LEAKS = (
     ),
     Leak(
         "held-out tasks in texts",
-        "messages, reasoning, arguments, results, advice, tools, policy, corrections, labels, names beside; "
+        "messages, reasoning, names and IDs of calls, arguments, results, advice, "
+        "tools, policy, corrections, labels, names beside; "
         "notes of reports",
         "training leaves out; reports mark",
         "eight words in a row that are half of the task, or 16; tasks of 4 to 7 words as a whole line, sentence or "
@@ -69,7 +71,7 @@ LEAKS = (
         "less than half, tasks of three words, other words for more than a quarter of the telling ones, other words "
         "for a task of which the episode's own says half, other words in scripts without spaces, other languages, "
         "encoded text, a text in no loaded pack",
-        "test_held_out_text.py::test_row_that_tells_a_held_out_task_is_left_out",
+        "test_canaries.py::test_held_out_task_in_any_field_is_left_out_or_marked",
     ),
     Leak(
         "rewards that an agent could read", "names of tools and of calls", "training formats",
