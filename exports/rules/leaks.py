@@ -41,7 +41,7 @@ LEAKS = (
         "training leaves out; reports replace",
         "eight words in a row, or pieces of six that are 18 words together, in any case and with any signs between",
         "paraphrases, pieces of five words, encoded text, a note whose telling words task and results have",
-        "test_quotations.py::test_report_has_no_words_of_the_verifier_in_any_field",
+        "test_canaries.py::test_text_not_to_learn_in_any_field_is_left_out_or_marked",
     ),
     Leak(
         "advice that is cut", "texts, final answer, names and arguments of calls that carry loss",
@@ -71,7 +71,7 @@ LEAKS = (
         "less than half, tasks of three words, other words for more than a quarter of the telling ones, other words "
         "for a task of which the episode's own says half, other words in scripts without spaces, other languages, "
         "encoded text, a text in no loaded pack",
-        "test_canaries.py::test_held_out_task_in_any_field_is_left_out_or_marked",
+        "test_canaries.py::test_text_not_to_learn_in_any_field_is_left_out_or_marked",
     ),
     Leak(
         "rewards that an agent could read", "names of tools and of calls", "training formats",

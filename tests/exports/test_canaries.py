@@ -25,6 +25,7 @@ from exports.recipe import KINDS, Recipe
 from exports.rules import tokenizing
 from exports.rules.held_out import HeldOutTasks
 from exports.rules.leakage import Ground
+from exports.rules.quotations import VerifierWords
 from exports.rules.redaction import Redactor, marks_in
 from exports.select.curricula import reader_for
 from exports.select.selecting import entries_of, matching
@@ -189,9 +190,10 @@ def read(project, recipe):
     return reader_for(project, recipe, Redactor(recipe, salt=project.pk)).read(entries)
 
 
-def line_of(record, recipe, tasks):
+def line_of(record, recipe, tasks, verifier=None):
     """What a format writes of a record, and the reason why it is left out."""
-    walk = Walk(FORMATS[recipe.format], Ground(recipe, tasks=tasks))
+    known = Ground(recipe, tasks=tasks, verifier_of=lambda _record: verifier or VerifierWords(()))
+    walk = Walk(FORMATS[recipe.format], known)
     return b"".join(row.line for row in walk.rows([record])).decode(), walk.counts.left_out
 
 
@@ -207,11 +209,16 @@ def test_no_byte_has_a_mail_address_of_any_field(ada, world, store):
 
 
 @pytest.mark.parametrize("shape", ["sft", "ask_decision", "prompts", "raw", "atif"])
-def test_held_out_task_in_any_field_is_left_out_or_marked(ada, world, store, shape):
+@pytest.mark.parametrize("rule", ["held_out_text", "verifier_text"])
+def test_text_not_to_learn_in_any_field_is_left_out_or_marked(ada, world, store, shape, rule):
     lived(ada, world, "one", MARKED)
-    recipe, tasks = Recipe.read({"format": shape, "include": ["reported"]}), HeldOutTasks({"desk/1": HELD_OUT})
+    recipe, is_task = Recipe.read({"format": shape, "include": ["reported"]}), rule == "held_out_text"
+    tasks, verifier = (
+        HeldOutTasks({"desk/1": HELD_OUT} if is_task else {}),
+        VerifierWords([] if is_task else [HELD_OUT]),
+    )
     (record,) = read(ada.project, recipe)
-    line, _ = line_of(record, recipe, tasks)
+    line, _ = line_of(record, recipe, tasks, verifier)
     seen = {path for path in MARKED.in_(line) if not path.startswith(("EpisodeStart.task", "EpisodeStart.scenario"))}
     assert len(seen) >= (2 if shape == "prompts" else 15)
     names = ("steps", "tools", "policy", "arm", "run", "checkpoint", "group_key", "policy_name", "environment")
@@ -220,7 +227,8 @@ def test_held_out_task_in_any_field_is_left_out_or_marked(ada, world, store, sha
         fields = {name: getattr(record, name) for name in (*names, "final_answer", "split")}
         planted = json.loads(json.dumps(fields).replace(MARKED(path), HELD_OUT))
         planted["tags"] = {3: {"question_needed": HELD_OUT}} if path == "tag" else {}
-        line, left_out = line_of(replace(record, **planted), recipe, tasks)
-        if not (left_out == {"held_out_text": 1} or '"not_for_training":"held_out_text"' in line):
+        line, left_out = line_of(replace(record, **planted), recipe, tasks, verifier)
+        is_marked = f'"not_for_training":"{rule}"' in line if is_task else HELD_OUT not in line and bool(line)
+        if not (left_out == {rule: 1} or is_marked):
             missed[path] = dict(left_out)
     assert missed == {}
