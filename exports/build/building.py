@@ -13,14 +13,17 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
+from episodes.quoting import texts
 from exports.formats import ExportFormat
 from exports.record import NoRow, Record
 from exports.rules.leakage import (
     Ground,
     Rule,
+    held_out_text,
     reason_against,
     result_of,
     rules_of,
+    texts_of,
     verifier_text,
 )
 from exports.rules.pairs import ShapedEpisode
@@ -132,8 +135,13 @@ class Walk:
         yield from made
 
     def _quoted(self, record: Record, shaped: Shaped) -> str:
-        said = [line.said for line in shaped.lines]
-        return verifier_text(record, said, shaped.messages, self.ground.verifier_of(record)) or ""
+        said, messages = [line.said for line in shaped.lines], shaped.messages
+        reason = verifier_text(record, said, messages, self.ground.verifier_of(record))
+        return reason or held_out_text(record, texts_of(messages), self.ground.tasks) or ""
+
+    def _mark(self, record: Record) -> str:
+        """Return the rule that a report's texts break: also a note, which no conversation has."""
+        return held_out_text(record, texts([record.steps, record.final_answer]), self.ground.tasks) or ""
 
     def _unquoted(self, record: Record) -> Record:
         """Return the record without words of its verifier, and with the mark that it had some."""
@@ -161,7 +169,8 @@ class Walk:
         # the reason becomes a mark, and the episode stays
         if reports:
             record = self._unquoted(record)
-            record.not_for_training, reason = reason or record.not_for_training, None
+            reason = reason or record.not_for_training or self._mark(record)
+            record.not_for_training, reason = reason, None
         if reason is None and self.format.tells:
             ungrounded = "ungrounded" in recipe.include
             choice = recipe.reasoning_choice

@@ -16,6 +16,7 @@ from typing import IO, Any, get_args
 from awmclient.schema import LIVE_STATES
 from episodes.find.selection import filtered
 from episodes.models import Episode, Step
+from episodes.quoting import texts
 from episodes.stored.entries import read
 from experts.models import Ask
 from exports.build import storing
@@ -26,7 +27,7 @@ from exports.formats import FORMATS
 from exports.models import Export, ExportState
 from exports.recipe import KINDS, OptIn, Recipe
 from exports.rules.redaction import Redactor
-from exports.select.ground import verifier_of
+from exports.select.ground import held_out_tasks, verifier_of
 from exports.select.reading import opaque
 from exports.select.selecting import may_open
 from people.access import Actor, is_id, scoped
@@ -221,22 +222,50 @@ def fate_of(dataset: Dataset, episode: str) -> EpisodeFate:
         return EpisodeFate(episode, "in", f"{rows} from this episode.", rows=count, first_row=first)
     reason = next((reason for one, reason in dataset.left_out() if one == episode), None)
     if reason is not None:
-        why = reasons.sentence(reason) + (_quotation(dataset, episode) if reason == "verifier_text" else "")
+        why = reasons.sentence(reason) + (_place(dataset, episode, reason) if reason in _PLACES else "")
         return EpisodeFate(episode, "left_out", why, reason, _opt_in(dataset, reason))
     return not_selected(dataset, [episode])[episode]
 
 
-def _quotation(dataset: Dataset, episode: str) -> str:
-    """Return the first step that quotes the verifier, and its words."""
+def _place(dataset: Dataset, episode: str, reason: str) -> str:
+    """Return the first step that quotes the verifier or reveals a held-out task, and its words."""
     row = scoped(Episode.objects.all(), dataset.project).filter(pk=episode).first()
     if row is None:
         return ""
-    verifier = verifier_of(row.scenario, row.task_idx, row.scenario_digest)
+    find = _PLACES[reason](dataset.project, row)
     steps = Step.objects.filter(episode=row).exclude(kind="verification").order_by("seq")
     for seq, body in steps.values_list("seq", "body").iterator(500):
-        if words := verifier.quotation_in(read(body)):
-            return f" Step {seq} has the words: {dataset.redactor.redact(words)}."
+        if words := find(read(body)):
+            return f" Step {seq} {dataset.redactor.redact(words)}."
     return ""
+
+
+def _quotations(_project: Project, row: Episode) -> Callable[[Any], str]:
+    verifier = verifier_of(row.scenario, row.task_idx, row.scenario_digest)
+
+    def find(said: Any) -> str:
+        words = verifier.quotation_in(said)
+        return f"has the words: {words}" if words else ""
+
+    return find
+
+
+def _told_tasks(project: Project, row: Episode) -> Callable[[Any], str]:
+    tasks = held_out_tasks(project)
+
+    def find(said: Any) -> str:
+        found = tasks.told_in(texts(said), row.task)
+        if found is None:
+            return ""
+        return f"has the words of {found.key}: {found.words}" if found.words else f"has {found.key} in other words"
+
+    return find
+
+
+_PLACES: dict[str, Callable[[Project, Episode], Callable[[Any], str]]] = {
+    "verifier_text": _quotations,
+    "held_out_text": _told_tasks,
+}
 
 
 def _opt_in(dataset: Dataset, reason: str) -> str:

@@ -35,6 +35,10 @@ REASONS: dict[str, tuple[str, str]] = {
         "The verifier found it complete, and people who saw neither outcome nor verifier rejected it.",
     ),
     "verifier_text": ("Quotes the verifier", "A message quotes eight words in a row of the task's verifier."),
+    "held_out_text": (
+        "Reveals a held-out task",
+        "A message, a tool or a field reveals a held-out task, quoted or in other words.",
+    ),
     "no_conversation": ("No conversation", "It holds no turn of an agent."),
     "asked": ("Asked an expert", "The agent asked an expert, and the recipe drops such episodes."),
     "briefed": ("Had a briefing", "The agent read a briefing, and the recipe drops such episodes."),

@@ -4,6 +4,7 @@
     leakage     why an episode is left out
     shaping     conversations as training lines
     quotations  the words of a verifier
+    held_out    held-out tasks in texts
     wording  the telling words of a text
     pairs       preference pairs at one state
     secret_shapes  patterns with a check

@@ -18,6 +18,7 @@ from episodes.quoting import SHINGLE
 from exports.recipe import Recipe
 from exports.record import EpisodeResult, Record
 from exports.rules import wording
+from exports.rules.held_out import HeldOutTasks
 from exports.rules.quotations import PIECES, VerifierWords
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Ground:
-    """The facts that rules and formats need beside a record: held-out tasks, the verifier of each task, and the
-    tokenizer of the format `tokens`."""
+    """The facts that rules and formats need beside a record: held-out tasks, by key and by text, the verifier of each
+    task, and the tokenizer of the format `tokens`."""
 
     recipe: Recipe
     held_out: Collection[str] = ()
@@ -35,6 +36,7 @@ class Ground:
     verifier_of: Callable[[Record], VerifierWords] = lambda _record: VerifierWords(())
     is_training_name: Callable[[str], bool] = lambda name: name in ("", "train")
     tokenizer: LocalTokenizer | None = None
+    tasks: HeldOutTasks = field(default_factory=HeldOutTasks)
 
     @property
     def trusted(self) -> tuple[str, ...]:
@@ -199,13 +201,22 @@ def verifier_text(
     return "verifier_text" if is_quoted else None
 
 
+def held_out_text(record: Record, texts: Iterable[str], tasks: HeldOutTasks) -> str | None:
+    """Leave out rows that reveal a held-out task, quoted or in other words: in a message, a tool, or a field beside."""
+    if not tasks:
+        return None
+    is_told = tasks.told_in([*texts, *record.beside], f"{record.task}\n{record.original.task}")
+    return "held_out_text" if is_told else None
+
+
 def texts_of(messages: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """Return every text of these messages: contents, reasoning, and all texts in the arguments of calls."""
+    """Return every text of these messages: contents, reasoning, and of calls the ID, the name and all arguments."""
     for message in messages:
         yield message["content"]
         yield message.get("reasoning_content", "")
         for call in message.get("tool_calls", ()):
             arguments = call["function"]["arguments"]
+            yield from (call["id"], call["function"]["name"])
             yield from (arguments,) if isinstance(arguments, str) else _strings(arguments)
 
 

@@ -27,7 +27,7 @@ LEAKS = (
     Leak(
         "personal data", "as secrets", "all, with `redact: personal`", "RE2; check digits of IBANs",
         "names and addresses in texts, numbers of nine digits, IBANs with a wrong check digit",
-        "test_redaction.py::test_account_number_of_any_country_goes_whole",
+        "test_canaries.py::test_no_byte_has_a_mail_address_of_any_field",
     ),
     Leak(
         "names of experts", "`author` of advice and briefings", "all, answers about rows",
@@ -36,11 +36,12 @@ LEAKS = (
     ),
     Leak(
         "the verifier: code, notes, reasoning, criteria",
-        "messages, reasoning, arguments, results, tools, policy, corrections, labels, names beside",
+        "messages, reasoning, names and IDs of calls, arguments, results, tools, "
+        "policy, corrections, labels, names beside",
         "training leaves out; reports replace",
         "eight words in a row, or pieces of six that are 18 words together, in any case and with any signs between",
         "paraphrases, pieces of five words, encoded text, a note whose telling words task and results have",
-        "test_quotations.py::test_report_has_no_words_of_the_verifier_in_any_field",
+        "test_canaries.py::test_text_not_to_learn_in_any_field_is_left_out_or_marked",
     ),
     Leak(
         "advice that is cut", "texts, final answer, names and arguments of calls that carry loss",
@@ -56,8 +57,21 @@ LEAKS = (
     Leak(
         "held-out tasks", "key, split and text of an episode's task", "training formats",
         "key; name of the split; five-word rows shared with a held-out text of a loaded pack, at least 80 %",
-        "a held-out task quoted in a message, a reworded one, one whose text is in no loaded pack",
+        "one whose text is in no loaded pack",
         "test_leakage.py::test_a_task_nearly_that_of_a_held_out_one_is_left_out",
+    ),
+    Leak(
+        "held-out tasks in texts",
+        "messages, reasoning, names and IDs of calls, arguments, results, advice, "
+        "tools, policy, corrections, labels, names beside; "
+        "notes of reports",
+        "training leaves out; reports mark",
+        "eight words in a row that are half of the task, or 16; tasks of 4 to 7 words as a whole line, sentence or "
+        "quoted part; in other words: 75 % of at least six telling words, in one stretch of 1.5 times its length",
+        "less than half, tasks of three words, other words for more than a quarter of the telling ones, other words "
+        "for a task of which the episode's own says half, other words in scripts without spaces, other languages, "
+        "encoded text, a text in no loaded pack",
+        "test_canaries.py::test_text_not_to_learn_in_any_field_is_left_out_or_marked",
     ),
     Leak(
         "rewards that an agent could read", "names of tools and of calls", "training formats",

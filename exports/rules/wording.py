@@ -12,7 +12,7 @@ from typing import Any
 
 _RUN, _PIECE = re.compile(r"[\w@./:+#-]+"), re.compile(r"[^\W_]+")
 # Thai and Lao, Burmese, Khmer, Japanese kana, Chinese characters
-_NO_SPACES = re.compile(
+NO_SPACES = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
 )
 # the longest first, because the first that fits is cut
@@ -52,16 +52,16 @@ def _of_run(run: str) -> Iterator[str]:
     for piece in _PIECE.findall(plain):
         if piece.isascii():
             if piece not in COMMON and (len(piece) > 1 or piece.isdecimal()):
-                yield _stem(piece)
+                yield stem(piece)
         # other scripts with spaces count by word
-        elif any(_NO_SPACES.finditer(piece)):
+        elif any(NO_SPACES.finditer(piece)):
             # a single character counts alone
             yield from (piece[at : at + 2] for at in range(max(1, len(piece) - 1)))
         else:
-            yield _stem(piece)
+            yield stem(piece)
 
 
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
     if not word.isalpha():
         return word
     for ending in _ENDINGS:

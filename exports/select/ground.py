@@ -19,6 +19,7 @@ from episodes.quoting import texts
 from episodes.stored import packs, splits
 from exports.recipe import Recipe
 from exports.record import Record
+from exports.rules.held_out import HeldOutTasks
 from exports.rules.leakage import Ground
 from exports.rules.quotations import VerifierWords
 from people.access import scoped
@@ -33,8 +34,15 @@ BATCH = 5000
 
 def ground_for(project: Project, recipe: Recipe) -> Ground:
     held_out = splits.held_out(project)
-    near, verifiers = NearTasks(_texts(held_out)), verifier_finder()
-    return Ground(recipe, held_out, near, verifiers, splits.is_training_name, tokenizer_of(recipe))
+    texts_by_key = _texts(held_out)
+    near, verifiers = NearTasks(texts_by_key.values()), verifier_finder()
+    tokenizer, tasks = tokenizer_of(recipe), HeldOutTasks(texts_by_key)
+    return Ground(recipe, held_out, near, verifiers, splits.is_training_name, tokenizer, tasks)
+
+
+def held_out_tasks(project: Project) -> HeldOutTasks:
+    """Return an index of the texts of this project's held-out tasks."""
+    return HeldOutTasks(_texts(splits.held_out(project)))
 
 
 def tokenizer_root() -> Path:
@@ -55,9 +63,9 @@ def load(name: str) -> LocalTokenizer:
     return tokenizing.load(tokenizer_root(), name)
 
 
-def _texts(keys: set[str]) -> list[str]:
-    """Return texts of the held-out tasks that are in a loaded pack."""
-    found = []
+def _texts(keys: set[str]) -> dict[str, str]:
+    """Return texts of the held-out tasks that are in a loaded pack, by key."""
+    found: dict[str, str] = {}
     by_scenario: dict[str, list[int]] = {}
     for key in keys:
         scenario, _, number = key.rpartition("/")
@@ -66,7 +74,7 @@ def _texts(keys: set[str]) -> list[str]:
     for scenario, numbers in sorted(by_scenario.items()):
         pack = packs.find_pack(scenario)
         tasks = pack.tasks(scenario) if pack is not None else []
-        found += [tasks[number] for number in sorted(numbers) if number < len(tasks)]
+        found |= {f"{scenario}/{number}": tasks[number] for number in sorted(numbers) if number < len(tasks)}
     return found
 
 

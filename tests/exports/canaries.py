@@ -37,6 +37,8 @@ def planted(shape: type[BaseModel], text, path=""):
 def _value(kind, text, path, name):
     if name in GIVEN:
         return GIVEN[name]
+    if name == "state_diff":
+        return {text(f"{path}.name"): {"added": [{text(f"{path}.name"): text(f"{path}.value")}]}}
     while typing.get_origin(kind) is typing.Annotated:
         kind = typing.get_args(kind)[0]
     origin, inner = typing.get_origin(kind), typing.get_args(kind)

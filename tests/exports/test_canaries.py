@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from django.core.management import call_command
@@ -17,9 +19,16 @@ from episodes.models import Episode, Run
 from episodes.record import pinning, recording
 from experts import advising, queue
 from exports.build import datasets
-from exports.recipe import Recipe
+from exports.build.building import Walk
+from exports.formats import FORMATS
+from exports.recipe import KINDS, Recipe
 from exports.rules import tokenizing
-from exports.rules.redaction import marks_in
+from exports.rules.held_out import HeldOutTasks
+from exports.rules.leakage import Ground
+from exports.rules.quotations import VerifierWords
+from exports.rules.redaction import Redactor, marks_in
+from exports.select.curricula import reader_for
+from exports.select.selecting import entries_of, matching
 from reviews.record import annotating, correcting
 from reviews.visible.places import Place
 from tests.browsing import as_person, html
@@ -168,3 +177,58 @@ def test_no_byte_has_a_secret_or_a_name_of_any_field(ada, world, store):
     found["preview"] = html(as_person(ada).get("/exports/preview?format=raw"))
     leaks = {place: SECRETS.in_(text) for place, text in found.items() if SECRETS.in_(text) or "zorblaxia" in text}
     assert leaks == {}
+
+
+PEOPLE = Canaries(lambda number: f"of person{number:04}@example.org ", r"person(\d{4})@example")
+MARKED = Canaries(lambda number: f"canary{number:04}x", r"canary(\d{4})x")
+HELD_OUT = "Merge the two newest duplicate tickets of the customer Dockside and close the older one for Ruben"
+
+
+def read(project, recipe):
+    """The records of a recipe, as a build reads them."""
+    entries = list(entries_of(project, recipe, matching(project, recipe)))
+    return reader_for(project, recipe, Redactor(recipe, salt=project.pk)).read(entries)
+
+
+def line_of(record, recipe, tasks, verifier=None):
+    """What a format writes of a record, and the reason why it is left out."""
+    known = Ground(recipe, tasks=tasks, verifier_of=lambda _record: verifier or VerifierWords(()))
+    walk = Walk(FORMATS[recipe.format], known)
+    return b"".join(row.line for row in walk.rows([record])).decode(), walk.counts.left_out
+
+
+def test_no_byte_has_a_mail_address_of_any_field(ada, world, store):
+    one = lived(ada, world, "one", PEOPLE)
+    Episode.objects.filter(pk=one.pk).update(split="train")
+    (plain,) = read(ada.project, Recipe.read({"format": "raw"}))
+    assert len(PEOPLE.in_(line_of(plain, Recipe.read({"format": "raw"}), HeldOutTasks())[0])) > 30
+    for name in (name for name, kind in KINDS.items() if not (kind.is_curriculum or kind.takes_tokenizer)):
+        recipe = Recipe.read({"format": name, "redact": "personal", "include": ["reported"]})
+        line, left_out = line_of(*read(ada.project, recipe), recipe, HeldOutTasks())
+        assert PEOPLE.in_(line) == set() and ("[redacted:email:" in line or left_out), name
+
+
+@pytest.mark.parametrize("shape", ["sft", "ask_decision", "prompts", "raw", "atif"])
+@pytest.mark.parametrize("rule", ["held_out_text", "verifier_text"])
+def test_text_not_to_learn_in_any_field_is_left_out_or_marked(ada, world, store, shape, rule):
+    lived(ada, world, "one", MARKED)
+    recipe, is_task = Recipe.read({"format": shape, "include": ["reported"]}), rule == "held_out_text"
+    tasks, verifier = (
+        HeldOutTasks({"desk/1": HELD_OUT} if is_task else {}),
+        VerifierWords([] if is_task else [HELD_OUT]),
+    )
+    (record,) = read(ada.project, recipe)
+    line, _ = line_of(record, recipe, tasks, verifier)
+    seen = {path for path in MARKED.in_(line) if not path.startswith(("EpisodeStart.task", "EpisodeStart.scenario"))}
+    assert len(seen) >= (2 if shape == "prompts" else 15)
+    names = ("steps", "tools", "policy", "arm", "run", "checkpoint", "group_key", "policy_name", "environment")
+    missed = {}
+    for path in sorted(seen):
+        fields = {name: getattr(record, name) for name in (*names, "final_answer", "split")}
+        planted = json.loads(json.dumps(fields).replace(MARKED(path), HELD_OUT))
+        planted["tags"] = {3: {"question_needed": HELD_OUT}} if path == "tag" else {}
+        line, left_out = line_of(replace(record, **planted), recipe, tasks, verifier)
+        is_marked = f'"not_for_training":"{rule}"' in line if is_task else HELD_OUT not in line and bool(line)
+        if not (left_out == {rule: 1} or is_marked):
+            missed[path] = dict(left_out)
+    assert missed == {}

@@ -25,6 +25,7 @@ from episodes.show import step_cards
 from episodes.show.alignment import Act, align, matches
 from experts.find import similar
 from exports.recipe import Recipe
+from exports.rules.held_out import HeldOutTasks
 from exports.rules.quotations import VerifierWords
 from exports.rules.redaction import Redactor
 from exports.rules.shaping import shape
@@ -82,6 +83,10 @@ def acts(size, names):
     return [Act(number, names[number % len(names)], str(number % 7), "") for number in range(size)]
 
 
+HELD_OUT = HeldOutTasks({
+    "a/0": "Merge the newest duplicate ticket of Dock and close the older merge ticket of Dock for Ruben with a stamp",
+    "a/1": "close the older one now",
+})  # fmt: skip
 PLACES = {
     "redaction: one token, then its beginnings": (lambda n: SECRETS.redact("eyJa.b " + "eyJ" * n), 60_000),
     "redaction: beginnings of every rule": (
@@ -98,6 +103,7 @@ PLACES = {
     "rule of near tasks": (lambda n: NearTasks(["a b c " * 9]).holds_like("a b c " * n), 4_000),
     "rule of quoted verifiers": (lambda n: CODE.quoted_in("total sum row price for row " * n), 1_000),
     "verifiers in rows": (lambda n: any(VERIFIER.pieces_in("total sum row price for row in rows if " * n)), 1_000),
+    "held-out tasks in texts": (lambda n: HELD_OUT.told_in(["close the older ticket of Dock now " * n], ""), 900),
     "recipes and plans": (refused(yaml_text.BadYaml, lambda n: yaml_text.read("[" + "a: &x 1, " * n)), 300),
     "YAML of many names": (lambda n: yaml_text.read("".join(f"k{i}: [1, {{a: b}}]\n" for i in range(n))), 300),
     "bodies of many values": (refused(BadJson, lambda n: parse_json(b"[" + b"1," * n + b"1]")), 8_000),

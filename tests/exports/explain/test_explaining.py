@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 
 import pytest
@@ -11,12 +12,12 @@ from django.test import Client
 
 from awmclient.schema import EpisodeStart
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import pinning, recording
 from episodes.stored import packs
 from exports.explain import comparing, explaining
 from exports.select.reading import opaque
 from tests.browsing import as_person, html
-from tests.exports.pages.test_export_pages import built, episode, store
+from tests.exports.pages.test_export_pages import SECRET, built, data_of, episode, store
 from tests.people_by_name import token
 
 __all__ = ["store"]
@@ -92,6 +93,18 @@ def test_excluded_quotation_is_explained_by_step_and_words(ada, store):
     fate = explaining.fate_of(explaining.of_export(export), quoting.pk)
     assert fate.reason == "verifier_text" and "Step 3 has the words: " in fate.why
     assert explaining.fate_of(explaining.of_export(export), noted.pk).state == "in"
+
+
+def test_told_held_out_task_is_explained_by_step_and_redacted(ada, store):
+    pinning.pin(ada, "s", unit="task", seed=1, train=[], val=["helpdesk_1/0"])
+    task = packs.find_pack("helpdesk_1").tasks("helpdesk_1")[0]
+    one = episode(ada, "q", answer=f"It was: {SECRET} {task}")
+    export = built(ada)
+    assert export.manifest["left_out"] == {"held_out_text": 1}
+    fate = explaining.fate_of(explaining.of_export(export), one.pk)
+    assert "Step 3 has the words of helpdesk_1/0: " in fate.why and SECRET not in fate.why
+    raw = built(ada, format="raw")
+    assert json.loads(data_of(raw))["not_for_training"] == "held_out_text"
 
 
 def test_episode_without_a_row_says_why(ada, store):
