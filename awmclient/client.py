@@ -20,13 +20,15 @@ from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from awmclient.bodies import AskFields, EpisodeFields, StepLike, ask_body, episode_body, failing, finish_body
 from awmclient.errors import ClientError, Parked, Refused, Unreachable, refusal
 from awmclient.outbox import Outbox, Question
 from awmclient.schema import (
     Advice,
+    AttachedFile,
+    AttachedFiles,
     CurriculumNext,
     EpisodeView,
     Fault,
@@ -104,8 +106,11 @@ class HttpEpisode:
                 return found
             since = int(found[-1]["seq"])
 
-    async def ask(self, question: str, **fields: Unpack[AskFields]) -> Advice:
-        """Ask the experts and wait. Takes one step number, which the dashboard records.
+    async def ask(
+        self, question: str, *, files: Sequence[tuple[str, bytes]] = (), **fields: Unpack[AskFields]
+    ) -> Advice:
+        """Ask the experts and wait. Takes one step number, which the dashboard records. `files` are names and bytes,
+        attached once the question is open.
 
         Returns at the latest 2 s after the deadline, whatever happens to the dashboard; without advice that is a
         fallback, `local` if the loop had to decide it alone. Raises `Refused` (such as `EpisodeEnded`) if the dashboard
@@ -122,7 +127,7 @@ class HttpEpisode:
         reason = "no answer from the dashboard"
         try:
             async with asyncio.timeout_at(cutoff):
-                return await self._wait(asked, cutoff)
+                return await self._wait(asked, cutoff, files)
         except TimeoutError:
             # Without an ID the question may never have reached the dashboard.
             reason = "deadline" if asked.id else reason
@@ -138,7 +143,7 @@ class HttpEpisode:
         self._outbox.give_up(asked, reason)
         return Advice(text="", source="fallback", reason="deadline" if asked.id else "unreachable", local=True)
 
-    async def _wait(self, asked: Question, cutoff: float) -> Advice:
+    async def _wait(self, asked: Question, cutoff: float, files: Sequence[tuple[str, bytes]]) -> Advice:
         loop = asyncio.get_running_loop()
         while not asked.id and asked.error is None:
             try:
@@ -149,6 +154,8 @@ class HttpEpisode:
                 await asyncio.sleep(_PAUSE_S)
         if asked.error is not None:
             raise asked.error
+        for name, data in files:
+            await _attach(self._wire, asked.id, name, data)
         return await self._last_word(asked.id, asked.view, cutoff, self._park_at())
 
     async def park(self) -> EpisodeView:
@@ -263,6 +270,12 @@ def _advice(view: Mapping[str, Any]) -> Advice:
     # A newer dashboard can send fields that this version does not know.
     known = {name: value for name, value in found.items() if name in Advice.model_fields and name != "local"}
     return Advice.model_validate({"reason": reason, **known} if known.get("reason") is None else known)
+
+
+async def _attach(wire: Wire, ask: str, name: str, data: bytes) -> AttachedFile:
+    # the dashboard knows a file that comes twice, so the call can be repeated
+    place = f"/asks/{quote(ask, safe='')}/attachments?{urlencode({'name': name})}"
+    return AttachedFile.model_validate((await wire.send("POST", place, data)).body)
 
 
 class HttpDashboard:
@@ -387,6 +400,31 @@ class HttpDashboard:
         query = urlencode({name: value for name, value in given.items() if value is not None})
         return CurriculumNext.model_validate((await self._wire.send("GET", f"/curriculum/next?{query}")).body)
 
+    async def attach(self, ask: str, name: str, data: bytes) -> AttachedFile:
+        """Attach a file to an open ask; with an expert's token, to the answer of an ask that it has claimed.
+
+        At most 5 files of 5 MB: PNG, JPEG, GIF, WebP, PDF or text in UTF-8.
+
+            shot = await dash.attach(ask, "error.png", picture)
+        """
+        return await _attach(self._wire, ask, name, data)
+
+    async def attachments(self, ask: str) -> list[AttachedFile]:
+        """Return the files of an ask, and of its answer once it is answered.
+
+        files = await dash.attachments(ask)
+        """
+        found = (await self._wire.send("GET", f"/asks/{quote(ask, safe='')}/attachments")).body
+        return AttachedFiles.model_validate(found).files
+
+    async def download(self, attachment: str) -> bytes:
+        """Return the bytes of a file by its ID, such as one of `advice.files`.
+
+        picture = await dash.download(advice.files[0].id)
+        """
+        place = f"/attachments/{quote(attachment, safe='')}"
+        return (await self._wire.send("GET", place, wants_bytes=True)).content
+
 
 class _Portal:
     """An event loop on a thread of its own, started by the first call."""
@@ -465,8 +503,8 @@ class SyncEpisode:
     def steps(self, since: int = 0) -> list[dict[str, Any]]:
         return self._portal.call(self._episode.steps(since))
 
-    def ask(self, question: str, **fields: Unpack[AskFields]) -> Advice:
-        return self._portal.call(self._episode.ask(question, **fields))
+    def ask(self, question: str, *, files: Sequence[tuple[str, bytes]] = (), **fields: Unpack[AskFields]) -> Advice:
+        return self._portal.call(self._episode.ask(question, files=files, **fields))
 
     def park(self) -> EpisodeView:
         return self._portal.call(self._episode.park())
@@ -561,3 +599,12 @@ class SyncHttpDashboard:
         self, count: int, *, run: str | None = None, seed: int = 0, snapshot: str | None = None
     ) -> CurriculumNext:
         return self._portal.call(self._dash.next_tasks(count, run=run, seed=seed, snapshot=snapshot))
+
+    def attach(self, ask: str, name: str, data: bytes) -> AttachedFile:
+        return self._portal.call(self._dash.attach(ask, name, data))
+
+    def attachments(self, ask: str) -> list[AttachedFile]:
+        return self._portal.call(self._dash.attachments(ask))
+
+    def download(self, attachment: str) -> bytes:
+        return self._portal.call(self._dash.download(attachment))

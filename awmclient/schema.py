@@ -118,6 +118,26 @@ class ToolCall(Shape):
     arguments: Object = Field(default_factory=dict)
 
 
+class FileRef(Shape):
+    """A file attached to an ask or an answer. `GET /attachments/{id}` has its bytes; the type is read from these."""
+
+    id: str
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+
+
+class AttachedFile(FileRef):
+    """A file as a list of an ask has it: attached by the asker (`ask`) or by an expert (`answer`)."""
+
+    side: Literal["ask", "answer"]
+
+
+class AttachedFiles(Shape):
+    files: list[AttachedFile]
+
+
 class Advice(Shape):
     """What an ask came back with. A fallback has empty text; the agent then hears `no_advice`, never a sentence."""
 
@@ -129,6 +149,7 @@ class Advice(Shape):
     privilege: Privilege = "blind"
     tool_calls: list[ToolCall] | None = None
     reason: str | None = None
+    files: list[FileRef] | None = None
     local: bool = False
 
     @property
@@ -142,6 +163,8 @@ class Advice(Shape):
         seen: Object = {"status": "advice", "advice": self.text}
         if self.tool_calls:
             seen["tool_calls"] = [call.model_dump() for call in self.tool_calls]
+        if self.files:
+            seen["files"] = [one.model_dump() for one in self.files]
         return seen
 
 
@@ -265,6 +288,7 @@ class AskStep(StepCommon):
     ask: str | None = None
     question: Text
     context: Text | None = None
+    files: list[FileRef] | None = None
     advice: Advice | None = None
 
 

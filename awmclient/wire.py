@@ -38,6 +38,8 @@ class Reply:
 
     status: int
     body: dict[str, Any]
+    content: bytes = b""
+    """What came instead of JSON, where that was asked for."""
 
 
 class _Bearer(httpx.Auth):
@@ -114,8 +116,9 @@ class Wire:
         self,
         method: str,
         path: str,
-        body: dict[str, Any] | None = None,
+        body: dict[str, Any] | bytes | None = None,
         *,
+        wants_bytes: bool = False,
         retry_s: float | None = None,
         read_s: float = READ_S,
         repeatable: bool = True,
@@ -124,11 +127,12 @@ class Wire:
 
         A call that is not `repeatable` is retried only if it was never sent.
         """
-        content = None if body is None else encode(body)
+        content = body if body is None or isinstance(body, bytes) else encode(body)
+        kind = "application/octet-stream" if isinstance(body, bytes) else "application/json"
         give_up = _now() + (self.retry_s if retry_s is None else retry_s)
         pause = FIRST_PAUSE_S
         while True:
-            reply, why, asked_for = await self._once(method, path, content, read_s, repeatable)
+            reply, why, asked_for = await self._once(method, path, content, kind, read_s, repeatable, wants_bytes)
             if reply is not None:
                 return reply
             # With jitter, so that many loops that lost one dashboard do not return together.
@@ -139,10 +143,17 @@ class Wire:
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
     async def _once(
-        self, method: str, path: str, content: bytes | None, read_s: float, repeatable: bool
+        self,
+        method: str,
+        path: str,
+        content: bytes | None,
+        kind: str,
+        read_s: float,
+        repeatable: bool,
+        wants_bytes: bool,
     ) -> tuple[Reply | None, str, float | None]:
         """Try once. Return a reply, or the failure and the pause that the dashboard asked for."""
-        headers = {} if content is None else {"Content-Type": "application/json"}
+        headers = {} if content is None else {"Content-Type": kind}
         timeout = httpx.Timeout(read_s, connect=CONNECT_S)
         try:
             answer = await self._http.request(
@@ -157,7 +168,7 @@ class Wire:
         # A 500 can follow the effect of the call, so only repeatable ones go again.
         if answer.status_code in AGAIN or (answer.status_code >= 500 and repeatable):
             return None, f"the dashboard answered {answer.status_code}", retry_after(answer)
-        return _read(method, path, answer), "", None
+        return _read(method, path, answer, wants_bytes), "", None
 
 
 def _now() -> float:
@@ -184,13 +195,15 @@ def retry_after(answer: httpx.Response) -> float | None:
     return max(0.0, (aware - datetime.now(UTC)).total_seconds())
 
 
-def _read(method: str, path: str, answer: httpx.Response) -> Reply:
+def _read(method: str, path: str, answer: httpx.Response, wants_bytes: bool = False) -> Reply:
     status = answer.status_code
     if 300 <= status < 400:
         # Without its query, which can have a secret.
         target = urlsplit(answer.headers.get("Location", ""))
         where = f"{target.scheme}://{target.hostname}" if target.hostname else target.path or "another place"
         raise Refused(f"{method} {path}: the dashboard redirects to {where}. Use its final URL", "redirected", status)
+    if wants_bytes and status < 300:
+        return Reply(status, {}, answer.content)
     body = _json(answer)
     if status >= 400:
         error = body.get("error") if isinstance(body, dict) else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import re
 import sys
 from typing import Any
 
@@ -36,10 +37,11 @@ from episodes.live import intake, reading
 from episodes.live.consumers import PROJECT, WIRE, EpisodeConsumer
 from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import server as mcp
+from experts.rules.file_types import MOST_BYTES, TOO_LARGE
 from imports.importing import UPLOAD_MAX
 from people import addresses
 from people.bodies import Body, HungUp, bearer_secret, has_body, header, replayed
-from people.errors import AWAY, AppError, ForeignHost, NotFound
+from people.errors import AWAY, AppError, ForeignHost, NotFound, TooLarge
 from people.http import refuse, sender_of
 
 log = logging.getLogger(__name__)
@@ -53,6 +55,7 @@ sys.setswitchinterval(0.0005)
 UPLOADS = ("/imports/", "/api/v1/imports")
 # The boundaries and other fields of the form come on top of the files.
 UPLOAD_BYTES = UPLOAD_MAX + 64 * 1024
+ATTACHES = re.compile(r"/api/v1/asks/[^/]+/attachments")
 files = StaticFiles(directory=settings.STATICFILES_DIRS[0], packages=[("django_htmx", "static")])
 static = GZipMiddleware(files, minimum_size=1024, compresslevel=6)
 VENDOR = "/static/vendor/"
@@ -139,17 +142,20 @@ async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -
 
     Errors of the session's own database query are refused here, too.
     """
+    where = addresses.split(scope["path"])[1]
+    is_file = scope["method"] == "POST" and ATTACHES.fullmatch(where) is not None
+    sender = ""
     try:
         # Only a body costs memory, so only its sender is looked up here.
         sender = await sender_of(scope) if has_body(scope) else ""
-        where = addresses.split(scope["path"])[1]
         most = UPLOAD_BYTES if where in UPLOADS else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        most = MOST_BYTES if is_file else most
         with Body(scope, receive, most, sender) as body:
             await app(scope, replayed(await body.read(), receive), send)
     except HungUp:
         return
     except (AppError, DatabaseError) as error:
-        await refuse(send, error)
+        await refuse(send, TooLarge(TOO_LARGE) if is_file and sender and isinstance(error, TooLarge) else error)
 
 
 def _cached(send: Any, how: bytes) -> Any:

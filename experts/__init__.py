@@ -12,6 +12,7 @@
     advising       writes: answer, edit, withdraw
     closing        writes: close, cancel, deliver, consume
     desk           writes: presence, drafts, routing rules
+    attaching      writes: files of asks and answers
     tagging        writes: tags of a question, late texts
     llm            the model expert
     consumers      queue socket and waiting poll

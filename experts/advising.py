@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from awmclient.schema import ToolCall
 from episodes.record import ask_steps
-from experts import closing, events, queue, tagging
+from experts import attaching, closing, events, queue, tagging
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
 from experts.find.similar import began_with, kept, origins
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Draft, Privilege
@@ -72,8 +72,9 @@ def _accept(
     tool_calls: list[ToolCall] | None,
     began: Beginning,
     confidence: float | None = None,
+    first: Ask | None = None,
 ) -> Advice:
-    """Store an answer.
+    """Store an answer, with the files of the `first` ask of its group.
 
     1. Return the first answer for a repeated nonce. 2. Lock episode and ask. 3. Store a late text, or one without the
     lease, beside the ask; a late one also as an annotation of the step. 4. Accept: advice, ask, slot and step in one
@@ -104,6 +105,7 @@ def _accept(
         advice.save(force_insert=True)
         Draft.objects.filter(ask=ask, author_key=actor.key).delete()  # the advice holds the text now, late or not
         if refusal is None:
+            attaching.send_files(actor, advice, first)
             closing.close(ask, AskStatus.ANSWERED, "", actor, advice)
         elif isinstance(refusal, TooLate):
             words = tagging.words_of(text, [call.model_dump() for call in tool_calls or []])
@@ -180,6 +182,7 @@ def edit(
         advice.taken_from_id = advice.taken_from_id or before.taken_from_id
         advice.save(force_insert=True)
         Draft.objects.filter(ask=ask, author_key=actor.key).delete()
+        attaching.move_files(before, advice)
         ask.accepted = advice
         ask.save(update_fields=["accepted"])
         ask_steps.reword_ask_step(ask.episode, ask.seq, advice.value())
@@ -194,11 +197,12 @@ def withdraw(actor: Actor, ask_id: str) -> queue.AskClaim:
     may_advise(actor)
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask, now = closing.locked(ask_id), timezone.now()
-    _editable_answer(ask, actor)
+    before = _editable_answer(ask, actor)
     if ask.deadline_at <= now or not ask.episode.is_live:
         raise TooLate("The deadline has passed. The agent will get your answer.")
     ask.status, ask.reason, ask.closed_at, ask.accepted, ask.delivered_at = AskStatus.OPEN, "", None, None, None
     ask.save(update_fields=["status", "reason", "closed_at", "accepted", "delivered_at"])
+    attaching.move_files(before, None)
     # freed first, so that the claim below finds an unclaimed slot
     Assignment.objects.filter(ask=ask).update(**FREED)
     ask_steps.reword_ask_step(ask.episode, ask.seq, None)
@@ -237,7 +241,7 @@ def answer_group(
     group = Ask.objects.filter(project=actor.project, group=ask.group, privilege=ask.privilege, pk__in=chosen)
     same = group.exclude(pk=ask.pk).select_related("episode", "accepted").order_by("deadline_at")
     began = _beginning(ask, drafted_by, text)
-    return {one.pk: _answer_same(actor, one, text, tool_calls, nonce_of(nonce, one.pk), began) for one in same}
+    return {one.pk: _answer_same(actor, ask, one, text, tool_calls, nonce_of(nonce, one.pk), began) for one in same}
 
 
 def nonce_of(nonce: str, ask_id: str) -> str:
@@ -248,7 +252,7 @@ def nonce_of(nonce: str, ask_id: str) -> str:
 
 
 def _answer_same(
-    actor: Actor, ask: Ask, text: str, tool_calls: list[ToolCall] | None, nonce: str, began: Beginning
+    actor: Actor, first: Ask, ask: Ask, text: str, tool_calls: list[ToolCall] | None, nonce: str, began: Beginning
 ) -> str:
     if ask.accepted is not None and (ask.accepted.author_key, ask.accepted.nonce) == (actor.key, nonce):
         return ""  # the same press again
@@ -256,7 +260,7 @@ def _answer_same(
         refuse_unfit(tool_calls, ask.episode.tools)
         lease = queue.claim(actor, ask.pk)
         slot = visible_or_404(Assignment.objects.all(), actor, lease.assignment_id, "ask__project")
-        _accept(actor, slot, lease.lease_token, text, nonce, tool_calls, began)
+        _accept(actor, slot, lease.lease_token, text, nonce, tool_calls, began, first=first)
     except AppError as refused:
         return refused.message
     return ""

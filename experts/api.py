@@ -6,21 +6,27 @@ from dataclasses import asdict
 from datetime import date
 from typing import Literal
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.http import content_disposition_header
 from ninja import P, QueryEx, Router, Status
 
 from awmclient import schema
 from awmclient.metrics import DeskNumbers
 from episodes.find.selection import run_named
-from experts import advising, closing, queue
+from experts import advising, attaching, closing, queue
+from experts.find.attached import files_of, visible_files
 from experts.find.reading import ask_view, open_asks, page_of_asks
 from experts.metrics import records
+from experts.models import Attachment
+from experts.rules.file_types import TEXT
+from people.access import visible_or_404
 from people.http import REFUSALS, actor_of, refuse_unknown
 
 router = Router(tags=["asks"])
 CURSOR = P(max_length=200, description="The value of `next` of the page before.")
 WAIT_MAX_S = 25
+BYTES = {"schema": {"type": "string", "format": "binary"}}
 
 
 @router.post("/asks", response={200: schema.AskView, 201: schema.AskView, **REFUSALS})
@@ -99,6 +105,55 @@ def answer(request: HttpRequest, assignment_id: str, payload: schema.AnswerBody)
         actor_of(request), assignment_id, payload.lease_token, payload.text, payload.nonce, payload.tool_calls
     )
     return advice.value()
+
+
+def attached(row: Attachment) -> schema.AttachedFile:
+    return schema.AttachedFile(**row.ref().model_dump(), side=row.side)
+
+
+@router.post(
+    "/asks/{ask_id}/attachments",
+    response={200: schema.AttachedFile, 201: schema.AttachedFile, **REFUSALS},
+    openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": BYTES}}},
+)
+def attach(
+    request: HttpRequest, ask_id: str, name: QueryEx[str, P(max_length=1000)] = "file"
+) -> Status[schema.AttachedFile]:
+    """Attach a file, whose bytes are the body: an agent to its open ask, an expert to the answer of a claimed one."""
+    row, made = attaching.attach(actor_of(request), ask_id, name, request.body)
+    return Status(201 if made else 200, attached(row))
+
+
+@router.get("/asks/{ask_id}/attachments", response={200: schema.AttachedFiles, **REFUSALS})
+def list_attachments(request: HttpRequest, ask_id: str) -> schema.AttachedFiles:
+    """List the files of an ask. An agent sees those of an answer once it is answered."""
+    return schema.AttachedFiles(files=[attached(one) for one in files_of(actor_of(request), ask_id)])
+
+
+@router.get(
+    "/attachments/{attachment_id}",
+    response={**REFUSALS},
+    openapi_extra={"responses": {200: {"description": "OK", "content": {"application/octet-stream": BYTES}}}},
+)
+def get_attachment(request: HttpRequest, attachment_id: str) -> HttpResponse:
+    """Return the bytes of a file. A browser stores all but pictures and opens none as a page."""
+    actor = actor_of(request)
+    row = visible_or_404(visible_files(actor), actor, attachment_id, "ask__project")
+    reply = HttpResponse(bytes(row.data), content_type=row.media_type + ("; charset=utf-8" * (row.media_type == TEXT)))
+    reply["Content-Disposition"] = content_disposition_header(not row.is_picture, row.name) or "attachment"
+    reply["X-Content-Type-Options"] = "nosniff"
+    # even if a browser took it for a page, that page could load, run and reach nothing
+    reply["Content-Security-Policy"] = "default-src 'none'; sandbox"
+    reply["Cache-Control"] = "private, max-age=31536000, immutable"
+    reply["ETag"] = f'"{row.sha256}"'
+    return reply
+
+
+@router.delete("/attachments/{attachment_id}", response={200: schema.Done, **REFUSALS})
+def remove_attachment(request: HttpRequest, attachment_id: str) -> schema.Done:
+    """Remove a file from an answer that is not sent."""
+    attaching.remove(actor_of(request), attachment_id)
+    return schema.Done()
 
 
 @router.get("/desk/numbers", response={200: DeskNumbers, **REFUSALS})

@@ -18,6 +18,7 @@ from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
 from experts import events
 from experts.errors import StillOpen
+from experts.find.attached import is_asker
 from experts.models import MODEL, Advice, Ask, AskEvent, AskStatus, Assignment, Draft
 from people.access import Actor, may_read, may_record, visible_or_404
 from people.slots import SlotState
@@ -122,8 +123,7 @@ def look(actor: Actor, ask_id: str) -> Ask:
 
     The asker's read delivers the advice. Any other read only closes an ask that is due.
     """
-    # awmweb's own worker has neither a user nor a scope
-    asker = actor.user is None and actor.scope in (None, "agent")
+    asker = is_asker(actor)
     (may_record if asker else may_read)(actor)
     ask = visible_or_404(Ask.objects.select_related("accepted"), actor, ask_id)
     if ask.is_open and ask.deadline_at > timezone.now():

@@ -40,6 +40,13 @@ class TooLate(AppError):
     status = 409
 
 
+class TooManyFiles(AppError):
+    """There are already 5 files, the maximum."""
+
+    code = "too_many_files"
+    status = 409
+
+
 class StillOpen(AppError):
     """The ask is still open. There is no answer to confirm yet."""
 

@@ -26,7 +26,7 @@ from awmclient.schema import AskOpen
 from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
 from episodes.record.appending import reopen_or_refuse
-from experts import closing, desk, events, notifications
+from experts import attaching, closing, desk, events, notifications
 from experts.errors import (
     AlreadyClaimed,
     AlreadyDeclined,
@@ -244,7 +244,7 @@ def _toward(ask: Ask) -> str:
 
 def _again(ask: Ask, known: Advice) -> Advice:
     """Return a copy of an earlier answer to the same question, marked as cached."""
-    return Advice.objects.create(
+    advice = Advice.objects.create(
         ask=ask,
         text=known.text,
         tool_calls=known.tool_calls,
@@ -254,6 +254,8 @@ def _again(ask: Ask, known: Advice) -> Advice:
         privilege=known.privilege,
         reason="cache",
     )
+    attaching.copy_files(known, advice)
+    return advice
 
 
 def _tell_or_wake(ask: Ask) -> None:

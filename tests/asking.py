@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+
 import pytest
 
 from awmclient.schema import AskOpen, EpisodeStart
@@ -9,6 +12,18 @@ from episodes.record import recording
 from experts import queue
 
 MODEL = "small"
+
+
+def picture(shade=0, width=1):
+    """Return a gray PNG."""
+
+    def part(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    height = max(1, width // 2)
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = (b"\0" + bytes([shade]) * width) * height
+    return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", head) + part(b"IDAT", zlib.compress(rows)) + part(b"IEND", b"")
 
 
 @pytest.fixture

@@ -111,7 +111,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "experts": (
         {*GROUND, "endings", "events"},
         {"rules", "find", "metrics", "notifications"},
-        {"advising", "closing", "desk", "queue", "tagging"},
+        {"advising", "attaching", "closing", "desk", "queue", "tagging"},
         {"consumers", "llm", "mcp", "metrics.pages", *DOORS},
     ),
     "curriculum": (
@@ -154,7 +154,7 @@ WRITES = {
     "notices": {"allowances", "deliveries", "subscriptions", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},
-    "experts": {"advising", "closing", "desk", "queue", "tagging", "llm"},
+    "experts": {"advising", "attaching", "closing", "desk", "queue", "tagging", "llm"},
     "runs": {"launch", "play"},
     "curriculum": {"steering", "taking", "training"},
     "exports": {"jobs"},

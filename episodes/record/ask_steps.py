@@ -1,7 +1,8 @@
 """Writes: the effects of an ask on its episode and on its step.
 
-Owns the two exceptions to *append*: the advice of an ask step is set when it closes, and replaced while its agent has
-not read it. Leaves questions to `experts.queue` and `experts.closing`, which call these inside their own transactions.
+Owns the exceptions to *append*: the advice of an ask step is set when it closes, and replaced while its agent has not
+read it; the asker's files are named while it is open. Leaves questions to `experts.queue` and `experts.closing`, which
+call these inside their own transactions.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from awmclient.schema import Advice
+from awmclient.schema import Advice, FileRef
 from episodes.errors import StepConflict
 from episodes.models import Episode, EpisodeState, Step
 from episodes.record.appending import Append, append_alone
@@ -45,6 +46,15 @@ def body_of(episode_id: str, seq: int) -> dict[str, Any]:
     """Return the stored step of an ask."""
     body: dict[str, Any] = json.loads(Step.objects.get(episode=episode_id, seq=seq).body)
     return body
+
+
+def note_files(episode: Episode, seq: int, files: list[FileRef]) -> None:
+    """Name the files of an open ask in its step, which is sent again. The caller must hold the episode's lock."""
+    step = Step.objects.select_for_update().get(episode=episode, seq=seq)
+    body = {**json.loads(step.body), "files": [one.model_dump() for one in files]}
+    entry = entry_of(body, step.at)
+    Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
+    tell_steps(episode, [entry])
 
 
 def close_ask_step(

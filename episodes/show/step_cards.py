@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -73,6 +73,15 @@ class ShownResult:
 
 
 @dataclass(frozen=True)
+class FileLink:
+    """A file of an ask or of its answer, as the step names it."""
+
+    pk: str
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
 class AskCard:
     question: str
     context: str
@@ -85,6 +94,8 @@ class AskCard:
     initials: str
     ask_id: str
     no_advice: str
+    files: list[FileLink]
+    sent_files: list[FileLink]
 
 
 @dataclass(frozen=True)
@@ -419,7 +430,15 @@ def _ask_card(step: Mapping[str, Any]) -> AskCard:
         initials=initials(author or "?"),
         ask_id=str(step.get("ask") or ""),
         no_advice=f"{why_no_answer(str(advice.get('reason') or 'deadline'))} No advice was sent." if fallback else "",
+        files=_file_links(step.get("files")),
+        sent_files=_file_links(advice.get("files")),
     )
+
+
+def _file_links(files: Sequence[Mapping[str, Any]] | None) -> list[FileLink]:
+    # IDs become links, so only what can be one stays
+    found = [one for one in files or [] if _ID.fullmatch(str(one.get("id", "")))]
+    return [FileLink(str(one["id"]), clean(one.get("name", "")), int(one.get("size") or 0)) for one in found]
 
 
 def _briefing_card(step: Mapping[str, Any]) -> BriefingCard:

@@ -74,7 +74,7 @@ _NEEDS = {
         "nudge": "content",
         "note": "content",
         "briefing": "text source author privilege sources",
-        "ask": "ask question context advice",
+        "ask": "ask question context files advice",
         "verification": "reward_type details",
     }.items()
 }

@@ -7,6 +7,7 @@
     board         queue rows, headline, one ask's page
     panels        what is beside the answer form
     similar       earlier answers that can help
+    attached      files of asks that an actor sees
     my_answers    a person's answers, and their ends
 
 Writes, pages, sockets and upper apps import it; it writes nothing.

@@ -1,6 +1,6 @@
 """The rows of this app, by subject: what is said to asks, and the desk. Django finds its models here.
 
-    asks  asks, assignments, advice; state tables
+    asks  asks, assignments, advice, files; state tables
     desk  rules, presence, replies, model calls
 
 Every room of `experts` and every app above it can import it.
@@ -18,6 +18,7 @@ from experts.models.asks import (
     AskQuerySet,
     AskStatus,
     Assignment,
+    Attachment,
     Decline,
     Draft,
     Tier,
@@ -31,6 +32,7 @@ __all__ = [
     "AskQuerySet",
     "AskStatus",
     "Assignment",
+    "Attachment",
     "Decline",
     "Desk",
     "Draft",

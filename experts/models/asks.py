@@ -1,4 +1,4 @@
-"""Rows about asks: asks, assignments, advice, drafts, declines, and their history.
+"""Rows about asks: asks, assignments, advice, files, drafts, declines, and their history.
 
 Owns what a row can contain and facts about one row. Leaves changes of an ask to `queue.py`, `advising.py` and
 `closing.py`, of drafts to `desk.py`. Advice, declines and events are append-only; annotations are rows of `reviews`.
@@ -15,7 +15,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from awmclient.schema import Advice as AdviceValue
-from awmclient.schema import ToolCall
+from awmclient.schema import FileRef, ToolCall
 from episodes.models import AppendOnly, Episode, Privilege
 from people.models import IdField, JsonText, Project, TokenUser
 from people.slots import Slot, SlotState
@@ -253,7 +253,49 @@ class Advice(AppendOnly):
             privilege=self.privilege,
             tool_calls=[ToolCall.model_validate(call) for call in self.tool_calls] if self.tool_calls else None,
             reason=self.reason or None,
+            files=[one.ref() for one in self.files.listed()] or None,
         )
+
+
+class AttachmentQuerySet(models.QuerySet["Attachment"]):
+    def listed(self) -> AttachmentQuerySet:
+        """Return files in the order they were attached, without their bytes."""
+        return self.defer("data").order_by("created_at", "pk")
+
+
+class Attachment(models.Model):
+    """A picture or file of a question, or of an answer. One of an answer has no `advice` until that is accepted."""
+
+    id = IdField()
+    ask = models.ForeignKey(Ask, on_delete=models.CASCADE, related_name="files")
+    advice = models.ForeignKey(Advice, null=True, blank=True, on_delete=models.CASCADE, related_name="files")
+    side = models.CharField(max_length=6, choices=[("ask", "Ask"), ("answer", "Answer")])
+    uploader_key = models.CharField(max_length=160)
+    name = models.CharField(max_length=200)
+    media_type = models.CharField(max_length=40)
+    size = models.IntegerField()
+    sha256 = models.CharField(max_length=64)
+    data = models.BinaryField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = AttachmentQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(side__in=["ask", "answer"]), name="attachment_side_known"),
+            models.CheckConstraint(condition=Q(side="answer") | Q(advice__isnull=True), name="advice_has_answer_files"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_picture(self) -> bool:
+        return self.media_type.startswith("image/")
+
+    def ref(self) -> FileRef:
+        """Return the reference that agents and records hold."""
+        return FileRef(id=self.pk, name=self.name, media_type=self.media_type, size=self.size, sha256=self.sha256)
 
 
 class Draft(models.Model):

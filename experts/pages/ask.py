@@ -30,6 +30,7 @@ from experts import (
 )
 from experts.errors import AlreadyClaimed, LeaseLost, TooLate
 from experts.find import board, eligibility
+from experts.find.attached import question_files, unsent_files
 from experts.find.panels import (
     failed_call,
     family_of,
@@ -97,6 +98,8 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "looking": desk.look_at(actor, one.pk) if one.is_open and not given.get("ahead") else [],
         "reached": board.reached(one, held) if one.is_open else "",
         "passed_on": passed_on(one) if one.is_open else [],
+        "question_files": question_files(one),
+        "answer_files": one.accepted.files.listed() if amending and one.accepted else unsent_files(actor, one),
         "before": _before(lens, one),
         "fixed_before": not one.is_open,
         "top_seq": one.seq if one.is_open else None,

@@ -5,17 +5,29 @@ import inspect
 import socket
 
 import pytest
+from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
 
 from awmclient import client
 from awmclient.client import HttpDashboard, SyncHttpDashboard
-from awmclient.errors import BadToken, EpisodeEnded, Invalid, KeyConflict, Refused, SeqGap, StepConflict, Unreachable
+from awmclient.errors import (
+    BadToken,
+    EpisodeEnded,
+    Invalid,
+    KeyConflict,
+    NotFound,
+    Refused,
+    SeqGap,
+    StepConflict,
+    Unreachable,
+)
 from awmclient.policies import Turn
 from awmclient.rollout import rollout
 from awmclient.schema import Advice, ToolCallStep
 from awmclient.testing import FakeEnv
 from awmclient.toolcalls import Call
-from tests.awmclient.http_dashboard import TOKEN, FakeHttpDashboard
+from tests.awmclient.http_dashboard import TOKEN, FakeHttpDashboard, Served
 
 NOTE = {"kind": "note", "content": "looked"}
 
@@ -466,3 +478,39 @@ def test_the_sync_face_mirrors_the_async_one(awaited, plain):
         }
 
     assert face(awaited) == face(plain)
+
+
+async def test_files_are_sent_and_fetched_as_bytes():
+    kept = {}
+
+    async def attach(request):
+        name, sent = request.query_params["name"], await request.body()
+        ref = {"id": f"f{len(kept)}", "name": name, "media_type": "image/png", "size": len(sent), "sha256": "0" * 64}
+        kept[ref["id"]] = ({**ref, "side": "ask"}, request.headers["content-type"], sent)
+        return JSONResponse(kept[ref["id"]][0], status_code=201)
+
+    async def listed(request):
+        return JSONResponse({"files": [ref for ref, _, _ in kept.values()]})
+
+    async def download(request):
+        if (found := kept.get(request.path_params["id"])) is None:
+            return JSONResponse({"error": {"code": "not_found", "message": "Not found."}}, status_code=404)
+        return Response(found[2], media_type="image/png")
+
+    routes = [
+        Route("/api/v1/asks/a1/attachments", attach, methods=["POST"]),
+        Route("/api/v1/asks/a1/attachments", listed, methods=["GET"]),
+        Route("/api/v1/attachments/{id}", download, methods=["GET"]),
+    ]
+    server = Served(Starlette(routes=routes))
+    await server.start()
+    picture = bytes(range(256))
+    async with HttpDashboard(server.url, TOKEN, retry_s=5) as dash:
+        made = await dash.attach("a1", "a & b.png", picture)
+        assert (made.name, made.size, made.side) == ("a & b.png", 256, "ask")
+        assert kept[made.id][1] == "application/octet-stream"
+        assert await dash.attachments("a1") == [made]
+        assert await dash.download(made.id) == picture
+        with pytest.raises(NotFound):
+            await dash.download("gone")
+    await server.kill()
