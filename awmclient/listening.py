@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 
 # the parser of `re` has no public name since Python 3.11
 from re import _constants as ops  # type: ignore[attr-defined]
@@ -23,13 +24,19 @@ PROGRAM_MAX = 500
 """Instructions of a pattern. Time and memory of a search grow with this times `HEARD`."""
 _CHAR, _SPLIT, _JUMP, _SAVE, _AT, _LOOK, _DONE = range(7)
 _EITHER_CASE = functools.lru_cache(maxsize=1024)(lambda one: {one, one.lower(), one.upper()})
-_CATEGORIES = {
+
+
+def _is_word(one: str) -> bool:
+    return one.isalnum() or one == "_"
+
+
+_CATEGORIES: dict[Any, Callable[[str], bool]] = {
     ops.CATEGORY_DIGIT: str.isdecimal,
     ops.CATEGORY_SPACE: str.isspace,
-    ops.CATEGORY_WORD: lambda one: one.isalnum() or one == "_",
+    ops.CATEGORY_WORD: _is_word,
     ops.CATEGORY_NOT_DIGIT: lambda one: not one.isdecimal(),
     ops.CATEGORY_NOT_SPACE: lambda one: not one.isspace(),
-    ops.CATEGORY_NOT_WORD: lambda one: not (one.isalnum() or one == "_"),
+    ops.CATEGORY_NOT_WORD: lambda one: not _is_word(one),
 }
 
 
@@ -76,7 +83,8 @@ class Program:
 
     def _part(self, op: Any, about: Any, flags: int) -> None:
         if op in (ops.MAX_REPEAT, ops.MIN_REPEAT):
-            self._repeat(*about, flags, is_greedy=op is ops.MAX_REPEAT)
+            least, most, body = about
+            self._repeat(least, most, body, flags, is_greedy=op is ops.MAX_REPEAT)
         elif op is ops.SUBPATTERN:
             group, added, removed, parts = about
             if group is not None and self._looks:
@@ -206,8 +214,8 @@ def _stands(text: str, place: int, what: Any, is_multiline: bool) -> bool:
         rest = text[place : place + 2]
         return rest in ("", "\n") or (is_multiline and rest[0] == "\n")
     before, after = text[max(place - 1, 0) : place], text[place : place + 1]
-    is_word = _CATEGORIES[ops.CATEGORY_WORD]
-    return (is_word(before) != is_word(after)) == (what is ops.AT_BOUNDARY)
+    is_boundary = _is_word(before) != _is_word(after)
+    return is_boundary if what is ops.AT_BOUNDARY else not is_boundary
 
 
 def _test_of(op: Any, about: Any, flags: int) -> Any:
@@ -235,6 +243,6 @@ def _test_of(op: Any, about: Any, flags: int) -> Any:
 
 def _is_of(kind: Any, item: Any, one: str, forms: Any) -> bool:
     if kind is ops.CATEGORY:
-        return bool(_CATEGORIES[item](one))
+        return _CATEGORIES[item](one)
     low, high = (item, item) if kind is ops.LITERAL else item
     return any(len(form) == 1 and low <= ord(form) <= high for form in forms(one))
