@@ -189,7 +189,7 @@ class _Search:
         if kind == _SAVE:
             return ((at + 1, place),)
         if kind == _AT:
-            return ((at + 1, place),) if _stands(text, place, instruction[1], instruction[2]) else ()
+            return ((at + 1, place),) if _is_at(text, place, instruction[1], instruction[2]) else ()
         _, first, behind, is_wanted, on = instruction
         found = place >= behind and self.path(first, place - behind) is not None
         return ((on, place),) if found == is_wanted else ()
@@ -204,7 +204,7 @@ def _heard(program: Program, text: str, path: list[tuple[int, int]]) -> str:
     return text[begin:end]
 
 
-def _stands(text: str, place: int, what: Any, is_multiline: bool) -> bool:
+def _is_at(text: str, place: int, what: Any, is_multiline: bool) -> bool:
     if what in (ops.AT_BEGINNING, ops.AT_BEGINNING_STRING):
         is_line = is_multiline and what is ops.AT_BEGINNING and text[place - 1 : place] == "\n"
         return place == 0 or is_line
