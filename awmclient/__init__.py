@@ -22,6 +22,7 @@
     prompts       words for a chat model
     chat          a policy that asks a chat model
     scripted      a policy that runs a script
+    listening     patterns of scripts, in linear time
     blotting      secrets removed from responses
     memory_store  a dashboard's record in memory
     testing       a dashboard and environment for tests

@@ -438,6 +438,7 @@ class EpisodeView(Shape):
     task: str
     scenario: str | None = None
     task_idx: int | None = None
+    scenario_digest: str | None = None
 
 
 class OutcomeView(Shape):
@@ -449,7 +450,7 @@ class OutcomeView(Shape):
 
 
 class EpisodeItem(Shape):
-    """An episode in a list. Agents get no `outcomes`."""
+    """An episode in a list. Agents get no `outcomes`; `scenario_digest` is the version that they are of."""
 
     id: str
     url: str
@@ -459,6 +460,7 @@ class EpisodeItem(Shape):
     arm: str | None = None
     scenario: str | None = None
     task_idx: int | None = None
+    scenario_digest: str | None = None
     task: str
     environment: str
     expert: ExpertMode
@@ -474,6 +476,7 @@ class EpisodeItem(Shape):
     stop_reason: str | None = None
     fault: str | None = None
     created_at: datetime
+    started_at: datetime | None = None
     ended_at: datetime | None = None
     outcomes: list[OutcomeView] | None = None
 

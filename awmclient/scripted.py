@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from awmclient import listening
 from awmclient.policies import Turn, View
 from awmclient.schema import ASK_TOOL
 from awmclient.toolcalls import Call, advised_calls
@@ -95,10 +95,10 @@ def _heard(listen: Mapping[str, str], text: str) -> dict[str, str] | None:
     """Return the match of each pattern in the advice; None if one of them has none."""
     heard = {}
     for name, pattern in listen.items():
-        match = re.search(pattern, text, re.IGNORECASE)
-        if match is None:
+        found = listening.heard(str(pattern), text)
+        if found is None:
             return None
-        heard[name] = (match[1] if match.re.groups else match[0]) or ""
+        heard[name] = found
     return heard
 
 

@@ -155,7 +155,7 @@ class CertificateView(Schema):
     """The result of an episode's last replay: *exact*, *content*, *database* or *refused*, and the calls with equal
     results.
 
-    `clocks` are *recorded* or *real*.
+    `clocks` are *recorded* or *real*; `scenario_digest` is the version of the scenario that was replayed.
 
     """
 
@@ -163,6 +163,7 @@ class CertificateView(Schema):
     calls: int
     checked: int
     difference: str
+    scenario_digest: str
     clocks: str
     at: datetime
 

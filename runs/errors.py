@@ -54,6 +54,10 @@ class BadPack(AppError):
     status = 422
 
 
+class LoadedAlready(BadPack):
+    """The pack is loaded in this version."""
+
+
 class VerifiersUnchecked(AppError):
     """The verifiers could not be checked."""
 

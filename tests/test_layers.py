@@ -170,6 +170,7 @@ CLIENT_FLOORS = (
         "wire",
         "bodies",
         "toolcalls",
+        "listening",
         "prompts",
         "thinking",
         "conversation",

@@ -17,10 +17,11 @@ from people.errors import Invalid
 
 _SAME = (
     *("key", "state", "task_idx", "task", "environment", "expert", "origin", "seed", "training_step", "last_seq"),
-    *("created_at", "ended_at"),
+    *("created_at", "started_at", "ended_at"),
 )
 _OR_NONE = (
-    *("arm", "scenario", "split", "policy_kind", "policy_name", "checkpoint", "group_key", "stop_reason", "fault"),
+    *("arm", "scenario", "scenario_digest", "split", "policy_kind", "policy_name", "checkpoint", "group_key"),
+    *("stop_reason", "fault"),
 )
 RUN_FILTERS = ("name", "arm", "expert")
 

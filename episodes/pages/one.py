@@ -24,6 +24,7 @@ from episodes.show import durability, wall, windows
 from episodes.show.findings import failed_check, found_by
 from episodes.show.step_cards import card_of, pieces_of
 from episodes.show.windows import number, numbers
+from episodes.stored import packs
 from episodes.stored.strip import actions_in, outcome_words
 from episodes.visible import trajectory, visibility
 from episodes.visible.lens import Lens, lens_of
@@ -161,6 +162,8 @@ def _context(request: MemberRequest, lens: Lens, one: Episode) -> dict[str, Any]
     waits_for_verifier = one.is_builtin and not one.fault and one.state == EpisodeState.FINISHED and unverified
     return {
         "episode": one,
+        "is_replaced": bool(one.scenario_digest)
+        and packs.scenario_digest(one.scenario) not in ("", one.scenario_digest),
         "headline": wall.headline(one, outcome, sum(ask["state"] == "open" for ask in asks), no_server is not None),
         "no_server": no_server,
         "all_asks": all_asks,

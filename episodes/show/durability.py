@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from datetime import datetime
 
 from episodes.models import Certificate, Episode, EpisodeState
+from episodes.stored import packs
 from people.in_words import ago
 
 Grade = Certificate.Grade
@@ -47,6 +49,9 @@ class Replays:
 def replays() -> Replays:
     """Return the results of the loaded packs' oracles when they were last certified."""
     of_oracles = Certificate.objects.filter(source=Certificate.Source.ORACLE)
-    newest = list(of_oracles.order_by("scenario", "task_idx", "-pk").distinct("scenario", "task_idx"))
+    found = of_oracles.order_by("scenario", "task_idx", "-pk").distinct("scenario", "task_idx")
+    now = functools.cache(packs.scenario_digest)
+    # a certificate of a version that was replaced or unloaded says nothing about the loaded one
+    newest = [one for one in found if one.scenario_digest in ("", now(one.scenario))]
     others = [one for one in newest if one.grade != Grade.EXACT]
     return Replays(len(newest), len(newest) - len(others), others[:200])

@@ -106,6 +106,7 @@ def view_of(episode: Episode) -> EpisodeView:
         task=episode.task,
         scenario=episode.scenario or None,
         task_idx=episode.task_idx,
+        scenario_digest=episode.scenario_digest or None,
     )
 
 

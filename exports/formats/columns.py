@@ -38,6 +38,7 @@ SOURCE: dict[str, Any] = {
     "arm": TEXT,
     "scenario": TEXT,
     "task_idx": WHOLE,
+    "scenario_digest": TEXT,
     "split": TEXT,
     "seed": WHOLE,
     "training_step": WHOLE,
@@ -83,6 +84,7 @@ def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapp
         "scenario": record.scenario,
         # no task has number -1, and the column keeps its type
         "task_idx": record.task_idx if record.task_idx is not None else -1,
+        "scenario_digest": record.scenario_digest,
         "split": record.split,
         "seed": record.seed,
         "training_step": record.training_step,

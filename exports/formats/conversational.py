@@ -15,7 +15,7 @@ from exports.record import Record
 from exports.rules.leakage import Ground
 from exports.rules.shaping import REASONING, Shaped
 
-SFT, STEPS = "awmweb.sft/2", "awmweb.steps/1"
+SFT, STEPS = "awmweb.sft/3", "awmweb.steps/2"
 SFT_FEATURES: dict[str, Any] = {
     "messages": MESSAGES,
     "tools": JSON_LIST,

@@ -16,7 +16,7 @@ from exports.record import EpisodeResult, Record
 from exports.rules.leakage import Ground, result_of
 from exports.rules.shaping import REASONING, Shaped, TrainingLine
 
-VERSION = "inspect-log/2"
+VERSION = "inspect-log/3"
 SCORER = "awm_verifier"
 
 

@@ -15,7 +15,7 @@ from exports.rules.pairs import (
     siblings,
 )
 
-DPO, KTO = "awmweb.pref/2", "awmweb.kto/1"
+DPO, KTO = "awmweb.pref/3", "awmweb.kto/2"
 DPO_FEATURES: dict[str, Any] = {
     "prompt": MESSAGES,
     "chosen": MESSAGES,

@@ -1,7 +1,7 @@
 """Writes: request, claim, progress and end of a push to the Hub.
 
 Owns every change of a push's row. Leaves what all jobs do alike to `people/jobs.py`, the Hub itself to
-`hub_commits.py`, which the worker's own process loads.
+`hub_commits.py`, which the worker's own process loads, and whose turn it is to `turns.py`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from django.conf import settings
-from django.db import IntegrityError, connection
+from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 
 from exports.build import storing
 from exports.errors import HubRefused, HubTokenMissing, NotBuilt
+from exports.jobs import turns
 from exports.models import Export, ExportState, Push, PushState
 from people import jobs
 from people.access import Actor, may_push, visible_or_404
@@ -40,7 +41,9 @@ def request(actor: Actor, export_id: str, repo: str, *, private: bool) -> Push:
         raise NotBuilt
     push = Push(export=export, repo=repo, private=private, requested_by=actor.name)
     try:
-        jobs.request(push, actor, "export.pushed", export.pk, f"{export.dataset[:12]} to {repo}")
+        with transaction.atomic():
+            turns.refuse_more(Push, actor.project, "pushes")
+            jobs.request(push, actor, "export.pushed", export.pk, f"{export.dataset[:12]} to {repo}")
     # the constraint `one_push_at_a_time`, under which two requests race
     except IntegrityError as error:
         raise HubRefused(f"This export is already being pushed to {repo}.") from error
@@ -48,8 +51,8 @@ def request(actor: Actor, export_id: str, repo: str, *, private: bool) -> Push:
 
 
 def claim(push_id: str) -> Push | None:
-    """Take a push that no worker handles; None if there is nothing to do."""
-    push = jobs.claim(Push, push_id)
+    """Take a push that no worker handles; None if there is nothing to do, or if others are pushed now."""
+    push = turns.claim(Push, push_id)
     if push is not None and push.is_worn_out:
         fail(push, f"Stopped after {push.ATTEMPTS_MAX} attempts: the process that pushes keeps ending.")
         return None

@@ -62,6 +62,8 @@ _PERSONAL = {
     r"|(?:4\d{3}|5[1-5]\d{2})[- ]?\d{4}[- ]?\d{4}[- ]?\d{4}|3[47]\d{2}[- ]?\d{6}[- ]?\d{5})\b",
 }
 """What identifies a person or an account. Postal codes, dates, and nine digits in a row are common in data."""
+_LIMITS = frozenset(str(2**bits + more).encode() for bits in (31, 32) for more in (-1, 0))
+"""Limits of integers, which have the form of phones. As numbers of JSON they are bounds in schemas of tools."""
 _BEHIND = r"(?:(?<=\W)|(?<=^))"
 _AHEAD = re.compile(r"\(\?!\[([^\]]+)\]\)\).*")
 _NO_WORD = r"(?!\w)"
@@ -178,6 +180,8 @@ class Redactor:
         """Return what replaces a secret; None for one that cannot be taken out. `is_bare`: it is in no JSON string."""
         secret = data[start:end]
         if not secret or b'"' in secret or (b"\\" in secret and not _may_hold_escapes(rule, secret)):
+            return None
+        if is_bare and secret in _LIMITS:
             return None
         # only a whole number can become a string
         if is_bare and (data[start - 1 : start] not in _BEFORE_VALUE or data[end : end + 1] not in _AFTER_VALUE):

@@ -156,7 +156,8 @@ def _own_facts(draft: TrajectoryDraft, about: Mapping[str, Any], sample: Mapping
     if not isinstance(said, Mapping) or about.get("task") != "awmweb" or not version.startswith("inspect-log/"):
         draft.lose_fields({"metadata": said}, frozenset())
         return {}
-    lines = {name: draft.line(said.get(name), name) for name in ("scenario", "arm", "split", "checkpoint")}
+    about_task = ("scenario", "scenario_digest", "arm", "split", "checkpoint")
+    lines = {name: draft.line(said.get(name), name) for name in about_task}
     numbers = {name: draft.whole(said.get(name), name) for name in ("task_idx", "training_step")}
     policy = {name: draft.line(said.get(source), source) for source, name in OWN_POLICY.items()}
     return {

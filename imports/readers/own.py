@@ -16,6 +16,7 @@ SFT_FIELDS = frozenset(
     {
         *("schema_version", "episode_id", "messages", "tools", "loss", "scenario", "task_idx", "arm", "split", "seed"),
         *("training_step", "checkpoint", "policy_name", "policy_kind", "model", "condition", "reward", "reward_type"),
+        "scenario_digest",
         *("prompt_sha256", "content_sha256", "tool_protocol", "expert_calls"),
     }
 )
@@ -69,7 +70,7 @@ def knows_sft(row: Mapping[str, Any]) -> bool:
 
 
 def read_sft(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
-    _newest(SFT, row, 2)
+    _newest(SFT, row, 3)
     add_messages(draft, wants(row, "messages", list, "a list of messages"), own_errors=True)
     asked = sum(step.get("name") == ASK_TOOL for step in draft.steps)
     draft.lose("who answered an ask (kept as a tool call)", asked)
@@ -88,6 +89,7 @@ def read_sft(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         tools=tools,
         scenario=draft.line(row.get("scenario"), "scenario"),
         task_idx=draft.whole(row.get("task_idx"), "task index"),
+        scenario_digest=draft.line(row.get("scenario_digest"), "scenario digest"),
         arm=draft.line(row.get("arm"), "arm"),
         split=draft.line(row.get("split"), "split"),
         seed=row.get("seed"),

@@ -35,6 +35,7 @@ from people.in_words import count
 from runs.errors import (
     BadPack,
     DatabasesUnchecked,
+    LoadedAlready,
     NoEndpoint,
     NotBroken,
     NoWorker,
@@ -89,8 +90,9 @@ def take_in(
     """Load a folder of rows: build its databases in the sandbox, and copy its row files to the packs, completely or not
     at all. With `replace`, the new version takes the place of the loaded one in one step.
 
-    `on_built` gets the number of built databases and the total. Raises `BadPack` if nothing can run, if the name is
-    loaded and `replace` is not given, or if a scenario belongs to another pack.
+    `on_built` gets the number of built databases and the total. Raises `LoadedAlready` if the pack is loaded in this
+    version, and `BadPack` if nothing can run, if the name is loaded and `replace` is not given, or if a scenario is of
+    another pack.
 
     """
     try:
@@ -127,7 +129,7 @@ def _refuse_second_version(found: Pack, name: str, *, replace: bool) -> None:
     loaded = {pack.name: pack for pack in packs()}
     here = loaded.pop(name, None)
     if here is not None and here.digest == found.digest:
-        raise BadPack(f"A pack named {name!r} exists in this version, {new}.")
+        raise LoadedAlready(f"A pack named {name!r} exists in this version, {new}.")
     if here is not None and not replace:
         raise BadPack(
             f"A pack named {name!r} exists in version {here.digest[:VERSION_LENGTH]}; this folder is version {new}. "

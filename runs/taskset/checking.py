@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 
 from django.conf import settings
 
+from awmclient import listening
 from awmenv.errors import PackError
 from awmenv.health import Health
 from awmenv.models import MAX_NOTE, BuildReport, one_line
@@ -129,9 +129,9 @@ def _problems(turns: Any, tools: set[str]) -> Iterator[str]:
             yield f"the scenario has no tool {call.get('name') if isinstance(call, dict) else call}"
         for name, pattern in listen.items() if isinstance(listen, dict) else ():
             try:
-                re.compile(str(pattern))
-            except re.error as error:
-                yield f"listen.{name} is not a regular expression: {error}"
+                listening.compiled(str(pattern))
+            except listening.BadPattern as error:
+                yield f"listen.{name}: {error}"
         for inner in ("advised", "unadvised", "after"):
             yield from _problems(turn.get(inner), tools)
 

@@ -1,6 +1,6 @@
 """Reads: the newest probes of the tasks in loaded packs. Leaves probing to `probing.py`.
 
-A probe belongs to one version of a verifier. If a pack's verifier has changed since, the probe no longer counts.
+A probe belongs to one version of a verifier and of its scenario. If one has changed since, the probe no longer counts.
 """
 
 from __future__ import annotations
@@ -64,9 +64,14 @@ def newest(before: datetime | None = None) -> list[Probe]:
     """Return the probe that counts of each task, those made before a moment only if one is given."""
     rows = Probe.objects.order_by("scenario", "task_idx", "-pk").distinct("scenario", "task_idx")
     found: Iterable[Probe] = rows.filter(at__lt=before) if before is not None else rows
-    state = packs.state()
-    # a probe of a verifier that was replaced says nothing about the present one
-    return [one for one in found if _held(one.scenario, one.task_idx, state) == one.verifier]
+    state, version = packs.state(), functools.cache(packs.scenario_digest)
+    # a probe of a verifier or a start database that was replaced says nothing about the present one
+    return [
+        one
+        for one in found
+        if _held(one.scenario, one.task_idx, state) == one.verifier
+        and one.scenario_digest in ("", version(one.scenario))
+    ]
 
 
 def unfit(project: Project, before: datetime | None = None) -> dict[str, str]:

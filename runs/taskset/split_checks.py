@@ -92,5 +92,11 @@ def _texts(tasks: Collection[str]) -> Iterator[str]:
 
 
 def _changed(split: Split, tasks: Sequence[str]) -> list[str]:
-    pinned = split.about.get(splitting.VERIFIERS)
-    return splitting.changes(pinned, probes.verifiers_now(tasks), split.name) if pinned else []
+    """Return what these tasks have now that is not what the split was made for: verifiers, versions of scenarios."""
+    found = []
+    if pinned := split.about.get(splitting.VERIFIERS):
+        found += splitting.changes(pinned, probes.verifiers_now(tasks), split.name)
+    if pinned := split.about.get(splitting.VERSIONS):
+        now = {name: packs.scenario_digest(name) for name in {task.rpartition("/")[0] for task in tasks}}
+        found += splitting.changed_versions(pinned, now, split.name)
+    return found

@@ -20,6 +20,8 @@ from people.in_words import count
 Unit = Literal["scenario", "task"]
 VERIFIERS = "verifiers"
 """The key in `meta` for the SHA-256 of each task's verifier, by task key."""
+VERSIONS = "scenario_versions"
+"""The key in `meta` for the version (`scenario_digest`) of each scenario."""
 Place = tuple[str, int]
 SHOWN = 3
 MAX_SEED = 2**63
@@ -176,6 +178,18 @@ def changes(pinned: object, now: Mapping[str, str], name: str = "") -> list[str]
     has = "has" if len(changed) == 1 else "have"
     some = ", ".join(sorted(changed)[:SHOWN])
     return [f"{count(len(changed), 'task')} {has} another verifier than {split} names, for example {some}."]
+
+
+def changed_versions(pinned: object, now: Mapping[str, str], name: str = "") -> list[str]:
+    """Return which scenarios are loaded in another version than a split names, in a sentence. `now` are the loaded
+    versions."""
+    versions = pinned if isinstance(pinned, Mapping) else {}
+    changed = [scenario for scenario, digest in now.items() if digest and versions.get(scenario, digest) != digest]
+    if not changed:
+        return []
+    split = f"the split {name}" if name else "the split"
+    some = ", ".join(sorted(changed)[:SHOWN])
+    return [f"{_are(changed, 'scenario')} loaded in another version than {split} names, for example {some}."]
 
 
 def _are(found: Sized, noun: str = "task") -> str:

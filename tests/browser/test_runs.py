@@ -90,7 +90,6 @@ def test_run_is_launched_paused_killed_resumed_and_compared(house, person, tmp_p
     page.goto(f"{house.url}/runs/")
     page.get_by_text("Plan as YAML").click()
     page.get_by_label("Replaces the fields above").fill(PLAN)
-    page.get_by_label("Replaces the fields above").blur()
     expect(page.locator("#takes")).to_contain_text("6 tasks × 2 arms × 1 seed: 12 episodes.")
     page.get_by_role("button", name="Launch run").click()
     expect(page).to_have_url(re.compile(r"/runs/\w+/$"))

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
+from episodes.find import lists
 from episodes.models import Episode
 from episodes.stored import outcomes
 from episodes.stored.entries import entries_of
@@ -338,6 +339,8 @@ def test_stored_steps_are_what_a_recording_stores(ada, tmp_path, name):
     times = {step.seq: step.at for step in one.steps.all()}
     assert all(times[entry.seq] == entry.at for entry in entries if '"at":' in entry.text)
     assert (one.started_at, one.ended_at) == (min(times.values()), max(times.values()))
+    [listed] = lists.episodes(ada, {}, "", 10).items
+    assert (listed.started_at, listed.ended_at) == (one.started_at, one.ended_at)
 
 
 def test_step_that_is_too_large_is_refused_with_its_row(ada, file_of, monkeypatch):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from awmclient import blotting, toolcalls
+from awmclient import blotting, listening, toolcalls
 from awmclient.errors import MalformedCall
 from awmenv import rows
 from awmenv.server.verify import judge
@@ -122,6 +122,8 @@ PLACES = {
     "tool calls in a text": (
         refused(MalformedCall, lambda n: toolcalls.text_calls("<think>" * n + "<tool_call>")), 20_000),
     "calls in an advice": (lambda n: toolcalls.advised_calls("```json\n" * n + "a(" * n, ["b"]), 1_000),
+    "scripts that listen": (lambda n: listening.heard("(?:a+.*)+.*.*b", "a" * n), 50),
+    "scripts that look around": (lambda n: listening.heard("(?:(?=.*.*.*b|a)(?!.*b)a)+b", "a" * n), 50),
     "secrets of an endpoint": (lambda n: blotting.blot("%41\\u0041&#65;" * n, frozenset({"secret-of-it"})), 2_000),
     "secrets in a receiver's answer": (lambda n: quoting.quoted("QUJD%41" * n, ["secret-of-it"]), 500),
     "drafts in an answer": (lambda n: similar.kept("a b " * n, "b a " * n), 500),

@@ -15,7 +15,7 @@ from people.access import system_actor
 from people.errors import AppError
 from runs.launch import preflight
 from runs.taskset import checking, probes, splitting
-from runs.taskset.splitting import VERIFIERS, Sides, TaskFacts
+from runs.taskset.splitting import VERIFIERS, VERSIONS, Sides, TaskFacts
 
 
 class Command(BaseCommand):
@@ -56,11 +56,12 @@ class Command(BaseCommand):
         tasks = [task for pack in packs for task in _tasks(pack, known) if _is_wanted(task, options["scenario"])]
         if options["read"]:
             sides, name = splitting.read(options["read"].read_text(encoding="utf-8")), options["name"]
-            now = _digests(packs, sides)
-            for fault in [*splitting.faults(sides, tasks), *splitting.changes(sides.meta.get(VERIFIERS), now)]:
+            now, versions = _digests(packs, sides), _versions(packs, sides)
+            faults = splitting.faults(sides, tasks) + splitting.changes(sides.meta.get(VERIFIERS), now)
+            for fault in faults + splitting.changed_versions(sides.meta.get(VERSIONS), versions):
                 self.stdout.write(f"  {fault}")
-            # hashes of the file win: they say which verifiers the split was made for
-            about = {VERIFIERS: now, **sides.meta}
+            # hashes of the file win: they say which verifiers and versions the split was made for
+            about = {VERIFIERS: now, VERSIONS: versions, **sides.meta}
         else:
             sizes = {"val_fraction": options["val_fraction"], "max_tasks": options["max_tasks"]}
             sides = splitting.split(tasks, unit=options["unit"], seed=options["seed"], **sizes)
@@ -70,6 +71,7 @@ class Command(BaseCommand):
                     "verifier_mode": "code",
                     "packs": {pack.name: rows_digest(pack.folder) for pack in packs if _is_in(pack, sides)},
                     VERIFIERS: _digests(packs, sides),
+                    VERSIONS: _versions(packs, sides),
                 }
             )
             name, about = options["name"] or options["output"].stem, sides.meta
@@ -98,6 +100,12 @@ def _tasks(pack: Pack, known: Mapping[str, str]) -> list[TaskFacts]:
 
 def _is_in(pack: Pack, sides: Sides) -> bool:
     return any(scenario in pack.scenarios for scenario, _ in (*sides.train, *sides.val))
+
+
+def _versions(packs: Sequence[Pack], sides: Sides) -> dict[str, str]:
+    """Return the version of each scenario of a split."""
+    named = {scenario for scenario, _ in (*sides.train, *sides.val)}
+    return {name: digest for pack in packs for name, digest in sorted(pack.digests.items()) if name in named}
 
 
 def _digests(packs: Sequence[Pack], sides: Sides) -> dict[str, str]:

@@ -53,12 +53,16 @@ class Command(BaseCommand):
 
     async def _rows(self, scenario: str, episode: Episode | None) -> list[Row]:
         if episode is not None:
-            return [{"episode": episode.pk, **asdict(await certifying.certify_episode(episode))}]
+            about = {"episode": episode.pk, "scenario_digest": episode.scenario_digest}
+            return [{**about, **asdict(await certifying.certify_episode(episode))}]
         chosen = await asyncio.to_thread(certifying.tasks, scenario)
         if not chosen:
             raise CommandError("No task has an oracle script. Name an episode with --episode.")
         found = certifying.certified(chosen)
-        return [{"scenario": one.scenario, "task_idx": one.task_idx, **asdict(how)} async for one, how in found]
+        return [
+            {"scenario": one.scenario, "task_idx": one.task_idx, "scenario_digest": one.version, **asdict(how)}
+            async for one, how in found
+        ]
 
     def _tell(self, rows: Iterable[Row]) -> None:
         """Print the differences, then the rate of each scenario and of all."""

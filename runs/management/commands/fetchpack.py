@@ -20,6 +20,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--dataset", default=DATASET)
         parser.add_argument("--name", default="awm-1k")
+        parser.add_argument(
+            "--replace", action="store_true", help="replace the loaded pack of this name; its episodes keep its version"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -27,7 +30,8 @@ class Command(BaseCommand):
                 snapshot_download(options["dataset"], repo_type="dataset", local_dir=folder, allow_patterns="*.jsonl")
             except (HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError, OSError) as error:
                 raise CommandError(f"{options['dataset']} could not be downloaded: {error}") from error
-            call_command("loadpack", str(self._rows(Path(folder))), "--name", options["name"], stdout=self.stdout)
+            how = {"name": options["name"], "replace": options["replace"]}
+            call_command("loadpack", str(self._rows(Path(folder))), **how, stdout=self.stdout)
 
     def _rows(self, folder: Path) -> Path:
         found = next(folder.rglob("gen_tasks.jsonl"), None)

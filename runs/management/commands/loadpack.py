@@ -13,6 +13,7 @@ from awmenv.packs import Report
 from episodes.stored.packs import VERSION_LENGTH
 from people.errors import AppError
 from people.in_words import count
+from runs.errors import LoadedAlready
 from runs.launch import launching
 
 SHOWN = 40
@@ -36,6 +37,11 @@ class Command(BaseCommand):
         try:
             name = options["name"] or options["folder"].resolve().name
             pack = launching.take_in(options["folder"], name, self._built, replace=options["replace"])
+        except LoadedAlready as same:
+            if not options["replace"]:
+                raise CommandError(same.message) from same
+            self.stdout.write(f"{same.message} Nothing to replace.")
+            return
         except AppError as refused:
             raise CommandError(refused.message) from refused
         self._report(pack.report)

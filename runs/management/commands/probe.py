@@ -36,7 +36,8 @@ class Command(BaseCommand):
         except AppError as refused:
             raise CommandError(refused.message) from refused
         if options["report"]:
-            columns = ("scenario", "task_idx", "state", "attempts", "reason", "health", "verifier", "server")
+            about = ("scenario", "task_idx", "scenario_digest", "verifier", "server")
+            columns = (*about, "state", "attempts", "reason", "health")
             lines = [json.dumps({name: getattr(row, name) for name in columns}) + "\n" for row in rows]
             options["report"].write_text("".join(lines), encoding="utf-8")
         counts = Counter(row.state for row in rows)

@@ -10,6 +10,7 @@ from awmclient.schema import STEP, EpisodeStart, Finish, Outcome, RunStart, Step
 from episodes.find import in_episode
 from episodes.models import Episode, OutcomeHold
 from episodes.record import recording
+from episodes.stored import packs
 from episodes.visible.lens import lens_of
 from people import access
 from people.members import issue_token
@@ -58,6 +59,19 @@ def test_the_list_counts_filters_and_pages(ada, episode, ended):
         "page=99&q=zz",
     ):
         assert "No matching episodes." in text(client, f"/episodes/?{query}"), query
+
+
+def test_episode_names_the_version_of_its_scenario(ada, client):
+    version = packs.scenario_digest("helpdesk_1")
+    secret = issue_token(ada, "loop", "agent")[1]
+    for key, digest, is_replaced in (("now", version, False), ("old", "d" * 64, True)):
+        plan = EpisodeStart(key=key, task="Close it.", scenario="helpdesk_1", task_idx=0, scenario_digest=digest)
+        one = recording.start_episode(ada, plan)[0]
+        page = text(as_person(ada), f"/episodes/{one.pk}/")
+        assert digest in page and ("(replaced)" in page) is is_replaced
+        for path in (f"/api/v1/episodes/{one.pk}", f"/api/v1/episodes?key={key}"):
+            said = client.get(path, headers={"authorization": f"Bearer {secret}"}).json()
+            assert said.get("items", [said])[0]["scenario_digest"] == digest
 
 
 def test_a_stranger_finds_nothing_of_an_episode(max_, episode):

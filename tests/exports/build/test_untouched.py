@@ -55,6 +55,7 @@ def manifest_of(actor, folder, **more):
 @pytest.mark.parametrize("known", [of_another_episode, of_a_probe, of_an_attempt_that_did_nothing, of_the_pack])
 def test_outcome_without_a_check_has_that_of_its_task(ada, tmp_path, monkeypatch, source, known):
     monkeypatch.setattr(probes, "_held", lambda *_task: "")
+    monkeypatch.setattr(probes.packs, "scenario_digest", lambda _scenario: "v1")
     scenario, number = known(ada)
     attested(ada, "one", source, scenario=scenario, task_idx=number)
     attested(ada, "fine", source, scenario=scenario, task_idx=number + 1, answer="Fine.")

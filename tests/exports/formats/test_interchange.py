@@ -39,6 +39,14 @@ def test_atif_puts_results_on_the_step_of_their_calls():
     assert [tool["function"]["name"] for tool in row["agent"]["tool_definitions"]][-1] == "ask_expert"
 
 
+@pytest.mark.parametrize("shape", ["sft", "steps", "kto", "inspect", "openenv", "atif"])
+def test_rows_name_the_version_of_their_scenario(shape):
+    row = walk(shape, record(scenario_digest="d" * 64))[0][0]
+    extra = row.get("extra") or {}
+    about = row if "scenario_digest" in row else row.get("metadata") or extra.get("awm") or extra
+    assert about["scenario_digest"] == "d" * 64
+
+
 def test_atif_says_where_it_comes_from_and_nobodys_name():
     row = only("atif", record(policy={"model": "m/1"}, policy_name="react", checkpoint="step-40"))
     assert row["agent"]["name"] == "react" and row["agent"]["model_name"] == "m/1"

@@ -9,10 +9,12 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from exports import tasks
 from exports.build import storing
-from exports.jobs import pushing
-from exports.models import Push
+from exports.jobs import pushing, turns
+from exports.models import Export, Push
 from people import jobs
+from people.errors import Busy
 from people.models import AuditEntry
 from tests.browsing import as_person, html
 from tests.exports.hub_server import TOKEN, hub
@@ -122,3 +124,31 @@ def test_push_whose_worker_died_is_claimed_again(ada, store, server):
     pushing.fail(first, "too late")
     push.refresh_from_db()
     assert (second.attempt, push.state) == (2, "pushing")
+
+
+def done(project):
+    return Export.objects.create(
+        project=project, recipe={"format": "sft"}, format="sft", state="done", dataset="d" * 64
+    )
+
+
+def test_pushes_of_a_project_are_one_at_a_time(ada, elsewhere, server, monkeypatch):
+    started = []
+    monkeypatch.setattr(jobs, "run_aside", lambda _command, job_id, _most: started.append(job_id))
+    first, second = (pushing.request(ada, done(ada.project).pk, "lab/rows", private=True) for _ in range(2))
+    other = Push.objects.create(export=done(elsewhere), repo="they/rows")
+    assert pushing.claim(first.pk) is not None and pushing.claim(second.pk) is None
+    tasks.push(second.pk)
+    assert started == [] and turns.next_one(Push) == other.pk and pushing.claim(other.pk) is not None
+    pushing.finish(Push.objects.get(pk=first.pk), "https://hub.test/lab/rows")
+    assert turns.next_one(Push) == second.pk
+    tasks.push(second.pk)
+    assert started == [second.pk]
+
+
+def test_project_cannot_fill_the_queue_of_pushes(ada, server):
+    export = done(ada.project)
+    for number in range(turns.WAITING_MAX):
+        Push.objects.create(export=export, repo=f"lab/rows-{number}")
+    with pytest.raises(Busy, match="20 pushes of this project are not done yet"):
+        pushing.request(ada, export.pk, "lab/more", private=True)

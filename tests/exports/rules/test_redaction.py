@@ -75,6 +75,13 @@ def test_digits_of_ids_and_digests_are_no_personal_data(text):
     assert own.redact(text) == text and not own.counts
 
 
+@pytest.mark.parametrize("limit", [2**31 - 1, 2**31, 2**32 - 1, 2**32])
+def test_limit_of_integers_is_no_phone(limit):
+    schema = {"type": "integer", "maximum": limit}
+    assert redactor("personal").redact_value({**schema, "title": str(limit)})["maximum"] == limit
+    assert redactor("personal").redact(f"Call {limit}.") != f"Call {limit}."
+
+
 @pytest.mark.parametrize("number", ["5551234567", "4111111111111111", "5551234567.5", "-5551234567e10"])
 def test_json_with_a_number_of_a_person_stays_json(number):
     text = redactor("personal").redact_json(f'{{"n":{number},"m":[1,{number}]}}')

@@ -90,6 +90,15 @@ def test_verifier_that_changed_since_the_pin_is_doubted(ada):
     assert doubts(ada) == ["1 task has another verifier than the split april names, for example helpdesk_1/1."]
 
 
+def test_version_that_changed_since_the_pin_is_doubted(ada):
+    sides = {"unit": "scenario", "seed": 0, "train": ["flights_1/0"], "val": TASKS}
+    now = {"helpdesk_1": find_pack("helpdesk_1").digests["helpdesk_1"]}
+    pinning.pin(ada, "march", **sides, about={"scenario_versions": now})
+    pinning.pin(ada, "april", **sides, about={"scenario_versions": {"helpdesk_1": "d" * 64}})
+    said = "1 scenario is loaded in another version than the split april names, for example helpdesk_1."
+    assert doubts(ada) == [said]
+
+
 def test_trial_is_at_most_ten_rollouts_of_the_control_arm(ada):
     plan = document(tasks=TASKS, control="expert", seeds=3)
     trial = preflight.trial(plan, planning.tasks_of(ada, plan))

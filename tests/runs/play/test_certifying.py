@@ -9,6 +9,8 @@ from django.core.management import CommandError, call_command
 
 from awmenv.packs import load_pack
 from episodes.models import Certificate, Episode
+from episodes.show import durability
+from episodes.stored.packs import scenario_digest
 from people import projects
 from people.members import issue_token
 from runs import tasks
@@ -42,7 +44,10 @@ def test_starter_pack_oracles_are_all_exact(environment, tmp_path, capsys):
     assert {row["grade"] for row in rows} == {"exact"}
     assert len(rows) == Certificate.objects.filter(grade="exact").count() == 24
     assert all(row["checked"] == row["calls"] > 0 for row in rows)
+    assert all(row["scenario_digest"] == scenario_digest(row["scenario"]) for row in rows)
     assert "Certified 24: 24 exact, 0 refused (100%)" in capsys.readouterr().out
+    Certificate.objects.filter(scenario="helpdesk_1").update(scenario_digest="f" * 64)
+    assert durability.replays().tasks == 18, "a certificate of a replaced version does not count"
 
 
 def test_certificate_names_the_first_difference(environment, ada):
@@ -72,6 +77,7 @@ def test_certify_by_api_needs_a_launch_right_and_an_end(environment, ada, client
     called = []
     monkeypatch.setattr(launching, "certify_later", called.append)
     episode = Episode.objects.create(project=ada.project, key="k", body_digest="", task="t", scenario="helpdesk_1")
+    Episode.objects.filter(pk=episode.pk).update(scenario_digest="d" * 64)
     secret = {scope: issue_token(ada, scope, scope)[1] for scope in ("agent", "launch")}
     assert certified_over_http(client, secret["agent"], episode).status_code == 403
     live = certified_over_http(client, secret["launch"], episode)
@@ -82,6 +88,7 @@ def test_certify_by_api_needs_a_launch_right_and_an_end(environment, ada, client
     tasks.certify.apply([episode.pk], throw=True)
     again = certified_over_http(client, secret["launch"], episode).json()["certificate"]
     assert (again["grade"], again["difference"]) == ("refused", "The world was not recorded.")
+    assert again["scenario_digest"] == "d" * 64
 
 
 def test_certify_without_a_server_says_so(settings, ada):

@@ -109,6 +109,9 @@ def test_probe_without_server_or_with_unknown_scenario_says_so(settings, ada):
 def test_probe_of_another_verifier_or_a_fault_does_not_count(ada):
     Probe.objects.create(scenario="notes_1", task_idx=0, state="trivial", verifier="0" * 64)
     Probe.objects.create(scenario="gone_1", task_idx=0, state="trivial", verifier="")
+    probe(1, "trivial")
+    Probe.objects.filter(task_idx=1).update(scenario_digest="f" * 64)
+    assert probes.unfit(ada.project) == {} and probes.overview().tasks == 0
     probe(1, "error")
     assert probes.unfit(ada.project) == {} and probes.overview().tasks == 1
     probe(1, "trivial")

@@ -68,15 +68,15 @@ def hub():
     server.server_close()
 
 
-def fetchpack(folder, address):
-    (folder / "var").mkdir()
+def fetchpack(folder, address, *more):
+    (folder / "var").mkdir(exist_ok=True)
     environment = {
         **os.environ,
         "AWMWEB_VAR": str(folder / "var"),
         "HF_HOME": str(folder / "hub"),
         "HF_ENDPOINT": address,
     }
-    command = [sys.executable, "manage.py", "fetchpack"]
+    command = [sys.executable, "manage.py", "fetchpack", *more]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100)
 
 
@@ -88,6 +88,8 @@ def test_the_data_set_is_downloaded_checked_and_taken_in(hub, tmp_path):
     assert sorted(path.name for path in (tmp_path / "var" / "packs" / "awm-1k").iterdir()) == sorted(
         path.name for path in TINY.iterdir()
     )
+    same = fetchpack(tmp_path, hub, "--replace")
+    assert same.returncode == 0 and "Nothing to replace." in same.stdout
 
 
 def test_without_a_network_it_says_so_and_leaves_nothing(tmp_path):

@@ -186,9 +186,17 @@ def test_second_version_is_refused_with_both_digests(var, tmp_path):
     with pytest.raises(CommandError, match=f"'tiny': it has lamps_1 in version {theirs}, this folder has .* {mine}"):
         call_command("loadpack", str(second), "--name", "other")
     with pytest.raises(CommandError, match=f"exists in this version, {old}"):
-        call_command("loadpack", str(TINY), "--replace")
+        call_command("loadpack", str(TINY))
     assert packs.find_pack("lamps_1").tasks("lamps_1") == ["Switch all lamps off."]
     assert sorted(path.name for path in (var / "packs").glob("[!.]*")) == ["tiny"]
+
+
+def test_replacing_a_pack_by_the_same_version_changes_nothing(var, capsys):
+    call_command("loadpack", str(TINY), "--unchecked")
+    version = load_pack(TINY).digest[:16]
+    capsys.readouterr()
+    call_command("loadpack", str(TINY), "--replace")
+    assert capsys.readouterr().out == f"A pack named 'tiny' exists in this version, {version}. Nothing to replace.\n"
 
 
 def test_replaced_pack_keeps_its_version_for_old_episodes(var, tmp_path, capsys):
@@ -264,4 +272,4 @@ def test_scripts_that_cannot_work_are_reported(var, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "error scripts.jsonl notes_1: task 0, script demo: the scenario has no tool swim" in said
     assert "task 0, script demo: the scenario has no tool fly" in said
-    assert "task 0, script demo: listen.rate is not a regular expression: missing )" in said
+    assert "task 0, script demo: listen.rate: it is not a regular expression: missing )" in said

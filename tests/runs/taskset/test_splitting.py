@@ -10,6 +10,7 @@ from django.core.management import CommandError, call_command
 
 from episodes.models import Split
 from episodes.stored import splits
+from episodes.stored.packs import scenario_digest
 from people.errors import Invalid
 from runs.taskset import splitting
 from runs.taskset.splitting import Sides, TaskFacts
@@ -112,6 +113,14 @@ def test_changed_verifiers_of_a_split_are_named():
     assert splitting.changes("none", now) == splitting.changes({}, now) == []
 
 
+def test_changed_versions_of_a_split_are_named():
+    now = {"shop_1": "b", "shop_2": "c", "gone_1": ""}
+    said = "1 scenario is loaded in another version than the split march names, for example shop_1."
+    pinned = {"shop_1": "a", "shop_2": "c", "gone_1": "d"}
+    assert splitting.changed_versions(pinned, now, "march") == [said]
+    assert splitting.changed_versions(None, now) == splitting.changed_versions({}, now) == []
+
+
 @pytest.mark.django_db
 def test_command_keeps_what_a_split_of_others_says(project, tmp_path, capsys):
     file = tmp_path / "833.json"
@@ -120,7 +129,8 @@ def test_command_keeps_what_a_split_of_others_says(project, tmp_path, capsys):
     file.write_text(json.dumps({"meta": meta, **sides}))
     call_command("build_split", read=file, name="833", project="lab")
     pinned = Split.objects.get(project=project, name="833")
-    assert (pinned.unit, pinned.seed, pinned.about) == ("task", 42, meta)
+    version = {"scenario_versions": {"helpdesk_1": scenario_digest("helpdesk_1")}}
+    assert (pinned.unit, pinned.seed, pinned.about) == ("task", 42, {**meta, **version})
     assert "1 task has another verifier than the split names, for example helpdesk_1/1." in capsys.readouterr().out
     file.write_text(json.dumps({"meta": {"note": "\x00"}, **sides}))
     with pytest.raises(CommandError, match="meta: it cannot be stored"):
@@ -139,6 +149,8 @@ def test_command_pins_a_split_of_the_starter_pack(project, tmp_path, capsys):
     assert all(len(digest) == 64 for digest in told["meta"]["verifiers"].values())
     assert told["meta"]["prefixes"] is None and told["meta"]["verifier_mode"] == "code"
     assert [len(digest) for digest in told["meta"]["packs"].values()] == [64]
+    versions = told["meta"]["scenario_versions"]
+    assert versions == {scenario: scenario_digest(scenario) for scenario, _ in (*told["train"], *told["val"])}
     pinned = Split.objects.get(project=project, name="starter")
     assert (pinned.unit, pinned.seed, pinned.about) == ("scenario", 5, told["meta"])
     assert splits.held_out(project) == {f"{scenario}/{idx}" for scenario, idx in told["val"]}
