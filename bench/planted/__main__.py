@@ -33,7 +33,7 @@ Counts = dict[str, list[int]]
 def cell(place: Cell, seconds: float) -> Counts:
     """Play runs of one size under each attack in turn, until this time of the processor is over."""
     found: Counts = defaultdict(lambda: [0] * 6)
-    # a busy machine takes longer and plays as many runs
+    # a busy machine takes longer for as many runs
     until, number = time.process_time() + seconds, 0
     while time.process_time() < until or number < 4:
         for attack in ATTACKS:
