@@ -232,3 +232,21 @@ def test_text_not_to_learn_in_any_field_is_left_out_or_marked(ada, world, store,
         if not (left_out == {rule: 1} or is_marked):
             missed[path] = dict(left_out)
     assert missed == {}
+
+
+@pytest.mark.parametrize("mode", ["drop", "distil"])
+def test_advice_that_is_cut_is_in_no_row_to_learn(ada, world, store, mode):
+    """Neither what the expert wrote, nor the same word where the agent repeats it after the advice."""
+    lived(ada, world, "one", MARKED)
+    told = {path for path in MARKED.fields if path.startswith("AnswerBody.") and not path.startswith(ELSEWHERE)}
+    assert len(told) >= 3, "its text, and names and values of its calls"
+    for name in (
+        name for name, kind in KINDS.items() if kind.trains and not (kind.is_curriculum or kind.takes_tokenizer)
+    ):
+        recipe = Recipe.read({"format": name, "include": ["reported"], "advice": mode})
+        for record in read(ada.project, recipe):
+            whole = json.dumps({"steps": record.steps, "final_answer": record.final_answer})
+            repeated = json.loads(whole.replace(MARKED("last"), MARKED("AnswerBody.text")))
+            for one in (record, replace(record, **repeated)):
+                line, left_out = line_of(one, recipe, HeldOutTasks())
+                assert MARKED.in_(line).isdisjoint(told), (name, left_out)
