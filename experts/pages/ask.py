@@ -45,6 +45,7 @@ from experts.find.panels import (
 from experts.find.reading import asks_of
 from experts.models import Advice, Ask, Tier
 from experts.pages.answer import ask_form, ask_page, checked_body, tags_for
+from experts.rules.file_types import MOST_BYTES
 from experts.rules.routing import LEASE_S
 from people.access import (
     Actor,
@@ -99,7 +100,9 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "reached": board.reached(one, held) if one.is_open else "",
         "passed_on": passed_on(one) if one.is_open else [],
         "question_files": question_files(one),
-        "answer_files": one.accepted.files.listed() if amending and one.accepted else unsent_files(actor, one),
+        "sent_files": one.accepted.files.listed() if amending and one.accepted else (),
+        "my_files": [file.ref().model_dump() for file in unsent_files(actor, one)],
+        "most_bytes": MOST_BYTES,
         "before": _before(lens, one),
         "fixed_before": not one.is_open,
         "top_seq": one.seq if one.is_open else None,

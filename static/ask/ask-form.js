@@ -8,6 +8,7 @@ import { inProject } from "../shell/address.js";
 import { serverNow, timeIn } from "../shell/clock.js";
 import { Saver, Store, beganWith, best, same } from "../forms/drafts.js";
 import { bind, print, unbind } from "../shell/keys.js";
+import { isUploading, startAttachments } from "./attachments.js";
 import { Lease } from "./lease.js";
 import { ahead, lookAhead, showEarly } from "./next-ask.js";
 import { life } from "../shell/page-life.js";
@@ -275,6 +276,7 @@ async function send(then, path = form.action) {
     sayNear("[data-problem]", builder ? "Write an answer or add a call." : "Write an answer.", true);
     return field("text").focus();
   }
+  if (isUploading(form)) return sayNear("[data-problem]", "Wait until your files are attached.", true);
   if (form.dataset.problems) return sayNear("[data-problem]", form.dataset.problems, true);
   busy(true);
   sayNear("[data-problem]", "");
@@ -435,6 +437,7 @@ export const heldBy = (name) => lease?.heldBy(name, page.dataset.me);
 export function startForm() {
   startCalls();
   startWords();
+  startAttachments(form, page.dataset.ask);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     send(/** @type {HTMLButtonElement} */ (event.submitter)?.value || "next");

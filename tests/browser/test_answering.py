@@ -8,6 +8,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from awmclient.client import SyncHttpDashboard
+from tests.asking import picture
 from tests.running import until
 
 pytestmark = pytest.mark.browser
@@ -27,6 +29,7 @@ TOOLS = [
 ]
 
 
+PICTURE = picture(width=320)
 HEAR = """() => {
   window.heard = [];
   const said = document.querySelector("[data-said]");
@@ -633,3 +636,48 @@ def test_send_and_next_swaps_ask_and_survives_back_and_reload(house, agent, gues
     left(xenia, third)
     assert [agent.look(one)["advice"]["text"] for one in (first, second, third)] == ["Into 1.", "Into 2, really.", ""]
     assert [call["name"] for call in agent.look(third)["advice"]["tool_calls"]] == ["close_ticket"]
+
+
+PASTE = """(form, [name, type, text]) => {
+  const clipboardData = new DataTransfer();
+  clipboardData.items.add(new File([text], name, { type }));
+  form.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+}"""
+
+
+def test_files_are_picked_pasted_and_sent_with_the_answer(house, agent, person, guests):
+    ask = agent.ask()
+    with SyncHttpDashboard(house.url, house.token("agent")) as dash:
+        asked = dash.attach(ask, "where it failed.png", PICTURE)
+        page = claimed(person(guests["xenia"]), house, ask)
+        thumb = page.get_by_role("img", name="where it failed.png")
+        assert thumb.evaluate("img => img.decode().then(() => img.naturalWidth)") == 320
+        page.keyboard.type("As marked.")
+        files = page.get_by_role("list", name="Files of your answer").get_by_role("listitem")
+        with page.expect_file_chooser() as chooser:
+            page.get_by_role("button", name="Attach", exact=True).click()
+        chooser.value.set_files({"name": "marked.png", "mimeType": "image/png", "buffer": PICTURE})
+        expect(files).to_have_count(1)
+        form = page.locator("form[data-answer]")
+        # refused by its bytes, whatever it is called
+        form.evaluate(PASTE, ["fake.png", "image/png", "<svg onload='alert(1)'/>"])
+        expect(page.locator("[data-file-problem]")).to_contain_text("fake.png: Only PNG")
+        for name in ("steps.csv", "wrong.txt"):
+            form.evaluate(PASTE, [name, "text/plain", f"{name},1"])
+        expect(files).to_have_count(3)
+        page.get_by_role("button", name="Remove wrong.txt").click()
+        expect(files).to_have_count(2)
+        page.reload()
+        expect(files.get_by_role("link")).to_have_text(["marked.png", "steps.csv"])
+        assert files.get_by_role("img").evaluate("img => img.decode().then(() => img.naturalWidth)") == 320
+        assert dash.attachments(ask) == [asked]
+        page.locator("#advice").press("Control+Enter")
+        left(page, ask)
+        sent = agent.look(ask)["advice"]["files"]
+        assert [dash.download(one["id"]) for one in sent] == [PICTURE, b"steps.csv,1"]
+        page.goto(f"{house.url}/asks/{ask}/")
+        links = page.get_by_role("list", name="Files of the answer").get_by_role("link")
+        expect(links).to_have_text(["marked.png", "steps.csv"])
+        with page.expect_download() as download:
+            links.first.click()
+        assert download.value.path().read_bytes() == PICTURE
