@@ -1,4 +1,4 @@
-// Files of an answer: picked, pasted or dropped. Each is sent to the server at once and kept there beside the draft, so a reload
+// Files of an answer: picked, pasted or dropped. Each is sent to the server immediately and kept there beside the draft, so a reload
 // has it again; it goes to the agent with the answer.
 
 import { inProject } from "../shell/address.js";
