@@ -166,7 +166,8 @@ class LocalEpisode:
                     raise
                 view = await self._closed(ask)
                 continue
-            return read.accepted.value() if read.accepted else advice
+            # its files are read from the database
+            return await patiently(read.accepted.value) if read.accepted else advice
         return Advice(text="", source="fallback", reason=view.reason or view.status)
 
     async def _closed(self, ask_id: str) -> AskView:
