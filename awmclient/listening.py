@@ -120,7 +120,11 @@ class Program:
 
     def _repeat(self, least: int, most: Any, body: Any, flags: int, *, is_greedy: bool) -> None:
         for _ in range(least):
+            before = self._here
             self._sequence(body, flags)
+            # an empty body can be repeated a thousand million times and adds nothing that the limit counts
+            if self._here == before:
+                break
         is_endless = most is ops.MAXREPEAT
         if is_endless and not body.getwidth()[0]:
             raise BadPattern("it repeats without end what can be empty")

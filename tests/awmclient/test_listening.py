@@ -72,6 +72,18 @@ def test_only_the_beginning_of_an_advice_is_searched():
     assert listening.heard("x", " " * 1_999 + "x") == "x" and listening.heard("x", " " * 2_000 + "x") is None
 
 
+def test_repetition_of_nothing_takes_no_time(monkeypatch):
+    """It adds no instruction, so that the limit of instructions does not end it."""
+    walked, sequence = [], listening.Program._sequence
+
+    def counted(self, parts, flags):
+        assert len(walked) < 20
+        walked.append(sequence(self, parts, flags))
+
+    monkeypatch.setattr(listening.Program, "_sequence", counted)
+    assert listening.heard("(?:(?:){65000}){4000000000}(x)", "a x") == "x"
+
+
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
