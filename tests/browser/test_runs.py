@@ -71,7 +71,7 @@ def nothing_is_at_work(page):
 
 
 def open_from_the_list(page, address, run):
-    """By keys; the list loads itself anew while a run is active, and the row in view stays in view."""
+    """By keys; the list refreshes itself while a run is active, and the row in view stays in view."""
     page.goto(address)
     row = page.locator(f"[data-key='{run}']")
     for _ in range(page.locator("[data-list] [data-key]").count()):

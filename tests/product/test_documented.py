@@ -166,13 +166,16 @@ async def test_documented_attestation_reaches_the_outcome(block, house, tokens, 
     "docs/protocol.md", "async with HttpDashboard(url, launch_token)", "async with HttpDashboard(url, token) as dash:  "
 )
 async def test_documented_client_lines_run(block, house, tokens, desk):
-    await run(
+    made = await run(
         block,
         {
             "HttpDashboard": HttpDashboard, "url": house.url, "token": tokens["agent"],
             "agent_token": tokens["agent"], "launch_token": tokens["launch"],
         },
     )  # fmt: skip
+    with house.http(tokens["agent"]) as http:
+        recorded = http.get(f"/episodes/{made['episode'].id}").json()
+    assert recorded["run"] == made["run"] and (recorded["state"] == "finished") == ("advice" in made)
 
 
 class Silent:
@@ -385,6 +388,8 @@ def test_documented_run_is_launched_and_steered(block, house, desk, tmp_path):
         if found := re.search(r"launched (\w+):", said):
             made = found[1]
     house.manage("run", "--cancel", made)
+    with house.http(house.token("launch")) as http:
+        assert http.get(f"/runs/{made}/comparison").json()["state"] == "cancelled"
 
 
 @proves(

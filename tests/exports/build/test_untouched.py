@@ -1,4 +1,4 @@
-"""Tasks that pass untouched are left out whoever found the outcome: an attested one has no check of its own."""
+"""Tasks that pass untouched are left out, whatever the source of the outcome: an attested one has no own check."""
 
 from __future__ import annotations
 
