@@ -18,7 +18,7 @@ from experts import closing
 from experts.errors import LeaseLost, TooLate, TooManyFiles
 from experts.find.attached import is_asker, question_files, unsent_files
 from experts.models import Advice, Ask, Assignment, Attachment
-from experts.rules.file_types import MOST_BYTES, MOST_FILES, NAME_MAX, TOO_LARGE, media_type_of
+from experts.rules.file_types import MOST_BYTES, MOST_FILES, NAME_MAX, TOO_LARGE, media_type_of, named_by_type
 from people.access import Actor, may_advise, may_record, visible_or_404
 from people.errors import Invalid, NotFound, TooLarge
 from people.plain_text import first_line
@@ -63,7 +63,11 @@ def _checked(name: str, data: bytes) -> Attachment:
     # some clients send the whole path
     said = first_line(re.split(r"[\\/]", name)[-1], NAME_MAX) or "file"
     return Attachment(
-        name=said, media_type=media_type, size=len(data), sha256=hashlib.sha256(data).hexdigest(), data=data
+        name=named_by_type(said, media_type),
+        media_type=media_type,
+        size=len(data),
+        sha256=hashlib.sha256(data).hexdigest(),
+        data=data,
     )
 
 

@@ -20,6 +20,14 @@ _STARTS = (
     (b"GIF89a", "image/gif"),
     (b"%PDF-", "application/pdf"),
 )
+_ENDINGS = {
+    "image/png": (".png",),
+    "image/jpeg": (".jpg", ".jpeg"),
+    "image/gif": (".gif",),
+    "image/webp": (".webp",),
+    "application/pdf": (".pdf",),
+    TEXT: (".txt", ".csv", ".tsv", ".json", ".jsonl", ".md", ".log", ".yaml", ".yml", ".sql"),
+}
 _UNPRINTED = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f]")
 
 
@@ -31,6 +39,15 @@ def media_type_of(data: bytes) -> str:
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "image/webp"
     return TEXT if _is_plain(data) else ""
+
+
+def named_by_type(name: str, media_type: str) -> str:
+    """Return a name with an ending of its type.
+
+    A computer opens a downloaded file by its ending: a text named x.html would run its scripts there.
+    """
+    endings = _ENDINGS[media_type]
+    return name if name.casefold().endswith(endings) else name[: NAME_MAX - len(endings[0])] + endings[0]
 
 
 def _is_plain(data: bytes) -> bool:

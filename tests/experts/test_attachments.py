@@ -203,9 +203,9 @@ def test_one_answer_for_a_group_has_its_files_everywhere(ada, edo, asked):
 @pytest.mark.parametrize(
     ("data", "kind", "how"),
     [
-        (POLYGLOT, "image/png", 'inline; filename="a\\"b.html"'),
-        (b"%PDF-1.7", "application/pdf", 'attachment; filename="a\\"b.html"'),
-        (b"hello <script>alert(1)</script>", "text/plain; charset=utf-8", 'attachment; filename="a\\"b.html"'),
+        (POLYGLOT, "image/png", 'inline; filename="a\\"b.html.png"'),
+        (b"%PDF-1.7", "application/pdf", 'attachment; filename="a\\"b.html.pdf"'),
+        (b"hello <script>alert(1)</script>", "text/plain; charset=utf-8", 'attachment; filename="a\\"b.html.txt"'),
     ],
 )
 def test_file_is_served_as_its_type_and_never_as_a_page(data, kind, how, ada, loop, asked):
@@ -217,3 +217,19 @@ def test_file_is_served_as_its_type_and_never_as_a_page(data, kind, how, ada, lo
     assert served["Content-Security-Policy"] == "default-src 'none'; sandbox"
     assert served["Cache-Control"] == "private, max-age=31536000, immutable"
     assert served["ETag"] == f'"{row.sha256}"'
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("Notes.MD", "Notes.MD"),
+        ("run.bat", "run.bat.txt"),
+        ("shot.png", "shot.png.txt"),
+        ("", "file.txt"),
+        ("x" * 300, "x" * 196 + ".txt"),
+    ],
+)
+def test_name_of_a_file_ends_as_its_type(name, found, loop, asked):
+    """A computer opens a download by its ending."""
+    row, _ = attaching.attach(loop[0], asked().pk, name, b"Into 7.")
+    assert row.name == found
