@@ -30,8 +30,11 @@ def knows_record(row: Mapping[str, Any]) -> bool:
 
 
 def read_record(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
-    """Return the original record without the steps of the verifier, and without the IDs of asks and of a briefing's
-    sources, which name rows of the instance that exported it."""
+    """Return the original record without the steps of the verifier.
+
+    Also without the IDs of asks, of their files and of a briefing's sources, which name rows of the instance that
+    exported it.
+    """
     _newest(RECORD, row, 1)
     given = wants(row, "steps", list, "a list of steps")
     if len(given) > STEPS_MAX:
@@ -58,11 +61,17 @@ def _is_verification(step: Any, draft: TrajectoryDraft) -> bool:
 def _step(step: Any, draft: TrajectoryDraft) -> dict[str, Any]:
     if not isinstance(step, Mapping):
         raise UnreadableRow("A step is not an object.")
-    local = {"ask": "ask", "briefing": "sources"}.get(str(step.get("kind")))
-    if local is None or local not in step:
-        return dict(step)
-    draft.lose("ids of asks" if local == "ask" else "sources of a briefing")
-    return {name: value for name, value in step.items() if name != local}
+    kept = dict(step)
+    if kept.get("kind") == "briefing" and kept.pop("sources", None) is not None:
+        draft.lose("sources of a briefing")
+    if kept.get("kind") == "ask":
+        draft.lose("ids of asks", int(kept.pop("ask", None) is not None))
+        files = [kept.pop("files", None)]
+        if isinstance(advice := kept.get("advice"), Mapping):
+            files.append(advice.get("files"))
+            kept["advice"] = {name: value for name, value in advice.items() if name != "files"}
+        draft.lose("files of asks", sum(map(bool, files)))
+    return kept
 
 
 def knows_sft(row: Mapping[str, Any]) -> bool:

@@ -110,6 +110,17 @@ def test_verification_and_ask_ids_stay_out_of_own_records(one):
     assert found.lost == {"verification steps": 1, "ids of asks": 1, "run": 1}
 
 
+def test_files_of_asks_stay_where_they_are(one):
+    """Their IDs name rows of the instance that exported them, and could be any text of a stranger."""
+    ref = {"id": "1m8b", "name": "shot.png", "media_type": "image/png", "size": 9, "sha256": "0" * 64}
+    asked = next(step for step in RECORD["steps"] if step["kind"] == "ask")
+    planted = {**asked, "files": [ref], "advice": {**asked["advice"], "files": [ref]}}
+    found = one({**RECORD, "steps": [planted if step is asked else step for step in RECORD["steps"]]})
+    told = next(step for step in steps_of(found) if step["kind"] == "ask")
+    assert "files" not in told and "files" not in told["advice"] and told["advice"]["text"] == asked["advice"]["text"]
+    assert found.lost["files of asks"] == 2
+
+
 def test_briefing_comes_back_without_ids_of_its_sources(one):
     briefed = record(steps=briefed_steps(privilege="sees_verifier"))
     (found,) = [one(row) for row in walk("raw", briefed, include=["informed"])[0]]
