@@ -50,7 +50,7 @@ def agent(house):
         yield Agent(loop, launcher)
 
 
-GUESTS = ("mina", "nora", "otto", "pia", "quinn", "rosa", "sven", "tara", "ursel", "victor", "wanda", "xenia")
+GUESTS = ("mina", "nora", "otto", "pia", "quinn", "rosa", "sven", "tara", "ursel", "victor", "wanda", "xenia", "yann")
 
 
 @pytest.fixture(scope="module")
@@ -649,7 +649,7 @@ def test_files_are_picked_pasted_and_sent_with_the_answer(house, agent, person, 
     ask = agent.ask()
     with SyncHttpDashboard(house.url, house.token("agent")) as dash:
         asked = dash.attach(ask, "where it failed.png", PICTURE)
-        page = claimed(person(guests["xenia"]), house, ask)
+        page = claimed(person(guests["yann"]), house, ask)
         thumb = page.get_by_role("img", name="where it failed.png")
         assert thumb.evaluate("img => img.decode().then(() => img.naturalWidth)") == 320
         page.keyboard.type("As marked.")
