@@ -96,7 +96,8 @@ def test_an_ended_episode_leaves_running_also_in_a_list_in_use(demo, person):
         agent.post(f"/episodes/{ends}/finish", json={"stop_reason": "done"}).raise_for_status()
         expect(first).to_have_attribute("data-need", "over")
         expect(owner.locator("tr.grp[data-need=over]")).to_contain_text("Just ended")
-        owner.locator("[data-wall-pill]").evaluate("pill => { pill.hidden = false; pill.textContent = '2 rows have moved'; }")
+        notice = owner.locator("[data-wall-pill]")
+        notice.evaluate("pill => { pill.hidden = false; pill.textContent = '2 rows have moved'; }")
         assert second.bounding_box()["y"] == place, "neither the row that left nor the notice above moves it"
         owner.mouse.move(0, 0)
         expect(first).to_have_count(0)
