@@ -41,7 +41,7 @@ class NotWaiting(AppError):
 
 
 class OtherLoop(AppError):
-    """awmweb plays this episode, and its own worker alone records it. Cancel it to end it."""
+    """awmweb's own worker runs this episode and alone records it. Cancel it to end it."""
 
     code = "other_loop"
     status = 409

@@ -71,7 +71,7 @@ WRITE = r"""
    WHERE episode.project_id IS NOT DISTINCT FROM wanted.project_id AND episode.last_seq = wanted.stood
      -- an attempt that another worker has taken over from writes nothing
      AND (wanted.attempt IS NULL OR episode.attempt = wanted.attempt)
-     -- a token writes no step of an episode that awmweb plays
+     -- a token writes no step of an episode of awmweb's own worker
      AND (coalesce(wanted.token, '') = '' OR episode.origin <> 'builtin')
      -- a batch that only repeats adds no step, so it succeeds after the end, too
      AND (episode.state IN ('queued', 'running', 'waiting', 'parked') OR wanted.last_seq = wanted.stood)
@@ -308,8 +308,8 @@ def _reopened(append: Append) -> str:
 
 
 def refuse_other_loop(actor: Actor, origin: str) -> None:
-    """Raise for an episode that awmweb plays, unless awmweb acts: whoever has seen the other arm of its run could
-    otherwise end it with a fault, or write its steps."""
+    """Raise for an episode of awmweb's own worker, unless awmweb acts: someone who has seen the other arm of its run
+    could otherwise end it with a fault, or write its steps."""
     if origin == Origin.BUILTIN and not is_awmweb(actor):
         raise OtherLoop
 

@@ -136,7 +136,7 @@ def _without_secrets(recipe: Recipe, redactor: Redactor) -> tuple[Pattern, ...]:
     """Return the recipe's patterns, without the expression of one that finds a secret in itself."""
 
     def tells(regex: str) -> bool:
-        # as it is, and as the text that it stands for
+        # as it is, and as the text that it means
         forms = (regex, _CLASS.sub(" ", regex).replace("\\", ""))
         return any(redactor.redact(form) != form for form in forms)
 
