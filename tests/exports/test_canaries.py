@@ -270,8 +270,9 @@ def test_text_not_to_learn_in_any_field_is_left_out_or_marked(ada, world, store,
 def test_advice_that_is_cut_is_in_no_row_to_learn(ada, world, store, mode):
     """Neither what the expert wrote, nor the same word where the agent repeats it after the advice."""
     lived(ada, world, "one", MARKED)
-    told = {path for path in MARKED.fields if path.startswith("AnswerBody.") and not path.startswith(ELSEWHERE)}
-    assert len(told) >= 3, "its text, and names and values of its calls"
+    ours = ("AnswerBody.", "AnswerFile.")
+    told = {path for path in MARKED.fields if path.startswith(ours) and not path.startswith(ELSEWHERE)}
+    assert len(told) >= 4, "its text, names and values of its calls, and the name of its file"
     for name in (
         name for name, kind in KINDS.items() if kind.trains and not (kind.is_curriculum or kind.takes_tokenizer)
     ):

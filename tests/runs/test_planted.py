@@ -187,6 +187,7 @@ def test_launch_fixes_what_a_run_says(ada, settings):
     assert [one["planned_error"] for one in plan.claims["statements"]] == [PLANNED]
     assert shown["exploratory"] == ["difficulty", "scenarios", "added"]
     page = html(as_person(ada).get(f"/runs/{plan.pk}/"))
+    assert "each for itself" in shown["claims"]["rules"]["intervals"] and "Each interval is for itself" in page
     assert "What this run says" in page and "exploratory, not part of the plan" in page
 
 
