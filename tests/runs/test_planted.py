@@ -16,7 +16,7 @@ from episodes.models import Episode
 from episodes.record import recording
 from episodes.record.appending import Append, append_together
 from episodes.stored.entries import entries_of
-from experts import queue
+from experts import attaching, queue
 from people.access import system
 from runs.launch import planning
 from runs.models import Plan
@@ -174,6 +174,8 @@ def test_token_and_person_record_no_episode_of_a_run(ada):
         ):
             answer = client.post(path, body, content_type="application/json")
             assert (answer.status_code, answer.json()["error"]["code"]) == (409, "other_loop"), path
+    with pytest.raises(OtherLoop):
+        attaching.attach(token(ada.project, "agent")[0], ask.pk, "hint.txt", b"complete on the other arm")
     batch = StepBatch.model_validate({"steps": [note]}).steps
     [refused] = append_together([Append(token(ada.project, "agent")[0], one, entries_of(batch))])
     assert isinstance(refused, OtherLoop) and Episode.objects.get(pk=one).last_seq == 1
