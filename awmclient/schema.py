@@ -823,6 +823,9 @@ class Trajectory(Shape):
     steps: list[Step] = Field(default_factory=list)
     outcome: Outcome | None = None
     reported: Outcome | None = None
+    started_at: Moment | None = None
+    ended_at: Moment | None = None
+    """Both of a file whose steps have no times."""
     not_for_training: str | None = None
     """Of an export: the rule that keeps the episode out of training."""
 
