@@ -138,6 +138,10 @@ class AttachedFiles(Shape):
     files: list[AttachedFile]
 
 
+Heard = Literal["deadline", "unreachable"]
+"""Why a loop that stopped waiting told its agent that there is no advice."""
+
+
 class Advice(Shape):
     """What an ask came back with. A fallback has empty text; the agent then hears `no_advice`, never a sentence."""
 
