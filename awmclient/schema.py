@@ -139,7 +139,7 @@ class AttachedFiles(Shape):
 
 
 Heard = Literal["deadline", "unreachable"]
-"""Why a loop that stopped waiting told its agent that there is no advice."""
+"""The reason of the absent advice that an agent got from a loop that stopped waiting."""
 
 
 class Advice(Shape):
