@@ -32,6 +32,7 @@ from awmclient.schema import (
     CurriculumNext,
     EpisodeView,
     Fault,
+    Heard,
     OwnFault,
     ReportedOutcome,
     StopReason,
@@ -140,8 +141,9 @@ class HttpEpisode:
             self._outbox.give_up(asked, "the loop stopped waiting")
             raise
         # Its number stays taken: the record gets the ask, or a note in its place.
-        self._outbox.give_up(asked, reason)
-        return Advice(text="", source="fallback", reason="deadline" if asked.id else "unreachable", local=True)
+        heard: Heard = "deadline" if asked.id else "unreachable"
+        self._outbox.give_up(asked, reason, heard)
+        return Advice(text="", source="fallback", reason=heard, local=True)
 
     async def _wait(self, asked: Question, cutoff: float, files: Sequence[tuple[str, bytes]]) -> Advice:
         loop = asyncio.get_running_loop()

@@ -20,7 +20,7 @@ from typing import Any
 
 from awmclient.bodies import StepLike, as_list, numbered
 from awmclient.errors import ClientError, Refused, StepConflict, Unreachable
-from awmclient.schema import MAX_BATCH_BYTES
+from awmclient.schema import MAX_BATCH_BYTES, Heard
 from awmclient.wire import Wire, encode
 
 log = logging.getLogger(__name__)
@@ -49,6 +49,7 @@ class Question:
     tried: bool = False
     arrived: bool = False
     given_up: str = ""
+    heard: Heard | None = None
     id: str = ""
     view: dict[str, Any] = field(default_factory=dict)
     error: Refused | None = None
@@ -87,9 +88,9 @@ class Outbox:
         self._entries.append(question)
         return question
 
-    def give_up(self, question: Question, reason: str) -> None:
-        """Continue without this answer. Its state is resolved before the next call."""
-        question.given_up = reason
+    def give_up(self, question: Question, reason: str, heard: Heard | None = None) -> None:
+        """Continue without this answer. Its state is resolved before the next call. `heard`: what the agent got."""
+        question.given_up, question.heard = reason, heard
         if question.id:
             self._withdrawals.append(question)
 
@@ -185,10 +186,14 @@ class Outbox:
 
     async def _withdraw(self, question: Question) -> None:
         """Cancel a question that no one waits for. If advice came, record that the agent never had it."""
-        await self._quietly("POST", f"/asks/{question.id}/cancel")
+        heard = f"?heard={question.heard}" if question.heard else ""
+        await self._quietly("POST", f"/asks/{question.id}/cancel{heard}")
         view = await self._quietly("GET", f"/asks/{question.id}?wait=0")
         # A caller that numbers its own steps leaves no number for a note.
-        if view.get("status") == "answered" and not self._explicit:
+        came = view.get("advice")
+        # also the draft of a model, with which the dashboard closes an ask at its deadline
+        is_answer = isinstance(came, dict) and came.get("source") != "fallback"
+        if is_answer and not self._explicit:
             content = f"The advice in step {question.seq} came too late ({question.given_up}); the agent got no_advice."
             self.put_steps({"kind": "note", "content": content, "meta": {"unheard_ask": question.id}})
 

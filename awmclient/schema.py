@@ -138,6 +138,10 @@ class AttachedFiles(Shape):
     files: list[AttachedFile]
 
 
+Heard = Literal["deadline", "unreachable"]
+"""The reason of the absent advice that an agent got from a loop that stopped waiting."""
+
+
 class Advice(Shape):
     """What an ask came back with. A fallback has empty text; the agent then hears `no_advice`, never a sentence."""
 
@@ -823,6 +827,9 @@ class Trajectory(Shape):
     steps: list[Step] = Field(default_factory=list)
     outcome: Outcome | None = None
     reported: Outcome | None = None
+    started_at: Moment | None = None
+    ended_at: Moment | None = None
+    """Both of a file whose steps have no times."""
     not_for_training: str | None = None
     """Of an export: the rule that keeps the episode out of training."""
 

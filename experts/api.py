@@ -71,8 +71,9 @@ def consumed(request: HttpRequest, ask_id: str) -> schema.AskView:
 
 
 @router.post("/asks/{ask_id}/cancel", response={200: schema.AskView, **REFUSALS})
-def cancel(request: HttpRequest, ask_id: str) -> schema.AskView:
-    return ask_view(closing.cancel(actor_of(request), ask_id))
+def cancel(request: HttpRequest, ask_id: str, heard: schema.Heard | None = None) -> schema.AskView:
+    """Withdraw an open ask. With `heard`, its step records that the agent got no advice for this reason."""
+    return ask_view(closing.cancel(actor_of(request), ask_id, heard=heard))
 
 
 @router.post("/asks/{ask_id}/claim", response={200: schema.Claimed, **REFUSALS})

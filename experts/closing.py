@@ -14,6 +14,8 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from awmclient.schema import Advice as SentAdvice
+from awmclient.schema import Heard
 from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
 from episodes.record.appending import refuse_other_loop
@@ -37,8 +39,10 @@ def log(ask: Ask, verb: str, actor: Actor | None, reason: str = "") -> None:
     AskEvent.objects.create(ask=ask, verb=verb, actor=actor.name if actor else "awmweb", reason=reason)
 
 
-def close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advice | None = None) -> None:
-    """Close an ask. The caller must hold the episode and ask locks."""
+def close(
+    ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advice | None = None, heard: Heard | None = None
+) -> None:
+    """Close an ask. The caller must hold the episode and ask locks. `heard`: what its agent got without an answer."""
     if status == AskStatus.FELL_BACK:
         advice = _prepared(ask) or Advice.objects.create(ask=ask, privilege=ask.privilege, **_as_fallback(reason))
     ask.status, ask.reason, ask.closed_at, ask.accepted = status, reason, timezone.now(), advice
@@ -50,7 +54,8 @@ def close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advic
     # an episode can have several open asks: it continues after the last
     waiting = Ask.objects.open().filter(episode=ask.episode).exists()
     by_script = advice is not None and advice.is_by_script
-    ask_steps.close_ask_step(ask.episode, ask.seq, advice.value() if advice else None, status, waiting, by_script)
+    said = advice.value() if advice else SentAdvice(**_as_fallback(heard)) if heard else None
+    ask_steps.close_ask_step(ask.episode, ask.seq, said, status, waiting, by_script)
     log(ask, str(status), actor, reason)
     events.tell(ask)
 
@@ -101,13 +106,13 @@ def close_due(now: datetime | None = None) -> int:
 
 
 @transaction.atomic
-def cancel(actor: Actor, ask_id: str, reason: str = "asker") -> Ask:
+def cancel(actor: Actor, ask_id: str, reason: str = "asker", heard: Heard | None = None) -> Ask:
     may_record(actor)
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask = locked(ask_id)
     refuse_other_loop(actor, ask.episode.origin)
     if ask.is_open:
-        close(ask, AskStatus.CANCELLED, reason, actor)
+        close(ask, AskStatus.CANCELLED, reason, actor, heard=heard)
     return ask
 
 

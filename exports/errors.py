@@ -40,6 +40,13 @@ class HubRefused(AppError):
     status = 409
 
 
+class PushTooSlow(AppError):
+    """Stopped: the push took too long."""
+
+    code = "push_too_slow"
+    status = 503
+
+
 class HubUnreachable(AppError):
     """Cannot push to the Hub. Check HF_ENDPOINT and the network."""
 

@@ -90,11 +90,13 @@ PUSHING = (PushState.QUEUED, PushState.PUSHING)
 
 
 class Push(Job):
-    """One push of a done export to a repository of the Hub. `address` is the commit, once it is there."""
+    """One push of a done export, or of a command's folder, to a repository of the Hub. `address` is the commit, once it
+    is there."""
 
     TASK, WORKING = "exports.tasks.push", PUSHING
 
-    export = models.ForeignKey(Export, on_delete=models.CASCADE, related_name="pushes")
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="pushes")
+    export = models.ForeignKey(Export, null=True, blank=True, on_delete=models.CASCADE, related_name="pushes")
     repo = models.CharField(max_length=200)
     private = models.BooleanField(default=True)
     state = models.CharField(max_length=10, choices=PushState.choices, default=PushState.QUEUED)

@@ -95,6 +95,7 @@ class Record:
     fault: str = ""
     final_answer: str | None = None
     started_at: str = ""
+    ended_at: str = ""
     tags: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     not_for_training: str = ""
     """The rule that excludes it from training. Only formats that report have such an episode, with this mark."""

@@ -109,6 +109,12 @@ def claim(kind: type[J], job_id: str, **fields: Any) -> J | None:
     return job
 
 
+def begin(job: Job) -> None:
+    """Store a job that this process does itself, as claimed: no worker takes it while it is heard."""
+    job.state, job.attempt, job.heartbeat_at = job.WORKING[1], 1, timezone.now()
+    job.save(force_insert=True)
+
+
 def is_heard(kind: type[J]) -> QuerySet[J]:
     """Return the jobs that a worker has and that were heard recently."""
     silent = unheard_since(timezone.now() - kind.SILENT_AFTER)

@@ -63,7 +63,7 @@ MAY_IMPORT = {
     },
     "imports": {
         *("people", "episodes", "reviews"),
-        *("awmclient.fields", "awmclient.schema", "awmclient.conversation", "awmclient.thinking"),
+        *("awmclient.fields", "awmclient.faults", "awmclient.schema", "awmclient.conversation", "awmclient.thinking"),
     },
     "awmweb": {*APPS, "awmclient"},
     "awmenv": set[str](),

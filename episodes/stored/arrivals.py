@@ -14,7 +14,7 @@ from typing import Any, get_args
 from django.utils import timezone
 
 from awmclient.schema import LIVE_STATES, EpisodeStart, Fault, Outcome, StopReason, Trajectory
-from episodes.stored.entries import StepEntry, entries_of_read
+from episodes.stored.entries import StepEntry, aware, entries_of_read
 from episodes.stored.policies import policy_facts
 from people.errors import Invalid
 from people.models import new_id
@@ -50,7 +50,7 @@ def arrival_of(start: EpisodeStart, trajectory: Trajectory, about: str) -> Arriv
     entries = entries_of_read(trajectory.steps)
     if [entry.seq for entry in entries] != list(range(1, len(entries) + 1)):
         raise Invalid("Its steps are not numbered 1, 2, 3 without gaps.")
-    episode = {**_fields(start, trajectory), **_stretch(entries)}
+    episode = {**_fields(start, trajectory), **_stretch(entries, trajectory)}
     lines = "".join(_line(episode["id"], entry) for entry in entries)
     return Arrival(episode, _outcome(trajectory), about[:2000], lines.encode())
 
@@ -84,9 +84,10 @@ def _fields(start: EpisodeStart, trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def _stretch(entries: Sequence[StepEntry]) -> dict[str, Any]:
-    """Return an episode's number of steps, strip and times, computed from its steps."""
-    times = [entry.at for entry in entries] or [timezone.now()]
+def _stretch(entries: Sequence[StepEntry], trajectory: Trajectory) -> dict[str, Any]:
+    """Return an episode's number of steps, strip and times, computed from its steps unless the file states times."""
+    stated = [aware(at) for at in (trajectory.started_at, trajectory.ended_at) if at is not None]
+    times = stated or [entry.at for entry in entries] or [timezone.now()]
     return {
         "last_seq": len(entries),
         "strip": "".join(entry.code for entry in entries),

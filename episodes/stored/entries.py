@@ -98,10 +98,10 @@ def _without_point(body: Mapping[str, Any], step: StepCommon) -> Mapping[str, An
 
 def body_of(said: Mapping[str, Any], at: datetime | None) -> Mapping[str, Any]:
     """Return what is stored of a step: what was said, its time in one form."""
-    return {**said, "at": events.stamp(_aware(at))} if at is not None else said
+    return {**said, "at": events.stamp(aware(at))} if at is not None else said
 
 
-def _aware(moment: datetime) -> datetime:
+def aware(moment: datetime) -> datetime:
     """Read a time without a zone as UTC, as the record format says."""
     return timezone.make_aware(moment, timezone.get_default_timezone()) if timezone.is_naive(moment) else moment
 

@@ -40,6 +40,7 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
         "metadata": {**about, **more, "content_sha256": digest},
         "uuid": record.id,
         "started_at": record.started_at or None,
+        "completed_at": record.ended_at or None,
     }
 
 

@@ -27,7 +27,12 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
     about = source(VERSION, record, ground, shaped.messages)
     loss = [line.loss for line in shaped.lines]
     digest = sha256([shaped.messages, shaped.tools])
-    mark = {"state": record.state, "fault": record.fault, "not_for_training": record.not_for_training}
+    mark = {
+        "state": record.state,
+        "fault": record.fault,
+        "stop_reason": record.stop_reason,
+        "not_for_training": record.not_for_training,
+    }
     yield {
         "episode_id": record.id,
         "messages": shaped.messages,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import re
+import signal
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from django.conf import settings
@@ -18,12 +19,12 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 
 from exports.build import storing
-from exports.errors import HubRefused, HubTokenMissing, NotBuilt
+from exports.errors import HubRefused, HubTokenMissing, NotBuilt, PushTooSlow
 from exports.jobs import turns
 from exports.models import Export, ExportState, Push, PushState
 from people import jobs
 from people.access import Actor, may_push, visible_or_404
-from people.errors import Invalid
+from people.errors import AppError, Invalid
 
 BEAT_S = 5.0
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
@@ -39,15 +40,56 @@ def request(actor: Actor, export_id: str, repo: str, *, private: bool) -> Push:
     export = visible_or_404(Export.objects.all(), actor, export_id)
     if export.state != ExportState.DONE:
         raise NotBuilt
-    push = Push(export=export, repo=repo, private=private, requested_by=actor.name)
+    push = Push(project=actor.project, export=export, repo=repo, private=private, requested_by=actor.name)
+    with _once(push), transaction.atomic():
+        turns.refuse_more(Push, actor.project, "pushes")
+        jobs.request(push, actor, "export.pushed", export.pk, f"{export.dataset[:12]} to {repo}")
+    return push
+
+
+@contextlib.contextmanager
+def _once(push: Push) -> Iterator[None]:
     try:
-        with transaction.atomic():
-            turns.refuse_more(Push, actor.project, "pushes")
-            jobs.request(push, actor, "export.pushed", export.pk, f"{export.dataset[:12]} to {repo}")
+        yield
     # the constraint `one_push_at_a_time`, under which two requests race
     except IntegrityError as error:
-        raise HubRefused(f"This export is already being pushed to {repo}.") from error
-    return push
+        raise HubRefused(f"This export is already being pushed to {push.repo}.") from error
+
+
+@contextlib.contextmanager
+def by_command(
+    actor: Actor, export: Export | None, repo: str, *, private: bool, wait: Callable[[], object]
+) -> Iterator[Push]:
+    """Provide a push that this process makes itself, with the bounds of one that a worker makes: 1. wait for its turn,
+    2. end it after `Push.MOST_S`, 3. write its end. `wait` is called as long as others have their turn."""
+    may_push(actor)
+    push = Push(project=actor.project, export=export, repo=repo, private=private, requested_by=actor.name)
+    with _once(push):
+        while not turns.begin(push):
+            wait()
+    try:
+        with _limited(push.MOST_S), heard(push):
+            yield push
+    except BaseException as error:
+        # also Ctrl-C: without this, a worker would make the push again
+        fail(push, error.message if isinstance(error, AppError) else f"Stopped: {type(error).__name__}.")
+        raise
+
+
+@contextlib.contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raise `PushTooSlow` in the main thread after this time, and again each minute until it is heeded."""
+
+    def stop(*_: object) -> None:
+        raise PushTooSlow(f"Stopped: the push took more than {seconds / 3600:g} hours.")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds, 60)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *timer)
 
 
 def claim(push_id: str) -> Push | None:

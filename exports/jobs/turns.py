@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
 
 from exports.models import Export, Push
 from people import jobs
@@ -19,7 +20,6 @@ TOGETHER, WAITING_MAX, LOOKED_AT = 2, 20, 100
 and waiting ones that are looked at for the next turn."""
 CLAIMS = 0x65787074
 """The number of the database's lock under which jobs are claimed, one after the other."""
-PROJECT: dict[type[jobs.Job], str] = {Export: "project_id", Push: "export__project_id"}
 J = TypeVar("J", Export, Push)
 
 
@@ -27,7 +27,7 @@ def refuse_more(kind: type[Export] | type[Push], project: Project, noun: str) ->
     """Raise `Busy` if a project has too many jobs that are not done. The caller stores its job in this transaction."""
     # requests of one moment take turns, or each would count without the others
     Project.objects.select_for_update(no_key=True).get(pk=project.pk)
-    waiting = kind._default_manager.filter(state__in=kind.WORKING, **{PROJECT[kind]: project.pk}).count()
+    waiting = kind._default_manager.filter(state__in=kind.WORKING, project=project).count()
     if waiting >= WAITING_MAX:
         raise Busy(f"{waiting} {noun} of this project are not done yet: wait for one of them.")
 
@@ -35,20 +35,36 @@ def refuse_more(kind: type[Export] | type[Push], project: Project, noun: str) ->
 def claim(kind: type[J], job_id: str, **fields: Any) -> J | None:
     """Claim a job; None if it is done, cancelled or claimed, or if others have their turn now."""
     with transaction.atomic():
-        with connection.cursor() as cursor:
-            # held to the end of the transaction, so the room is still there at the claim
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIMS])
+        _lock()
         return jobs.claim(kind, job_id, **fields) if has_room(kind, job_id) else None
+
+
+def begin(job: Export | Push) -> bool:
+    """Store a job as claimed, for a command that does it itself; false if others have their turn now."""
+    with transaction.atomic():
+        _lock()
+        if not _is_free(jobs.is_heard(type(job)), job.project_id):
+            return False
+        jobs.begin(job)
+    return True
+
+
+def _lock() -> None:
+    with connection.cursor() as cursor:
+        # held to the end of the transaction, so the room is still there at the claim
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIMS])
 
 
 def has_room(kind: type[Export] | type[Push], job_id: str) -> bool:
     """Return whether it is a job's turn. A later call finds its row otherwise."""
-    of_project = PROJECT[kind]
-    project = kind._default_manager.filter(pk=job_id, state__in=kind.WORKING).values_list(of_project, flat=True).first()
-    if project is None:
-        return False
-    others = list(jobs.is_heard(kind).exclude(pk=job_id).values_list(of_project, flat=True)[:TOGETHER])
-    return len(others) < TOGETHER and project not in others
+    waits = kind._default_manager.filter(pk=job_id, state__in=kind.WORKING)
+    project = waits.values_list("project_id", flat=True).first()
+    return project is not None and _is_free(jobs.is_heard(kind).exclude(pk=job_id), project)
+
+
+def _is_free(others: QuerySet[Any], project: str) -> bool:
+    busy = list(others.values_list("project_id", flat=True)[:TOGETHER])
+    return len(busy) < TOGETHER and project not in busy
 
 
 def next_one(kind: type[Export] | type[Push]) -> str | None:

@@ -3,6 +3,7 @@
     leaks       what is looked for, as data
     leakage     why an episode is left out
     shaping     conversations as training lines
+    reactions   what an agent says about advice
     quotations  the words of a verifier
     held_out    held-out tasks in texts
     wording  the telling words of a text

@@ -52,6 +52,13 @@ LEAKS = (
         "test_distilled_words.py::test_distil_leaves_out_words_that_only_advice_told",
     ),
     Leak(
+        "what an agent says about advice that is cut", "texts of the agent", "all, with `advice: distil`",
+        "the text of a turn that asks, or is the first one after, if it has calls; else sentences that name advice, "
+        "thank, or begin with *that* or *so*",
+        "later sentences that only point, other words than English ones in turns without calls",
+        "test_reactions.py::test_no_format_has_the_reaction_to_cut_advice",
+    ),
+    Leak(
         "advice of people with verifier access", "asks and briefings", "training formats", "the recorded privilege",
         "an expert who was told the verifier elsewhere",
         "test_leakage.py::test_an_episode_is_left_out_for_a_stated_reason",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import re2
@@ -21,6 +21,7 @@ from awmclient.thinking import with_reasoning
 from exports.recipe import AdviceMode, ReasoningChoice
 from exports.record import Record
 from exports.rules import wording
+from exports.rules.reactions import without_reaction
 
 _NAMES_EXPERT = re.compile(rf"\bexperts?\b|{ASK_TOOL}", re.IGNORECASE)
 _RUN, _NAME = re.compile(r"[\w@./:+-]+"), re.compile(r"[\w@]+")
@@ -72,6 +73,7 @@ def shape(
     keep: everything as it was read. keep_masked: the same, but turns that ask carry no loss. drop: only episodes
     without a question or a briefing, as if no expert had been offered. distil: briefings, questions and answers are
     removed, so that the corrected action is learned without advice; only if no trained text depends on the advice.
+    What the agent says about advice goes with it (`reactions.py`).
     What a model thought after an answer is full of it, so this mode keeps no reasoning. With `reports`, an episode
     without a turn of the agent has its prompt.
 
@@ -87,14 +89,16 @@ def shape(
     if mode == "drop" and (asked or briefed):
         return Shaped(reason="asked" if asked else "briefed")
     lines = list(_with_reasoning(_without_expert(said), "drop" if mode == "distil" else reasoning))
-    trained = [line for line in lines if line.loss]
     texts_read = [line.message for line in lines if line.said.part in ("prompt", "assistant")]
     if any(_NAMES_EXPERT.search(text) for one in texts_read for text in (one["content"], one.get(REASONING, ""))):
         return Shaped(reason="mentions_expert")
     is_checked = (asked or briefed) and not keep_ungrounded
     if is_checked and (_repeats_advice(record, lines) or not _is_grounded(record, lines)):
         return Shaped(reason="ungrounded")
-    if not trained and not reports:
+    if asked or briefed:
+        # after the checks: a text that repeats advice counts against its call, too
+        lines = list(_without_reactions(said, lines))
+    if not any(line.loss for line in lines) and not reports:
         return Shaped(reason="no_turn_left")
     return Shaped(tuple(lines), tuple(offered(record.specs, expert=False)))
 
@@ -151,6 +155,38 @@ def _without_expert(said: Sequence[PromptMessage]) -> list[TrainingLine]:
         failed = place < last and _fails(one)
         lines.append(TrainingLine(message, 0 if failed else _loss(one), one))
     return lines
+
+
+def _without_reactions(said: Sequence[PromptMessage], lines: Iterable[TrainingLine]) -> Iterator[TrainingLine]:
+    """Yield the lines without what the agent says about advice that is cut. A message of which nothing is left goes."""
+    start, about = _places_of_reactions(said)
+    talks = sum(one.part == "prompt" and one.message["role"] == "user" for one in said) > 1
+    places = {id(one): place for place, one in enumerate(said)}
+    for line in lines:
+        one, message = line.said, line.message
+        place = places[id(one)]
+        # the text of an action is the action
+        is_text = one.part == "assistant" and not (one.calls and "tool_calls" not in one.message)
+        if is_text and (place >= start or place in about) and message["content"]:
+            acts = "tool_calls" in message
+            text = without_reaction(message["content"], follows=place in about, acts=acts, talks=talks)
+            if not text and not acts:
+                continue
+            line = replace(line, message={**message, "content": text})
+        yield line
+
+
+def _places_of_reactions(said: Sequence[PromptMessage]) -> tuple[int, set[int]]:
+    """Return where the first advice or briefing is, and the turns that ask with the first ones after each."""
+    start, about, is_next = len(said), set(), False
+    for place, one in enumerate(said):
+        if one.part in ("advice", "briefing"):
+            start = min(start, place)
+        is_next = is_next or one.part == "advice"
+        if one.part == "assistant" and (is_next or _asks(one)):
+            about.add(place)
+            is_next = False
+    return start, about
 
 
 def _head(said: PromptMessage) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, cast
 
 from django.db import connection
@@ -35,7 +36,8 @@ _WRITTEN = (
     *("policy_kind", "policy_name", "checkpoint", "group_key"),
 )
 """Columns that a loop fills with a text."""
-_COLUMNS = (*_SAME, *_WRITTEN, "id", "run_id", "task", "final_answer", "tools", "policy", "partial", "created_at")
+_TIMES = ("created_at", "started_at", "ended_at")
+_COLUMNS = (*_SAME, *_WRITTEN, "id", "run_id", "task", "final_answer", "tools", "policy", "partial", *_TIMES)
 # episodes of a run share their tools, so few lists are in use at a time
 _TOOLS_KEPT = 256
 _STEPS = """
@@ -186,12 +188,18 @@ class Reader:
             is_evaluation=run is not None and bool(run.metadata.get("evaluation")),
             is_partial=bool(row.partial),
             final_answer=final_answer if answer is not None else None,
-            started_at=row.created_at.isoformat().replace("+00:00", "Z"),
+            # an imported episode was created long after it ran
+            started_at=_stamp(row.started_at or row.created_at),
+            ended_at=_stamp(row.ended_at),
             tags=self._hidden_tags(tags.get(row.id, {})),
             original=Original(row.task, row.scenario, row.task_idx, row.scenario_digest),
             **{name: getattr(row, name) for name in _SAME},
             **cast("dict[str, Any]", dict(zip(_WRITTEN, written, strict=True))),
         )
+
+
+def _stamp(moment: datetime | None) -> str:
+    return moment.isoformat().replace("+00:00", "Z") if moment is not None else ""
 
 
 def _together(rows: Iterable[tuple[str, str, str]]) -> Iterator[list[tuple[str, str, str]]]:

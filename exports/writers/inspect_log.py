@@ -48,7 +48,7 @@ class LogHeader:
         self.models.add(sample["metadata"]["model"] or sample["metadata"]["policy_name"])
         if at := sample["started_at"]:
             # times of one form and zone are in order as text
-            self.first, self.last = min(self.first or at, at), max(self.last, at)
+            self.first, self.last = min(self.first or at, at), max(self.last, sample["completed_at"] or at)
 
 
 def facts(parts: Sequence[Path]) -> LogHeader:
@@ -143,7 +143,7 @@ def _summary(sample: dict[str, Any]) -> dict[str, Any]:
         for name, value in sample["metadata"].items()
         if not isinstance(value, list | dict)
     }
-    same = {name: sample[name] for name in ("id", "epoch", "target", "scores", "uuid", "started_at")}
+    same = {name: sample[name] for name in ("id", "epoch", "target", "scores", "uuid", "started_at", "completed_at")}
     count = len(sample["messages"])
     error = {"error": sample["error"]["message"]} if sample["error"] else {}
     about = {"input": sample["input"][:SHORT], "metadata": short, "completed": not error, "message_count": count}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
-from awmclient.schema import StopReason, Trajectory
+from awmclient.schema import Trajectory
 from awmclient.thinking import read_reasoning
 from imports.readers.chats import outcome_of
 from imports.readers.found import EMPTY, TrajectoryDraft, UnreadableRow, tools_of, wants
 from imports.readers.messages import add_call, add_result, arguments_of, settle, text_of
+from imports.readers.own import ENDS, ended
 
 ATIF = re.compile(r"ATIF-v1\.([0-8])")
 # The first of these that is not null is the result; further ones count as lost fields.
@@ -120,9 +121,10 @@ def read_atif(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     draft.lose_fields(row, ATIF_FIELDS)
     draft.lose_fields(agent, {"name", "version", "model_name", "tool_definitions"}, "agent")
     draft.lose_fields(extra, {"awm"}, "extra")
-    draft.lose_fields(about, {"task", "scenario", "task_idx", "reward", "reward_type", "stop_reason"}, "extra.awm")
+    draft.lose_fields(about, {"task", "scenario", "task_idx", "reward", "reward_type", *ENDS}, "extra.awm")
     named = {"name": "name", "version": "version", "model": "model_name"}
     policy = {name: draft.line(agent.get(source), f"{name} of the agent") for name, source in named.items()}
+    said = draft.last_answer()
     return draft.trajectory(
         episode=draft.line(row.get("trajectory_id") or row.get("session_id"), "session id"),
         task=draft.task(about.get("task") or draft.first_user_text()),
@@ -130,18 +132,11 @@ def read_atif(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         task_idx=draft.whole(about.get("task_idx"), "task index"),
         tools=tools_of(agent.get("tool_definitions"), draft),
         policy={name: value for name, value in policy.items() if value},
-        stop_reason=_stop_reason(draft, about),
-        final_answer=draft.last_answer(),
+        # awmweb's own words, else *done* only if the answer of the agent is the last step
+        **{"stop_reason": None if said is None else "done", **ended(about, draft)},
+        final_answer=said,
         outcome=outcome_of(draft, about.get("reward"), about.get("reward_type")),
     )
-
-
-def _stop_reason(draft: TrajectoryDraft, about: Mapping[str, Any]) -> str | None:
-    """Return how the agent ended: awmweb's own word, else *done* only if its answer is the last step."""
-    said = about.get("stop_reason")
-    if isinstance(said, str) and said in get_args(StopReason):
-        return said
-    return "done" if draft.last_answer() is not None else None
 
 
 def _length(given: Any) -> int:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
-from awmclient.schema import Trajectory
-from imports.readers.found import EMPTY, TrajectoryDraft, UnreadableRow, tools_of, wants, whole
+from awmclient.faults import fault_of
+from awmclient.schema import Fault, Trajectory
+from imports.readers.found import EMPTY, MOMENT, TrajectoryDraft, UnreadableRow, tools_of, wants, whole
 from imports.readers.messages import add_messages, text_of
+from imports.readers.own import ended as own_end
 
+TOOK_MAX_S = 10 * 365 * 86_400
 LOGGED = ("events", "transcript", "store", "attachments")
-INSPECT = frozenset({"id", "epoch", "input", "messages", "scores", "uuid", "error", "metadata", *LOGGED})
+TIMES = ("started_at", "completed_at", "total_time")
+INSPECT = frozenset({"id", "epoch", "input", "messages", "scores", "uuid", "error", "metadata", *TIMES, *LOGGED})
 OPENENV = frozenset(
     {
         *("episode_id", "messages", "reward", "done", "tool_trace", "task", "extra"),
@@ -58,7 +63,9 @@ def read_openenv(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     draft.lose("artifacts", int(bool(row.get("artifacts"))))
     draft.lose_fields(row, OPENENV if isinstance(trace, list) else OPENENV - {"tool_trace"})
     draft.lose_fields(about, {"scenario", "task_idx", "task" if about.get("task") else "prompt"}, "task")
-    draft.lose_fields(extra, {"tools"}, "extra")
+    is_own = str(extra.get("schema_version")).startswith("openenv-episode-record/")
+    own = own_end(extra, draft) if is_own else {}
+    draft.lose_fields(extra, {"tools", *own}, "extra")
     text = task if isinstance(task, str) else about.get("task") or about.get("prompt") or draft.first_user_text()
     draft.lose_fields(checked, {"reward_type"}, "verify_metrics")
     return draft.trajectory(
@@ -67,7 +74,7 @@ def read_openenv(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         scenario=draft.line(about.get("scenario"), "scenario"),
         task_idx=draft.whole(about.get("task_idx"), "task index"),
         tools=tools_of(extra.get("tools"), draft),
-        stop_reason="done" if row.get("done") is True else None,
+        **{"stop_reason": "done" if row.get("done") is True else None, **own},
         final_answer=draft.last_answer(),
         outcome=outcome_of(draft, row.get("reward"), checked.get("reward_type")),
     )
@@ -128,18 +135,19 @@ def read_inspect(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     return draft.trajectory(
         episode=f"{sample.get('uuid') or sample.get('id')}"[:200],
         environment="inspect",
-        state="failed" if error else "finished",
-        fault="environment" if error else None,
         task=draft.task(task if isinstance(task, str) else _asked(task, draft)),
         **{
             "scenario": draft.line(about.get("task"), "name of the task"),
             "task_idx": number,
             "seed": draft.whole(sample.get("epoch"), "epoch"),
             "policy": {"model": model, "kind": "model"} if model else None,
+            "state": "failed" if error else "finished",
+            "fault": _fault(error) if error else None,
+            "stop_reason": "error" if error else "done",
             # Last, so that awmweb's own facts replace what Inspect's fields can only approximate.
             **own,
         },
-        stop_reason="error" if error else "done",
+        **_times(draft, sample),
         final_answer=draft.last_answer(),
         outcome=_scored(draft, *named[0]) if named else None,
     )
@@ -166,7 +174,21 @@ def _own_facts(draft: TrajectoryDraft, about: Mapping[str, Any], sample: Mapping
         "seed": said.get("seed"),
         "tools": tools_of(said.get("tools"), draft),
         "policy": {name: value for name, value in policy.items() if value},
+        **own_end(said, draft),
     }
+
+
+def _fault(error: Any) -> Fault:
+    said = error.get("message") if isinstance(error, Mapping) else error
+    return fault_of(str(said), "environment")
+
+
+def _times(draft: TrajectoryDraft, sample: Mapping[str, Any]) -> dict[str, Any]:
+    """Return when a sample began and ended. Its messages have no times. Without an end, it took no time."""
+    began, ended = draft.moment(sample.get("started_at")), draft.moment(sample.get("completed_at"))
+    if began and not ended and isinstance(took := sample.get("total_time"), int | float) and 0 <= took < TOOK_MAX_S:
+        ended = str(MOMENT.validate_python(began) + timedelta(seconds=took))
+    return {"started_at": began, "ended_at": ended}
 
 
 def _asked(messages: Any, draft: TrajectoryDraft) -> str:

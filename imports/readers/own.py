@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from awmclient.conversation import BRIEFED
-from awmclient.schema import ASK_TOOL, Trajectory
+from awmclient.schema import ASK_TOOL, Fault, StopReason, Trajectory
 from imports.readers.found import STEPS_MAX, TrajectoryDraft, UnreadableRow, checked_tools, tools_of, wants
 from imports.readers.messages import add_messages
 
@@ -21,6 +21,12 @@ SFT_FIELDS = frozenset(
     }
 )
 """Fields of an SFT row that are read; those in the last line follow from its messages."""
+ENDS: dict[str, tuple[str, ...]] = {
+    "state": ("finished", "failed", "cancelled"),
+    "fault": get_args(Fault),
+    "stop_reason": get_args(StopReason),
+}
+"""What awmweb says of an episode's end, in the logs of other formats that it writes."""
 SOURCES = {"verified": "verifier"}
 DROPPED = "verification steps"
 
@@ -72,6 +78,16 @@ def _step(step: Any, draft: TrajectoryDraft) -> dict[str, Any]:
             kept["advice"] = {name: value for name, value in advice.items() if name != "files"}
         draft.lose("files of asks", sum(map(bool, files)))
     return kept
+
+
+def ended(said: Mapping[str, Any], draft: TrajectoryDraft) -> dict[str, str | None]:
+    """Return how an episode ended, by what awmweb wrote beside a row of another format."""
+    words = {name: said[name] or None for name in ENDS if name in said}
+    unknown = [name for name, word in words.items() if word is not None and word not in ENDS[name]]
+    for name in unknown:
+        draft.lose(name)
+        del words[name]
+    return words
 
 
 def knows_sft(row: Mapping[str, Any]) -> bool:

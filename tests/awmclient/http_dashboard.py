@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from awmclient.errors import BadToken, Refused
 from awmclient.memory_store import MemoryStore
+from awmclient.schema import Advice
 
 TOKEN = "agent-token-for-tests"
 
@@ -171,5 +172,7 @@ class FakeHttpDashboard(Served):
         return {"ok": True}
 
     async def _cancel(self, request: Request, body: dict[str, Any]) -> Any:
-        self.book.close(self.book.ask(request.path_params["id"]), "cancelled", reason="asker")
+        heard = request.query_params.get("heard")
+        advice = Advice(text="", source="fallback", reason=heard) if heard else None
+        self.book.close(self.book.ask(request.path_params["id"]), "cancelled", advice, reason="asker")
         return {"ok": True}

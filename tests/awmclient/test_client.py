@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from awmclient import client
 from awmclient.client import HttpDashboard, SyncHttpDashboard
+from awmclient.conversation import as_text, conversation
 from awmclient.errors import (
     BadToken,
     EpisodeEnded,
@@ -324,6 +325,18 @@ async def test_advice_without_a_listener_is_marked_unheard(server):
         last = server.book.entry(episode.id).steps[-1]
         assert last["meta"] == {"unheard_ask": ask.id} and last["kind"] == "note"
         assert not ask.consumed
+
+
+async def test_record_says_what_a_loop_told_its_agent_alone(server, dash, monkeypatch):
+    """On a busy machine the question opens late, and the dashboard's deadline is after the loop's."""
+    monkeypatch.setattr(client, "GRACE_S", -0.7)
+    episode = await dash.start_episode("Look", expert="plain")
+    advice = await episode.ask("How much?", deadline_s=1)
+    assert advice.local
+    await episode.append(NOTE)
+    step = next(one for one in server.book.entry(episode.id).steps if one["kind"] in ("ask", "note"))
+    (_, read) = conversation([step])
+    assert read.message["content"] == as_text(advice.observation())
 
 
 async def test_a_receipt_that_got_lost_is_given_later(server, dash):

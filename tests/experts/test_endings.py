@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from django.utils import timezone
 
@@ -85,6 +87,15 @@ def test_a_fallback_that_the_agent_heard_or_could_not_hear(asked, project, ada):
     recording.finish(ada, unheard.episode_id, Finish(stop_reason="done"))
     assert endings.line(fresh(heard)) == "The agent continued without advice."
     assert endings.line(fresh(unheard)) == "The episode ended before the agent was told."
+
+
+def test_withdrawn_ask_records_what_its_agent_got(asked, ada):
+    ask = asked()
+    closing.cancel(ada, ask.pk, heard="deadline")
+    closing.cancel(ada, ask.pk, heard="unreachable")
+    step = json.loads(ask.episode.steps.get(seq=ask.seq).body)
+    assert step["advice"] == {"text": "", "source": "fallback", "privilege": "blind", "reason": "deadline"}
+    assert step["meta"]["closed"] == "cancelled" and fresh(ask).accepted is None
 
 
 @pytest.mark.parametrize(

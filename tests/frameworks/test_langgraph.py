@@ -10,6 +10,7 @@ from tests.frameworks.story import (
     ASKS,
     INSTRUCTIONS,
     LOOKS,
+    NOBODY_S,
     SAYS,
     STORY,
     TASK,
@@ -81,7 +82,7 @@ def test_langgraph_sync_agent_hears_of_no_advice(house, agent_token):
     from awmclient.adapters.langgraph import Recording
 
     with model(ASKS, ASKS, SAYS) as server, started(house, agent_token) as episode:
-        with Recording(episode, deadline_s=1, max_asks=1) as record:
+        with Recording(episode, deadline_s=NOBODY_S, max_asks=1) as record:
             agent = create_agent(chat(server), tools=[record.ask_expert])
             said = agent.invoke(*given(record))["messages"][-1].text
     view, steps = recorded(house, agent_token, episode.id)

@@ -13,6 +13,7 @@ from tests.frameworks.story import (
     ASKS,
     INSTRUCTIONS,
     LOOKS,
+    NOBODY_S,
     PATIENCE_S,
     SAYS,
     STORY,
@@ -81,7 +82,7 @@ def test_agents_sdk_run_is_recorded_in_order(house, agent_token, expert_token):
 
 def test_agents_sdk_hears_of_no_advice_and_goes_on(house, agent_token):
     with model(ASKS, ASKS, SAYS) as server:
-        episode, said = run(runs(house, agent_token, server, deadline_s=1, max_asks=1))
+        episode, said = run(runs(house, agent_token, server, deadline_s=NOBODY_S, max_asks=1))
     view, steps = recorded(house, agent_token, episode)
     asked, refused = [step for step in steps if step["kind"] in ("ask", "tool_call")]
     assert asked["advice"]["source"] == "fallback"

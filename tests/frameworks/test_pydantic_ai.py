@@ -10,6 +10,7 @@ from tests.frameworks.story import (
     ASKS,
     INSTRUCTIONS,
     LOOKS,
+    NOBODY_S,
     SAYS,
     STORY,
     TASK,
@@ -71,7 +72,7 @@ def test_pydantic_ai_sync_run_hears_of_no_advice(house, agent_token):
     from awmclient.adapters.pydantic_ai import Recording
 
     with model(ASKS, ASKS, SAYS) as server, started(house, agent_token) as episode:
-        with Recording(episode, deadline_s=1, max_asks=1) as record:
+        with Recording(episode, deadline_s=NOBODY_S, max_asks=1) as record:
             said = clerk(record, server).run_sync(TASK).output
     view, steps = recorded(house, agent_token, episode.id)
     asked, refused = of_kinds(steps, "ask", "tool_call")

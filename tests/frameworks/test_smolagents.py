@@ -11,6 +11,7 @@ from tests.frameworks.story import (
     ANSWER,
     ASKS,
     LOOKS,
+    NOBODY_S,
     PATIENCE_S,
     STORY,
     TASK,
@@ -78,7 +79,7 @@ def test_smolagents_without_advice_reaches_its_step_limit(house, agent_token):
     from awmclient.adapters.smolagents import Recording
 
     with model(ASKS, ASKS, turn("I give up.")) as server, started(house, agent_token) as episode:
-        with Recording(episode, deadline_s=1, max_asks=1) as record:
+        with Recording(episode, deadline_s=NOBODY_S, max_asks=1) as record:
             clerk(record, server, max_steps=2).run(TASK)
     view, steps = recorded(house, agent_token, episode.id)
     asked, refused = of_kinds(steps, "ask", "tool_call")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import UTC, datetime
+from typing import get_args
 
 import pytest
 
 from awmclient.conversation import conversation, messages
+from awmclient.schema import Fault
+from episodes.stored.arrivals import arrival_of
 from imports import readers
 from imports.readers import containers
 from tests.exports.build.test_briefed_episodes import steps as briefed_steps
@@ -17,6 +21,7 @@ from tests.imports.files import (
     AWM,
     CALL,
     HEAD,
+    INSPECT,
     LINES,
     MESSAGES,
     OPENAI,
@@ -94,6 +99,43 @@ def test_own_inspect_log_comes_back_with_its_task_and_policy(one):
     assert (back["scenario"], back["policy"]) == ("desk_1", {"kind": "model", "name": "react", "model": "m/1"})
     assert [tool["name"] for tool in back["tools"]] == ["get_ticket", "merge", "ask_expert"]
     assert "field id" not in found.lost and "field metadata" not in found.lost
+
+
+@pytest.mark.parametrize("shape", ["inspect", "atif", "openenv", "raw"])
+@pytest.mark.parametrize("fault", ["", *get_args(Fault)])
+def test_own_log_comes_back_with_its_end(one, shape, fault):
+    ends = [
+        {"state": "failed" if fault else "finished", "fault": fault, "stop_reason": "error" if fault else "max_steps"},
+        {"state": "cancelled", "fault": fault, "stop_reason": ""},
+    ]
+    for end in ends:
+        (row,), _ = walk(shape, record(**end))
+        inside = {"eval": {"task": "awmweb", "model": "m/1"}, "samples": [{**row, "epoch": 1}]}
+        back = one(inside if shape == "inspect" else row).trajectory
+        assert {name: getattr(back, name) or "" for name in end} == end
+
+
+def test_error_of_another_log_is_of_the_boundary_it_names(one):
+    for words, fault in (("APIConnectionError: refused", "model"), ("KeyError: 'x'", "environment")):
+        found = one({**INSPECT, "samples": [{**SAMPLE, "error": {"message": words}}]}).trajectory
+        assert (found.state, found.fault, found.stop_reason) == ("failed", fault, "error")
+
+
+@pytest.mark.parametrize(
+    ("times", "ended"),
+    [
+        ({"started_at": "2026-11-01T10:00:00Z", "completed_at": "2026-11-01T10:05:00+00:00"}, 300),
+        ({"started_at": "2026-11-01T10:00:00", "total_time": 7.5}, 7.5),
+        ({"started_at": "2026-11-01T12:00:00+02:00"}, 0),
+        ({"started_at": "2026-11-01T10:00:00Z", "total_time": float("1e300")}, 0),
+    ],
+)
+def test_inspect_sample_comes_back_with_its_times(one, times, ended):
+    found = one({**INSPECT, "samples": [{**SAMPLE, **times}]})
+    episode = arrival_of(found.start, found.trajectory, "").episode
+    began, end = (datetime.fromisoformat(episode[name]) for name in ("started_at", "ended_at"))
+    assert began == datetime(2026, 11, 1, 10, tzinfo=UTC) and (end - began).total_seconds() == ended
+    assert not {"field started_at", "field completed_at", "field total_time", "times"} & found.lost.keys()
 
 
 def test_raw_export_comes_back_step_by_step(one):

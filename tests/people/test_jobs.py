@@ -26,7 +26,8 @@ def called(monkeypatch):
 def job(request, ada, called):
     export = {"project": ada.project, "recipe": {}, "format": "sft"}
     if request.param is Push:
-        return Push(export=Export.objects.create(**export, state=ExportState.DONE), repo="lab/rows")
+        done = Export.objects.create(**export, state=ExportState.DONE)
+        return Push(project=done.project, export=done, repo="lab/rows")
     return request.param(**(export if request.param is Export else {"project": ada.project}))
 
 

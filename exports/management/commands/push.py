@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,19 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from exports.explain import explaining
 from exports.jobs import hub_commits, pushing
+from exports.models import Push
+from people import jobs
 from people.access import system_actor
 from people.audit import record
 from people.errors import AppError
 from people.in_words import count
 
+WAIT_S = 1.0
+
 
 class Command(BaseCommand):
     help = "Push a dataset to the Hub. The token comes from AWMWEB_HUB_TOKEN or HF_TOKEN, the address from HF_ENDPOINT."
+    _waits = False
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("dataset", help="a folder, an export's ID, or the first 8 letters of a dataset's ID")
@@ -33,11 +40,16 @@ class Command(BaseCommand):
             hub_commits.token_or_refuse()
             actor = system_actor(options["project"])
             dataset = explaining.named(actor, name)
-            with self._folder(dataset) as folder:
+            private = not options["public"]
+            with (
+                pushing.by_command(actor, dataset.export, repo, private=private, wait=self._wait) as push,
+                self._folder(dataset) as folder,
+            ):
                 message = f"awmweb dataset {dataset.manifest['dataset'][:12]}"
                 address = hub_commits.push(
-                    folder, repo, private=not options["public"], message=message, progress=self._progress
+                    folder, repo, private=private, message=message, progress=functools.partial(self._progress, push)
                 )
+                pushing.finish(push, address)
             record(actor, "export.pushed", name, f"{dataset.manifest['dataset'][:12]} to {repo}")
         except AppError as refused:
             raise CommandError(refused.message) from refused
@@ -48,6 +60,13 @@ class Command(BaseCommand):
             return pushing.files_of(dataset.export)
         return contextlib.nullcontext(Path(dataset.name))
 
-    def _progress(self, done: int, total: int) -> None:
+    def _wait(self) -> None:
+        if not self._waits:
+            self._waits = True
+            self.stderr.write("Waiting: others are pushing, two at a time and one of a project.")
+        time.sleep(WAIT_S)
+
+    def _progress(self, push: Push, done: int, total: int) -> None:
+        jobs.progress(push, bytes_done=done, bytes_total=total)
         if sys.stderr.isatty():
             self.stderr.write(f"\r{done:,} of {total:,} bytes", ending="\n" if done == total else "")

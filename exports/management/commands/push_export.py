@@ -25,6 +25,9 @@ class Command(BaseCommand):
         if push is None:
             return
         export = push.export
+        if export is None:
+            pushing.fail(push, "The command that pushed this folder was killed. Run it again.")
+            return
         try:
             with pushing.heard(push), pushing.files_of(export) as folder:
                 address = hub_commits.push(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import signal
+import threading
 
 import huggingface_hub.constants
 import pytest
@@ -11,7 +13,8 @@ from django.utils import timezone
 
 from exports import tasks
 from exports.build import storing
-from exports.jobs import pushing, turns
+from exports.jobs import hub_commits, pushing, turns
+from exports.management.commands import push as push_command
 from exports.models import Export, Push
 from people import jobs
 from people.errors import Busy
@@ -81,6 +84,68 @@ def test_command_pushes_a_folder_or_an_export(ada, store, server, tmp_path):
     assert server.files == first
 
 
+def test_command_waits_for_its_turn_and_is_seen_by_others(ada, store, server, monkeypatch, tmp_path):
+    episode(ada, "a")
+    export = built(ada)
+    folder = f"{tmp_path}/folder/"
+    call_command("export", "--format", "sft", "--project", "lab", "--output", folder, verbosity=0)
+    page = pushing.request(ada, done(ada.project).pk, "lab/rows", private=True)
+    pushing.claim(page.pk)
+    waited, seen, upload = [], [], hub_commits.push
+
+    def wait(_seconds):
+        waited.append(Push.objects.filter(state="pushing").count())
+        pushing.finish(Push.objects.get(pk=page.pk), "")
+
+    def watched(*given, **named):
+        other = pushing.request(ada, done(ada.project).pk, "lab/rows", private=True)
+        seen.append((Push.objects.filter(state="pushing").count(), pushing.claim(other.pk)))
+        Push.objects.filter(pk=other.pk).delete()
+        return upload(*given, **named)
+
+    monkeypatch.setattr(push_command.time, "sleep", wait)
+    monkeypatch.setattr(hub_commits, "push", watched)
+    for dataset in (export.pk, folder):
+        call_command("push", dataset, "--repo", "lab/rows", "--project", "lab", stdout=io.StringIO())
+    assert waited == [1] and seen == [(1, None), (1, None)], "nobody of this project pushes meanwhile"
+    ended = Push.objects.exclude(pk=page.pk).order_by("created_at")
+    assert [(one.export_id, one.state) for one in ended] == [(export.pk, "done"), (None, "done")]
+    assert all(one.bytes_done == one.bytes_total > 0 and one.address for one in ended)
+
+
+def test_command_ends_after_the_time_of_a_push(ada, store, server, monkeypatch):
+    episode(ada, "a")
+    export = built(ada)
+    before = signal.getsignal(signal.SIGALRM)
+    monkeypatch.setattr(Push, "MOST_S", 0.05)
+    monkeypatch.setattr(hub_commits, "push", lambda *_given, **_named: threading.Event().wait())
+    with pytest.raises(CommandError, match="Stopped: the push took more than"):
+        call_command("push", export.pk, "--repo", "lab/rows", "--project", "lab")
+    push = Push.objects.get()
+    assert push.state == "failed" and "took more than" in push.problem and server.commits == 0
+    assert signal.getsignal(signal.SIGALRM) == before, "the earlier timer runs again"
+
+
+def test_command_that_is_stopped_is_not_pushed_by_a_worker(ada, store, server, monkeypatch, tmp_path):
+    episode(ada, "a")
+    folder = f"{tmp_path}/folder/"
+    call_command("export", "--format", "sft", "--project", "lab", "--output", folder, verbosity=0)
+
+    def interrupted(*_given, **_named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(hub_commits, "push", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        call_command("push", folder, "--repo", "lab/rows", "--project", "lab")
+    push = Push.objects.get()
+    assert (push.state, push.problem) == ("failed", "Stopped: KeyboardInterrupt.")
+    # killed before it could say so: its folder is no longer known
+    Push.objects.update(state="pushing", heartbeat_at=None)
+    call_command("push_export", push.pk)
+    push.refresh_from_db()
+    assert push.state == "failed" and "Run it again" in push.problem
+
+
 def test_missing_or_refused_token_names_the_setting(ada, store, server, settings):
     episode(ada, "a")
     export, page = built(ada), as_person(ada)
@@ -136,7 +201,7 @@ def test_pushes_of_a_project_are_one_at_a_time(ada, elsewhere, server, monkeypat
     started = []
     monkeypatch.setattr(jobs, "run_aside", lambda _command, job_id, _most: started.append(job_id))
     first, second = (pushing.request(ada, done(ada.project).pk, "lab/rows", private=True) for _ in range(2))
-    other = Push.objects.create(export=done(elsewhere), repo="they/rows")
+    other = Push.objects.create(project=elsewhere, export=done(elsewhere), repo="they/rows")
     assert pushing.claim(first.pk) is not None and pushing.claim(second.pk) is None
     tasks.push(second.pk)
     assert started == [] and turns.next_one(Push) == other.pk and pushing.claim(other.pk) is not None
@@ -149,6 +214,6 @@ def test_pushes_of_a_project_are_one_at_a_time(ada, elsewhere, server, monkeypat
 def test_project_cannot_fill_the_queue_of_pushes(ada, server):
     export = done(ada.project)
     for number in range(turns.WAITING_MAX):
-        Push.objects.create(export=export, repo=f"lab/rows-{number}")
+        Push.objects.create(project=ada.project, export=export, repo=f"lab/rows-{number}")
     with pytest.raises(Busy, match="20 pushes of this project are not done yet"):
         pushing.request(ada, export.pk, "lab/more", private=True)
