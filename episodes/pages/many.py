@@ -42,10 +42,13 @@ from people.access import (
     member_required,
     scoped,
 )
+from people.addresses import is_visit
 from people.errors import AppError, Invalid
+from people.selections import keep, take
 
 PAGE = 50
 SELECTED = 200
+PAGE_NAME = "episodes"
 COLUMNS = {
     **{"steps": "Steps", "arm": "Arm", "length": "Actions", "asks": "Asks", "duration": "Duration"},
     **{"started": "Started", "ended": "Ended", "run": "Run", "policy": "Policy"},
@@ -96,6 +99,9 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "looks": [(name, values[0]) for name, values in wish.looks.items()],
         "compared": MULTIPLES,
         "selected_max": SELECTED,
+        "cursor": request.GET.get("cursor", ""),
+        "live_count": _live_of(counted) if holds(actor, may_launch) else 0,
+        "kept_selection": take(request, PAGE_NAME) if is_visit(request) else "",
         "wish": wish,
         "days": days,
         "has_days": any(days.values()),
@@ -119,6 +125,11 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "may_queue": holds(actor, may_set_reviews),
     }
     return render(request, "episodes/list.html", context)
+
+
+def _live_of(counted: list[str]) -> int:
+    """Return how many of all that match are live; no command takes more than `SELECTED`."""
+    return Episode.objects.live().filter(pk__in=counted).count() if len(counted) <= SELECTED else 0
 
 
 def _columns(wish: ListQuery) -> tuple[str, ...]:
@@ -242,9 +253,9 @@ class Chosen:
 
 
 def _refused(request: MemberRequest, refused: AppError, wish: ListQuery) -> HttpResponse:
-    """Show why a form of the list was refused, above the same list."""
+    """Show why a form of the list was refused, above the same page of the list."""
     messages.error(request, refused.message)
-    return redirect(f"{reverse('episodes')}{wish.query()}")
+    return redirect(f"{reverse('episodes')}{_address(wish, request.POST.get('cursor', '')[:400]) or wish.query()}")
 
 
 @require_POST
@@ -258,6 +269,8 @@ def selected(request: MemberRequest) -> HttpResponse:
             raise Invalid(f"Unknown action. Use one of {', '.join(ACTS)}.")
         return act(request, _chosen(request, wish))
     except Invalid as refused:
+        ids = [one for one in request.POST.getlist("episode") if is_id(one)]
+        keep(request, PAGE_NAME, ids, is_all=request.POST.get("all") == "1")
         return _refused(request, refused, wish)
 
 

@@ -160,7 +160,14 @@ function chooseOn(step) {
   choose(selected(), true);
 }
 
+/** Select again what a refused command was for. */
+function chooseKept() {
+  const kept = new Set(form().dataset.kept.split(" "));
+  for (const box of boxes()) box.checked ||= kept.has(box.value);
+}
+
 function startChoosing() {
+  chooseKept();
   bind("choose", () => choose());
   bind("choose-down", () => chooseOn(1));
   bind("choose-up", () => chooseOn(-1));

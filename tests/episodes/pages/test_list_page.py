@@ -209,6 +209,23 @@ def test_refused_selection_is_explained_on_the_list(ada, desk, form):
     assert re.search(r'class="told error" role="status">(Select 1 to 200 episodes|Unknown action)', html(answer))
 
 
+def test_refused_command_keeps_its_selection_and_page(ada, desk):
+    client, kept = as_person(ada), 'data-kept="{}"'
+    one = {"act": "compare", "episode": [desk[0].pk], "query": "?scenario=desk_1", "cursor": "abc"}
+    answer = client.post("/episodes/selected", one)
+    assert answer["Location"] == "/projects/lab/episodes/?scenario=desk_1&cursor=abc"
+    assert kept.format(desk[0].pk) in html(client.get("/episodes/?scenario=desk_1"))
+    assert kept.format("") in html(client.get("/episodes/?scenario=desk_1"))
+    client.post("/episodes/selected", {"act": "explode", "all": "1"})
+    assert kept.format("all") in html(client.get("/episodes/"))
+
+
+def test_live_episodes_of_all_that_match_are_counted(ada, rita, desk):
+    assert 'data-live="1"' in html(as_person(ada).get("/episodes/"))
+    assert 'data-live="0"' in html(as_person(ada).get("/episodes/?scenario=desk_1"))
+    assert "data-stops" not in html(as_person(rita).get("/episodes/"))
+
+
 def test_command_on_all_that_match_takes_no_more_than_it_says(ada, desk, monkeypatch):
     client, form = as_person(ada), {"all": "1", "query": "?scenario=desk_1"}
     address = client.post("/episodes/selected", {**form, "act": "compare"}).url
