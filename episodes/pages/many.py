@@ -20,6 +20,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
+from episodes.find import columns as told_columns
 from episodes.find import facets, narrowing, search, sorting
 from episodes.find.facets import COUNTED, Facet, ListQuery
 from episodes.find.narrowing import SAID, matching
@@ -51,10 +52,12 @@ SELECTED = 200
 PAGE_NAME = "episodes"
 COLUMNS = {
     **{"steps": "Steps", "arm": "Arm", "length": "Actions", "asks": "Asks", "duration": "Duration"},
-    **{"started": "Started", "ended": "Ended", "run": "Run", "policy": "Policy"},
+    **{"started": "Started", "ended": "Ended", **told_columns.COLUMNS, "run": "Run", "policy": "Policy"},
 }
 """Columns of the list beside outcome and task."""
-NUMBERS = ("length", "asks", "duration", "started", "ended")
+COLUMNS_MAX = 8
+"""More do not fit beside each other."""
+NUMBERS = ("length", "asks", "duration", "started", "ended", "waited", "tokens")
 SHOWN = ("steps", "arm", "length", "asks", "duration", "started")
 NO_MATCH = "No episodes match."
 LAG_S = 10
@@ -83,8 +86,13 @@ def episodes(request: MemberRequest) -> HttpResponse:
     words, days = wish.first("q"), {name: _day(wish, name) for name in ("since", "until")}
     hits = search.hits(found, words)
     hits |= narrowing.hits(actor, [one.pk for one in found if one.pk not in hits], words)
+    told = told_columns.cells(actor, columns, page.ids)
     context = {
-        "rows": [{"row": row, "hit": hits.get(row.episode.pk)} for row in wall.rows_with_outcomes(actor, found)],
+        "rows": [
+            {"row": row, "hit": hits.get(row.episode.pk), "told": told[row.episode.pk]}
+            for row in wall.rows_with_outcomes(actor, found)
+        ],
+        "columns_max": COLUMNS_MAX,
         "before": _address(wish, page.before),
         "after": _address(wish, page.after),
         "count": len(counted),
@@ -133,10 +141,10 @@ def _live_of(counted: list[str]) -> int:
 
 
 def _columns(wish: ListQuery) -> tuple[str, ...]:
-    """Return the columns that an address names, in the order of the list."""
+    """Return the columns that an address names, in the order of the list; the first of too many."""
     said = wish.looks.get("columns")
     named = said[0].split(",") if said else SHOWN
-    return tuple(name for name in COLUMNS if name in named)
+    return tuple(name for name in COLUMNS if name in named)[:COLUMNS_MAX]
 
 
 def _page(actor: Actor, wish: ListQuery, counted: list[str], order: str, cursor: str) -> sorting.ListPage:
