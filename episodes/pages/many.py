@@ -24,7 +24,7 @@ from episodes.find import columns as told_columns
 from episodes.find import facets, narrowing, search, sorting
 from episodes.find.facets import COUNTED, Facet, ListQuery
 from episodes.find.narrowing import SAID, matching
-from episodes.find.selection import NOT_VERIFIED, among
+from episodes.find.selection import NOT_VERIFIED, among, moment_of
 from episodes.models import Episode
 from episodes.pages.comparing import MULTIPLES
 from episodes.record import recording
@@ -46,6 +46,7 @@ from people.access import (
 from people.addresses import is_visit
 from people.errors import AppError, Invalid
 from people.selections import keep, take
+from people.zones import zone_name, zone_of
 
 PAGE = 50
 SELECTED = 200
@@ -112,6 +113,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "kept_selection": take(request, PAGE_NAME) if is_visit(request) else "",
         "wish": wish,
         "days": days,
+        "zone": zone_name(zone_of(request)),
         "has_days": any(days.values()),
         "hidden": [
             (name, value) for name, values in wish.without("q").items() for value in values if value != days.get(name)
@@ -217,9 +219,18 @@ def _lag() -> str:
 def _export_query(wish: ListQuery) -> str:
     """Return the filters that exports have, too."""
     kept = {name: values for name, values in wish.said.items() if name not in NOT_EXPORTED}
+    # a recipe has no reader, so days become moments
+    kept |= {name: list(map(_moment_of, kept[name])) for name in ("since", "until") if name in kept}
     return urlencode(
         [(name, one) for name, values in kept.items() for one in values if (name, one) != ("outcome", NOT_VERIFIED)]
     )
+
+
+def _moment_of(said: str) -> str:
+    try:
+        return moment_of(said).isoformat() if _DAY.fullmatch(said) else said
+    except Invalid:  # February 30; the list says so
+        return said
 
 
 def _not_exported(wish: ListQuery) -> list[str]:
