@@ -180,9 +180,15 @@ def test_live_episodes_stop_once_their_count_is_confirmed(house, person):
             if end:
                 assert loop.post(f"/episodes/{pk}/finish", json={"stop_reason": "done"}).is_success
             else:
-                asked = {"key": key, "episode": pk, "seq": 1, "question": f"Which persimmon is {key}?"}
+                words = "איזה persimmon הוא?" if key == "stop-2" else f"Which persimmon is {key}?"
+                asked = {"key": key, "episode": pk, "seq": 1, "question": words}
                 assert loop.post("/asks", json=asked).is_success
     page.goto(f"{house.url}/queue/?q=persimmon")
+    hebrew, way = page.get_by_role("link", name="איזה persimmon הוא?"), "text => getComputedStyle(text).direction"
+    assert [page.locator(".askrow .q").filter(has_text="stop-1").evaluate(way), hebrew.evaluate(way)] == ["ltr", "rtl"]
+    hebrew.click()
+    assert page.locator("h1.words").evaluate(way) == "rtl"
+    page.go_back()
     page.get_by_role("checkbox", name="Select: Which persimmon is stop-1?").check()
     page.get_by_role("textbox", name="Priority").fill("999999")
     page.keyboard.press("Enter")
