@@ -20,7 +20,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from episodes.find import columns as told_columns
+from episodes.find import columns as columns_of_apps
 from episodes.find import facets, narrowing, search, sorting
 from episodes.find.facets import COUNTED, Facet, ListQuery
 from episodes.find.narrowing import SAID, matching
@@ -53,7 +53,7 @@ SELECTED = 200
 PAGE_NAME = "episodes"
 COLUMNS = {
     **{"steps": "Steps", "arm": "Arm", "length": "Actions", "asks": "Asks", "duration": "Duration"},
-    **{"started": "Started", "ended": "Ended", **told_columns.COLUMNS, "run": "Run", "policy": "Policy"},
+    **{"started": "Started", "ended": "Ended", **columns_of_apps.COLUMNS, "run": "Run", "policy": "Policy"},
 }
 """Columns of the list beside outcome and task."""
 COLUMNS_MAX = 8
@@ -87,10 +87,10 @@ def episodes(request: MemberRequest) -> HttpResponse:
     words, days = wish.first("q"), {name: _day(wish, name) for name in ("since", "until")}
     hits = search.hits(found, words)
     hits |= narrowing.hits(actor, [one.pk for one in found if one.pk not in hits], words)
-    told = told_columns.cells(actor, columns, page.ids)
+    cells = columns_of_apps.cells(actor, columns, page.ids)
     context = {
         "rows": [
-            {"row": row, "hit": hits.get(row.episode.pk), "told": told[row.episode.pk]}
+            {"row": row, "hit": hits.get(row.episode.pk), "cells": cells[row.episode.pk]}
             for row in wall.rows_with_outcomes(actor, found)
         ],
         "columns_max": COLUMNS_MAX,

@@ -100,7 +100,7 @@ def may_open(actor: Actor) -> None:
 
 
 def matching(project: Project, recipe: Recipe) -> QuerySet[Episode]:
-    with timezone.override(UTC):  # whoever looks: a recipe is built by a worker
+    with timezone.override(UTC):  # a worker builds the recipe, and knows no reader
         return filtered(project, recipe.filter).exclude(state__in=LIVE_STATES)
 
 

@@ -48,7 +48,7 @@ function placeOf(code = "") {
 /**
  * Return the names of a key event in the map: "Ctrl+Enter", "Shift+N", "?", "Space". Letters are compared without case, so
  * Caps Lock changes nothing. The place of the key counts where a layout has no Latin letter or digit on it, and where
- * it has another sign or a dead key in place of a bracket.
+ * it has another sign or an accent in place of a bracket.
  * @param {KeyboardEvent} event
  */
 export function namesOf(event) {

@@ -105,7 +105,7 @@ const ROWS = [
   "KeyA KeyS KeyD KeyF KeyG KeyH KeyJ KeyK KeyL Semicolon Quote Backslash",
   "IntlBackslash KeyZ KeyX KeyC KeyV KeyB KeyN KeyM Comma Period Slash",
 ].map((row) => row.split(" "));
-const LAYOUTS = { // rows without and with Shift; ^ ´ ` ¨ ~ are dead keys
+const LAYOUTS = { // rows without and with Shift; ^ ´ ` ¨ ~ are accents
   German: ["^1234567890ß´ qwertzuiopü+ asdfghjklöä# <yxcvbnm,.-", "°!\"§$%&/()=?` QWERTZUIOPÜ* ASDFGHJKLÖÄ' >YXCVBNM;:_"],
   French: ["²&é\"'(-è_çà)= azertyuiop^$ qsdfghjklmù* <wxcvbn,;:!", "~1234567890°+ AZERTYUIOP¨£ QSDFGHJKLM%µ >WXCVBN?./§"],
   Spanish: ["º1234567890'¡ qwertyuiop`+ asdfghjklñ´ç <zxcvbnm,.-", "ª!\"·$%&/()=?¿ QWERTYUIOP^* ASDFGHJKLÑ¨Ç >ZXCVBNM;:_"],
