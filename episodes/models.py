@@ -16,7 +16,8 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, FloatField, Func, Q, Value
+from django.db.models.functions import Cast, Coalesce, Extract, Length
 from django.urls import reverse
 
 from awmclient.schema import AT_WORK_STATES, LIVE_STATES
@@ -149,6 +150,32 @@ class EpisodeQuerySet(models.QuerySet["Episode"]):
         return self.filter(state__in=AT_WORK_STATES, heartbeat_at__lt=moment)
 
 
+ENDED_STATES = tuple(state for state in EpisodeState.values if state not in LIVE_STATES)
+LAST = 1e15
+"""The place of an episode without a value, away from zero: it comes last in both directions."""
+
+
+def _marks(codes: str) -> Any:
+    """Return the number of steps with one of these letters of `stored/strip.py`."""
+    rest = Func(F("strip"), Value(codes), Value(""), function="translate")
+    return Cast(Length("strip") - Length(rest), FloatField())
+
+
+def _took(none: float) -> Any:
+    """Return the seconds of an ended episode: those of a live one change between two pages."""
+    return Coalesce(Cast(Extract(F("ended_at") - F("started_at"), "epoch"), FloatField()), Value(none))
+
+
+SORTED_BY = {
+    "length": _marks("ruweolafdcn"),
+    "asks": _marks("olafdc"),
+    "duration": _took(LAST),
+    "-duration": _took(-LAST),
+}
+"""The values that lists of episodes are sorted by. Each has an index of ended episodes; live ones are few and change
+with each step."""
+
+
 class Episode(models.Model):
     """The stored record of one rollout, from plan to end."""
 
@@ -219,6 +246,14 @@ class Episode(models.Model):
             # with the ID, because a cursor needs one order for rows of one moment
             models.Index(fields=["project", "-created_at", "-id"], name="episodes_newest"),
             models.Index(fields=["project", "state", "-created_at"], name="episodes_by_state"),
+            *(
+                models.Index(
+                    *(F("project"), value, F("created_at"), F("id")),
+                    condition=Q(state__in=ENDED_STATES),
+                    name=f"ended_by_{name}",
+                )
+                for name, value in zip(("length", "asks", "fastest", "slowest"), SORTED_BY.values(), strict=True)
+            ),
             # the sweep asks for silent ones in all projects
             models.Index(fields=["state", "heartbeat_at"], name="episodes_by_heartbeat"),
             # the page that connects an agent waits for its token's first episode

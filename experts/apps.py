@@ -1,5 +1,5 @@
 """The experts app. Registers its hooks: an ending episode closes its asks, a removed person's claims are released, and
-asks can be the subject of notifications."""
+asks can be the subject of notifications and a column of the list of episodes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ class ExpertsConfig(AppConfig):
     name = "experts"
 
     def ready(self) -> None:
+        from episodes.find import columns
         from episodes.record import recording
-        from experts import closing, notifications, queue
+        from experts import closing, endings, notifications, queue
         from notices import subjects
         from people import members
 
         recording.on_end(closing.cancel_of_episode)
         members.on_leave(queue.release_all_of)
+        columns.register("waited", endings.waited_in)
         subjects.register(notifications.AskKind())

@@ -6,12 +6,17 @@ frames that report its end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from django.db.models import F, Sum
+from django.db.models.functions import Coalesce, Least, Now
 from django.utils import timezone
 
 from episodes.models import EpisodeState
 from episodes.show.legend import why_no_answer
-from experts.models import MODEL, Advice, Ask, AskStatus
-from people.in_words import ago, clock
+from experts.models import MODEL, Advice, Ask, AskStatus, Tier
+from people.access import Actor
+from people.in_words import ago, clock, duration
 from people.plain_text import clean
 
 NOT_FETCHED = "Not delivered yet."
@@ -28,6 +33,14 @@ CANCELLED = {
 
 def waited(ask: Ask) -> float:
     return ((ask.closed_at or ask.deadline_at) - ask.created_at).total_seconds()
+
+
+def waited_in(_actor: Actor, episodes: Sequence[str]) -> dict[str, str]:
+    """Return how long these episodes waited for people, in words: their asks at people's tiers, open ones to now."""
+    until = Coalesce(F("closed_at"), Least(F("deadline_at"), Now()))
+    rows = Ask.objects.filter(episode__in=episodes, tier__in=[Tier.PEOPLE, Tier.SENIOR]).order_by()
+    found = rows.values_list("episode").annotate(waited=Sum(until - F("created_at")))
+    return {pk: duration(waited.total_seconds()) for pk, waited in found}
 
 
 def headline(ask: Ask) -> str:

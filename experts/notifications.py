@@ -13,6 +13,7 @@ from datetime import datetime
 from experts.find.availability import to_tell
 from experts.models import Ask
 from notices.subjects import KEEP, Relevance, put_off, skip
+from people.prose import without_marks
 
 KIND = "ask"
 
@@ -46,7 +47,7 @@ class AskSubject:
 
     @property
     def text(self) -> str:
-        return str(self.ask.question)
+        return without_marks(self.ask.question)
 
     def title(self, open_count: int) -> str:
         more = f" ({open_count} open)" if open_count > 1 else ""

@@ -27,6 +27,7 @@
     members       writes: members, tokens and links
     projects      writes: create, rename, archive, restore
     saved_views   writes: saved views of a list
+    selections    keeps what a refused command was for
     known_tokens  tokens remembered for a moment
     http          the JSON API's door: actor, body, errors
     parts         parts of pages, opened without their page

@@ -19,6 +19,7 @@ from django.utils import timezone
 from people import addresses
 from people.errors import AppError, Forbidden, NotFound, ProjectArchived, Unauthenticated, WrongScope
 from people.models import ApiToken, Membership, Project, Role, display_name
+from people.zones import zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -335,7 +336,9 @@ def member_required(
             member = adopt(request, membership)
             # After the redirect: the right is that of the project which the address now names.
             right(member.actor)
-            return view(member, *args, **kwargs)
+            # a day that is typed on a page is a day of its reader
+            with timezone.override(zone_of(request)):
+                return view(member, *args, **kwargs)
 
         return inner
 

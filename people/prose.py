@@ -18,6 +18,8 @@ from people.plain_text import clean
 LONGEST, MOST_LINES = 10_000, 500
 """A longer text is shown as it was written: Markdown takes a millisecond for ten lines."""
 DEEPEST = 16
+IN_ROW = 2_000
+"""Letters of a text that a row can show; what follows is not read."""
 _BLOCKS = ("paragraph", "list", "fence", "code", "table", "heading", "blockquote", "hr")
 _INLINE = ("backticks", "emphasis", "balance_pairs", "fragments_join")
 # no `newline`: it drops the indentation of a line; no `escape` and `entity`: they drop signs of paths and codes
@@ -77,6 +79,19 @@ def prose(text: object, css: str = "", path: str = "", tag: str = "p") -> SafeSt
     )
 
 
+def in_line(text: object) -> str:
+    """Return the words of a text on one line, for a row of a list."""
+    return " ".join(without_marks(text).split())
+
+
+def without_marks(text: object) -> str:
+    """Return the lines of a text without the signs of Markdown, and of a code block the first line."""
+    shown = clean(text)
+    tokens = _parsed(shown[:IN_ROW])
+    said = "\n".join(_said(tokens)) if _is_markdown(tokens) else ""
+    return said if said.strip() else shown
+
+
 def is_markdown(text: object) -> bool:
     """Return whether a text is shown as Markdown."""
     return _is_markdown(_parsed(clean(text)))
@@ -129,6 +144,22 @@ def _drawn(tokens: Sequence[Token]) -> Iterator[str]:
             yield format_html('<li dir="auto" value="{}">', token.info)
         elif not token.hidden:
             yield _TAGS[token.type]
+
+
+def _said(tokens: Sequence[Token]) -> Iterator[str]:
+    for token in tokens:
+        if token.type == "inline":
+            children = token.children or ()
+            tags = _bold(children)
+            yield "".join(
+                " " if one.type.endswith("break") else "" if number in tags else one.content or one.markup
+                for number, one in enumerate(children)
+            )
+        elif token.type in ("fence", "code_block"):
+            lines = [line for line in token.content.splitlines() if line.strip()]
+            yield lines[0] + " …" * (len(lines) > 1) if lines else ""
+        elif token.type == "list_item_open":
+            yield f"{token.info}{token.markup}" if token.info else "•"
 
 
 def _drawn_line(children: Sequence[Token]) -> Iterator[str]:

@@ -1,5 +1,5 @@
 """The reviews app: registers the release of a removed member's reviews, the withholding of outcomes by role, comments
-as a subject of notifications, and verdicts and labels as filters of episodes."""
+as a subject of notifications, and verdicts and labels as filters of episodes, and verdicts as a column."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ class ReviewsConfig(AppConfig):
 
     def ready(self) -> None:
         # imported here, because models cannot be imported before all apps are loaded
+        from episodes.find import columns
         from episodes.find import narrowing as filters_of_episodes
         from notices import subjects
         from people import members
@@ -21,4 +22,5 @@ class ReviewsConfig(AppConfig):
         members.on_leave(assigning.release_all_of)
         members.on_role(withholding.follow_role)
         subjects.register(notifications.CommentKind())
+        columns.register("verdict", narrowing.verdicts_in)
         filters_of_episodes.register(narrowing.ReviewFilters())

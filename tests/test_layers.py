@@ -87,6 +87,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "prose",
             "spreadsheets",
             "rates",
+            "selections",
             "revalidation",
             "rows",
             "turns",

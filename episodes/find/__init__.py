@@ -4,6 +4,7 @@
     narrowing    matching episodes, for one actor
     facets       filters with their counts
     sorting      orders of the list, and its pages
+    columns      columns that other apps fill
     search_text  words and facts of a step
     search       episodes by words, with the hit
     in_episode   steps of one episode that show a text

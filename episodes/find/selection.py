@@ -84,7 +84,7 @@ def condition(project: Project, name: str, values: Collection[str]) -> Q:
         return Q(**{f"{name}__in": [_whole(name, value) for value in values]})
     if name == "q":
         return by_words(dict.fromkeys(values, ""))
-    moment = max(_moment(name, value) for value in values)
+    moment = max(moment_of(value, name) for value in values)
     return Q(ended_at__gte=moment) if name == "since" else Q(ended_at__lt=moment)
 
 
@@ -204,7 +204,8 @@ def _whole(name: str, value: str) -> int:
     return int(value)
 
 
-def _moment(name: str, value: str) -> datetime:
+def moment_of(value: str, name: str = "since") -> datetime:
+    """Read a moment, or the start of a day in the current zone: the reader's on pages, else UTC. Raises `Invalid`."""
     try:
         day = parse_date(value) if len(value) == 10 else None
         moment = datetime(day.year, day.month, day.day) if day else parse_datetime(value)

@@ -8,16 +8,15 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import F, FloatField, Func, Q, QuerySet, Value
-from django.db.models.functions import Cast, Coalesce, Extract, Length
+from django.db.models import F, Func, QuerySet, TextField, Value
+from django.db.models.lookups import GreaterThan, LessThan
 
-from episodes.models import Episode
-from episodes.stored.strip import ACTIONS, ASKS
+from awmclient.schema import LIVE_STATES
+from episodes.models import ENDED_STATES, LAST, SORTED_BY, Episode
 from people.errors import Invalid
 from people.plain_text import is_storable
 
@@ -27,8 +26,6 @@ ORDERS = {
     **{"-asks": "Most asks first", "asks": "Fewest asks first"},
     **{"-duration": "Slowest first", "duration": "Fastest first"},
 }
-LAST = 1e15
-"""The value of an episode that has none, away from zero: it comes last in both directions."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +35,6 @@ class ListPage:
     ids: list[str]
     before: str
     after: str
-
-
-def _letters(codes: Sequence[str]) -> Any:
-    """Return the number of steps with one of these letters."""
-    rest = Func(F("strip"), Value("".join(codes)), Value(""), function="translate")
-    return Cast(Length("strip") - Length(rest), FloatField())
-
-
-def _value(order: str) -> Any:
-    name, is_down = order.removeprefix("-"), order.startswith("-")
-    if name == "duration":  # of an ended one: that of a live one changes between two pages
-        took = Cast(Extract(F("ended_at") - F("started_at"), "epoch"), FloatField())
-        return Coalesce(took, Value(-LAST if is_down else LAST))
-    return {"length": _letters(ACTIONS), "asks": _letters(ASKS)}.get(name, Value(0.0, output_field=FloatField()))
 
 
 def page(rows: QuerySet[Episode], order: str, cursor: str, limit: int) -> ListPage:
@@ -66,13 +49,14 @@ def page(rows: QuerySet[Episode], order: str, cursor: str, limit: int) -> ListPa
     place = _read(cursor) if cursor else None
     is_back = place is not None and place.is_back
     is_down = order.startswith("-") != is_back
-    rows = rows.annotate(by=_value(order))
-    if place is not None:
-        rows = rows.filter(_beyond("lt" if is_down else "gt", place))
-    sign = "-" if is_down else ""
-    found = list(
-        rows.order_by(*(f"{sign}{name}" for name in ("by", "created_at", "pk"))).values_list(*_KEY)[: limit + 1]
-    )
+    value = SORTED_BY.get(order, SORTED_BY.get(order.removeprefix("-")))
+    if value is None:
+        found = _first(rows, None, place, is_down, limit)
+    else:
+        # the indexes hold ended episodes; live ones are few
+        parts = (rows.filter(state__in=states) for states in (ENDED_STATES, LIVE_STATES))
+        found = [row for part in parts for row in _first(part, value, place, is_down, limit)]
+        found = sorted(found, reverse=is_down)
     more, found = len(found) > limit, found[:limit]
     if is_back:
         found.reverse()
@@ -85,7 +69,22 @@ def page(rows: QuerySet[Episode], order: str, cursor: str, limit: int) -> ListPa
     )
 
 
-_KEY = ("by", "created_at", "pk")
+def _first(
+    rows: QuerySet[Episode], value: Any, place: _Place | None, is_down: bool, limit: int
+) -> list[tuple[float, datetime, str]]:
+    """Return the keys of one more row than a page has, from a place on."""
+    key = [value] * (value is not None) + [F("created_at"), F("pk")]
+    if place is not None:
+        # compared as one row, so that an index leads to the place
+        there = [Value(one) for one in (place.by, place.at, place.pk)][-len(key) :]
+        rows = rows.filter((LessThan if is_down else GreaterThan)(_row(key), _row(there)))
+    ordered = rows.order_by(*(one.desc() if is_down else one.asc() for one in key))
+    by = Value(0.0) if value is None else value
+    return list(ordered.annotate(by=by).values_list("by", "created_at", "pk")[: limit + 1])
+
+
+def _row(parts: list[Any]) -> Func:
+    return Func(*parts, function="ROW", output_field=TextField())
 
 
 @dataclass(frozen=True)
@@ -94,11 +93,6 @@ class _Place:
     by: float
     at: datetime
     pk: str
-
-
-def _beyond(side: str, place: _Place) -> Q:
-    later = Q(**{f"created_at__{side}": place.at}) | Q(created_at=place.at, **{f"pk__{side}": place.pk})
-    return Q(**{f"by__{side}": place.by}) | (Q(by=place.by) & later)
 
 
 def _cursor(row: tuple[float, datetime, str], *, is_back: bool) -> str:

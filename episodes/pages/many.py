@@ -20,10 +20,11 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
+from episodes.find import columns as columns_of_apps
 from episodes.find import facets, narrowing, search, sorting
 from episodes.find.facets import COUNTED, Facet, ListQuery
 from episodes.find.narrowing import SAID, matching
-from episodes.find.selection import NOT_VERIFIED, among
+from episodes.find.selection import NOT_VERIFIED, among, moment_of
 from episodes.models import Episode
 from episodes.pages.comparing import MULTIPLES
 from episodes.record import recording
@@ -42,16 +43,22 @@ from people.access import (
     member_required,
     scoped,
 )
+from people.addresses import is_visit
 from people.errors import AppError, Invalid
+from people.selections import keep, take
+from people.zones import zone_name, zone_of
 
 PAGE = 50
 SELECTED = 200
+PAGE_NAME = "episodes"
 COLUMNS = {
     **{"steps": "Steps", "arm": "Arm", "length": "Actions", "asks": "Asks", "duration": "Duration"},
-    **{"started": "Started", "ended": "Ended", "run": "Run", "policy": "Policy"},
+    **{"started": "Started", "ended": "Ended", **columns_of_apps.COLUMNS, "run": "Run", "policy": "Policy"},
 }
 """Columns of the list beside outcome and task."""
-NUMBERS = ("length", "asks", "duration", "started", "ended")
+COLUMNS_MAX = 8
+"""More do not fit beside each other."""
+NUMBERS = ("length", "asks", "duration", "started", "ended", "waited", "tokens")
 SHOWN = ("steps", "arm", "length", "asks", "duration", "started")
 NO_MATCH = "No episodes match."
 LAG_S = 10
@@ -80,8 +87,13 @@ def episodes(request: MemberRequest) -> HttpResponse:
     words, days = wish.first("q"), {name: _day(wish, name) for name in ("since", "until")}
     hits = search.hits(found, words)
     hits |= narrowing.hits(actor, [one.pk for one in found if one.pk not in hits], words)
+    cells = columns_of_apps.cells(actor, columns, page.ids)
     context = {
-        "rows": [{"row": row, "hit": hits.get(row.episode.pk)} for row in wall.rows_with_outcomes(actor, found)],
+        "rows": [
+            {"row": row, "hit": hits.get(row.episode.pk), "cells": cells[row.episode.pk]}
+            for row in wall.rows_with_outcomes(actor, found)
+        ],
+        "columns_max": COLUMNS_MAX,
         "before": _address(wish, page.before),
         "after": _address(wish, page.after),
         "count": len(counted),
@@ -96,8 +108,12 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "looks": [(name, values[0]) for name, values in wish.looks.items()],
         "compared": MULTIPLES,
         "selected_max": SELECTED,
+        "cursor": request.GET.get("cursor", ""),
+        "live_count": _live_of(counted) if holds(actor, may_launch) else 0,
+        "kept_selection": take(request, PAGE_NAME) if is_visit(request) else "",
         "wish": wish,
         "days": days,
+        "zone": zone_name(zone_of(request)),
         "has_days": any(days.values()),
         "hidden": [
             (name, value) for name, values in wish.without("q").items() for value in values if value != days.get(name)
@@ -121,11 +137,16 @@ def episodes(request: MemberRequest) -> HttpResponse:
     return render(request, "episodes/list.html", context)
 
 
+def _live_of(counted: list[str]) -> int:
+    """Return how many of all that match are live; no command takes more than `SELECTED`."""
+    return Episode.objects.live().filter(pk__in=counted).count() if len(counted) <= SELECTED else 0
+
+
 def _columns(wish: ListQuery) -> tuple[str, ...]:
-    """Return the columns that an address names, in the order of the list."""
+    """Return the columns that an address names, in the order of the list; the first of too many."""
     said = wish.looks.get("columns")
     named = said[0].split(",") if said else SHOWN
-    return tuple(name for name in COLUMNS if name in named)
+    return tuple(name for name in COLUMNS if name in named)[:COLUMNS_MAX]
 
 
 def _page(actor: Actor, wish: ListQuery, counted: list[str], order: str, cursor: str) -> sorting.ListPage:
@@ -198,9 +219,18 @@ def _lag() -> str:
 def _export_query(wish: ListQuery) -> str:
     """Return the filters that exports have, too."""
     kept = {name: values for name, values in wish.said.items() if name not in NOT_EXPORTED}
+    # a recipe has no reader, so days become moments
+    kept |= {name: list(map(_moment_of, kept[name])) for name in ("since", "until") if name in kept}
     return urlencode(
         [(name, one) for name, values in kept.items() for one in values if (name, one) != ("outcome", NOT_VERIFIED)]
     )
+
+
+def _moment_of(said: str) -> str:
+    try:
+        return moment_of(said).isoformat() if _DAY.fullmatch(said) else said
+    except Invalid:  # February 30; the list says so
+        return said
 
 
 def _not_exported(wish: ListQuery) -> list[str]:
@@ -242,9 +272,9 @@ class Chosen:
 
 
 def _refused(request: MemberRequest, refused: AppError, wish: ListQuery) -> HttpResponse:
-    """Show why a form of the list was refused, above the same list."""
+    """Show why a form of the list was refused, above the same page of the list."""
     messages.error(request, refused.message)
-    return redirect(f"{reverse('episodes')}{wish.query()}")
+    return redirect(f"{reverse('episodes')}{_address(wish, request.POST.get('cursor', '')[:400]) or wish.query()}")
 
 
 @require_POST
@@ -258,6 +288,8 @@ def selected(request: MemberRequest) -> HttpResponse:
             raise Invalid(f"Unknown action. Use one of {', '.join(ACTS)}.")
         return act(request, _chosen(request, wish))
     except Invalid as refused:
+        ids = [one for one in request.POST.getlist("episode") if is_id(one)]
+        keep(request, PAGE_NAME, ids, is_all=request.POST.get("all") == "1")
         return _refused(request, refused, wish)
 
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from episodes.show.step_cards import cell_of
 from episodes.show.tables import Touched, touched_rows
 from people.plain_text import clean
+from people.prose import in_line
 
 Kind = Literal["same", "result", "arguments", "left", "right"]
 WORDS: dict[Kind, str] = {
@@ -45,11 +46,11 @@ class Act:
 
     @property
     def shown_given(self) -> str:
-        return _short(self.given)
+        return _short(in_line(self.given) if self.name == "ask" else self.given)
 
     @property
     def shown_came(self) -> str:
-        return _short(self.came)
+        return _short(in_line(self.came) if self.name == "ask" else self.came)
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,12 @@ from episodes.show.windows import ShownStep
 from episodes.stored import strip as line
 from people.in_words import ago, bytes_in_words, clock, count, duration, percent
 from people.plain_text import clean, writable
-from people.prose import prose
+from people.prose import in_line, prose
 
 register = template.Library()
 register.filter("clean", clean)
 register.filter("typed", writable)
+register.filter("in_line", in_line)
 register.simple_tag(prose)
 register.filter("initials", initials)
 register.filter("number", number)

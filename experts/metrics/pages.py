@@ -22,6 +22,7 @@ from people.access import MemberRequest, may_see_metrics, member_required
 from people.in_words import duration
 from people.plain_text import clean
 from people.spreadsheets import in_csv
+from people.zones import zone_name, zone_of
 
 COLUMNS = {
     "asks": ("Answers", "answers that agents got, including drafts used at the deadline"),
@@ -61,6 +62,7 @@ def metrics_page(request: MemberRequest) -> HttpResponse:
     runs, arms = records.choices(request.actor, look)
     context = {
         "look": look,
+        "zone": zone_name(zone_of(request)),
         "metrics": found,
         "desk": found.desk,
         "facts": _facts(found.desk),

@@ -30,6 +30,7 @@ from people.access import (
     Actor,
     MemberRequest,
     holds,
+    is_id,
     may_advise,
     may_see_queue,
     may_set_desk,
@@ -38,10 +39,12 @@ from people.access import (
 )
 from people.addresses import is_visit
 from people.errors import AppError, Invalid, NotFound
+from people.selections import keep, take
 from people.slots import SlotState
 from people.zones import midnight, zone_of
 
 BULK_MAX = 500
+PAGE_NAME = "queue"
 AWAY_MINUTES = ("15", "30", "60", "120", "240", "480")
 """How long a person can set themselves to Away; the menu offers them."""
 
@@ -76,6 +79,7 @@ def queue_page(request: MemberRequest) -> HttpResponse:
         "here": wish.query(page=wish.page),
         "may_advise": holds(actor, may_advise),
         "may_direct": holds(actor, may_set_desk),
+        "kept_selection": take(request, PAGE_NAME) if is_visit(request) else "",
         "ways": ways_of_project(actor, now) if holds(actor, may_advise) else [],
         **({} if parts == "rows" else _day(actor, wish, now, zone_of(request))),
     }
@@ -227,18 +231,23 @@ def bulk(request: MemberRequest) -> HttpResponse:
     Each is its own transaction; refusals are shown with their reasons.
     """
     back = f"{reverse('queue')}{_query(request.POST.get('back', ''))}"
+    chosen = [pk for pk in request.POST.getlist("ask") if is_id(pk)][:BULK_MAX]
     try:
         act, words = _bulk_act(request)
     except AppError as refused:
         messages.warning(request, refused.message)
+        keep(request, PAGE_NAME, chosen)
         return redirect(back)
-    done, refusals = 0, Counter[str]()
-    for pk in request.POST.getlist("ask")[:BULK_MAX]:
+    done, refusals, left = 0, Counter[str](), list[str]()
+    for pk in chosen:
         try:
             act(pk)
             done += 1
         except AppError as refused:
             refusals[refused.message] += 1
+            left.append(pk)
+    if left:
+        keep(request, PAGE_NAME, left)
     if done:
         messages.success(request, f"{done} {'ask' if done == 1 else 'asks'} {words}.")
     for why, count in refusals.items():

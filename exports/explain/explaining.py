@@ -10,8 +10,11 @@ import functools
 import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC
 from pathlib import Path
 from typing import IO, Any, get_args
+
+from django.utils import timezone
 
 from awmclient.schema import LIVE_STATES
 from episodes.find.selection import filtered
@@ -306,6 +309,8 @@ def _filters_missed(dataset: Dataset, episodes: Collection[str]) -> dict[str, st
     missed: dict[str, str] = {}
     for name, values in dataset.recipe.filter.items():
         # one filter alone, so that the first one that fails is named
-        match = set(filtered(dataset.project, {name: values}).filter(pk__in=episodes).values_list("pk", flat=True))
+        with timezone.override(UTC):
+            passing = filtered(dataset.project, {name: values})
+        match = set(passing.filter(pk__in=episodes).values_list("pk", flat=True))
         missed |= {one: name for one in episodes if one not in match and one not in missed}
     return missed

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC
 from typing import Any
 
 import orjson
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import MD5, Coalesce, Collate
+from django.utils import timezone
 
 from awmclient.schema import LIVE_STATES
 from episodes.find.selection import filtered, refuse_unknown_values
@@ -98,7 +100,8 @@ def may_open(actor: Actor) -> None:
 
 
 def matching(project: Project, recipe: Recipe) -> QuerySet[Episode]:
-    return filtered(project, recipe.filter).exclude(state__in=LIVE_STATES)
+    with timezone.override(UTC):  # a worker builds the recipe, and knows no reader
+        return filtered(project, recipe.filter).exclude(state__in=LIVE_STATES)
 
 
 def usable(rows: QuerySet[Episode], recipe: Recipe) -> QuerySet[Episode]:

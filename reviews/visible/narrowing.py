@@ -12,7 +12,7 @@ import json
 import operator
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Lower, StrIndex
@@ -96,6 +96,26 @@ class ReviewFilters:
 def carried(actor: Actor) -> Counter[str]:
     """Return how many episodes carry each label, as far as the actor sees."""
     return Counter(label for _, label in set(_labels(actor).values_list("episode_id", "label")))
+
+
+def verdicts_in(actor: Actor, episodes: Sequence[str]) -> dict[str, str]:
+    """Return the decisions on each of these episodes in words, each with its number if there are several."""
+    if not sees_outcomes(actor):
+        return {}
+    open_to = set(episodes) - visibility.held(actor)
+    given: dict[str, Counter[str]] = {}
+    for episode, decision in _verdicts().filter(episode__in=open_to).values_list("episode_id", "decision"):
+        given.setdefault(episode, Counter())[decision] += 1
+    return {episode: _in_words(counts) for episode, counts in given.items()}
+
+
+def _in_words(counts: Counter[str]) -> str:
+    several = counts.total() > 1
+    return ", ".join(
+        f"{counts[name]} {words.lower()}" if several else words
+        for name, words in VerdictDecision.choices
+        if counts[name]
+    )
 
 
 def _verdicts() -> QuerySet[Verdict]:

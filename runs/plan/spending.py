@@ -20,6 +20,7 @@ from awmclient.schema import LIVE_STATES
 from episodes.find.selection import among
 from episodes.models import Episode, EpisodeState, Run, Step, StepKind
 from experts.models import MODEL, TOKEN, Advice, ModelCall
+from people.access import Actor
 from runs.models import Plan
 from runs.statistics.costs import (
     Bill,
@@ -160,6 +161,11 @@ def _agent_tokens(episodes: QuerySet[Episode]) -> dict[str, Tokens]:
         _kept.keep({(pk, seq): read[pk] for pk, seq in ends.items() if pk not in found and seq is not None})
         found |= read
     return {pk: tokens for pk, tokens in found.items() if tokens.all}
+
+
+def tokens_in(_actor: Actor, episodes: Sequence[str]) -> dict[str, str]:
+    """Return the tokens of the agent of each of these episodes; none if its endpoint counted none."""
+    return {pk: f"{one.all:,}" for pk, one in _agent_tokens(Episode.objects.filter(pk__in=episodes)).items()}
 
 
 def _read_tokens(ids: Sequence[str]) -> dict[str, Tokens]:

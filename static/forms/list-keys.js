@@ -48,6 +48,20 @@ function move(step, from = selected()) {
   select(all[movedOver(all.indexOf(from), step, all.map(isClosed))]);
 }
 
+/**
+ * Select the nearest row in a direction that passes.
+ * @param {number} step
+ * @param {(row: Element) => boolean} passes
+ */
+export function moveTo(step, passes) {
+  const all = rows();
+  const at = all.indexOf(selected());
+  const left = step > 0 ? all.slice(at + 1) : all.slice(0, Math.max(at, 0)).reverse();
+  const row = left.find(passes);
+  if (row) select(row);
+  return Boolean(row);
+}
+
 /** Return the control of the selected row; without a selection the first on the page. */
 const part = (name) => {
   const row = selected();
@@ -160,7 +174,14 @@ function chooseOn(step) {
   choose(selected(), true);
 }
 
+/** Select again what a refused command was for. */
+function chooseKept() {
+  const kept = new Set(form().dataset.kept.split(" "));
+  for (const box of boxes()) box.checked ||= kept.has(box.value);
+}
+
 function startChoosing() {
+  chooseKept();
   bind("choose", () => choose());
   bind("choose-down", () => chooseOn(1));
   bind("choose-up", () => chooseOn(-1));

@@ -4,7 +4,7 @@
 
 import { walk } from "../shell/arrow-keys.js";
 import { bind, print } from "../shell/keys.js";
-import { grouped } from "../shell/numbers.js";
+import { counted, grouped } from "../shell/numbers.js";
 import { say } from "../shell/toast.js";
 import { boxes, choose, countChosen } from "../forms/list-keys.js";
 
@@ -24,6 +24,7 @@ export function whyNot(name, count, { least = "1", most = "" }) {
 /** @type {() => HTMLInputElement} */
 const all = () => document.querySelector("[data-all]");
 const everything = () => Number(/** @type {HTMLElement} */ (document.querySelector('[data-act="choose-all"]')).dataset.count);
+const stopper = () => /** @type {HTMLButtonElement | null} */ (document.querySelector("[data-stops]"));
 const buttons = () => /** @type {HTMLButtonElement[]} */ ([...document.querySelectorAll('#bulk button[name="act"]')]);
 const nameOf = (button) => button.firstChild.textContent.trim();
 
@@ -41,9 +42,23 @@ function hear(count) {
     button.title = whyNot(nameOf(button), number, button.dataset);
     button.disabled = button.title !== "" || number === 0;
   }
+  hearStop(number, isAll ? Number(stopper()?.dataset.live) : boxes().filter((box) => box.checked && box.closest("[data-episode]")).length);
   const over = buttons().find((button) => number > Number(button.dataset.most || Infinity));
   document.querySelector("[data-told-why]").textContent = over?.title || "";
   print();
+}
+
+/**
+ * Say how many live episodes would be stopped.
+ * @param {number} count of all selected episodes
+ * @param {number} live of them
+ */
+function hearStop(count, live) {
+  const button = stopper();
+  if (!button) return;
+  button.title = whyNot(nameOf(button), count, button.dataset) || (live ? "" : "No selected episode is live.");
+  button.disabled = button.title !== "";
+  for (const slot of document.querySelectorAll("[data-stop-words]")) slot.textContent = counted(live, "live episode,live episodes");
 }
 
 function chooseAll() {
@@ -98,6 +113,11 @@ function start() {
   walk(document.getElementById("saved-views"), ".menu-list a");
   if (!document.getElementById("bulk")) return print();
   bind("choose-all", chooseAll);
+  const selection = /** @type {HTMLFormElement} */ (document.getElementById("selection"));
+  if (selection.dataset.kept === "all") chooseAll();
+  document.querySelector("[data-stop-form]")?.addEventListener("formdata", (event) => {
+    for (const [name, value] of new FormData(selection)) /** @type {FormDataEvent} */ (event).formData.append(name, value);
+  });
   for (const [id, name] of COMMANDS) {
     const button = buttons().find((one) => one.value === name);
     if (button) bind(id, () => act(button));

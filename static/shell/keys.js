@@ -47,14 +47,17 @@ function placeOf(code = "") {
 
 /**
  * Return the names of a key event in the map: "Ctrl+Enter", "Shift+N", "?", "Space". Letters are compared without case, so
- * Caps Lock changes nothing. The place of the key counts where a layout has no Latin letter or digit on it.
+ * Caps Lock changes nothing. The place of the key counts where a layout has no Latin letter or digit on it, and where
+ * it has another sign or an accent in place of a bracket.
  * @param {KeyboardEvent} event
  */
 export function namesOf(event) {
   const { key, code, shiftKey } = event;
   const isAscii = /^[!-~]$/.test(key);
-  const bases = [isAscii || key.length > 1 ? key : key === " " ? "Space" : placeOf(code) || key];
-  if (isAscii && !shiftKey && /^Digit/.test(code)) bases.push(placeOf(code)); // AZERTY has its digits above signs
+  const isNamed = key.length > 1 && key !== "Dead";
+  const bases = [isAscii || isNamed ? key : key === " " ? "Space" : placeOf(code) || key];
+  // AZERTY has its digits above signs, and German has + where ] is
+  if (/^[!-/:-@[-`{-~]$/.test(key) && !shiftKey && /^(Digit|Bracket)/.test(code)) bases.push(placeOf(code));
   return [...new Set(bases)].map((base) => {
     const isLetter = base.length === 1 && base.toLowerCase() !== base.toUpperCase();
     const isShifted = shiftKey && (isLetter || base.length > 1);

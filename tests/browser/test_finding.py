@@ -149,6 +149,13 @@ def test_list_of_episodes_is_worked_by_keyboard(house, person, played):
     press("Shift+X")
     press("c")
     expect(page.locator("h1")).to_contain_text("They differ from step 2 on")
+    press("]")
+    expect(page.locator("tr[aria-selected=true]")).to_have_id("line-1")
+    press("k")
+    expect(page.locator("tr[aria-selected=true]")).to_have_id("line-0")
+    press("Shift+ArrowRight")
+    press("Enter")
+    expect(page).to_have_url(re.compile(r"/replay/\?step=2$"))
     phone = person(house.link("vera", "viewer"), viewport={"width": 390, "height": 700})
     phone.goto(f"{house.url}/episodes/?arm=found")
     phone.get_by_role("checkbox", name=re.compile("^Select")).first.check()
@@ -162,6 +169,48 @@ def test_list_of_episodes_is_worked_by_keyboard(house, person, played):
     expect(phone.locator("[data-keyline] kbd").first).to_be_attached()  # its scripts have run
     assert in_view(phone, phone.locator("h1")) and phone.evaluate("scrollY") == 0
     expect(phone.locator("#step-1")).to_be_attached()
+
+
+def test_live_episodes_stop_once_their_count_is_confirmed(house, person):
+    page = person(house.link("mira", "admin"), viewport={"width": 1024, "height": 700})
+    with house.http(house.token("agent")) as loop:
+        for key, end in (("stop-1", False), ("stop-2", False), ("stop-3", True)):
+            start = {"key": key, "task": "Sort the cups.", "arm": "stopped", "expert": "plain"}
+            pk = loop.post("/episodes", json=start).json()["id"]
+            if end:
+                assert loop.post(f"/episodes/{pk}/finish", json={"stop_reason": "done"}).is_success
+            else:
+                words = "איזה persimmon הוא?" if key == "stop-2" else f"Which persimmon is {key}?"
+                asked = {"key": key, "episode": pk, "seq": 1, "question": words}
+                assert loop.post("/asks", json=asked).is_success
+    page.goto(f"{house.url}/queue/?q=persimmon")
+    hebrew, way = page.get_by_role("link", name="איזה persimmon הוא?"), "text => getComputedStyle(text).direction"
+    assert [page.locator(".askrow .q").filter(has_text="stop-1").evaluate(way), hebrew.evaluate(way)] == ["ltr", "rtl"]
+    hebrew.click()
+    assert page.locator("h1.words").evaluate(way) == "rtl"
+    page.go_back()
+    page.get_by_role("checkbox", name="Select: Which persimmon is stop-1?").check()
+    page.get_by_role("textbox", name="Priority").fill("999999")
+    page.keyboard.press("Enter")
+    expect(page.locator(".told.warning")).to_contain_text("1 not changed")
+    expect(page.get_by_role("checkbox", name="Select: Which persimmon is stop-1?")).to_be_checked()
+    expect(page.locator("#bulk")).to_contain_text("1 ask selected")
+    page.goto(f"{house.url}/episodes/?arm=stopped&sort=started")
+    expect(page.locator("[data-keyline] kbd").first).to_be_attached()
+    for key in ("j", "x", "Shift+J", "Shift+J"):
+        page.keyboard.press(key)
+    page.get_by_role("button", name="Stop live episodes").focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Stop 2 live episodes?")
+    expect(dialog.get_by_label("Reason")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(page.locator("#bulk")).to_contain_text("3 episodes selected")
+    page.get_by_role("button", name="Stop live episodes").press("Enter")
+    page.keyboard.type("Wrong cups.")
+    page.keyboard.press("Enter")
+    expect(page.locator(".told.success")).to_have_text("2 live episodes stopped.")
+    expect(page.locator('td[data-cell="state"]').filter(has_text="Cancelled")).to_have_count(2)
 
 
 def test_view_is_saved_and_opened(house, person, played):

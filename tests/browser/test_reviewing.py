@@ -105,6 +105,8 @@ def keys_of_any_layout(page):
         ("о", "KeyJ", 0, 2),
         ("ü", "BracketLeft", 0, 1),
         ("ArrowRight", "ArrowRight", 8, 2),
+        ("ü", "BracketLeft", 0, 1),
+        ("+", "BracketRight", 0, 2),
     ):
         press_as(page, key, code, modifiers)
         expect(at).to_have_text(f"step {step} of 2")

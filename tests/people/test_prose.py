@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from people.prose import is_markdown, prose
+from people.prose import in_line, is_markdown, prose
 
 HOSTILE = """# <script>alert(1)</script>
 
@@ -79,6 +79,23 @@ def view(text):
 )
 def test_markdown_drops_no_sign_but_its_marks(text, drawn):
     assert drawn in view(text)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Which **flag**?\n\n```python\n\nrefund(x)\nclose(x)\n```\nThanks.", "Which flag? refund(x) … Thanks."),
+        ("Is `a_b`\nright?\n\n- one\n- *two*\n\n3. three", "Is a_b right? • one • *two* 3. three"),
+        ("```json\n{}\n```", "{}"),
+        ("```\nnot closed", "not closed"),
+        ("# Head\n\n|a|b|\n|-|-|\n|1|2|", "Head a b 1 2"),
+        ("plain 2**3**4,\n    as\tit is", "plain 2**3**4, as it is"),
+        ("`x\x1b`\u202e", "x⟨ESC⟩⟨U+202E⟩"),
+        ("```\n```", "``` ```"),
+    ],
+)
+def test_row_shows_words_without_markdown(text, line):
+    assert in_line(text) == line
 
 
 def test_hostile_markdown_is_letters():

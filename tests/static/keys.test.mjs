@@ -99,6 +99,43 @@ test("a layout names its letters, and the place counts without a Latin one", () 
   assert.deepEqual(namesOf(event("!", { code: "Digit1", shiftKey: true })), ["!"]);
 });
 
+const ROWS = [
+  "Backquote Digit1 Digit2 Digit3 Digit4 Digit5 Digit6 Digit7 Digit8 Digit9 Digit0 Minus Equal",
+  "KeyQ KeyW KeyE KeyR KeyT KeyY KeyU KeyI KeyO KeyP BracketLeft BracketRight",
+  "KeyA KeyS KeyD KeyF KeyG KeyH KeyJ KeyK KeyL Semicolon Quote Backslash",
+  "IntlBackslash KeyZ KeyX KeyC KeyV KeyB KeyN KeyM Comma Period Slash",
+].map((row) => row.split(" "));
+const LAYOUTS = { // rows without and with Shift; ^ ´ ` ¨ ~ are accents
+  German: ["^1234567890ß´ qwertzuiopü+ asdfghjklöä# <yxcvbnm,.-", "°!\"§$%&/()=?` QWERTZUIOPÜ* ASDFGHJKLÖÄ' >YXCVBNM;:_"],
+  French: ["²&é\"'(-è_çà)= azertyuiop^$ qsdfghjklmù* <wxcvbn,;:!", "~1234567890°+ AZERTYUIOP¨£ QSDFGHJKLM%µ >WXCVBN?./§"],
+  Spanish: ["º1234567890'¡ qwertyuiop`+ asdfghjklñ´ç <zxcvbnm,.-", "ª!\"·$%&/()=?¿ QWERTYUIOP^* ASDFGHJKLÑ¨Ç >ZXCVBNM;:_"],
+  Swiss: ["§1234567890'^ qwertzuiopü¨ asdfghjklöä$ <yxcvbnm,.-", "°+\"*ç%&/()=?` QWERTZUIOPè! ASDFGHJKLéà£ >YXCVBNM;:_"],
+};
+
+test("every key of the map is typed without AltGr on German, French, Spanish and Swiss keyboards", () => {
+  const names = /^(Ctrl\+)?(Shift\+)?(Enter|Escape|Home|End|Space|Arrow(Left|Right))$/;
+  for (const [layout, levels] of Object.entries(LAYOUTS)) {
+    const typed = new Set(); // the first name of each press: a sign wins over a place
+    for (const [level, rows] of levels.entries()) {
+      for (const [at, row] of rows.split(" ").entries()) {
+        assert.equal(row.length, ROWS[at].length, `${layout} ${row}`);
+        for (const [place, letter] of [...row].entries()) {
+          const key = /[\^´`¨~]/.test(letter) ? "Dead" : letter;
+          for (const ctrlKey of [false, true]) {
+            const found = namesOf(event(key, { code: ROWS[at][place], shiftKey: level === 1, ctrlKey }));
+            typed.add(found.find((name) => KEYS.some(({ keys }) => keys.some((one) => one.split(" ").includes(name)))));
+          }
+        }
+      }
+    }
+    for (const { id, keys } of KEYS) {
+      const reached = keys.filter((key) => key.split(" ").every((name) => names.test(name) || typed.has(name)));
+      assert.ok(reached.length, `${id} on a ${layout} keyboard`);
+    }
+    assert.ok(typed.has("[") && typed.has("]"), layout); // where a US keyboard has them
+  }
+});
+
 test("a modifier on its own leaves a pair open, and a key that runs can begin one", () => {
   const { press, ran } = pressOn("review", { usable: (id) => !id.startsWith("reason-") });
   press(event("x"));

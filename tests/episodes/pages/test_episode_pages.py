@@ -195,6 +195,8 @@ def test_the_vocabulary_draws_every_mark(rita):
     page = text(as_person(rita), "/vocabulary/")
     for symbol in ("e-queued", "a-leased", "v-judge", "p-sees", "k-now"):
         assert f'href="#{symbol}"' in page
+    modes = re.findall(r'class="arm [^"]*"><b[^>]*>(\w)</b>([\w ]+)<', page)
+    assert {("B", "baseline"), ("E", "expert"), ("I", "informed expert")} <= set(modes)
 
 
 def test_episode_and_run_ids_can_be_copied(ada):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -11,11 +11,13 @@ import yaml
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
+from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
 from episodes.find import facets, narrowing
 from episodes.models import Episode, SavedView
 from episodes.pages import many
 from episodes.record import indexing, recording
+from experts import queue
+from experts.models import Ask
 from exports import recipe
 from tests.browsing import as_person, html
 
@@ -209,6 +211,23 @@ def test_refused_selection_is_explained_on_the_list(ada, desk, form):
     assert re.search(r'class="told error" role="status">(Select 1 to 200 episodes|Unknown action)', html(answer))
 
 
+def test_refused_command_keeps_its_selection_and_page(ada, desk):
+    client, kept = as_person(ada), 'data-kept="{}"'
+    one = {"act": "compare", "episode": [desk[0].pk], "query": "?scenario=desk_1", "cursor": "abc"}
+    answer = client.post("/episodes/selected", one)
+    assert answer["Location"] == "/projects/lab/episodes/?scenario=desk_1&cursor=abc"
+    assert kept.format(desk[0].pk) in html(client.get("/episodes/?scenario=desk_1"))
+    assert kept.format("") in html(client.get("/episodes/?scenario=desk_1"))
+    client.post("/episodes/selected", {"act": "explode", "all": "1"})
+    assert kept.format("all") in html(client.get("/episodes/"))
+
+
+def test_live_episodes_of_all_that_match_are_counted(ada, rita, desk):
+    assert 'data-live="1"' in html(as_person(ada).get("/episodes/"))
+    assert 'data-live="0"' in html(as_person(ada).get("/episodes/?scenario=desk_1"))
+    assert "data-stops" not in html(as_person(rita).get("/episodes/"))
+
+
 def test_command_on_all_that_match_takes_no_more_than_it_says(ada, desk, monkeypatch):
     client, form = as_person(ada), {"all": "1", "query": "?scenario=desk_1"}
     address = client.post("/episodes/selected", {**form, "act": "compare"}).url
@@ -274,3 +293,29 @@ def test_dates_are_fields_with_removable_chips(ada, desk, page):
     assert "No episodes match." in both and 'aria-label="Remove filter Ended before: 2020-01-02"' in both
     moment = page("?since=2020-01-01T10:00:00")
     assert field("since", "") in moment and '<input type="hidden" name="since" value="2020-01-01T10:00:00">' in moment
+
+
+def test_days_are_those_of_the_reader(ada):
+    one = add(ada, "late", outcome="complete")
+    asks = add(ada, "open", expert="plain")
+    ask = queue.open_ask(ada, AskOpen(key="q", episode=asks.pk, seq=1, question="Which?"))[0]
+    at = datetime(2026, 3, 9, 22, 30, tzinfo=UTC)  # a day later in Tokyo
+    Episode.objects.filter(pk=one.pk).update(ended_at=at)
+    Ask.objects.filter(pk=ask.pk).update(created_at=at)
+    utc, tokyo = as_person(ada), as_person(ada)
+    tokyo.cookies["zone"] = "Asia/Tokyo"
+
+    def told(client, day):
+        episodes = html(client.get(f"/episodes/?since={day}&until=2026-03-11"))
+        asks = html(client.get(f"/desk/metrics/?since={day}&until={day}"))
+        return [f'data-key="{one.pk}"' in episodes, "No asks in this period." not in asks]
+
+    assert [told(utc, "2026-03-09"), told(utc, "2026-03-10")] == [[True, True], [False, False]]
+    assert [told(tokyo, "2026-03-09"), told(tokyo, "2026-03-10")] == [[True, False], [True, True]]
+    assert "From (Asia/Tokyo)" in html(tokyo.get("/desk/metrics/"))
+    page = html(tokyo.get("/episodes/?since=2026-03-10"))
+    assert '<p class="meta">Asia/Tokyo</p>' in page
+    address = re.search(r'href="[^"]*/exports/\?(since=[^"]*)"', page)[1]
+    assert parse_qs(address)["since"] == ["2026-03-09T15:00:00+00:00"]
+    held = html(tokyo.get("/exports/?since=2026-03-10")), html(tokyo.get(f"/exports/?{address}"))
+    assert ["of 1 episode" in one for one in held] == [False, True]

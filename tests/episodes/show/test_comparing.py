@@ -9,7 +9,7 @@ import pytest
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch
 from episodes.record import recording
-from episodes.show.alignment import acts_of, align, differences, divergence
+from episodes.show.alignment import Act, acts_of, align, differences, divergence
 from tests.browsing import as_person, html
 
 
@@ -95,6 +95,11 @@ def test_final_databases_differ_in_rows_and_columns():
         ("tags", "unchanged", "removed"): [("id", "9", "no row"), ("name", "z", "no row")],
     }
     assert differences(left, left) == []
+
+
+def test_ask_is_shown_without_its_markdown():
+    act = Act(1, "ask", "Is **this** it?\n\n```\nmerge(7)\nclose()\n```", "`yes`")
+    assert (act.shown_given, act.shown_came) == ("Is this it? merge(7) …", "yes")
 
 
 def test_row_that_comes_back_is_no_difference():

@@ -63,6 +63,17 @@ def test_the_queue_shows_the_question_as_text_and_who_may_claim(edo, rita, ask):
     assert f"/asks/{ask.pk}/claim" not in html(as_person(rita).get("/queue/"))
 
 
+def test_rows_show_question_without_its_markdown(edo, ada, episode):
+    text = "Is **this** right?\n\n```python\nmerge(4127)\nclose()\n```"
+    ask = queue.open_ask(ada, AskOpen(key="code", episode=episode.pk, seq=1, question=text))[0]
+    client, line = as_person(edo), "Is this right? merge(4127) …"
+    assert f">{line}</a>" in html(client.get("/queue/"))
+    assert line in html(client.get(f"/episodes/{episode.pk}/"))
+    queue.claim(edo, ask.pk)
+    send(client, ask)
+    assert line in html(client.get("/queue/mine/")) and line in html(client.get("/queue/"))
+
+
 def test_an_empty_queue_says_so_and_a_filter_says_what_it_hides(edo, project, ask):
     hides = html(as_person(edo).get("/queue/?show=mine"))
     assert "No open asks match." in hides and "1 open ask outside this filter" in hides

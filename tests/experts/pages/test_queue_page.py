@@ -302,6 +302,7 @@ def test_many_at_once_each_by_itself_and_what_failed_is_said(asked, ada, edo, mo
     assert told.redirect_chain == [("/projects/lab/queue/?sort=newest", 302)]
     assert "2 asks sent to the model." in html(told)
     assert "1 not changed: edo has claimed this ask." in html(told)
+    assert f'data-kept="{asks[0].pk}"' in html(told) and 'data-kept=""' in html(client.get("/queue/"))
     client.post("/queue/bulk", {**chosen, "do": "priority", "priority": "4"})
     assert set(Ask.objects.values_list("priority", flat=True)) == {4}
     client.post("/queue/bulk", {**chosen, "do": "cancel"}, follow=True)

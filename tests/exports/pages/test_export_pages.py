@@ -306,6 +306,10 @@ def test_deleted_export_removes_files_unless_shared(ada, store):
     episode(ada, "a")
     first, second = built(ada), built(ada)
     person = as_person(ada)
+    page = html(person.get(f"/exports/{first.pk}/"))
+    dialog = page[page.index('<dialog id="delete-export"') : page.index("</dialog>")]
+    assert f'action="/projects/lab/exports/{first.pk}/delete"' in dialog
+    assert page.count('/delete"') == 1 and 'data-opens="delete-export"' in page
     person.post(f"/exports/{first.pk}/delete")
     assert data_of(second) != b""
     person.post(f"/exports/{second.pk}/delete")

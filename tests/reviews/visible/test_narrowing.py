@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 
+from awmclient.schema import AskOpen, EpisodeStart, StepBatch
 from episodes.find import lists
 from episodes.find.facets import ListQuery, counted
+from episodes.pages import many
+from episodes.record import recording
+from experts import advising, queue
+from experts.models import Ask
 from people.errors import Invalid, WrongScope
 from reviews.record import annotating, assigning, deciding, schemas
 from reviews.record.deciding import Wanted
@@ -59,6 +68,34 @@ def test_episodes_are_found_and_counted_by_verdict(ada, rita, review, found, cou
     assert found(verdict="accept") == found(verdict="reject") == ["one"] and found(verdict="none") == ["two"]
     with pytest.raises(Invalid, match="verdict=good"):
         found(verdict="good")
+
+
+def test_columns_tell_wait_tokens_and_verdicts(ada, edo, rita, review, django_assert_max_num_queries):
+    def cells(actor, name):
+        page = html(as_person(actor).get("/episodes/?columns=waited,tokens,verdict"))
+        return re.findall(rf'<td class="[^"]*c-{name}">\s*(.*?)\s*</td>', page)
+
+    one = recording.start_episode(ada, EpisodeStart(key="asks", task="Sort.", expert="plain"))[0]
+    usage = {"prompt_tokens": 1200, "completion_tokens": 34}
+    turn = {"seq": 1, "kind": "message", "role": "assistant", "content": "Hm.", "usage": usage}
+    recording.append_steps(ada, one.pk, StepBatch.model_validate({"steps": [turn]}).steps)
+    ask = queue.open_ask(ada, AskOpen(key="q", episode=one.pk, seq=2, question="Which?"))[0]
+    lease = queue.claim(edo, ask.pk)
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "This.", "n")
+    Ask.objects.update(closed_at=F("created_at") + timedelta(seconds=75))
+    judge(ada, review, "reject")
+    assert cells(ada, "waited") == ["1:15", "–"] and cells(ada, "tokens") == ["1,234", "–"]
+    assert cells(ada, "verdict") == ["–", "Reject"] and cells(rita, "verdict") == ["–", "–"]
+    judge(rita, review, "accept")
+    assert cells(rita, "verdict") == ["–", "1 accept, 1 reject"]
+    with CaptureQueriesContext(connection) as few:
+        cells(ada, "verdict")
+    for key in "abcdef":
+        ended(ada, key)
+    with django_assert_max_num_queries(len(few)):
+        assert len(cells(ada, "verdict")) == 8
+    every = html(as_person(ada).get(f"/episodes/?columns={','.join(many.COLUMNS)}"))
+    assert len(re.findall(r"<th[ >]", every)) == 3 + many.COLUMNS_MAX
 
 
 def test_late_verdict_counts_nowhere(ada, rita, review, counts, found):
