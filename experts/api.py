@@ -14,11 +14,12 @@ from ninja import P, QueryEx, Router, Status
 from awmclient import schema
 from awmclient.metrics import DeskNumbers
 from episodes.find.selection import run_named
-from experts import advising, attaching, closing, queue
+from experts import advising, attaching, closing, desk, queue
 from experts.find.attached import files_of, visible_files
 from experts.find.reading import ask_view, open_asks, page_of_asks
 from experts.metrics import records
 from experts.models import Attachment
+from experts.rules.decisions import Misfit
 from experts.rules.file_types import TEXT
 from people.access import visible_or_404
 from people.http import REFUSALS, actor_of, refuse_unknown
@@ -36,7 +37,7 @@ def open_ask(request: HttpRequest, payload: schema.AskOpen) -> Status[schema.Ask
     return Status(201 if made else 200, ask_view(ask, ask.expected_wait_s))
 
 
-@router.get("/asks", response={200: schema.AskList, **REFUSALS})
+@router.get("/asks", response={200: schema.AskList, **REFUSALS}, by_alias=True)
 def list_asks(
     request: HttpRequest,
     status: schema.AskStatus = "open",
@@ -101,9 +102,13 @@ def decline(request: HttpRequest, assignment_id: str, payload: schema.LeaseBody)
 
 @router.post("/assignments/{assignment_id}/answer", response={200: schema.Advice, **REFUSALS})
 def answer(request: HttpRequest, assignment_id: str, payload: schema.AnswerBody) -> schema.Advice:
-    advice = advising.answer(
-        actor_of(request), assignment_id, payload.lease_token, payload.text, payload.nonce, payload.tool_calls
-    )
+    """Answer a claimed ask. What does not fit is refused with its path, and the text is kept as a draft."""
+    actor, said = actor_of(request), payload.model_dump(include={"text", "nonce", "decision"})
+    try:
+        advice = advising.answer(actor, assignment_id, payload.lease_token, tool_calls=payload.tool_calls, **said)
+    except Misfit:
+        desk.keep_refused(actor, assignment_id, payload.text, payload.decision)
+        raise
     return advice.value()
 
 

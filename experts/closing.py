@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from awmclient.typed import decision_on_timeout
 from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
 from experts import events
@@ -39,7 +40,7 @@ def log(ask: Ask, verb: str, actor: Actor | None, reason: str = "") -> None:
 def close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advice | None = None) -> None:
     """Close an ask. The caller must hold the episode and ask locks."""
     if status == AskStatus.FELL_BACK:
-        advice = _prepared(ask) or Advice.objects.create(ask=ask, privilege=ask.privilege, **_as_fallback(reason))
+        advice = _prepared(ask) or Advice.objects.create(ask=ask, privilege=ask.privilege, **_as_fallback(ask, reason))
     ask.status, ask.reason, ask.closed_at, ask.accepted = status, reason, timezone.now(), advice
     ask.save(update_fields=["status", "reason", "closed_at", "accepted"])
     ended = SlotState.SUBMITTED if status == AskStatus.ANSWERED else SlotState.VOID
@@ -54,9 +55,10 @@ def close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advic
     events.tell(ask)
 
 
-def _as_fallback(reason: str) -> dict[str, Any]:
-    """Return the fields of a fallback: no text, a typed reason."""
-    return {"text": "", "source": "fallback", "reason": reason}
+def _as_fallback(ask: Ask, reason: str) -> dict[str, Any]:
+    """Return the fields of a fallback: no text, a typed reason, and the decision that silence stands for."""
+    fallback: dict[str, Any] = {"text": "", "source": "fallback", "reason": reason}
+    return fallback | ({"decision": decision_on_timeout(ask.typed), "by": "timeout"} if ask.typed else {})
 
 
 def _prepared(ask: Ask) -> Advice | None:

@@ -95,5 +95,8 @@ def listing(ask: Ask, now: datetime) -> AskListing:
         privilege=ask.privilege,
         held_by=held.holder_name if held else None,
         lease_until=held.lease_until if held else None,
+        kind=ask.kind,
+        typed=ask.typed,
+        thread=ask.thread_id,
         model_fault=next((one.fault[:300] for one in ask.model_calls.all() if one.fault), None),
     )

@@ -138,6 +138,15 @@ class Ask(models.Model):
     closed_at = models.DateTimeField(null=True, blank=True)
     delivered_at = models.DateTimeField(null=True, blank=True)
     consumed_at = models.DateTimeField(null=True, blank=True)
+    kind = models.CharField(
+        max_length=8,
+        choices=[("question", "Question"), ("approval", "Approval"), ("choice", "Choice"), ("form", "Form")],
+        default="question",
+        db_default="question",
+    )
+    typed = JsonText(null=True, blank=True)
+    """What it wants, as `awmclient.typed.TypedAsk`; none for a question."""
+    thread = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="continued_by")
     # what an agent got cannot be deleted before its ask
     accepted = models.OneToOneField("Advice", null=True, blank=True, on_delete=models.PROTECT, related_name="+")
 
@@ -201,6 +210,10 @@ class Advice(AppendOnly):
     ask = models.ForeignKey(Ask, on_delete=models.CASCADE, related_name="advice")
     text = JsonText()
     tool_calls = JsonText(null=True, blank=True)
+    decision = JsonText(null=True, blank=True)
+    """The typed answer, as `awmclient.typed.Decision`."""
+    by = models.CharField(max_length=8, blank=True, default="", db_default="")
+    """Who decided a typed ask: person, model, standing or timeout."""
     source = models.CharField(
         max_length=8, choices=[("human", "Human"), ("llm", "Model"), ("cache", "Cache"), ("fallback", "Fallback")]
     )
@@ -254,6 +267,8 @@ class Advice(AppendOnly):
             tool_calls=[ToolCall.model_validate(call) for call in self.tool_calls] if self.tool_calls else None,
             reason=self.reason or None,
             files=[one.ref() for one in self.files.listed()] or None,
+            decision=self.decision,
+            by=self.by or None,
         )
 
 
@@ -309,6 +324,7 @@ class Draft(models.Model):
     author_key = models.CharField(max_length=160)
     text = JsonText(null=True, blank=True)
     tool_calls = JsonText(null=True, blank=True)
+    decision = JsonText(null=True, blank=True)
     confidence = models.FloatField(null=True, blank=True)
     privilege = models.CharField(max_length=14, choices=Privilege.choices, default=Privilege.BLIND)
     failed = models.BooleanField(default=False)
