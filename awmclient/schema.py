@@ -43,7 +43,17 @@ from awmclient.fields import (
     clean_text,
     too_large,
 )
-from awmclient.typed import TYPED_FIELDS, AskKind, DecidedBy, Decision, OnTimeout, Option, ProposedCall, TypedAsk
+from awmclient.typed import (
+    TYPED_FIELDS,
+    AskKind,
+    DecidedBy,
+    Decision,
+    OnTimeout,
+    Option,
+    ProposedCall,
+    TypedAsk,
+    Verdict,
+)
 
 SCHEMA_VERSION = "awmweb.trajectory/1"
 ASK_TOOL = "ask_expert"
@@ -224,8 +234,20 @@ class Message(StepCommon):
     calls: list[PlannedCall] | None = None
 
 
+class CallApproval(Shape):
+    """What was decided on a call before it was made. `proposed` are the agent's arguments, if a person edited them."""
+
+    verdict: Verdict
+    by: DecidedBy
+    proposed: Object | None = None
+    reason: Text | None = None
+
+
 class ToolCallStep(StepCommon):
-    """A tool call and what came back: a `result` of any JSON shape, or an `error`."""
+    """A tool call and what came back: a `result` of any JSON shape, or an `error`.
+
+    With an `approval`, `arguments` are those that ran; a rejected call was not made.
+    """
 
     kind: Literal["tool_call"] = "tool_call"
     name: Annotated[Text, Field(description="tool name as the agent wrote it")]
@@ -233,6 +255,7 @@ class ToolCallStep(StepCommon):
     result: Any = None
     error: Text | None = None
     reward_type: Line | None = None
+    approval: CallApproval | None = None
 
 
 class Action(StepCommon):

@@ -19,6 +19,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from episodes.show import wall, windows
+from episodes.show.decisions import KINDS, on_timeout_in_words
 from episodes.show.windows import number, numbers
 from episodes.visible.lens import Lens, lens_of
 from experts import (
@@ -38,6 +39,7 @@ from experts.find.panels import (
     model_draft,
     passed_on,
     same_question_of,
+    typed_for_form,
     unsent,
     ways,
     written_by,
@@ -118,6 +120,9 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "nonce": given.get("nonce") or secrets.token_urlsafe(12),
         "tools": wall.tools_of(one.episode),
         "tools_data": [tool for tool in one.episode.tools if isinstance(tool, dict)],
+        "typed": typed_for_form(one),
+        "kind": KINDS.get(one.kind, ""),
+        "on_timeout": on_timeout_in_words(one.typed) if one.typed else "",
         "house_note": clean(one.episode.policy.get("house_note", "")) if one.episode.is_builtin else "",
         "problem": problem,
         **given,
@@ -303,7 +308,7 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     actor, slot, token = _lease(request, pk)
     checked = checked_body(request, asks_of(actor).get(pk=pk), token)
     given, drafted_by = (checked.text, checked.nonce, checked.tool_calls), request.POST.get("drafted_by", "")
-    sent = advising.answer(actor, slot, token, *given, drafted_by=drafted_by)
+    sent = advising.answer(actor, slot, token, *given, drafted_by=drafted_by, decision=checked.decision)
     if chosen := request.POST.getlist("with"):
         text, nonce, calls = given
         one = Ask.objects.get(pk=pk)
