@@ -3,6 +3,7 @@
 // The agent wrote names, schemas and values: they are set as text, and cleaned before they are shown.
 
 import { fieldsFor, inWords, read, shapeOf, textsIn } from "../forms/schema-form.js";
+import { isNumber } from "../forms/exact-json.js";
 import { bind } from "../shell/keys.js";
 import { announce } from "../shell/toast.js";
 import { visible } from "../shell/visible-text.js";
@@ -16,7 +17,14 @@ import { visible } from "../shell/visible-text.js";
  */
 
 const VERDICTS = [["approve", "Approve"], ["edit", "Edit"], ["reject", "Reject"]];
-const TYPES = { boolean: "boolean", number: "number", object: "object" };
+/** @type {[string, string][]} */
+const VERDICT_KEYS = [["approve-call", "approve"], ["edit-call", "edit"], ["reject-call", "reject"]];
+/** @type {[string, number][]} */
+const OPTION_KEYS = [
+  ["option-1", 0], ["option-2", 1], ["option-3", 2], ["option-4", 3], ["option-5", 4],
+  ["option-6", 5], ["option-7", 6], ["option-8", 7], ["option-9", 8],
+];
+const TYPES = { boolean: "boolean", object: "object" };
 
 /**
  * Return the shape of a call's fields: those of its schema, and those that the agent sent beside it.
@@ -25,7 +33,7 @@ const TYPES = { boolean: "boolean", number: "number", object: "object" };
 export function shapeOfCall({ schema, arguments: given = {} }) {
   const shape = shapeOf(schema || {});
   const beside = Object.entries(given).filter(([name]) => !Object.hasOwn(shape.properties, name)).map(([name, value]) => [
-    name, { type: Array.isArray(value) ? "array" : TYPES[typeof value] || "string" }]);
+    name, { type: Array.isArray(value) ? "array" : isNumber(value) ? "number" : TYPES[typeof value] || "string" }]);
   return { ...shape, properties: { ...shape.properties, ...Object.fromEntries(beside) } };
 }
 
@@ -209,7 +217,7 @@ class Approval {
   constructor(box, typed, changed) {
     this.cards = typed.calls.map((call, place) => new CallCard(call, place + 1, changed));
     box.append(...this.cards.map((card) => card.element));
-    for (const [verdict] of VERDICTS) bind(`${verdict}-call`, () => this.#press(verdict));
+    for (const [id, verdict] of VERDICT_KEYS) bind(id, () => this.#press(verdict));
   }
 
   /** Decide on the card in use, else on the first that is not decided, and go on to the next one. */
@@ -262,7 +270,10 @@ class Choice {
     }
     box.append(group);
     group.addEventListener("input", changed);
-    this.inputs.slice(0, 9).forEach((input, place) => bind(`option-${place + 1}`, () => { input.click(); input.focus(); }));
+    for (const [id, place] of OPTION_KEYS) {
+      const input = this.inputs[place];
+      if (input) bind(id, () => { input.click(); input.focus(); });
+    }
   }
 
   #option(group, option, number) {

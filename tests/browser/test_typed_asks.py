@@ -133,7 +133,7 @@ def test_an_option_is_chosen_and_changed_by_digits(desk, person, ask):
     page.keyboard.press("3")
     shot(page, "choice")
     page.keyboard.press("Control+Shift+Enter")
-    expect(page.locator("[data-act=amend]")).to_be_visible()
+    expect(page.locator("[data-cap=amend] kbd")).to_be_visible()  # keys work from here on
     expect(page.locator("#answer .decided")).to_contain_text("Both")
     page.keyboard.press("e")
     page.wait_for_url("**amend=1")
