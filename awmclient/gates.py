@@ -1,7 +1,7 @@
 """Gates: calls of an agent that wait for an approval before they are made. Pure.
 
 A plan's arm names tools by patterns, or every write. The calls of a turn that wait are proposed in one ask, and made in
-their order. The agent proposes; what ran instead, and who decided, stands in the step of the call.
+their order. The agent proposes; the step of the call records what ran instead, and who decided.
 """
 
 from __future__ import annotations
@@ -92,4 +92,4 @@ def _decided(calls: Sequence[Mapping[str, Any]], seen: Mapping[str, Any]) -> dic
 def refusal_of(mark: Mapping[str, Any]) -> str:
     """Return what the agent reads in place of the result of a call that was not made."""
     who = {"person": "A person rejected it", "model": "A model rejected it", "standing": "A person rejected it"}
-    return f"{NOT_MADE} {who.get(str(mark['by']), 'Nobody approved it')}: {mark.get('reason', 'no reason given')}"
+    return f"{NOT_MADE} {who.get(str(mark['by']), 'No one approved it')}: {mark.get('reason', 'no reason given')}"

@@ -146,7 +146,7 @@ async def rollout(
 
     `approve` names tools whose calls wait for an approval: patterns such as `create_*`, or `writes` for every tool that
     is not known to read. The calls of a turn that wait are one ask; each runs as it was approved or edited, and the
-    agent reads why a rejected one did not. Nobody's answer is a rejection.
+    agent reads why a rejected one did not. No answer is a rejection.
 
     `max_steps` counts turns; a turn that only asks is free, `max_asks` bounds those. `timeout_s` does not count the
     time spent waiting for advice. `verify` asks the environment's verifier once the agent is through, and finishes
@@ -515,22 +515,23 @@ class _Loop:
         if call.name == ASK_TOOL and self.has_expert:
             await self._ask(call, place)
             return
-        step = {"kind": "tool_call", "name": call.name, "arguments": call.arguments, **place}
+        arguments = call.arguments
+        step = {"kind": "tool_call", "name": call.name, "arguments": arguments, **place}
         # Never sent, so that no agent reaches a control tool; the error is that of an unknown one.
         if is_reserved(call.name):
             await self._record({**step, "error": unknown_tool(call.name), "reward_type": "tool_not_found"})
             return
         if gates.is_gated(call.name, self.limits.approve):
             mark = dict(await self._approval(call, number))
-            step["arguments"] = mark.pop("arguments", call.arguments)
-            step["approval"] = mark
+            arguments = mark.pop("arguments", arguments)
+            step |= {"arguments": arguments, "approval": mark}
             if mark["verdict"] == "reject":
                 await self._record({**step, "error": gates.refusal_of(mark)})
                 return
         self._check_time()
         with _boundary(EnvironmentFault):
             assert isinstance(self.environment, ToolEnvironment)
-            came = result_of(await self.environment.call_tool(call.name, step["arguments"]))
+            came = result_of(await self.environment.call_tool(call.name, arguments))
         await self._record({**step, **came})
 
     async def _approval(self, call: Call, number: int) -> Mapping[str, Any]:

@@ -36,22 +36,24 @@ from awmclient.fields import (
     Number,
     Object,
     Prose,
-    Shape,
     StateDiff,
     Text,
     bounded,
     clean_text,
     too_large,
 )
+from awmclient.fields import (
+    Shape as Shape,
+)
 from awmclient.typed import (
     TYPED_FIELDS,
     AskKind,
     DecidedBy,
-    Decision,
     OnTimeout,
     Option,
     ProposedCall,
     TypedAsk,
+    TypedDecision,
     Verdict,
 )
 
@@ -154,8 +156,8 @@ class Advice(Shape):
     tool_calls: list[ToolCall] | None = None
     reason: str | None = None
     files: list[FileRef] | None = None
-    decision: Decision | None = None
-    """The typed answer to an approval, a choice or a form; also what silence stands for, if the asker said so."""
+    decision: TypedDecision | None = None
+    """The typed answer to an approval, a choice or a form; also what silence means, if the asker said so."""
     by: DecidedBy | None = None
     """Who decided: a person, a model, a standing answer or the deadline; none for a plain question."""
     local: bool = False
@@ -768,7 +770,7 @@ class AnswerBody(Shape):
     lease_token: Line
     text: Annotated[str, Field(max_length=20_000), BeforeValidator(clean_text)]
     tool_calls: Annotated[list[ToolCall], Field(max_length=20)] | None = None
-    decision: Annotated[Any, WithJsonSchema(Decision.model_json_schema())] = None
+    decision: Annotated[Any, WithJsonSchema(TypedDecision.model_json_schema())] = None
     """Of an approval, a choice or a form; the text is then a note beside it and can be empty."""
     nonce: Line
 

@@ -31,7 +31,7 @@ REASON_MAX = 2000
 SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS = 20_000, 40, 250_000
 """The most that the calls, options and schemas of one ask can hold."""
 TIMEOUT_REASON = "no decision before the deadline"
-"""The reason of a call that was rejected because nobody decided."""
+"""The reason of a call that was rejected because no one decided."""
 
 READ_KEYWORDS = frozenset({
     "type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
@@ -70,7 +70,7 @@ class Option(Shape):
 
 
 class DefaultValue(Shape):
-    """What the agent gets if nobody answers: the ID of an option or a list of them, or the value of a form."""
+    """What the agent gets if no one answers: the ID of an option or a list of them, or the value of a form."""
 
     value: Any
 
@@ -121,7 +121,7 @@ class CallDecision(_Brief):
     reason: Reason | None = None
 
 
-class Decision(_Brief):
+class TypedDecision(_Brief):
     """A typed answer: `calls` of an approval, `chosen` and perhaps `other` of a choice, `value` of a form."""
 
     calls: Annotated[list[CallDecision], Field(max_length=CALLS_MAX)] | None = None
@@ -143,7 +143,7 @@ def typed_of(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def decision_on_timeout(typed: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the decision that an absence stands for; None for *no advice*. It is never an approval.
+    """Return the decision that silence means; None for *no advice*. It is never an approval.
 
     >>> decision_on_timeout({"kind": "choice", "on_timeout": {"value": "b"}})
     {'chosen': ['b']}

@@ -28,7 +28,7 @@ class Checker:
     """A checker of any number of values within one budget of steps."""
 
     def __init__(self, steps: int = STEPS, *, formats: bool = False) -> None:
-        """With `formats`, dates and times are checked, too: a person's decision goes to the agent as it is."""
+        """Prepare a checker; with `formats` it checks dates, times and addresses, too."""
         self._left, self._formats = steps, formats
         self._choices: dict[int, tuple[list[Any], set[Hashable]]] = {}
 

@@ -56,7 +56,7 @@ def close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advic
 
 
 def _as_fallback(ask: Ask, reason: str) -> dict[str, Any]:
-    """Return the fields of a fallback: no text, a typed reason, and the decision that silence stands for."""
+    """Return the fields of a fallback: no text, a typed reason, and the decision that silence means."""
     fallback: dict[str, Any] = {"text": "", "source": "fallback", "reason": reason}
     return fallback | ({"decision": decision_on_timeout(ask.typed), "by": "timeout"} if ask.typed else {})
 

@@ -34,6 +34,8 @@ MAY_IMPORT = {
         "notices",
         "episodes",
         "reviews",
+        "awmclient.fields",
+        "awmclient.typed",
         "awmclient.schema",
         "awmclient.metrics",
         "awmclient.chat",
@@ -58,7 +60,7 @@ MAY_IMPORT = {
     },
     "exports": {
         *("people", "episodes", "reviews", "experts", "runs", "curriculum"),
-        *("awmclient.schema", "awmclient.conversation", "awmclient.prompts", "awmclient.thinking"),
+        *("awmclient.schema", "awmclient.conversation", "awmclient.prompts", "awmclient.thinking", "awmclient.gates"),
         *("awmenv.packs", "awmenv.health", "awmenv.errors"),
     },
     "imports": {
@@ -163,13 +165,14 @@ WRITES = {
 """The rooms of each app that change rows. Rooms on a floor below the lowest of them are reads."""
 
 CLIENT_FLOORS = (
-    {"fields", "schema", "metrics"},
+    {"fields", "typed", "schema", "metrics"},
     {
         "errors",
         "faults",
         "wire",
         "bodies",
         "toolcalls",
+        "gates",
         "listening",
         "prompts",
         "thinking",

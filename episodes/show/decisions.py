@@ -16,11 +16,10 @@ from people.plain_text import clean
 VERDICTS = {"approve": ("Approved", "i-yes"), "edit": ("Edited", "i-pen"), "reject": ("Rejected", "i-no")}
 KINDS = {"approval": "Approval", "choice": "Choice", "form": "Form"}
 ON_TIMEOUT = {"reject": "reject", "no_advice": "no advice"}
-BY = {"standing": "by a standing answer", "timeout": "because nobody answered", "model": "by a model"}
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangedValue:
     """An argument of a call, with the proposed value if a person changed it."""
 
     name: str
@@ -35,7 +34,7 @@ class Decided:
     word: str
     symbol: str = ""
     name: str = ""
-    arguments: list[Changed] = field(default_factory=list)
+    arguments: list[ChangedValue] = field(default_factory=list)
     text: str = ""
 
     def __str__(self) -> str:
@@ -69,7 +68,7 @@ def _call_line(call: Mapping[str, Any], one: Mapping[str, Any]) -> Decided:
     proposed, final = call.get("arguments") or {}, one.get("arguments") or {}
     names = [*final, *(name for name in proposed if name not in final)]
     changed = [
-        Changed(
+        ChangedValue(
             clean(name),
             value_in_words(final[name]) if name in final else "left out",
             # as texts, so that 1 and true differ
@@ -87,7 +86,7 @@ def decision_in_words(typed: Mapping[str, Any] | None, decision: Mapping[str, An
 
 
 def on_timeout_in_words(typed: Mapping[str, Any]) -> str:
-    """Return what the agent gets if nobody answers."""
+    """Return what the agent gets if no one answers."""
     wanted = typed.get("on_timeout") or "no_advice"
     if isinstance(wanted, Mapping):
         value = wanted["value"]

@@ -435,7 +435,7 @@ def _ask_card(step: Mapping[str, Any]) -> AskCard:
         no_advice=f"{why_no_answer(str(advice.get('reason') or 'deadline'))} No advice was sent." if fallback else "",
         files=_file_links(step.get("files")),
         sent_files=_file_links(advice.get("files")),
-        kind=KINDS.get((step.get("typed") or {}).get("kind"), ""),
+        kind=KINDS.get(str((step.get("typed") or {}).get("kind")), ""),
         decided=decided_lines(step.get("typed"), advice.get("decision")),
     )
 

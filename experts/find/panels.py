@@ -249,15 +249,15 @@ def written_by(actor: Actor, ask: Ask) -> Written:
     """Return the draft, else the person's last answer, so that a withdrawn answer need not be typed again."""
     draft = Draft.objects.filter(ask=ask, author_key=actor.key).first()
     if draft is not None and _has_words(draft):
-        said = (draft.text or "", draft.tool_calls or [], draft.version, draft.saved_at, draft.drafted_by)
-        return Written(*said, decision=draft.decision)
+        mark = {"drafted_by": draft.drafted_by, "decision": draft.decision}
+        return Written(draft.text or "", draft.tool_calls or [], draft.version, draft.saved_at, **mark)
     version = draft.version if draft is not None else 0
     last = Advice.objects.filter(ask=ask, author_key=actor.key, late=False).order_by("-created_at").first()
     if last is None:
         return Written(version=version)
     note = "" if ask.accepted_id == last.pk else "your withdrawn answer"
-    said = (last.text, last.tool_calls or [], version)
-    return Written(*said, drafted_by=began_with(last), note=note, decision=last.decision)
+    calls, began = last.tool_calls or [], began_with(last)
+    return Written(last.text, calls, version, drafted_by=began, note=note, decision=last.decision)
 
 
 def _has_words(draft: Draft) -> bool:

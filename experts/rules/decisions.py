@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from awmclient.typed import Decision, decision_on_timeout
+from awmclient.typed import TypedDecision, decision_on_timeout
 from episodes.tool_schemas import Checker
 from people.errors import Invalid, words_of
 from people.plain_text import clean
@@ -41,7 +41,7 @@ def checked(
 
 def _read(given: Any, name: str) -> dict[str, Any]:
     try:
-        return Decision.model_validate(given).model_dump(exclude_none=True)
+        return TypedDecision.model_validate(given).model_dump(exclude_none=True)
     except ValidationError as error:
         wrong = error.errors()[0]
         path = "".join(f"[{one}]" if isinstance(one, int) else f".{clean(one)}" for one in wrong["loc"])

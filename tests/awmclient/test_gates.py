@@ -86,11 +86,11 @@ async def test_the_agent_reads_its_own_call_and_what_ran_instead():
     assert all("May the agent" not in str(one.message) for one in conversation(steps))
 
 
-async def test_nobody_deciding_rejects_and_never_approves():
+async def test_silence_rejects_and_never_approves():
     steps, env = await played(None, DISCOUNT)
     (call,) = [step for step in steps if step["kind"] == "tool_call"]
     assert call["approval"] == {"by": "timeout", "verdict": "reject", "reason": "no decision before the deadline"}
-    assert "Nobody approved it" in call["error"]
+    assert "No one approved it" in call["error"]
 
 
 async def test_an_approval_is_no_question_of_the_agent():

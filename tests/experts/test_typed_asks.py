@@ -272,7 +272,7 @@ def test_a_schema_that_cannot_be_checked_whole_is_refused(api, schema, words):
     assert status == 422 and words in said["error"]["message"]
 
 
-def test_the_same_typed_ask_again_is_known_and_another_one_conflicts(api):
+def test_same_typed_ask_is_known_and_another_conflicts(api):
     _, episode = api("agent", "post", "/episodes", {"key": "e", "task": "t", "expert": "plain"})
     body = {"key": "a", "episode": episode["id"], "seq": 1, "question": "q", **CHOICE}
     first = api("agent", "post", "/asks", body)
@@ -311,7 +311,7 @@ def test_a_late_decision_is_stored_in_words_beside_the_ask(asked, edo):
     assert Row.objects.get(late=True).decision["calls"][0]["verdict"] == "edit"
 
 
-def test_decided_calls_stand_in_the_episode_with_the_proposed_values(asked, edo, client, ada):
+def test_decided_calls_are_shown_with_the_proposed_values(asked, edo, client, ada):
     ask = asked(**APPROVAL)
     decide(edo, ask, DECIDED)
     page = as_person(ada).get(f"/episodes/{ask.episode_id}/").content.decode()
