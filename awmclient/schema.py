@@ -775,6 +775,36 @@ class AnswerBody(Shape):
     nonce: Line
 
 
+class StandingAnswerBody(Shape):
+    """Approves calls of a tool ahead. Arguments that are named must be equal; in the project, or in one run."""
+
+    tool: Line
+    arguments: Annotated[Object, Field(max_length=100)] = Field(default_factory=dict)
+    run: Line | None = None
+    until: Moment
+    at_most: Annotated[StrictInt, Field(ge=1, le=100_000), WHOLE] = 20
+
+
+class StandingAnswerView(Shape):
+    """A standing answer. `used` counts the calls that it approved, `answered` the open asks that it closed at once."""
+
+    id: str
+    tool: str
+    arguments: Object
+    run: str | None = None
+    until: datetime
+    at_most: int
+    used: int
+    author: str
+    created_at: datetime
+    ended_at: datetime | None = None
+    answered: int | None = None
+
+
+class StandingAnswers(Shape):
+    items: list[StandingAnswerView]
+
+
 class Done(Shape):
     """A plain yes."""
 

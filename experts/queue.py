@@ -51,6 +51,7 @@ from experts.rules.routing import (
     next_tier,
     route,
 )
+from experts.standing_answers import decided_by_standing
 from notices import deliveries
 from people import leasing
 from people.access import Actor, is_id, may_advise, may_record, may_set_desk, visible_or_404
@@ -218,6 +219,8 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
     closing.log(ask, _toward(ask), None, ask.tier_reason)
     if ends_now:
         closing.close(ask, AskStatus.FELL_BACK, ends_now, None)
+    elif typed and (standing := decided_by_standing(ask)) is not None:
+        closing.close(ask, AskStatus.ANSWERED, "standing", None, standing)
     elif not typed and (known := availability.known_answer(ask, availability.desk_of(actor.project).cache)) is not None:
         closing.close(ask, AskStatus.ANSWERED, "", None, _again(ask, known))
     else:

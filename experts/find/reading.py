@@ -14,7 +14,7 @@ from django.utils import timezone
 from awmclient.schema import AskListing, AskView
 from episodes.find.selection import newest, run_named
 from episodes.models import Episode
-from experts.models import Ask, AskQuerySet, ModelCall
+from experts.models import Ask, AskQuerySet, ModelCall, StandingAnswer
 from people.access import Actor, may_see_queue, scoped
 from people.errors import Invalid
 
@@ -76,6 +76,13 @@ def more_to_take(actor: Actor, listed: Sequence[AskListing]) -> int:
         return 0
     shown = [ask.id for ask in listed]
     return scoped(Ask.objects.to_take(timezone.now()), actor.project).exclude(pk__in=shown).count()
+
+
+def active_standing(actor: Actor) -> list[StandingAnswer]:
+    """Return the project's standing answers that can still decide, newest first."""
+    may_see_queue(actor)
+    rows = scoped(StandingAnswer.objects.active(timezone.now()), actor.project)
+    return list(rows.select_related("run").order_by("-created_at", "-pk")[:LISTED])
 
 
 def listing(ask: Ask, now: datetime) -> AskListing:

@@ -24,6 +24,7 @@ from experts.models.asks import (
     Tier,
 )
 from experts.models.desk import Desk, ModelCall, Presence, QueueView, QuickReply
+from experts.models.standing import StandingAnswer
 
 __all__ = [
     "Advice",
@@ -44,6 +45,7 @@ __all__ = [
     "Privilege",
     "QueueView",
     "QuickReply",
+    "StandingAnswer",
     "TOKEN",
     "Tier",
 ]

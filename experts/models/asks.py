@@ -17,6 +17,7 @@ from django.utils import timezone
 from awmclient.schema import Advice as AdviceValue
 from awmclient.schema import FileRef, ToolCall
 from episodes.models import AppendOnly, Episode, Privilege
+from experts.models.standing import StandingAnswer
 from people.models import IdField, JsonText, Project, TokenUser
 from people.slots import Slot, SlotState
 from people.states import Move
@@ -43,6 +44,8 @@ class AskStatus(models.TextChoices):
 ASK_MOVES = (
     Move("", "open", "experts.queue.open_ask", "may_record"),
     Move("open", "answered", "experts.queue.open_ask", "may_record, from the cache"),
+    Move("open", "answered", "experts.queue.open_ask", "may_record, by a standing answer"),
+    Move("open", "answered", "experts.standing_answers.give", "may_advise"),
     Move("open", "answered", "experts.advising.answer", "may_advise"),
     Move("open", "answered", "experts.advising.answer_group", "may_advise"),
     Move("open", "fell_back", "experts.queue.open_ask", "may_record, if no expert can take it"),
@@ -214,6 +217,9 @@ class Advice(AppendOnly):
     """The typed answer, as `awmclient.typed.Decision`."""
     by = models.CharField(max_length=8, blank=True, default="", db_default="")
     """Who decided a typed ask: person, model, standing or timeout."""
+    standing = models.ForeignKey(
+        StandingAnswer, null=True, blank=True, on_delete=models.SET_NULL, related_name="decided"
+    )
     source = models.CharField(
         max_length=8, choices=[("human", "Human"), ("llm", "Model"), ("cache", "Cache"), ("fallback", "Fallback")]
     )
