@@ -17,7 +17,7 @@ class StandingAnswerQuerySet(models.QuerySet["StandingAnswer"]):
 
 
 class StandingAnswer(models.Model):
-    """An approval of calls of one tool ahead: with these arguments, in a run or the project, with an end and a count."""
+    """An approval of calls of a tool ahead: with these arguments, in a run or the project, with an end and a count."""
 
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="standing_answers")

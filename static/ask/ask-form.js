@@ -389,8 +389,9 @@ function startCalls() {
 function startTyped() {
   const box = /** @type {HTMLElement} */ (document.querySelector("[data-decision]"));
   if (!box) return;
-  decider = startDecision(box, parseExact(document.getElementById("typed-data").textContent), (decision, problem) => {
+  decider = startDecision(box, parseExact(document.getElementById("typed-data").textContent), (decision, problem, standing) => {
     field("decision").value = writeExact(decision);
+    field("standing").value = standing.length ? writeExact(standing) : "";
     if (form.dataset.problems !== problem) sayNear("[data-problem]", ""); // it was about the value that changed
     form.dataset.problems = problem;
     saver?.touch();

@@ -82,14 +82,68 @@ export function choiceOf(typed, chosen, other) {
 
 const make = (tag, css = "", text = "") => Object.assign(document.createElement(tag), { className: css, textContent: text });
 
+/** An approval of calls like one, ahead: for some hours, up to a count, with the arguments that must be equal. */
+class Standing {
+  /**
+   * @param {Call} call
+   * @param {string} run
+   */
+  constructor(call, run) {
+    this.call = call;
+    this.element = make("div", "standing-box");
+    const label = make("label", "row wrap");
+    this.on = Object.assign(document.createElement("input"), { type: "checkbox" });
+    const cap = make("span", "not-s");
+    cap.dataset.cap = "stand";
+    label.append(this.on, make("b", "", "Approve calls like this, too"), cap);
+    this.more = make("div", "more");
+    this.hours = this.#select([["1", "for 1 hour"], ["8", "for 8 hours"], ["24", "for 24 hours"]], "How long");
+    this.run = this.#select([...(run ? [[run, "in this run"]] : []), ["", "in this project"]], "Where");
+    this.most = Object.assign(document.createElement("input"), { inputMode: "numeric", value: "20", size: 4, className: "mono" });
+    this.most.setAttribute("aria-label", "How many calls at most");
+    const line = make("p", "row wrap");
+    line.append(this.hours, this.run, make("span", "", "at most"), this.most, make("span", "", "calls with:"));
+    const list = make("div", "sames");
+    this.sames = Object.entries(call.arguments || {}).map(([name, value]) => {
+      const [row, same] = [make("label", "row wrap"), Object.assign(document.createElement("input"), { type: "checkbox", checked: true })];
+      row.append(same, make("span", "mono", visible(name)), make("span", "mono cut-text", visible(inWords(value))), make("small", "", "the same"));
+      list.append(row);
+      return { name, value, same };
+    });
+    this.more.append(line, list);
+    this.element.append(label, this.more);
+    this.element.addEventListener("input", () => { this.more.hidden = !this.on.checked; });
+    this.more.hidden = true;
+  }
+
+  #select(options, name) {
+    const select = document.createElement("select");
+    for (const [value, words] of options) select.append(new Option(words, value));
+    select.setAttribute("aria-label", name);
+    return select;
+  }
+
+  /** @returns {object[]} */
+  read() {
+    if (!this.on.checked) return [];
+    const equal = this.sames.filter(({ same }) => same.checked).map(({ name, value }) => [name, value]);
+    return [{
+      tool: this.call.name, arguments: Object.fromEntries(equal), hours: Number(this.hours.value),
+      at_most: Number(this.most.value), ...(this.run.value ? { run: this.run.value } : {}),
+    }];
+  }
+}
+
 class CallCard {
   /**
    * @param {Call} call
    * @param {number} number
+   * @param {string} run
    * @param {() => void} changed
    */
-  constructor(call, number, changed) {
+  constructor(call, number, run, changed) {
     this.call = call;
+    this.standing = new Standing(call, run);
     this.number = number;
     this.changed = changed;
     /** @type {CallDraft} */
@@ -129,7 +183,7 @@ class CallCard {
     this.reasonBox.append(make("span", "", "Reason, which the agent gets as written"));
     this.reason = Object.assign(document.createElement("textarea"), { className: "voice", rows: 2, maxLength: 2000, dir: "auto" });
     this.reasonBox.append(this.reason);
-    this.element.append(this.reasonBox);
+    this.element.append(this.reasonBox, this.standing.element);
     this.element.addEventListener("input", () => this.#typed());
     this.show();
   }
@@ -162,6 +216,7 @@ class CallCard {
     }
     this.element.dataset.decided = verdict || "";
     this.reasonBox.hidden = verdict !== "reject";
+    this.standing.element.hidden = verdict !== "approve";
     if (this.reason.value !== reason) this.reason.value = reason;
     const shape = shapeOfCall(this.call);
     if (verdict === "edit") {
@@ -215,9 +270,10 @@ class Approval {
    * @param {() => void} changed
    */
   constructor(box, typed, changed) {
-    this.cards = typed.calls.map((call, place) => new CallCard(call, place + 1, changed));
+    this.cards = typed.calls.map((call, place) => new CallCard(call, place + 1, box.dataset.run || "", changed));
     box.append(...this.cards.map((card) => card.element));
     for (const [id, verdict] of VERDICT_KEYS) bind(id, () => this.#press(verdict));
+    bind("stand", () => this.#stand());
   }
 
   /** Decide on the card in use, else on the first that is not decided, and go on to the next one. */
@@ -230,6 +286,19 @@ class Approval {
     announce(next ? `Call ${card.number} approved. Call ${next.number} is next.` : "All calls are decided.");
     (next || card).element.focus();
     (next || card).element.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Switch the standing answer of the approved call in use, else of the last approved one. */
+  #stand() {
+    const at = document.activeElement?.closest(".callcard");
+    const approved = this.cards.filter((one) => one.draft.verdict === "approve");
+    const card = approved.find((one) => one.element === at) || approved.at(-1);
+    card?.standing.on.click();
+    card?.standing.on.focus();
+  }
+
+  standing() {
+    return this.cards.flatMap((card) => (card.draft.verdict === "approve" ? card.standing.read() : []));
   }
 
   /** @returns {DecisionDraft | null} */
@@ -343,15 +412,15 @@ class Form {
 const PARTS = { approval: Approval, choice: Choice, form: Form };
 
 /**
- * Build the typed part of an answer in `box`; `onChange(decision, problem)` receives every change.
+ * Build the typed part of an answer in `box`; `onChange(decision, problem, standing)` receives every change.
  * @param {HTMLElement} box
  * @param {Typed} typed
- * @param {(decision: object, problem: string) => void} onChange
+ * @param {(decision: object, problem: string, standing: object[]) => void} onChange
  */
 export function startDecision(box, typed, onChange) {
   const tell = () => {
     const { decision, problem } = part.read();
-    onChange(decision, problem);
+    onChange(decision, problem, part instanceof Approval ? part.standing() : []);
   };
   const part = new PARTS[typed.kind](box, typed, tell);
   tell();

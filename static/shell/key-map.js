@@ -103,6 +103,7 @@ export const KEYS = [
   { id: "approve-call", keys: ["a"], words: "approve call", page: "ask", line: true },
   { id: "edit-call", keys: ["e"], words: "edit call", page: "ask", line: true },
   { id: "reject-call", keys: ["x"], words: "reject call", page: "ask", line: true },
+  { id: "stand", keys: ["y"], words: "approve calls like this", page: "ask", line: true },
   ...numbered("option", "choose option", (n) => `${n}`, "ask"),
   { id: "take-back", keys: ["z"], words: "withdraw answer", page: "ask", line: true },
   { id: "tag-needed", keys: ["1"], words: "toggle: question was needed", page: "ask" },

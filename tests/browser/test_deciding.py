@@ -98,6 +98,10 @@ def test_calls_are_approved_edited_and_rejected_by_keys(desk, person, ask):
     cards.nth(1).focus()
     page.keyboard.press("a")
     expect(cards.nth(2)).to_be_focused()
+    page.keyboard.press("y")  # the last approved call
+    cards.nth(1).locator(".sames input").nth(0).uncheck()  # for any ticket
+    shot(page, "standing")
+    cards.nth(2).focus()
     page.keyboard.press("x")
     page.keyboard.type("Leave it open until the refund is paid.")
     expect(page.locator("[data-saved]")).to_contain_text("saved")
@@ -106,6 +110,16 @@ def test_calls_are_approved_edited_and_rejected_by_keys(desk, person, ask):
     expect(cards.nth(2).locator("textarea.voice")).to_have_value("Leave it open until the refund is paid.")
     page.keyboard.press("Control+Enter")
     page.wait_for_url("**/queue/")
+    expect(page.locator(".standing")).to_contain_text("send_reply")
+    shot(page, "queue")
+    again, standing, _ = ask(
+        "And this one?", kind="approval", calls=[{**CALLS[1], "arguments": {**REPLY, "ticket_id": 1}}]
+    )
+    assert standing()["advice"]["by"] == "standing"
+    page.reload()
+    page.get_by_role("button", name="End the standing answer for send_reply").click()
+    expect(page.locator("main")).to_contain_text("Ended. It approved 1 call.")
+    expect(page.locator(".standing")).to_have_count(0)
     advice = seen()["advice"]
     assert advice["by"] == "person"
     assert advice["decision"]["calls"] == [
