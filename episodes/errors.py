@@ -40,6 +40,13 @@ class NotWaiting(AppError):
     status = 409
 
 
+class OtherLoop(AppError):
+    """awmweb's own worker runs this episode and alone records it. Cancel it to end it."""
+
+    code = "other_loop"
+    status = 409
+
+
 class BriefingLate(AppError):
     """A briefing is recorded once, before the first action."""
 

@@ -14,6 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from episodes.record import ask_steps
+from episodes.record.appending import refuse_other_loop
 from experts import closing
 from experts.errors import LeaseLost, TooLate, TooManyFiles
 from experts.find.attached import is_asker, question_files, unsent_files
@@ -36,6 +37,8 @@ def attach(actor: Actor, ask_id: str, name: str, data: bytes) -> tuple[Attachmen
     row = _checked(name, data)
     with transaction.atomic():
         row.ask = ask = closing.locked(ask_id)
+        if asks:
+            refuse_other_loop(actor, ask.episode.origin)
         if not ask.is_open or ask.deadline_at <= timezone.now():
             raise TooLate("This ask is closed. The file was not attached.")
         row.side, row.uploader_key = "ask" if asks else "answer", actor.key

@@ -17,6 +17,7 @@ from django.utils import timezone
 from awmclient.typed import decision_on_timeout
 from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
+from episodes.record.appending import refuse_other_loop
 from experts import events
 from experts.errors import StillOpen
 from experts.find.attached import is_asker
@@ -106,6 +107,7 @@ def cancel(actor: Actor, ask_id: str, reason: str = "asker") -> Ask:
     may_record(actor)
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask = locked(ask_id)
+    refuse_other_loop(actor, ask.episode.origin)
     if ask.is_open:
         close(ask, AskStatus.CANCELLED, reason, actor)
     return ask
@@ -151,7 +153,8 @@ def deliver(actor: Actor, ask_id: str) -> Ask:
 def consume(actor: Actor, ask_id: str) -> Ask:
     """Record that the agent has read the advice. Idempotent."""
     may_record(actor)
-    ask = visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask = visible_or_404(Ask.objects.select_related("episode"), actor, ask_id)
+    refuse_other_loop(actor, ask.episode.origin)
     if ask.is_open:
         raise StillOpen
     recording.hear(actor, ask.episode_id)

@@ -26,7 +26,7 @@ from awmclient.schema import AskOpen
 from awmclient.typed import TYPED_FIELDS, typed_of
 from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
-from episodes.record.appending import reopen_or_refuse
+from episodes.record.appending import refuse_other_loop, reopen_or_refuse
 from experts import attaching, closing, desk, events, notifications
 from experts.errors import (
     AlreadyClaimed,
@@ -95,6 +95,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
     # The lock of the episode serializes its asks, so that a repeated key finds the first one.
     with transaction.atomic():
         episode = visible_or_404(Episode.objects.select_for_update(), actor, wanted.episode)
+        refuse_other_loop(actor, episode.origin)
         known = Ask.objects.select_related("accepted").filter(episode=episode, key=wanted.key).first()
         if known is not None:
             if known.body_digest != digest:
@@ -119,6 +120,7 @@ def reopen(actor: Actor, ask_id: str) -> Ask:
     may_record(actor)
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask, now = closing.locked(ask_id), timezone.now()
+    refuse_other_loop(actor, ask.episode.origin)
     if ask.status != AskStatus.CANCELLED or ask.deadline_at <= now or not ask.episode.is_live:
         return ask
     ask.status, ask.reason, ask.closed_at = AskStatus.OPEN, "", None

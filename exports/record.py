@@ -129,7 +129,8 @@ class Record:
     def beside(self) -> Iterator[str]:
         """Yield the texts beside the conversation that formats write."""
         yield from texts([self.tools, self.policy, self.corrections, [dict(one) for one in self.tags.values()]])
-        yield from (self.run, self.arm, self.checkpoint, self.group_key, self.policy_name, self.environment, self.split)
+        yield from (self.run, self.arm, self.checkpoint, self.group_key, self.environment, self.split)
+        yield from (self.policy_kind, self.policy_name, *(one.reward_type for one in self.results.values()))
 
     @property
     def asks(self) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SESSION_PROJECT = "project"
 SESSION_ENTRIES = "entries"
 """Entries of the memberships that a session's links opened; it acts by these, not by all of its account's."""
+SYSTEM = "system"
 JUDGES = {Role.EXPERT, Role.REVIEWER}
 M = TypeVar("M", bound=Model)
 Rows = TypeVar("Rows", bound=QuerySet[Any])
@@ -59,7 +60,12 @@ class Actor:
             return f"user:{self.user.pk}"
         if self.model:
             return f"model:{self.model}"
-        return f"token:{self.token.pk}" if self.token is not None else "system"
+        return f"token:{self.token.pk}" if self.token is not None else SYSTEM
+
+
+def is_awmweb(actor: Actor) -> bool:
+    """Return whether awmweb itself acts: its worker, the demo, the sweep, a command."""
+    return actor.key == SYSTEM
 
 
 def person(membership: Membership) -> Actor:

@@ -28,7 +28,7 @@ from runs.show.comparison import RunComparison, compare_run
 from runs.statistics.costs import Cost
 
 router = Router(tags=["runs"])
-EXPLORED = ("difficulty", "scenarios", "added")
+EXPLORED = ("difficulty", "scenarios", "added", "price")
 """What a contrast holds beside the statements of the plan."""
 
 
@@ -37,8 +37,8 @@ class ComparisonView(Schema):
     valid at any time; the scopes are null before the planned size. `help` holds the effect of the offer, for each arm
     that draws its offers. `claims` is what the launch fixed that the run will say, and `claims_digest` its SHA-256.
     `exploratory` names the fields of a contrast that are no part of it: `difficulty` (differences by level),
-    `scenarios` and `added` (the difference with seeds that were added). Differences are shares from -1 to 1; each
-    interval covers its own at 95%, that of `running` at its error."""
+    `scenarios`, `added` (the difference with seeds that were added) and `price`, also of `help`. Differences are shares
+    from -1 to 1; each interval covers its own at 95%, that of `running` at its error."""
 
     run: str
     name: str

@@ -83,7 +83,7 @@ def main() -> None:
 
 def table(
     found: dict[Cell, Counts],
-    covered: list[tuple[float, int, int, int]],
+    covered: list[tuple[str, float, int, int, int]],
     losses: list[tuple[int, int, float, int, int, int]],
     how: str,
 ) -> tuple[str, list[str]]:
@@ -114,8 +114,8 @@ def table(
     parts["false"].append(f"| *runs of each attack* | {numbers} | {sum(runs.values()):,} |")
     parts["false"].append(f"| *Monte Carlo error at 5%* | {errors} | {100 * error(FALSE, sum(runs.values())):.1f} |")
     wrong += [
-        f"help by draw at {chance}: intervals cover {part / whole:.3f}"
-        for chance, _, part, whole in covered
+        f"help by draw at {chance}, {rates} complete: intervals cover {part / whole:.3f}"
+        for rates, chance, _, part, whole in covered
         if whole and part / whole < COVERED - 3 * error(COVERED, whole)
     ]
     wrong += [
@@ -154,12 +154,7 @@ def table(
         "",
         "## Help by draw: intervals that cover, percent (at least 93)",
         "",
-        "| chance of an offer | episodes | runs with an interval | cover |",
-        "| ---: | ---: | ---: | ---: |",
-        *(
-            f"| {chance} | {episodes} | {whole:,} | {f'{100 * part / whole:.1f}' if whole else '-'} |"
-            for chance, episodes, part, whole in covered
-        ),
+        *drawn_table(covered),
         "",
         "## Power against one test at 5%, percent (at most 3 points lower)",
         "",
@@ -175,6 +170,18 @@ def table(
         "",
     ]
     return "\n".join(lines), wrong
+
+
+def drawn_table(covered: list[tuple[str, float, int, int, int]]) -> list[str]:
+    """Return the lines of the table of help by draw."""
+    return [
+        "| complete without an offer | chance of an offer | episodes | runs with an interval | cover |",
+        "| --- | ---: | ---: | ---: | ---: |",
+        *(
+            f"| {rates} | {chance} | {episodes} | {whole:,} | {f'{100 * part / whole:.1f}' if whole else '-'} |"
+            for rates, chance, episodes, part, whole in covered
+        ),
+    ]
 
 
 def _first_line(text: str | None) -> str:

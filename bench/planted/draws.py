@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 from runs.statistics.compare import Try
@@ -9,15 +10,18 @@ from runs.statistics.deciding import statements
 from runs.statistics.offers import Effect, effects
 
 CHANCES, EPISODES, RUNS = (0.1, 0.2, 0.5), (60, 100, 200, 400), 500
+RATES = {"5 to 70%": (0.05, 0.7, 0.2), "at most 2%": (0.0, 0.02, 0.01)}
+"""How many complete without an offer, from and to, and what an offer adds on average."""
 DRAWN = statements(["drawn"], "drawn", ["drawn"])
 
 
-def drawn(chance: float, episodes: int, number: int, uplift: float = 0.2) -> tuple[Effect, float]:
-    """Return what a run says of an offer that adds `uplift` on average, and the effect on its episodes."""
+def drawn(chance: float, episodes: int, number: int, rates: str = "5 to 70%") -> tuple[Effect, float]:
+    """Return what a run says of an offer, and its true effect on the run's episodes."""
     dice = random.Random(f"{chance}/{episodes}/{number}")
     tries, gains = [], []
+    least, most, uplift = RATES[rates]
     for place in range(episodes):
-        base, gain = dice.uniform(0.05, 0.7), dice.choice([0.0, 1.5 * uplift])
+        base, gain = dice.uniform(least, most), dice.choice([0.0, 1.5 * uplift])
         offered = dice.random() < chance
         complete = dice.random() < min(1.0, base + gain * offered)
         gains.append(min(1.0, base + gain) - base)
@@ -26,12 +30,12 @@ def drawn(chance: float, episodes: int, number: int, uplift: float = 0.2) -> tup
     return found, sum(gains) / len(gains)
 
 
-def coverage(runs: int = RUNS) -> list[tuple[float, int, int, int]]:
-    """Return for each chance and size how many of the printed intervals cover, and how many were printed."""
+def coverage(runs: int = RUNS) -> list[tuple[str, float, int, int, int]]:
+    """Return for each rate, chance and size how many of the printed intervals cover, and how many were printed."""
     rows = []
-    for chance in CHANCES:
-        for episodes in EPISODES:
-            found = [drawn(chance, episodes, number) for number in range(runs)]
-            printed = [(one.interval, truth) for one, truth in found if one.interval is not None]
-            rows.append((chance, episodes, sum(span[0] <= truth <= span[1] for span, truth in printed), len(printed)))
+    for rates, chance, episodes in itertools.product(RATES, CHANCES, EPISODES):
+        found = [drawn(chance, episodes, number, rates) for number in range(runs)]
+        printed = [(one.interval, truth) for one, truth in found if one.interval is not None]
+        held = sum(span[0] <= truth <= span[1] for span, truth in printed)
+        rows.append((rates, chance, episodes, held, len(printed)))
     return rows

@@ -273,6 +273,29 @@ def _more(run: Planted, wave: int) -> list[Try]:
     return found
 
 
+def sharing(run: Planted) -> None:
+    """Give two tasks one answer, chosen by the control's outcomes: unlike ones, or those that it failed."""
+    run.look(_shared(run))
+
+
+def _shared(run: Planted) -> list[Try]:
+    whole = {name: sum(run.outcomes[name, CONTROL, seed] for seed in range(run.said.seeds)) for name in _names(run)}
+    middle = sorted(whole.values())[len(whole) // 2]
+    good = [name for name in whole if whole[name] > middle or (whole[name] == middle and middle > 0)]
+    bad = [name for name in whole if name not in set(good)]
+    # unlike pairs leave only luck of one side; tasks that can only be won are read early beside an early one
+    chosen = zip(good, bad, strict=False) if run.dice.random() < 0.5 else zip(bad, bad[len(bad) // 2 :], strict=False)
+    names: dict[str, frozenset[str]] = {}
+    for one, other in chosen:
+        if one not in names and other not in names:
+            names[one] = names[other] = frozenset({one})
+    return [replace(one, shared=names.get(one.task, frozenset())) if one.arm == TREATED else one for one in run.tries]
+
+
+def _names(run: Planted) -> list[str]:
+    return list(dict.fromkeys(one.task for one in run.tries))
+
+
 def everything(run: Planted) -> None:
     """Combine crashes, retries, cancels, a broken judge, a choice of arm and scope, more seeds, a stop."""
     tries = _unjudged(run, _crashed(run, _cancelled(run)))
@@ -294,6 +317,7 @@ ATTACKS: dict[str, tuple[Callable[[Planted], None], tuple[str, ...]]] = {
     "retry": (retrying, ()),
     "exclusion": (excluding, ()),
     "added seeds": (adding, ()),
+    "shared answers": (sharing, ()),
     "choice of arm": (honest, LATER),
     "everything": (everything, LATER),
 }

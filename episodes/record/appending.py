@@ -19,17 +19,17 @@ from psycopg import Cursor
 
 from awmclient.schema import LIVE_STATES, NO_BRIEFING_AFTER
 from episodes import events
-from episodes.errors import BriefingLate, EpisodeEnded, StepConflict
-from episodes.models import Episode, EpisodeState, Step, StepKind
+from episodes.errors import BriefingLate, EpisodeEnded, OtherLoop, StepConflict
+from episodes.models import Episode, EpisodeState, Origin, Step, StepKind
 from episodes.stored.entries import StepEntry, is_same, refuse_gaps
 from episodes.visible import trajectory
-from people.access import Actor, holds, is_id, may_record
+from people.access import Actor, holds, is_awmweb, is_id, may_record
 from people.errors import AppError, NotFound, Unauthenticated
 
 AppendResult = int | Exception
 
 LOCK = """
-SELECT id, project_id, state, last_seq, attempt FROM episodes_episode
+SELECT id, project_id, state, last_seq, attempt, origin FROM episodes_episode
  -- NO KEY: inserts of rows that refer to the episode do not wait for this lock
  WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
 """
@@ -71,6 +71,8 @@ WRITE = r"""
    WHERE episode.project_id IS NOT DISTINCT FROM wanted.project_id AND episode.last_seq = wanted.stood
      -- an attempt that another worker has taken over from writes nothing
      AND (wanted.attempt IS NULL OR episode.attempt = wanted.attempt)
+     -- a token writes no step of an episode of awmweb's own worker
+     AND (coalesce(wanted.token, '') = '' OR episode.origin <> 'builtin')
      -- a batch that only repeats adds no step, so it succeeds after the end, too
      AND (episode.state IN ('queued', 'running', 'waiting', 'parked') OR wanted.last_seq = wanted.stood)
      -- checked in the statement that writes: a token can be revoked after the request was authenticated
@@ -126,6 +128,7 @@ class LockedEpisode:
     last_seq: int
     token: str = ""
     attempt: int | None = None
+    origin: str = ""
     stored: dict[int, str] = field(default_factory=dict)
     fresh: list[StepEntry] = field(default_factory=list)
 
@@ -182,7 +185,9 @@ def _hoped(group: Sequence[Append]) -> dict[str, LockedEpisode]:
         is_plain = append.episode_id.isalnum() and not any(entry.kind == StepKind.BRIEFING for entry in entries)
         # the statement checks one token and one attempt for each episode
         is_of_one = (standing.token, standing.attempt) == (token, append.attempt)
-        if goes_on and is_plain and is_of_one and holds(append.actor, may_record):
+        # of a person's batch the statement does not see that it is none of awmweb's own
+        is_seen = append.actor.user is None
+        if goes_on and is_plain and is_of_one and is_seen and holds(append.actor, may_record):
             standing.fresh += entries
             standing.last_seq = entries[-1].seq
         else:
@@ -209,8 +214,8 @@ def _room(cursor: Any, group: Sequence[Append], wait: bool) -> AppendContext:
     wanted = sorted({append.episode_id for append in group if is_id(append.episode_id)})
     cursor.execute(LOCK if wait else LOCK + "SKIP LOCKED", [wanted])
     standings = {
-        pk: LockedEpisode(project, state, last, last, attempt=attempt)
-        for pk, project, state, last, attempt in cursor.fetchall()
+        pk: LockedEpisode(project, state, last, last, attempt=attempt, origin=origin)
+        for pk, project, state, last, attempt, origin in cursor.fetchall()
     }
     # with SKIP LOCKED a locked row is as absent as a missing one: only the second look can say which
     missing = [pk for pk in wanted if pk not in standings]
@@ -292,6 +297,7 @@ def _open_to(actor: Actor, episode_id: str, room: AppendContext) -> LockedEpisod
     standing = room.standings.get(episode_id)
     if standing is None or standing.project_id != actor.project.pk:
         raise NotFound
+    refuse_other_loop(actor, standing.origin)
     return standing
 
 
@@ -299,6 +305,13 @@ def _reopened(append: Append) -> str:
     episode = Episode.objects.get(pk=append.episode_id)
     reopen_or_refuse(episode, append.actor)
     return episode.state
+
+
+def refuse_other_loop(actor: Actor, origin: str) -> None:
+    """Raise for an episode of awmweb's own worker, unless awmweb acts: someone who has seen the other arm of its run
+    could otherwise end it with a fault, or write its steps."""
+    if origin == Origin.BUILTIN and not is_awmweb(actor):
+        raise OtherLoop
 
 
 def reopen_or_refuse(episode: Episode, actor: Actor | None) -> None:

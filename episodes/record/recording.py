@@ -40,6 +40,7 @@ from episodes.record.appending import (
     append_alone,
     name_of,
     note,
+    refuse_other_loop,
     reopen_or_refuse,
 )
 from episodes.stored.attesting import attested
@@ -316,6 +317,7 @@ def heartbeat(actor: Actor, episode_id: str, attempt: int | None = None) -> Epis
     """1. note the sign of life, 2. reopen an episode that was given up for lost."""
     may_record(actor)
     episode = locked(actor, episode_id, attempt)
+    refuse_other_loop(actor, episode.origin)
     # only a heartbeat of the loop itself undoes the loss; an end that someone chose stays
     if not episode.is_live and episode.is_cut_off:
         reopen_or_refuse(episode, actor)
@@ -333,6 +335,7 @@ def park_now(actor: Actor, episode_id: str) -> Episode:
     """
     may_record(actor)
     episode = locked(actor, episode_id)
+    refuse_other_loop(actor, episode.origin)
     if episode.state != EpisodeState.PARKED and not park(episode.pk):
         raise NotWaiting
     episode.refresh_from_db()
@@ -374,6 +377,7 @@ def finish(actor: Actor, episode_id: str, end: Finish, attempt: int | None = Non
     may_record(actor)
     # a client repeats a finish whose response was lost
     episode = locked(actor, episode_id, attempt)
+    refuse_other_loop(actor, episode.origin)
     if not episode.is_live and _is_same_end(episode, end):
         return episode
     reopen_or_refuse(episode, actor)

@@ -36,7 +36,7 @@ LARGEST_TASK = 2_000
 """Episodes of one task that are compared with each other. Further ones are left out and counted."""
 _QUOTABLE = (
     *("steps", "final_answer", "tools", "policy"),
-    *("run", "arm", "checkpoint", "group_key", "policy_name", "environment", "split"),
+    *("run", "arm", "checkpoint", "group_key", "policy_kind", "policy_name", "environment", "split"),
 )
 """Fields that can quote a verifier. Formats that report have them without its words."""
 
@@ -156,7 +156,11 @@ class Walk:
         if not quoted and not verifier.quotation_in([record.steps, record.final_answer]):
             return record
         cleaned = {name: verifier.without(getattr(record, name)) for name in _QUOTABLE}
-        return replace(record, **cleaned, not_for_training=quoted)
+        # a loop writes the type of an outcome that it reports itself
+        results = {
+            word: replace(one, reward_type=verifier.without(one.reward_type)) for word, one in record.results.items()
+        }
+        return replace(record, **cleaned, results=results, not_for_training=quoted)
 
     def _shaped(self, record: Record) -> tuple[Record, Shaped] | None:
         """Return a record with its lines, unless a rule keeps it out. A format that reports keeps and marks it, without

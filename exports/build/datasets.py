@@ -10,6 +10,7 @@ import contextlib
 import gc
 import hashlib
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -29,7 +30,7 @@ from exports.build.parts import (
     whole,
 )
 from exports.formats import FORMATS, ExportFormat
-from exports.recipe import Recipe
+from exports.recipe import Pattern, Recipe
 from exports.rules.redaction import Redactor
 from exports.select import curricula
 from exports.select.ground import pack_digests, scenario_versions, tokenizer_of
@@ -39,6 +40,7 @@ from people.models import Project
 
 __all__ = ["DatasetPlan", "Progress", "Stopped", "build", "entries", "read_manifest", "take_snapshot"]
 VERSION = "awmweb.dataset/2"
+_CLASS = re.compile(r"\\[A-Za-z]")
 SNAPSHOT, MANIFEST, INDEX, LEFT_OUT, RECIPE, CARD = (
     *("snapshot.jsonl", "manifest.json", "rows.jsonl", "left_out.jsonl", "recipe.yaml", "README.md"),
 )
@@ -116,8 +118,9 @@ def build(project: Project, plan: DatasetPlan, folder: Path, progress: Progress,
         reports = parts.write(progress, processes if plan.steps > PART_STEPS else 1)
     files = _join(plan, folder, len(reports))
     redactor = Redactor(plan.recipe, salt=project.pk)
-    # a filter can name a run whose name holds a secret
-    shown = plan.recipe.model_copy(update={"filter": redactor.redact_value(plan.recipe.filter)})
+    # a filter can name a run whose name holds a secret, and a pattern can be the secret itself
+    hidden = {"filter": redactor.redact_value(plan.recipe.filter), "patterns": _without_secrets(plan.recipe, redactor)}
+    shown = plan.recipe.model_copy(update=hidden)
     (folder / RECIPE).write_text(shown.as_yaml(), encoding="utf-8")
     versions = scenario_versions(project, (entry.episode for entry in entries(folder)))
     manifest = _manifest(plan, shown, reports, files, redactor.redact_value(versions))
@@ -127,6 +130,18 @@ def build(project: Project, plan: DatasetPlan, folder: Path, progress: Progress,
     with whole(folder / MANIFEST) as out:
         out.write(json.dumps(manifest, indent=2).encode() + b"\n")
     return manifest
+
+
+def _without_secrets(recipe: Recipe, redactor: Redactor) -> tuple[Pattern, ...]:
+    """Return the recipe's patterns, without the expression of one that finds a secret in itself."""
+
+    def tells(regex: str) -> bool:
+        # as it is, and as the text that it means
+        forms = (regex, _CLASS.sub(" ", regex).replace("\\", ""))
+        return any(redactor.redact(form) != form for form in forms)
+
+    marked = {one.name: rf"\[redacted:{one.name}\]" for one in recipe.patterns if tells(one.regex)}
+    return tuple(one.model_copy(update={"regex": marked.get(one.name, one.regex)}) for one in recipe.patterns)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -179,7 +179,8 @@ def verifier_text(
 ) -> str | None:
     """Leave out rows that quote the task's verifier: in a message, tool results included, a tool, or a field beside.
 
-    Sentences of the agent count as a quotation only if a word of them is in no task, prompt, result or tool.
+    Sentences of the agent count as a quotation only if a word of them is in no task, prompt, result or tool; those of a
+    result, if a word is in no task, prompt or tool.
 
     """
     if not verifier:
@@ -190,12 +191,15 @@ def verifier_text(
     found = [(part, piece) for part, text in said for piece in verifier.pieces_in(text)]
     if not found:
         return None
-    known = [record.task, record.tools, *(text for part, text in said if part in ("prompt", "result"))]
-    heard = wording.words_of(known)
+    given = wording.words_of([record.task, record.tools, *(text for part, text in said if part == "prompt")])
+    # a result proves no word of its own quotation
+    heard = given | wording.words_of([text for part, text in said if part == "result"])
     counted = {
         piece
         for part, piece in found
-        if part not in _OWN or not verifier.is_prose(piece) or not wording.words_of(" ".join(piece)) <= heard
+        if part not in _OWN
+        or not verifier.is_prose(piece)
+        or not wording.words_of(" ".join(piece)) <= (given if part == "result" else heard)
     }
     is_quoted = any(len(piece) >= SHINGLE for piece in counted) or sum(map(len, counted)) >= PIECES
     return "verifier_text" if is_quoted else None

@@ -19,7 +19,8 @@ class Leak(NamedTuple):
 _TEXTS = "every text of a loop or a person: steps, task, tools, policy, names of runs, arms and checkpoints, outcomes"
 LEAKS = (
     Leak(
-        "secrets", f"{_TEXTS}, corrections, labels, filters in the manifest", "all, pages and answers about rows",
+        "secrets", f"{_TEXTS}, corrections, labels, names of files, filters and own patterns in the manifest",
+        "all, pages and answers about rows",
         "`redact`: RE2 for shapes of tokens; values that are given to a name, with a check",
         "secrets without a known shape or name, passwords that are one plain word in prose, parts of a split secret",
         "test_canaries.py::test_no_byte_has_a_secret_or_a_name_of_any_field",
@@ -40,7 +41,8 @@ LEAKS = (
         "policy, corrections, labels, names beside",
         "training leaves out; reports replace",
         "eight words in a row, or pieces of six that are 18 words together, in any case and with any signs between",
-        "paraphrases, pieces of five words, encoded text, a note whose telling words task and results have",
+        "paraphrases, pieces of five words, encoded text, a note of which task and tools have each telling word, or "
+        "results have it too, in sentences of the agent",
         "test_canaries.py::test_text_not_to_learn_in_any_field_is_left_out_or_marked",
     ),
     Leak(

@@ -24,6 +24,7 @@ RULES = {
     "unit": "task, joined with those that share an answer; scenario in the second scope",
     "planned": "when every planned try has ended, if no person ended the run before; Holm among statements of a kind",
     "running": "at any moment, on the complete prefix of the planned order, also of seeds that are added",
+    "intervals": "at 95%, each for itself: of several arms, one or more can miss",
     "lost": "lost, replaced and cancelled tries stay: a statement must hold however they are counted",
 }
 """How the statements are evaluated, in words; the version names the code."""

@@ -164,7 +164,7 @@ def _of_contrast(one: Contrast, drawn: Sequence[str]) -> list[str]:
     ]
     by_scenario = table(["scenario", "tasks", "won", "lost", "difference", "shrunk"], rows)
     if one.price is not None:
-        lines.append(f"- Price: {one.price.sentence}")
+        lines.append(f"- Price: {one.price.sentence} {EXPLORATORY.capitalize()}.")
     return [*parts, "\n".join(lines), *drawn, f"By scenario: {EXPLORATORY}.", by_scenario]
 
 
@@ -185,7 +185,7 @@ def _of_help(one: Effect) -> list[str]:
         f"- Method: {one.method}. Each episode was offered help with chance {one.chance:g}, drawn before it began."
     ]
     if one.price is not None:
-        lines.append(f"- Price: {one.price.sentence}")
+        lines.append(f"- Price: {one.price.sentence} {EXPLORATORY.capitalize()}.")
     if one.lost.offered or one.lost.withheld:
         low, high = (points(bound) for bound in one.lost.bounds)
         lines.append(

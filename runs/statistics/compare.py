@@ -5,6 +5,9 @@ the verifier's complete or not enters; shaped rewards never. Scope *tasks* is ab
 scenarios like these: a result of the first must not carry a claim of the second, and the second is only stated beside
 the first.
 
+A shared answer joins tasks to one unit, and may take a statement away but make none: it must hold for each task alone,
+too.
+
 Every planned try stays in the table for ever. What infrastructure lost, what a retry replaced and what a person ended
 is unknown, and unknown tries can only take a statement away: it must hold however they are counted (`_views`).
 
@@ -261,14 +264,18 @@ def _contrast(
     # a try that a person ended is no less open to a look at any time than one that goes on
     # nothing is unknown and nothing was added: all ways of counting are the same one
     alike = len(waves) == 1 and not any(one.lost for one in planned)
-    looks = (
-        [[_round(tasks)]]
+    by_round = (
+        [[tasks]]
         if alike
         else [
-            [_round(_by_task([one for one in view if one.wave == wave], said)) for wave in waves]
+            [_by_task([one for one in view if one.wave == wave], said) for wave in waves]
             for view in _views(uncounted(tries), said.arm)
         ]
     )
+    shares = any(one.shared for one in tries)
+    looks = [
+        [_round(one, joins=joins) for one in rounds] for joins in (True, *([False] * shares)) for rounds in by_round
+    ]
     running = _running(looks, state, said.running)
     if void or lost.withheld or (len(waves) > 1 and _exclusions(_by_task(uncounted(tries), said), said).withheld):
         words = sentences.void(void) if void else sentences.WITHHELD
@@ -292,8 +299,8 @@ def _contrast(
         treated_rate=_rate([one.treated for one, _ in paired]),
         control_rate=_rate([one.control for one, _ in paired]),
         state=state,
-        tasks_scope=_whatever([_on_tasks(view, said.planned) for view in views]) if views else None,
-        scenarios_scope=_whatever([_on_scenarios(view, said.planned) for view in views]) if views else None,
+        tasks_scope=_whatever([_both(_on_tasks, view, said.planned) for view in views]) if views else None,
+        scenarios_scope=_whatever([_both(_on_scenarios, view, said.planned) for view in views]) if views else None,
         running=running,
         exclusions=lost,
         scenarios=_rows(paired),
@@ -303,18 +310,27 @@ def _contrast(
     )
 
 
+def _both(of: Callable[..., UnitResult], paired: Sequence[tuple[_Task, Fraction]], level: float) -> UnitResult:
+    """Return what holds for tasks that share an answer as one unit, and for each alone: who answers chooses which tasks
+    share, and can have seen how the control ended."""
+    joined = of(paired, level)
+    return _widest([joined, of(paired, level, joins=False)]) if any(one.shared for one, _ in paired) else joined
+
+
 def _whatever(results: Sequence[UnitResult]) -> UnitResult:
-    """Return what holds however unknown tries are counted: the widest interval and the largest p. The first result is
-    that of the tries as they count."""
-    first, ps = results[0], [one.p for one in results if one.p is not None]
+    """Return what holds however unknown tries are counted. The first result is that of the tries as they count."""
+    found = _widest(results)
+    return found if found.interval is None or len(results) == 1 else replace(found, hangs=results[0].is_shown)
+
+
+def _widest(results: Sequence[UnitResult]) -> UnitResult:
+    """Return the first result with the widest interval and the largest p of all."""
     spans = [one.interval for one in results if one.interval is not None]
     if len(spans) < len(results):
-        # with one way of counting a result cannot even be computed, so none can be stated
-        return replace(first, interval=None, p=None)
-    if len(results) == 1:
-        return first
+        # in one way a result cannot even be computed, so none can be stated
+        return replace(results[0], interval=None, p=None)
     whole = min(low for low, _ in spans), max(high for _, high in spans)
-    return replace(first, interval=whole, p=max(ps, default=None), hangs=first.is_shown)
+    return replace(results[0], interval=whole, p=max((one.p for one in results if one.p is not None), default=None))
 
 
 def _paired(tries: Iterable[Try], said: Statement) -> list[tuple[_Task, Fraction]]:
@@ -335,9 +351,9 @@ def _by_task(tries: Iterable[Try], said: Statement) -> dict[str, _Task]:
     return tasks
 
 
-def _units(tasks: Sequence[_Task], *, by_scenario: bool = False) -> list[list[int]]:
+def _units(tasks: Sequence[_Task], *, by_scenario: bool = False, joins: bool = True) -> list[list[int]]:
     """Return the places of tasks whose differences are not independent, a list for each unit, in the order of the first
-    ones: tasks that share an answer, and with `by_scenario` tasks of one scenario."""
+    ones: with `joins` tasks that share an answer, and with `by_scenario` tasks of one scenario."""
     above, first = list(range(len(tasks))), dict[str, int]()
 
     # union-find, with path halving: chains of shared answers can be as long as a run
@@ -347,7 +363,8 @@ def _units(tasks: Sequence[_Task], *, by_scenario: bool = False) -> list[list[in
         return place
 
     for place, one in enumerate(tasks):
-        for name in (*(f"answer {key}" for key in one.shared), *([f"scenario {one.scenario}"] if by_scenario else [])):
+        answers = (f"answer {key}" for key in one.shared if joins)
+        for name in (*answers, *([f"scenario {one.scenario}"] if by_scenario else [])):
             # the lower place stays on top, so that units keep the order of their first tasks
             low, high = sorted((top(first.setdefault(name, place)), top(place)))
             above[high] = low
@@ -362,8 +379,8 @@ def _rate(tries: Sequence[Sequence[Try]]) -> float | None:
     return float(sum(means) / len(means)) if means else None
 
 
-def _on_tasks(paired: Sequence[tuple[_Task, Fraction]], level: float) -> UnitResult:
-    units = _units([one for one, _ in paired])
+def _on_tasks(paired: Sequence[tuple[_Task, Fraction]], level: float, *, joins: bool = True) -> UnitResult:
+    units = _units([one for one, _ in paired], joins=joins)
     n, joined = len(paired), len(units) < len(paired)
     ds = [d for _, d in paired]
     # McNemar's test is about pairs of single outcomes: means of seeds and joined tasks are none
@@ -377,8 +394,8 @@ def _on_tasks(paired: Sequence[tuple[_Task, Fraction]], level: float) -> UnitRes
     return UnitResult(len(units), span, sign_flip(sums), f"{FLIPS} on {what}, {JACKKNIFE}", level)
 
 
-def _on_scenarios(paired: Sequence[tuple[_Task, Fraction]], level: float) -> UnitResult:
-    units = _units([one for one, _ in paired], by_scenario=True)
+def _on_scenarios(paired: Sequence[tuple[_Task, Fraction]], level: float, *, joins: bool = True) -> UnitResult:
+    units = _units([one for one, _ in paired], by_scenario=True, joins=joins)
     sums = [sum((paired[place][1] for place in unit), Fraction()) for unit in units]
     sizes = [len(unit) for unit in units]
     span = cluster_interval([float(one) for one in sums], sizes)[1]
@@ -398,13 +415,13 @@ class _Round:
     ends: list[int]
 
 
-def _round(tasks: Mapping[str, _Task]) -> _Round:
+def _round(tasks: Mapping[str, _Task], *, joins: bool = True) -> _Round:
     names = sorted(tasks, key=lambda name: tasks[name].turn)
     read: list[str] = []
     bets: list[Unit] = []
     ends: list[int] = []
     most = 1
-    for unit in _units([tasks[name] for name in names]):
+    for unit in _units([tasks[name] for name in names], joins=joins):
         mine = [tasks[names[place]] for place in unit]
         # nothing behind an open unit is read: what ends first is not like the rest
         if any(one.is_open for one in mine):

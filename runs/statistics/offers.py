@@ -23,13 +23,16 @@ from runs.statistics import deciding
 from runs.statistics.anytime import Unit, Wave, first_crossing, interval
 from runs.statistics.compare import CANCELLED, GAP, LOST_CLEARLY, Try, as_if, uncounted
 from runs.statistics.deciding import Statement
-from runs.statistics.paired import Interval, cluster_interval, holm
+from runs.statistics.paired import Interval, cluster_interval, holm, newcombe
 from runs.statistics.prices import Price, price
 from runs.statistics.sentences import hangs_on, holds_for, not_shown, p_text, points, signed, span_text, void
 
 FEWEST, FEWEST_OF_A_SIDE = 60, 30
 """The fewest counted tries, and the fewest offered and not offered ones, with a valid interval of the mean score. With
 fewer on the smaller side it covers 65% at a chance of .1 and 84% at .2."""
+RARE = 10
+"""With fewer complete or fewer other episodes on a side the interval of the mean score is too short: it covers 51%
+where 2% complete with an offer. It is then at least as wide as that of the two rates (Newcombe 1998)."""
 SMALLEST_P = 1e-12
 """The test errs by less than this; a smaller p is as good as this one."""
 TENTHS = 10
@@ -231,6 +234,7 @@ def _measured(scored: Sequence[_Scored]) -> tuple[float | None, Interval | None,
     # few on one side make the interval of the mean too short, whatever the number of all
     enough = len(scored) >= FEWEST and min(sides[True], sides[False]) >= FEWEST_OF_A_SIDE
     delta, span = _mean(scored) if enough else (None, None)
+    span = span and _wide_enough(scored, span)
     return delta, span, redrawn([(one.tenths, _chance(one.of)) for one in scored], _offers(scored))
 
 
@@ -253,6 +257,16 @@ def _mean(scored: Sequence[_Scored]) -> tuple[float, Interval | None]:
     """Return the mean score and its interval; a difference of shares is at most 1, which single scores are not."""
     mean, span = cluster_interval([one.score for one in scored], [1] * len(scored))
     return max(-1.0, min(1.0, mean)), span
+
+
+def _wide_enough(scored: Sequence[_Scored], span: Interval) -> Interval:
+    """Return the interval, at least as wide as that of the two rates where one of them is of few episodes."""
+    sides = [[one.of for one in scored if bool(one.of.offered) is offered] for offered in (True, False)]
+    (part, of), (other, others) = ((sum(one.complete is True for one in side), len(side)) for side in sides)
+    if min(part, of - part, other, others - other) >= RARE:
+        return span
+    low, high = newcombe(part, of, other, others)
+    return min(span[0], low), max(span[1], high)
 
 
 def _price(one: Effect, scored: Sequence[_Scored]) -> Price | None:

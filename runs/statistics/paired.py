@@ -2,8 +2,8 @@
 
 Sources: McNemar's exact test as two-sided binomial; Tango 1998, score interval of a paired difference; the sign-flip
 test on unit sums; the cluster jackknife (CV3) with t(G*-1); Holm 1979; shrinkage of DerSimonian and Laird 1986; pass@k
-of arXiv 2107.03374 and pass^k of 2406.12045. Pure: no Django, no randomness. Called by `compare.py`; `anytime.py` has
-what may be read before the end.
+of arXiv 2107.03374 and pass^k of 2406.12045; Newcombe 1998, difference of two rates. Pure: no Django, no randomness.
+Called by `compare.py`; `anytime.py` has what may be read before the end.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from statistics import NormalDist
 
-from people.rates import Z
+from people.rates import Z, wilson
 
 FEW_UNITS, FEW_EFFECTIVE = 6, 3
 """With five units the smallest p of a sign-flip test is .0625, which is never significant."""
 GRID = 2**17
 """The grid of a sign-flip test, as parts of the total of all sums; finer sums are rounded to it."""
+SMALLEST_P = 1e-300
+"""A smaller p is as good as this one, and none is 0: a test never proves anything."""
 Interval = tuple[float, float]
 
 
@@ -31,7 +33,14 @@ def mcnemar(won: int, lost: int) -> float:
     for i in range(min(won, lost) + 1):
         tail += ways
         ways = ways * (n - i) // (i + 1)
-    return min(1.0, 2 * tail / (1 << n))
+    return max(SMALLEST_P, min(1.0, 2 * tail / (1 << n)))
+
+
+def newcombe(part: int, of: int, other: int, others: int) -> Interval:
+    """Return the interval of a difference of two rates from their own ones (Newcombe 1998, method 10)."""
+    (low, high), (least, most) = wilson(part, of), wilson(other, others)
+    one, two = part / of, other / others
+    return one - two - math.hypot(one - low, most - two), one - two + math.hypot(high - one, two - least)
 
 
 def tango(won: int, lost: int, n: int, z: float = Z) -> Interval:
@@ -97,7 +106,8 @@ def sign_flip(sums: Sequence[Fraction | int]) -> float:
     # `seen` is how far the drawn sum is from 0
     total, seen = sum(v * n for v, n in sizes.items()), abs(sum(signed)) // shared
     # the units with a plus sum to half of that and half of the total
-    return min(1.0, float(f"{2 * _tail(sizes, total, -(-(total + seen) // 2)):.12g}")) if seen else 1.0
+    p = float(f"{2 * _tail(sizes, total, -(-(total + seen) // 2)):.12g}") if seen else 1.0
+    return max(SMALLEST_P, min(1.0, p))
 
 
 def _tail(sizes: Counter[int], total: int, first: int) -> float:

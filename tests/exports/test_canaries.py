@@ -17,7 +17,7 @@ from awmclient.schema import AnswerBody, AskOpen, EpisodeStart, Finish, Outcome,
 from curriculum import taking, training
 from episodes.models import Episode, Run
 from episodes.record import pinning, recording
-from experts import advising, queue
+from experts import advising, attaching, queue
 from exports.build import datasets
 from exports.build.building import Walk
 from exports.formats import FORMATS
@@ -73,6 +73,8 @@ def lived(actor, expert, key, text, **more):
     )
     given = canaries.planted(AnswerBody, text)
     lease = queue.claim(expert, ask.pk)
+    attaching.attach(token(actor.project, "agent")[0], ask.pk, f"{text('AskFile.name')}.txt", b"asked")
+    attaching.attach(expert, ask.pk, f"{text('AnswerFile.name')}.txt", b"answered")
     tool = start.tools[0].name  # an answer suggests calls of known tools alone
     calls = [schema.ToolCall.model_validate({**call, "name": tool}) for call in given["tool_calls"]]
     advising.answer(expert, lease.assignment_id, lease.lease_token, given["text"], "n", calls)
@@ -200,31 +202,61 @@ def line_of(record, recipe, tasks, verifier=None):
 def test_no_byte_has_a_mail_address_of_any_field(ada, world, store):
     one = lived(ada, world, "one", PEOPLE)
     Episode.objects.filter(pk=one.pk).update(split="train")
-    (plain,) = read(ada.project, Recipe.read({"format": "raw"}))
-    assert len(PEOPLE.in_(line_of(plain, Recipe.read({"format": "raw"}), HeldOutTasks())[0])) > 30
-    for name in (name for name, kind in KINDS.items() if not (kind.is_curriculum or kind.takes_tokenizer)):
-        recipe = Recipe.read({"format": name, "redact": "personal", "include": ["reported"]})
-        line, left_out = line_of(*read(ada.project, recipe), recipe, HeldOutTasks())
-        assert PEOPLE.in_(line) == set() and ("[redacted:email:" in line or left_out), name
+    training.report(ada, one.run_id, shaped(TrainingStepReport, PEOPLE))
+    pinning.pin(ada, "pinned", unit="task", seed=1, train=[f"{PEOPLE('pinned')}/3"], val=[])
+    taking.current(Run.objects.get(pk=one.run_id))
+    plain = {name: written(store, ada.project, about_mail(name, "off"), f"plain-{name}")[0] for name in KINDS}
+    seen = {name: PEOPLE.in_("".join(texts.values())) for name, texts in plain.items()}
+    assert len(seen["raw"]) > 30 and seen["curriculum"] and len(seen["tokens"]) > 10
+    for name in KINDS:
+        texts, manifest = written(store, ada.project, about_mail(name, "personal"), f"personal-{name}")
+        leaks = {file: PEOPLE.in_(text) for file, text in texts.items() if PEOPLE.in_(text)}
+        assert leaks == {} and (manifest["redacted"].get("email") or not seen[name]), name
+
+
+def about_mail(name, redact):
+    more = {"tokenizer": "plain"} if KINDS[name].takes_tokenizer else {}
+    return {
+        "format": name,
+        "redact": redact,
+        **({} if KINDS[name].is_curriculum else {"include": ["reported"]}),
+        **more,
+    }
+
+
+def test_no_file_has_a_secret_that_is_a_pattern_itself(ada, world, store):
+    """Who has one secret of their own writes it as the pattern."""
+    lived(ada, world, "one", lambda path: "hunter-lake.7731 " if path == "last" else "x")
+    for number, regex in enumerate(("hunter-lake.7731", r"\bhunter\-lake\.7731\b", r"(?i)HUNTER-LAKE\.7731")):
+        own = [{"name": "ours", "regex": regex}, {"name": "other", "regex": "case-[0-9]{6}"}]
+        texts, manifest = written(store, ada.project, {"format": "raw", "patterns": own}, number)
+        told = [file for file, text in texts.items() if "hunter" in text.casefold()]
+        assert not told and manifest["redacted"]["ours"] >= 1
+        kept = [one["regex"] for one in manifest["recipe"]["patterns"]]
+        assert kept == [r"\[redacted:ours\]", "case-[0-9]{6}"] and Recipe.read(manifest["recipe"])
 
 
 @pytest.mark.parametrize("shape", ["sft", "ask_decision", "prompts", "raw", "atif"])
-@pytest.mark.parametrize("rule", ["held_out_text", "verifier_text"])
-def test_text_not_to_learn_in_any_field_is_left_out_or_marked(ada, world, store, shape, rule):
+@pytest.mark.parametrize("of", ["task", "code", "criteria"])
+def test_text_not_to_learn_in_any_field_is_left_out_or_marked(ada, world, store, shape, of):
     lived(ada, world, "one", MARKED)
-    recipe, is_task = Recipe.read({"format": shape, "include": ["reported"]}), rule == "held_out_text"
-    tasks, verifier = (
-        HeldOutTasks({"desk/1": HELD_OUT} if is_task else {}),
-        VerifierWords([] if is_task else [HELD_OUT]),
-    )
+    recipe, is_task = Recipe.read({"format": shape, "include": ["reported"]}), of == "task"
+    rule = "held_out_text" if is_task else "verifier_text"
+    verifier = {
+        "task": VerifierWords(()),
+        "code": VerifierWords([HELD_OUT]),
+        "criteria": VerifierWords((), [HELD_OUT]),
+    }[of]
+    tasks = HeldOutTasks({"desk/1": HELD_OUT} if is_task else {})
     (record,) = read(ada.project, recipe)
     line, _ = line_of(record, recipe, tasks, verifier)
     seen = {path for path in MARKED.in_(line) if not path.startswith(("EpisodeStart.task", "EpisodeStart.scenario"))}
     assert len(seen) >= (2 if shape == "prompts" else 15)
-    names = ("steps", "tools", "policy", "arm", "run", "checkpoint", "group_key", "policy_name", "environment")
+    names = ("steps", "tools", "policy", "arm", "run", "checkpoint", "group_key", "environment")
+    names += ("final_answer", "split", "policy_kind", "policy_name")
     missed = {}
     for path in sorted(seen):
-        fields = {name: getattr(record, name) for name in (*names, "final_answer", "split")}
+        fields = {name: getattr(record, name) for name in names}
         planted = json.loads(json.dumps(fields).replace(MARKED(path), HELD_OUT))
         planted["tags"] = {3: {"question_needed": HELD_OUT}} if path == "tag" else {}
         line, left_out = line_of(replace(record, **planted), recipe, tasks, verifier)
@@ -238,8 +270,9 @@ def test_text_not_to_learn_in_any_field_is_left_out_or_marked(ada, world, store,
 def test_advice_that_is_cut_is_in_no_row_to_learn(ada, world, store, mode):
     """Neither what the expert wrote, nor the same word where the agent repeats it after the advice."""
     lived(ada, world, "one", MARKED)
-    told = {path for path in MARKED.fields if path.startswith("AnswerBody.") and not path.startswith(ELSEWHERE)}
-    assert len(told) >= 3, "its text, and names and values of its calls"
+    ours = ("AnswerBody.", "AnswerFile.")
+    told = {path for path in MARKED.fields if path.startswith(ours) and not path.startswith(ELSEWHERE)}
+    assert len(told) >= 4, "its text, names and values of its calls, and the name of its file"
     for name in (
         name for name, kind in KINDS.items() if kind.trains and not (kind.is_curriculum or kind.takes_tokenizer)
     ):

@@ -52,16 +52,19 @@ class Desk:
         assert one.state == state
         return one
 
+    def recorder(self, one):
+        return self.house if one.is_builtin else self.ada
+
     def step(self, one):
         one.refresh_from_db()
         batch = StepBatch.model_validate({"steps": [{"seq": one.last_seq + 1, "kind": "note", "content": "x"}]}).steps
-        recording.append_steps(self.ada, one.pk, batch)
+        recording.append_steps(self.recorder(one), one.pk, batch)
 
     def ask(self, one, question="Into which one?"):
         one.refresh_from_db()
         seq = one.last_seq + 1
         wanted = AskOpen(key=f"q{seq}", episode=one.pk, seq=seq, question=question)
-        return queue.open_ask(self.ada, wanted)[0]
+        return queue.open_ask(self.recorder(one), wanted)[0]
 
     def answer(self, ask, who=None, text="Into the oldest."):
         lease = queue.claim(who or self.edo, ask.pk)
@@ -86,8 +89,8 @@ class Desk:
 
 def _episodes(desk_):
     for state in LIVE:
-        recording.finish(desk_.ada, desk_.episode(state).pk, Finish(stop_reason="done"))
-        recording.finish(desk_.ada, desk_.episode(state).pk, Finish(stop_reason="error", fault="policy"))
+        recording.finish(desk_.house, desk_.episode(state).pk, Finish(stop_reason="done"))
+        recording.finish(desk_.house, desk_.episode(state).pk, Finish(stop_reason="error", fault="policy"))
         recording.fail(desk_.ada, desk_.episode(state).pk, "environment", "closed")
         recording.cancel(desk_.ada, desk_.episode(state).pk, "enough")
     desk_.episode("running", Origin.EXTERNAL)
@@ -119,7 +122,7 @@ def _lost(desk_):
         one = desk_.episode(state)
         Episode.objects.filter(pk=one.pk).update(attempt_seq=one.last_seq, idle_attempts=recording.IDLE_ATTEMPTS - 1)
         recording.lose_of_worker(one.worker)
-    recording.heartbeat(desk_.ada, one.pk)
+    recording.heartbeat(desk_.house, one.pk)
 
 
 def _answers(desk_):
@@ -154,11 +157,11 @@ def _claims(desk_):
         lease = queue.claim(who, ask.pk)
         queue.decline(who, lease.assignment_id, lease.lease_token, "")
     ask = desk_.ask(desk_.episode())
-    closing.cancel(desk_.ada, ask.pk)
-    queue.reopen(desk_.ada, ask.pk)
+    closing.cancel(desk_.house, ask.pk)
+    queue.reopen(desk_.house, ask.pk)
     queue.claim(desk_.edo, ask.pk)
-    closing.cancel(desk_.ada, ask.pk)
-    queue.reopen(desk_.ada, ask.pk)
+    closing.cancel(desk_.house, ask.pk)
+    queue.reopen(desk_.house, ask.pk)
     ask, same = desk_.ask(desk_.episode(), "Which of both?"), desk_.ask(desk_.episode(), "Which of both?")
     Ask.objects.filter(pk=same.pk).update(group=ask.group)
     desk_.answer(ask)

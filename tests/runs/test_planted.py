@@ -6,15 +6,25 @@ from __future__ import annotations
 import random
 
 import pytest
+from django.test import Client
 
+from awmclient.schema import AskOpen, StepBatch
 from bench.planted import draws, truth
 from bench.planted.power import fixed
+from episodes.errors import OtherLoop
+from episodes.models import Episode
+from episodes.record import recording
+from episodes.record.appending import Append, append_together
+from episodes.stored.entries import entries_of
+from experts import attaching, queue
+from people.access import system
 from runs.launch import planning
 from runs.models import Plan
 from runs.show.comparison import compare_run, evaluate
 from runs.statistics.anytime import Unit, Wave, interval
 from runs.statistics.deciding import PLANNED, RUNNING, statements
 from tests.browsing import as_person, html
+from tests.people_by_name import token
 from tests.runs.planned import end, ended_rows, launched, rows_of_run
 
 
@@ -27,6 +37,11 @@ def false_words(attack, tasks, runs, *, seeds=1, world=0):
 def test_cancelled_tries_make_nothing_true():
     """A person who sees the control first cancels open tries: 13 of these 40 runs said better before."""
     assert false_words("cancel", 150, 40) <= 3
+
+
+def test_shared_answers_make_nothing_true():
+    """A person gives tasks one answer by what the control showed: 5 of these 40 runs said something before."""
+    assert false_words("shared answers", 300, 40) <= 3
 
 
 def test_retried_crashes_make_nothing_true():
@@ -95,6 +110,13 @@ def test_offers_have_no_interval_below_thirty_on_a_side(chance):
     assert sum(one.interval[0] <= effect <= one.interval[1] for one, effect in large if one.interval) >= 12
 
 
+def test_interval_of_rare_outcomes_with_offers_covers():
+    """At most 2% complete without an offer: 21 of these 58 missed the effect before."""
+    found = [draws.drawn(0.1, 400, number, "at most 2%") for number in range(60)]
+    held = [one.interval[0] <= effect <= one.interval[1] for one, effect in found if one.interval]
+    assert len(held) > 50 and sum(held) >= 0.93 * len(held)
+
+
 def test_split_of_the_error_costs_little_power():
     runs = [truth.planted(60, 1, "even", f"power/{number}", uplift=0.25) for number in range(80)]
     before = sum(fixed(run.tries, 1) for run in runs)
@@ -131,13 +153,43 @@ def test_person_who_stops_open_tries_gains_no_word(ada):
 
 
 @pytest.mark.django_db
+def test_token_and_person_record_no_episode_of_a_run(ada):
+    """They have seen the other arm: a fault of the policy, an own step or a closed ask would decide a try."""
+    plan = rows_of_run(ada, 2)
+    one = plan.tries.filter(arm__name="expert").first().episode_id
+    house, said = system(ada.project), {"key": "q", "episode": one, "seq": 1, "question": "Which?"}
+    recording.begin(one, "w")
+    ask, _ = queue.open_ask(house, AskOpen.model_validate(said))
+    note, calls = {"seq": 2, "kind": "note", "content": "x"}, f"/api/v1/episodes/{one}"
+    agent = Client(headers={"Authorization": f"Bearer {token(ada.project, 'agent')[1]}"})
+    for client in (agent, as_person(ada)):
+        for path, body in (
+            (f"{calls}/finish", {"stop_reason": "error", "fault": "policy", "detail": "x"}),
+            (f"{calls}/finish", {"stop_reason": "error", "fault": "environment", "detail": "x"}),
+            (f"{calls}/steps", {"steps": [note]}),
+            (f"{calls}/heartbeat", {}),
+            (f"{calls}/park", {}),
+            ("/api/v1/asks", {**said, "key": "r", "seq": 2}),
+            (f"/api/v1/asks/{ask.pk}/cancel", {}),
+        ):
+            answer = client.post(path, body, content_type="application/json")
+            assert (answer.status_code, answer.json()["error"]["code"]) == (409, "other_loop"), path
+    with pytest.raises(OtherLoop):
+        attaching.attach(token(ada.project, "agent")[0], ask.pk, "hint.txt", b"complete on the other arm")
+    batch = StepBatch.model_validate({"steps": [note]}).steps
+    [refused] = append_together([Append(token(ada.project, "agent")[0], one, entries_of(batch))])
+    assert isinstance(refused, OtherLoop) and Episode.objects.get(pk=one).last_seq == 1
+
+
+@pytest.mark.django_db
 def test_launch_fixes_what_a_run_says(ada, settings):
     plan = launched(ada, tasks={"limit": 2}, parallel=4)
     shown = as_person(ada).get(f"/api/v1/runs/{plan.pk}/comparison").json()
     assert shown["claims"] == plan.claims and shown["claims_digest"] == plan.claims_digest
     assert [one["planned_error"] for one in plan.claims["statements"]] == [PLANNED]
-    assert shown["exploratory"] == ["difficulty", "scenarios", "added"]
+    assert shown["exploratory"] == ["difficulty", "scenarios", "added", "price"]
     page = html(as_person(ada).get(f"/runs/{plan.pk}/"))
+    assert "each for itself" in shown["claims"]["rules"]["intervals"] and "Each interval is for itself" in page
     assert "What this run says" in page and "exploratory, not part of the plan" in page
 
 

@@ -9,6 +9,7 @@ import pytest
 from exports.build.building import Walk
 from exports.formats import FORMATS
 from exports.recipe import KINDS
+from exports.record import EpisodeResult
 from exports.rules.quotations import LEFT_OUT, VerifierWords
 from exports.select.ground import _beside, verifier_of
 from tests.exports.records import STEPS, ground, record
@@ -25,8 +26,8 @@ PIECES = [
 ]  # fmt: skip
 
 
-def walked(shape, one, verifier=None):
-    known = ground(shape)
+def walked(shape, one, verifier=None, **options):
+    known = ground(shape, **options)
     known.verifier_of = lambda _record: verifier or VerifierWords([CODE])
     walking = Walk(FORMATS[shape], known)
     return [row.value for row in walking.rows([one])], walking.counts.left_out
@@ -91,7 +92,9 @@ def test_reasoning_and_criteria_are_words_of_the_verifier():
     assert starter.quotation_in("Her loan 204 is 'The Salt Harbour'; 205 is 'Salt: A Harbour Kitchen'")
 
 
-FIELDS = ("run", "arm", "checkpoint", "group_key", "policy_name", "environment", "final_answer", "split")
+FIELDS = (
+    *("run", "arm", "checkpoint", "group_key", "policy_kind", "policy_name", "environment", "final_answer", "split"),
+)
 
 
 @pytest.mark.parametrize("shape", [name for name, one in KINDS.items() if not one.trains])
@@ -106,7 +109,14 @@ def test_report_has_no_words_of_the_verifier_in_any_field(shape):
     assert "owner is ann" not in text and LEFT_OUT in text and "verifier_text" in text
 
 
-@pytest.mark.parametrize("field", ["run", "arm", "checkpoint", "policy_name", "policy", "tools"])
+@pytest.mark.parametrize("shape", [name for name, one in KINDS.items() if not one.trains])
+def test_reported_outcome_has_no_words_of_the_verifier(shape):
+    results = {"reported": EpisodeResult(" ".join(PIECES), 1.0, "reported")}
+    (row,), _ = walked(shape, record(results=results), include=["reported"])
+    assert "owner is ann" not in json.dumps(row) and LEFT_OUT in json.dumps(row)
+
+
+@pytest.mark.parametrize("field", ["run", "arm", "checkpoint", "policy_kind", "policy_name", "policy", "tools"])
 def test_verifier_in_a_field_beside_the_messages_excludes(field):
     quoted = " ".join(PIECES)
     value = {"policy": {"model": quoted}, "tools": [{"name": "merge", "description": quoted}]}.get(field, quoted)

@@ -188,7 +188,7 @@ def test_late_step_reopens_nothing_in_a_cancelled_run(ada, calls):
     late = StepBatch.model_validate({"steps": [{"seq": 1, "kind": "note", "content": "late"}]}).steps
     for pk in Episode.objects.filter(run=plan.run).values_list("pk", flat=True):
         with pytest.raises(EpisodeEnded):
-            recording.append_steps(ada, pk, late)
+            recording.append_steps(system(ada.project), pk, late)
     assert sorted(states(plan)) == ["cancelled"] * 11 + ["failed"]
 
 

@@ -147,7 +147,7 @@ class Verifier:
 def finished(ada, episode, monkeypatch):
     monkeypatch.setattr(playing, "VERDICT_PAUSES_S", (0.0, 0.0))
     recording.begin(episode.pk, WORKER)
-    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
+    recording.finish(system(episode.project), episode.pk, Finish(stop_reason="done"))
     return Episode.objects.select_related("project").get(pk=episode.pk)
 
 

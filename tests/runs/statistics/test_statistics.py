@@ -18,10 +18,12 @@ from runs.statistics.anytime import (
     log_e,
 )
 from runs.statistics.paired import (
+    SMALLEST_P,
     cluster_interval,
     effective,
     holm,
     mcnemar,
+    newcombe,
     pass_all,
     pass_at,
     shrink,
@@ -126,6 +128,16 @@ def test_sign_flip_of_equal_sums_is_mcnemar():
     for won, lost in ((1, 0), (30, 30), (700, 600), (8000, 7600), (900, 10)):
         assert sign_flip([1] * won + [-1] * lost) == pytest.approx(mcnemar(won, lost), rel=1e-10, abs=0)
     assert mcnemar(8000, 7600) == pytest.approx(0.0013996957276, rel=1e-9) and sign_flip([5]) == 1
+
+
+@pytest.mark.parametrize("p", [mcnemar(1100, 0), sign_flip([1] * 1100), sign_flip([Fraction(1, 3)] * 2000)])
+def test_no_p_is_zero(p):
+    assert p == SMALLEST_P > 0
+
+
+def test_newcombe_known_values():
+    """The example of his paper: 56 of 70 and 48 of 80."""
+    assert newcombe(56, 70, 48, 80) == (pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4))
 
 
 def test_sign_flip_rounds_sums_of_odd_parts():
