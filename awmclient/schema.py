@@ -786,7 +786,7 @@ class StandingAnswerBody(Shape):
 
 
 class StandingAnswerView(Shape):
-    """A standing answer. `used` counts the calls that it approved, `answered` the open asks that it closed at once."""
+    """A standing answer. `used` counts the calls that it approved, `answered` the open asks that it closed immediately."""
 
     id: str
     tool: str

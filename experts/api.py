@@ -119,7 +119,7 @@ def standing_view(row: StandingAnswer, answered: int | None = None) -> schema.St
 
 @router.post("/standing-answers", response={201: schema.StandingAnswerView, **REFUSALS})
 def give_standing_answer(request: HttpRequest, payload: schema.StandingAnswerBody) -> Status[schema.StandingAnswerView]:
-    """Approve calls of a tool ahead. Open approvals that it covers are answered at once."""
+    """Approve calls of a tool ahead. Open approvals that it covers are answered immediately."""
     row, answered = standing_answers.give(actor_of(request), payload)
     row.refresh_from_db()
     return Status(201, standing_view(row, answered))

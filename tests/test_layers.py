@@ -113,7 +113,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "experts": (
         {*GROUND, "endings", "events"},
         {"rules", "find", "metrics", "notifications"},
-        {"advising", "attaching", "closing", "desk", "queue", "tagging"},
+        {"advising", "attaching", "closing", "desk", "queue", "standing_answers", "tagging"},
         {"consumers", "llm", "mcp", "metrics.pages", *DOORS},
     ),
     "curriculum": (
@@ -156,7 +156,7 @@ WRITES = {
     "notices": {"allowances", "deliveries", "subscriptions", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},
-    "experts": {"advising", "attaching", "closing", "desk", "queue", "tagging", "llm"},
+    "experts": {"advising", "attaching", "closing", "desk", "queue", "standing_answers", "tagging", "llm"},
     "runs": {"launch", "play"},
     "curriculum": {"steering", "taking", "training"},
     "exports": {"jobs"},

@@ -2,6 +2,7 @@
 
     asks  asks, assignments, advice, files; state tables
     desk  rules, presence, replies, model calls
+    standing  approvals ahead
 
 Every room of `experts` and every app above it can import it.
 """

@@ -12,7 +12,7 @@ import { visible } from "../shell/visible-text.js";
  * @typedef {{id: string, name: string, arguments?: Record<string, unknown>, schema?: object, reason?: string}} Call
  * @typedef {{id: string, label: string, description?: string}} Option
  * @typedef {{kind: string, calls?: Call[], options?: Option[], many?: boolean, other?: boolean, response_schema?: object, on_timeout?: any}} Typed
- * @typedef {{id: string, verdict?: string, texts?: Record<string, string>, arguments?: Record<string, unknown>, reason?: string}} CallDraft
+ * @typedef {{id: string, verdict?: string, texts?: Record<string, string>, arguments?: Record<string, unknown>, reason?: string, standing?: any}} CallDraft
  * @typedef {{calls?: CallDraft[], chosen?: string[], other?: string, texts?: Record<string, string>, value?: Record<string, unknown>}} DecisionDraft
  */
 
@@ -121,6 +121,20 @@ class Standing {
     for (const [value, words] of options) select.append(new Option(words, value));
     select.setAttribute("aria-label", name);
     return select;
+  }
+
+  /** Return what was chosen, for the draft; nothing while it is off. */
+  draft() {
+    if (!this.on.checked) return undefined;
+    return { hours: this.hours.value, run: this.run.value, most: this.most.value, same: this.sames.filter(({ same }) => same.checked).map(({ name }) => name) };
+  }
+
+  restore(draft) {
+    this.on.checked = Boolean(draft);
+    this.more.hidden = !draft;
+    if (!draft) return;
+    [this.hours.value, this.run.value, this.most.value] = [draft.hours, draft.run, draft.most];
+    for (const { name, same } of this.sames) same.checked = draft.same.includes(name);
   }
 
   /** @returns {object[]} */
@@ -255,10 +269,17 @@ class CallCard {
     return decisionOn(this.call, this.draft, this.number);
   }
 
+  /** @returns {CallDraft} */
+  written() {
+    const standing = this.draft.verdict === "approve" ? this.standing.draft() : undefined;
+    return standing ? { ...this.draft, standing } : this.draft;
+  }
+
   /** @param {CallDraft} draft */
   restore(draft) {
     const texts = draft.texts || (draft.arguments && Object.fromEntries(Object.entries(draft.arguments).map(([name, one]) => [name, inWords(one)])));
     this.draft = { id: this.call.id, verdict: draft.verdict || "", reason: draft.reason || "", ...(texts && draft.verdict === "edit" ? { texts } : {}) };
+    this.standing.restore(draft.standing);
     this.show();
   }
 }
@@ -303,7 +324,7 @@ class Approval {
 
   /** @returns {DecisionDraft | null} */
   draft() {
-    const calls = this.cards.map((card) => card.draft).filter((one) => one.verdict);
+    const calls = this.cards.map((card) => card.written()).filter((one) => one.verdict);
     return calls.length ? { calls } : null;
   }
 

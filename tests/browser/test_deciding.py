@@ -61,17 +61,6 @@ def ask(desk):
         yield open_
 
 
-def shot(page, name):
-    size = page.viewport_size
-    page.screenshot(path=f"/tmp/s36/{name}.png")
-    page.evaluate("document.documentElement.dataset.theme = 'dark'")
-    page.screenshot(path=f"/tmp/s36/{name}-dark.png")
-    page.evaluate("delete document.documentElement.dataset.theme")
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.screenshot(path=f"/tmp/s36/{name}-390.png")
-    page.set_viewport_size(size)
-
-
 def claimed(desk, person, ask_id, name):
     page = person(desk.link(name, "expert"))
     page.goto(f"{desk.url}/asks/{ask_id}/")
@@ -94,13 +83,11 @@ def test_calls_are_approved_edited_and_rejected_by_keys(desk, person, ask):
     amount.fill("124.50")
     expect(cards.nth(0).locator("[data-was]:visible")).to_contain_text("249.0 proposed by the agent")
     page.keyboard.press("Escape")
-    shot(page, "approval")
     cards.nth(1).focus()
     page.keyboard.press("a")
     expect(cards.nth(2)).to_be_focused()
     page.keyboard.press("y")  # the last approved call
     cards.nth(1).locator(".sames input").nth(0).uncheck()  # for any ticket
-    shot(page, "standing")
     cards.nth(2).focus()
     page.keyboard.press("x")
     page.keyboard.type("Leave it open until the refund is paid.")
@@ -111,7 +98,6 @@ def test_calls_are_approved_edited_and_rejected_by_keys(desk, person, ask):
     page.keyboard.press("Control+Enter")
     page.wait_for_url("**/queue/")
     expect(page.locator(".standing")).to_contain_text("send_reply")
-    shot(page, "queue")
     again, standing, _ = ask(
         "And this one?", kind="approval", calls=[{**CALLS[1], "arguments": {**REPLY, "ticket_id": 1}}]
     )
@@ -130,10 +116,8 @@ def test_calls_are_approved_edited_and_rejected_by_keys(desk, person, ask):
     page.goto(f"{desk.url}/episodes/{episode}/")
     expect(page.locator(".decided").first).to_contain_text("Edited")
     expect(page.locator(".decided del").first).to_have_text("249.0")
-    shot(page, "episode")
     page.goto(f"{desk.url}/asks/{ask_id}/")
     expect(page.locator("#answer")).to_contain_text("Rejected")
-    shot(page, "closed")
 
 
 def test_an_option_is_chosen_and_changed_by_digits(desk, person, ask):
@@ -145,7 +129,6 @@ def test_an_option_is_chosen_and_changed_by_digits(desk, person, ask):
     expect(page.locator("[data-problem]")).to_have_text("Choose an option.")
     page.keyboard.press("1")
     page.keyboard.press("3")
-    shot(page, "choice")
     page.keyboard.press("Control+Shift+Enter")
     expect(page.locator("[data-cap=amend] kbd")).to_be_visible()  # keys work from here on
     expect(page.locator("#answer .decided")).to_contain_text("Both")
@@ -168,7 +151,6 @@ def test_a_form_is_filled_in_on_a_phone(desk, person, ask):
     expect(page.locator("[data-problem]")).to_contain_text("pallets must be at most 33")
     page.locator('[data-argument="pallets"]').fill("4")
     page.locator('[data-argument="call_ahead"]').select_option("true")
-    shot(page, "form")
     wide = page.evaluate("document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth")
     assert wide <= 0
     page.get_by_role("button", name="Send and next").click()
