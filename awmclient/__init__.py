@@ -2,6 +2,7 @@
 
     schema        every shape that crosses a process
     fields        limits of fields
+    typed         typed asks and decisions
     errors        one class per cause
     faults        whose doing a failed turn is
     metrics       metrics of the desk, on the wire
@@ -17,6 +18,7 @@
     restoring     a lost world, made again
     observations  results as steps
     toolcalls     tool calls as agents write them
+    gates         calls that wait for an approval
     thinking      what a model thought, in each endpoint's form
     conversation  a record as the agent's messages
     prompts       words for a chat model

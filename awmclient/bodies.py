@@ -15,6 +15,7 @@ from awmclient.schema import (
     CONTEXT_MAX,
     DETAIL_MAX,
     QUESTION_MAX,
+    Advice,
     Fault,
     OwnFault,
     ReportedOutcome,
@@ -22,6 +23,7 @@ from awmclient.schema import (
     StopReason,
     ToolSpec,
 )
+from awmclient.typed import AskKind, decision_on_timeout, typed_of
 from awmclient.wire import encode
 
 OWN_FAULTS = get_args(OwnFault)
@@ -101,6 +103,14 @@ class AskFields(TypedDict, total=False):
     key: str | None
     turn: int | None
     call_id: str | None
+    kind: AskKind
+    calls: Sequence[Mapping[str, Any]] | None
+    options: Sequence[Mapping[str, Any]] | None
+    many: bool | None
+    other: bool | None
+    response_schema: Mapping[str, Any] | None
+    on_timeout: str | Mapping[str, Any] | None
+    thread: str | None
 
 
 def episode_body(task: str, fields: EpisodeFields) -> dict[str, Any]:
@@ -159,7 +169,17 @@ def context_text(context: Any) -> str | None:
     return words[:CONTEXT_MAX] if words is not None else None
 
 
+def unanswered(reason: str, typed: Mapping[str, Any] | None = None) -> Advice:
+    """Return what an agent gets that its loop has to leave without an answer: of a typed ask, what silence means."""
+    decision = decision_on_timeout(typed) if typed else None
+    by = "timeout" if typed else None
+    return Advice.model_validate(
+        {"text": "", "source": "fallback", "reason": reason, "decision": decision, "by": by, "local": True}
+    )
+
+
 def ask_body(question: str, fields: AskFields) -> dict[str, Any]:
     """Return the body of a question without its episode and number."""
     given = {name: value for name, value in fields.items() if value is not None}
-    return {"key": uuid.uuid4().hex, "deadline_s": 300, **given, "question": question}
+    # checked here, too: what silence means must be known before the dashboard is asked
+    return {"key": uuid.uuid4().hex, "deadline_s": 300, **given, **typed_of(given), "question": question}

@@ -22,7 +22,16 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 from urllib.parse import quote, urlencode
 
-from awmclient.bodies import AskFields, EpisodeFields, StepLike, ask_body, episode_body, failing, finish_body
+from awmclient.bodies import (
+    AskFields,
+    EpisodeFields,
+    StepLike,
+    ask_body,
+    episode_body,
+    failing,
+    finish_body,
+    unanswered,
+)
 from awmclient.errors import ClientError, Parked, Refused, Unreachable, refusal
 from awmclient.outbox import Outbox, Question
 from awmclient.schema import (
@@ -39,6 +48,7 @@ from awmclient.schema import (
     TrainingStepView,
     WholeResult,
 )
+from awmclient.typed import typed_of
 from awmclient.wire import Wire
 
 log = logging.getLogger(__name__)
@@ -119,6 +129,13 @@ class HttpEpisode:
 
             advice = await episode.ask("Which status means draft?", context="create failed twice", deadline_s=120)
             observation = advice.observation()  # what the agent may see
+
+        With `kind` *approval*, *choice* or *form* the answer is typed: `advice.decision`, checked by the dashboard
+        against `calls`, `options` or `response_schema`. `on_timeout` says what silence means; it never approves.
+
+            advice = await episode.ask("May I?", kind="approval", on_timeout="reject", calls=[{"id": "1", "name":
+            "refund", "arguments": {"order": 7}, "schema": schema, "reason": "Paid twice."}])
+            verdicts = {call.id: call for call in advice.decision.calls}
         """
         loop = asyncio.get_running_loop()
         body = ask_body(question, fields)
@@ -143,7 +160,7 @@ class HttpEpisode:
         # Its number stays taken: the record gets the ask, or a note in its place.
         heard: Heard = "deadline" if asked.id else "unreachable"
         self._outbox.give_up(asked, reason, heard)
-        return Advice(text="", source="fallback", reason=heard, local=True)
+        return unanswered(heard, typed_of(body))
 
     async def _wait(self, asked: Question, cutoff: float, files: Sequence[tuple[str, bytes]]) -> Advice:
         loop = asyncio.get_running_loop()
@@ -171,14 +188,15 @@ class HttpEpisode:
     def _park_at(self) -> float | None:
         return None if self._park_after_s is None else asyncio.get_running_loop().time() + self._park_after_s
 
-    async def wait_for_advice(self, ask: str, deadline_s: int) -> Advice:
-        """Wait for an ask that this episode opened before a crash, by its id; as `ask` otherwise."""
+    async def wait_for_advice(self, ask: str, deadline_s: int, typed: Mapping[str, Any] | None = None) -> Advice:
+        """Wait for an ask that this episode opened before a crash, by its id; as `ask` otherwise. `typed` is that of
+        its step."""
         cutoff = asyncio.get_running_loop().time() + deadline_s + GRACE_S
         try:
             async with asyncio.timeout_at(cutoff):
                 return await self._last_word(ask, {"status": "open"}, cutoff, self._park_at())
         except TimeoutError:
-            return Advice(text="", source="fallback", reason="deadline", local=True)
+            return unanswered("deadline", typed)
 
     async def _last_word(self, ask: str, view: dict[str, Any], cutoff: float, park_at: float | None) -> Advice:
         clock = asyncio.get_running_loop().time
@@ -511,8 +529,8 @@ class SyncEpisode:
     def park(self) -> EpisodeView:
         return self._portal.call(self._episode.park())
 
-    def wait_for_advice(self, ask: str, deadline_s: int) -> Advice:
-        return self._portal.call(self._episode.wait_for_advice(ask, deadline_s))
+    def wait_for_advice(self, ask: str, deadline_s: int, typed: Mapping[str, Any] | None = None) -> Advice:
+        return self._portal.call(self._episode.wait_for_advice(ask, deadline_s, typed))
 
     def finish(
         self,

@@ -117,10 +117,10 @@ class CollectedEpisode:
             live = await self._go_live()
         return await live.ask(question, **fields)
 
-    async def wait_for_advice(self, ask: str, deadline_s: int) -> Advice:
+    async def wait_for_advice(self, ask: str, deadline_s: int, typed: Mapping[str, Any] | None = None) -> Advice:
         async with self._turn:
             live = await self._go_live()
-        return await live.wait_for_advice(ask, deadline_s)
+        return await live.wait_for_advice(ask, deadline_s, typed)
 
     async def steps(self, since: int = 0) -> list[dict[str, Any]]:
         return await self._live.steps(since) if self._live is not None else [dict(step) for step in self._steps[since:]]

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from awmclient.gates import is_approval
 from awmclient.schema import ASK_SPEC, ASK_TOOL, Advice, ToolSpec
 from awmclient.thinking import ReasoningField, ReasoningMode, first_sent, reasoning_of, with_reasoning
 
@@ -23,6 +24,8 @@ Part = Literal["prompt", "assistant", "result", "advice", "briefing", "nudge"]
 _WRITER = json.JSONEncoder(ensure_ascii=False)
 BRIEFED = "Before you begin, an expert advises on this task:"
 """The line above a briefing's text. Models read it and training data contains it."""
+EDITED = "A person changed the arguments before this call was made. It ran with:"
+"""The line above the result of an edited call. Models read it and training data contains it."""
 HIDDEN = frozenset({"reward", "reward_type", "state_diff", "done", "usage", "meta", "calls"})
 """Fields of a step that no agent sees."""
 ABOUT_BRIEFING = frozenset({"source", "author", "privilege", "sources"})
@@ -159,6 +162,8 @@ class _Telling:
             part: Part = "assistant" if step["role"] == "assistant" else "prompt"
             said = self._say(step["role"], step["content"], part, seq, turn)
             said.reasoning = reasoning_of(given) if part == "assistant" else None
+        elif is_approval(given):
+            return  # of the loop's gate: the agent made the calls, not the question
         elif kind in ("tool_call", "ask"):
             self._call(step, given, seq, turn)
         elif kind == "action":
@@ -187,6 +192,10 @@ class _Telling:
             name, arguments = str(step["name"]), step.get("arguments") or {}
             part = part if name == ASK_TOOL else "result"
             content = _outcome_text(step.get("result"), step.get("error"))
+            if (wrote := (given.get("approval") or {}).get("proposed")) is not None:
+                # what the agent wrote, and above the result what ran instead
+                content = f"{EDITED} {as_text(readable(arguments))}\n\n{content}"
+                arguments = wrote
         speaker = self._speaker(turn)
         function = {"name": readable(name), "arguments": readable(arguments)}
         speaker.message.setdefault("tool_calls", []).append({"id": call_id, "type": "function", "function": function})

@@ -11,11 +11,17 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 MAX_INT = 2**31 - 1
 DIFF_KINDS = "`added`, `changed`, `removed` or `more`"
+
+
+class Shape(BaseModel):
+    """Base of every shape: unknown fields are refused, so that typing errors are reported immediately."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
 
 def _any_text(value: Any) -> Any:

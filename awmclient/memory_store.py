@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from awmclient.bodies import unanswered
 from awmclient.errors import EpisodeEnded, ExpertOff, Invalid, KeyConflict, NotFound, SeqGap, StepConflict, refusal
 from awmclient.schema import (
     AT_WORK_STATES,
@@ -25,6 +26,7 @@ from awmclient.schema import (
     EpisodeStart,
     Finish,
 )
+from awmclient.typed import typed_of
 
 WRITTEN_HERE = frozenset({"ask", "verification"})
 """Kinds that a loop cannot append."""
@@ -64,6 +66,14 @@ class MemoryAsk:
     advice: Advice | None = None
     consumed: bool = False
     closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def typed(self) -> dict[str, Any]:
+        return typed_of(self.plan.model_dump(by_alias=True))
+
+    def silence(self) -> Advice:
+        """Return what an absence means, as the dashboard sends it."""
+        return unanswered("deadline", self.typed).model_copy(update={"local": False})
 
     def view(self) -> dict[str, Any]:
         view: dict[str, Any] = {"id": self.id, "status": self.status, "deadline_at": self.deadline_at.isoformat()}
@@ -178,8 +188,10 @@ class MemoryStore:
         if not str(plan.question).strip():
             raise Invalid("The question is empty.")
         ask = MemoryAsk(uuid.uuid4().hex, plan, dict(body), datetime.now(UTC) + timedelta(seconds=plan.deadline_s))
-        shown = plan.model_dump(include={"seq", "question", "context", "turn", "call_id"}, exclude_none=True)
+        shown = plan.model_dump(include={"seq", "question", "context", "turn", "call_id", "thread"}, exclude_none=True)
         step = {"kind": "ask", "ask": ask.id, **shown}
+        if ask.typed:
+            step["typed"] = ask.typed
         # Before the check for gaps: a question under a known number conflicts even if it is equal.
         if plan.seq <= len(entry.steps):
             raise StepConflict(f"Step {plan.seq} already exists with different content.")
@@ -194,7 +206,7 @@ class MemoryStore:
             raise NotFound
         found = self.asks[ask]
         if found.status == "open" and found.deadline_at <= datetime.now(UTC):
-            self.close(found, "fell_back", Advice(text="", source="fallback"), reason="deadline")
+            self.close(found, "fell_back", found.silence(), reason="deadline")
         return found
 
     def open_asks(self, episode: str) -> list[MemoryAsk]:

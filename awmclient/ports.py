@@ -10,6 +10,7 @@ from typing import Any, Protocol, Unpack, runtime_checkable
 
 from awmclient.bodies import EpisodeFields, StepLike
 from awmclient.schema import Advice, Fault, ReportedOutcome, StopReason
+from awmclient.typed import AskKind
 
 
 class EpisodePort(Protocol):
@@ -45,6 +46,10 @@ class EpisodePort(Protocol):
         key: str | None = None,
         turn: int | None = None,
         call_id: str | None = None,
+        kind: AskKind = "question",
+        calls: Sequence[Mapping[str, Any]] | None = None,
+        on_timeout: str | Mapping[str, Any] | None = None,
+        thread: str | None = None,
     ) -> Advice:
         """Ask and wait. Takes one step number.
 
@@ -57,7 +62,7 @@ class EpisodePort(Protocol):
         Called if `last_seq` is not 0 at the start: the episode continues after a crash.
         """
 
-    async def wait_for_advice(self, ask: str, deadline_s: int) -> Advice:
+    async def wait_for_advice(self, ask: str, deadline_s: int, typed: Mapping[str, Any] | None = None) -> Advice:
         """Wait for an ask that was opened before, by its id; at most about `deadline_s`. As `ask` otherwise."""
 
     async def heartbeat(self) -> None: ...

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from awmclient.errors import EnvironmentFault
+from awmclient.gates import reached_world
 from awmclient.observations import WORLD, as_object, bounded, observed, result_of
 from awmclient.ports import ActionEnvironment, RecordedEnvironment, ToolEnvironment
-from awmclient.toolcalls import is_reserved
 
 
 async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Iterable[Mapping[str, Any]]) -> int:
@@ -25,8 +25,8 @@ async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Itera
     if record is not None and not await record.begin_again():
         record = None
     for step in steps:
-        # Calls of reserved names were refused by the loop, and never reached the world.
-        if step["kind"] == "tool_call" and not is_reserved(step["name"]):
+        # Calls of reserved names and rejected calls were refused by the loop, and never reached the world.
+        if reached_world(step):
             name, arguments = step["name"], step.get("arguments") or {}
             if record is not None:
                 found = await record.call_again(name, arguments, (step.get("meta") or {}).get(WORLD))

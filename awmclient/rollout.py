@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Unpack, cast
 
+from awmclient import gates
 from awmclient.bodies import NO_QUESTIONS_LEFT, PlanFields, as_dict, context_text, question_problem
 from awmclient.bodies import EpisodeFields as EpisodeFields
 from awmclient.bodies import StepLike as StepLike
@@ -93,6 +94,7 @@ class _Limits:
     heartbeat_s: float
     nudge_after: int
     stall_after: int
+    approve: tuple[str, ...] = ()
 
 
 class _End(Exception):
@@ -113,6 +115,7 @@ async def rollout(
     max_steps: int = 30,
     max_asks: int = 5,
     ask_deadline_s: int = 300,
+    approve: Sequence[str] = (),
     timeout_s: float | None = None,
     heartbeat_s: float = 20.0,
     nudge_after: int = 2,
@@ -141,6 +144,10 @@ async def rollout(
     row, and after `stall_after` turns of calls that brought nothing new: no row changed, and no result that this call
     had not brought before. 0 switches either off.
 
+    `approve` names tools whose calls wait for an approval: patterns such as `create_*`, or `writes` for every tool that
+    is not known to read. The calls of a turn that wait are one ask; each runs as it was approved or edited, and the
+    agent reads why a rejected one did not. No answer is a rejection.
+
     `max_steps` counts turns; a turn that only asks is free, `max_asks` bounds those. `timeout_s` does not count the
     time spent waiting for advice. `verify` asks the environment's verifier once the agent is through, and finishes
     the episode with its outcome and the environment server's signed statement; it never enters a step.
@@ -153,7 +160,8 @@ async def rollout(
         result = await rollout(policy, environment, dash, task="Cancel order 7", scenario="shop", task_idx=3,
         expert="plain")
     """
-    limits = _Limits(max_steps, max_asks, ask_deadline_s, timeout_s, heartbeat_s, nudge_after, stall_after)
+    gated = tuple(approve)
+    limits = _Limits(max_steps, max_asks, ask_deadline_s, timeout_s, heartbeat_s, nudge_after, stall_after, gated)
     loop = _Loop(policy, environment, task, expert != "off", limits, verify, briefing)
     about = {"environment": environment_name, "policy": policy_about, "expert": expert}
     return await loop.run(dash, {**episode, **about}, reset, system, on_end)
@@ -449,7 +457,7 @@ class _Loop:
             raise kind(failed.message) from failed
 
     def _view(self, steps: Sequence[Mapping[str, Any]], turn: int, spent: int) -> View:
-        seen = [as_seen(step) for step in steps]
+        seen = [as_seen(step) for step in steps if not gates.is_approval(step)]
         tools = [*self.tools, *([ASK_SPEC] if self.has_expert else [])]
         return View(self.task, seen, tools, self.has_expert, turn, self.limits.max_steps - spent, self.has_tools)
 
@@ -507,16 +515,52 @@ class _Loop:
         if call.name == ASK_TOOL and self.has_expert:
             await self._ask(call, place)
             return
-        step = {"kind": "tool_call", "name": call.name, "arguments": call.arguments, **place}
+        arguments = call.arguments
+        step = {"kind": "tool_call", "name": call.name, "arguments": arguments, **place}
         # Never sent, so that no agent reaches a control tool; the error is that of an unknown one.
         if is_reserved(call.name):
             await self._record({**step, "error": unknown_tool(call.name), "reward_type": "tool_not_found"})
             return
+        if gates.is_gated(call.name, self.limits.approve):
+            mark = dict(await self._approval(call, number))
+            arguments = mark.pop("arguments", arguments)
+            step |= {"arguments": arguments, "approval": mark}
+            if mark["verdict"] == "reject":
+                await self._record({**step, "error": gates.refusal_of(mark)})
+                return
         self._check_time()
         with _boundary(EnvironmentFault):
             assert isinstance(self.environment, ToolEnvironment)
-            came = result_of(await self.environment.call_tool(call.name, call.arguments))
+            came = result_of(await self.environment.call_tool(call.name, arguments))
         await self._record({**step, **came})
+
+    async def _approval(self, call: Call, number: int) -> Mapping[str, Any]:
+        """Return what was decided on a call; asks for all calls of its turn that wait, unless this was done before."""
+        place = gates.place_in_turn(self.steps, number)
+        known = gates.verdicts(self.steps, number)
+        if str(place) not in known:
+            # of several calls the turn's message has named those to come
+            upcoming = self.standing.pending or [call]
+            why = next((step["content"] for step in reversed(self.steps) if step["kind"] == "message"), "")
+            said = why if self.steps and self.steps[-1].get("turn") == number else ""
+            await self._propose(gates.proposed(upcoming, place, self.limits.approve, said), number)
+            known = gates.verdicts(self.steps, number)
+        return known[str(place)]
+
+    async def _propose(self, calls: list[dict[str, Any]], number: int) -> None:
+        """Ask for an approval of calls. The environment's session stays open, and this rollout's clock is paused."""
+        assert self.episode is not None
+        names = ", ".join(dict.fromkeys(call["name"] for call in calls))[:500]
+        question = f"May the agent make {'this call' if len(calls) == 1 else f'these {len(calls)} calls'}: {names}?"
+        typed: dict[str, Any] = {"kind": "approval", "calls": calls, "on_timeout": "reject"}
+        start, seen = self.clock(), {}
+        try:
+            with _boundary(ExpertFault):
+                advice = await self.episode.ask(question, deadline_s=self.limits.ask_deadline_s, turn=number, **typed)
+            seen = advice.observation()
+        finally:
+            self.waited += self.clock() - start
+        self._add({"kind": "ask", "question": question, "typed": typed, "advice": seen, "turn": number})
 
     async def _act(self, action: dict[str, Any], number: int) -> None:
         self._check_time()

@@ -15,9 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     StrictBool,
@@ -43,6 +41,20 @@ from awmclient.fields import (
     bounded,
     clean_text,
     too_large,
+)
+from awmclient.fields import (
+    Shape as Shape,
+)
+from awmclient.typed import (
+    TYPED_FIELDS,
+    AskKind,
+    DecidedBy,
+    OnTimeout,
+    Option,
+    ProposedCall,
+    TypedAsk,
+    TypedDecision,
+    Verdict,
 )
 
 SCHEMA_VERSION = "awmweb.trajectory/1"
@@ -76,12 +88,6 @@ AskStatus = Literal["open", "answered", "fell_back", "cancelled"]
 Tier = Literal["cache", "llm", "people", "senior"]
 AdviceSource = Literal["human", "llm", "cache", "fallback"]
 Scope = Literal["agent", "expert", "export", "launch"]
-
-
-class Shape(BaseModel):
-    """Base of every shape: unknown fields are refused, so that typing errors are reported immediately."""
-
-    model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
 
 class ToolSpec(Shape):
@@ -154,6 +160,10 @@ class Advice(Shape):
     tool_calls: list[ToolCall] | None = None
     reason: str | None = None
     files: list[FileRef] | None = None
+    decision: TypedDecision | None = None
+    """The typed answer to an approval, a choice or a form; also what silence means, if the asker said so."""
+    by: DecidedBy | None = None
+    """Who decided: a person, a model, a standing answer or the deadline; none for a plain question."""
     local: bool = False
 
     @property
@@ -161,10 +171,15 @@ class Advice(Shape):
         return self.source == "fallback"
 
     def observation(self) -> Object:
-        """Return what the agent sees of it: the advice, or the typed absence of one."""
+        """Return what the agent sees of it: the advice, the decision, or the typed absence of one."""
+        if self.decision is not None:
+            seen: Object = {"status": "decided", "by": self.by, "decision": self.decision.model_dump(exclude_none=True)}
+            if self.text:
+                seen["advice"] = self.text
+            return seen
         if self.is_fallback:
             return {"status": "no_advice", "reason": self.reason or "deadline"}
-        seen: Object = {"status": "advice", "advice": self.text}
+        seen = {"status": "advice", "advice": self.text}
         if self.tool_calls:
             seen["tool_calls"] = [call.model_dump() for call in self.tool_calls]
         if self.files:
@@ -225,8 +240,20 @@ class Message(StepCommon):
     calls: list[PlannedCall] | None = None
 
 
+class CallApproval(Shape):
+    """What was decided on a call before it was made. `proposed` are the agent's arguments, if a person edited them."""
+
+    verdict: Verdict
+    by: DecidedBy
+    proposed: Object | None = None
+    reason: Text | None = None
+
+
 class ToolCallStep(StepCommon):
-    """A tool call and what came back: a `result` of any JSON shape, or an `error`."""
+    """A tool call and what came back: a `result` of any JSON shape, or an `error`.
+
+    With an `approval`, `arguments` are those that ran; a rejected call was not made.
+    """
 
     kind: Literal["tool_call"] = "tool_call"
     name: Annotated[Text, Field(description="tool name as the agent wrote it")]
@@ -234,6 +261,7 @@ class ToolCallStep(StepCommon):
     result: Any = None
     error: Text | None = None
     reward_type: Line | None = None
+    approval: CallApproval | None = None
 
 
 class Action(StepCommon):
@@ -293,6 +321,10 @@ class AskStep(StepCommon):
     question: Text
     context: Text | None = None
     files: list[FileRef] | None = None
+    typed: TypedAsk | None = None
+    """What it wants, if that is a decision."""
+    thread: str | None = None
+    """The earlier ask that this one continues."""
     advice: Advice | None = None
 
 
@@ -666,6 +698,20 @@ class AskOpen(Shape):
     group_key: Line | None = None
     turn: Count | None = None
     call_id: Line | None = None
+    kind: AskKind = "question"
+    calls: Annotated[list[ProposedCall], Field(description="of an approval")] | None = None
+    options: Annotated[list[Option], Field(description="of a choice")] | None = None
+    many: StrictBool | None = None
+    other: StrictBool | None = None
+    response_schema: Annotated[Object, Field(description="of a form: a subset of JSON Schema")] | None = None
+    on_timeout: OnTimeout | None = None
+    thread: Line | None = None
+
+    @model_validator(mode="after")
+    def _checks_its_kind(self) -> AskOpen:
+        typed = TypedAsk(kind=self.kind, **{name: getattr(self, name) for name in TYPED_FIELDS})
+        self.response_schema = typed.response_schema
+        return self
 
 
 class AskView(Shape):
@@ -698,6 +744,10 @@ class AskListing(Shape):
     privilege: Privilege
     held_by: str | None = None
     lease_until: datetime | None = None
+    kind: AskKind = "question"
+    typed: TypedAsk | None = None
+    """What it wants, if that is a decision: `calls`, `options` or `response_schema`, and what silence means."""
+    thread: str | None = None
     model_fault: str | None = None
     """Why the last call of an expert model gave no advice. Experts read it, agents do not."""
 
@@ -724,7 +774,39 @@ class AnswerBody(Shape):
     lease_token: Line
     text: Annotated[str, Field(max_length=20_000), BeforeValidator(clean_text)]
     tool_calls: Annotated[list[ToolCall], Field(max_length=20)] | None = None
+    decision: Annotated[Any, WithJsonSchema(TypedDecision.model_json_schema())] = None
+    """Of an approval, a choice or a form; the text is then a note beside it and can be empty."""
     nonce: Line
+
+
+class StandingAnswerBody(Shape):
+    """Approves calls of a tool ahead. Arguments that are named must be equal; in the project, or in one run."""
+
+    tool: Line
+    arguments: Annotated[Object, Field(max_length=100)] = Field(default_factory=dict)
+    run: Line | None = None
+    until: Moment
+    at_most: Annotated[StrictInt, Field(ge=1, le=100_000), WHOLE] = 20
+
+
+class StandingAnswerView(Shape):
+    """A standing answer. `used` counts the calls that it approved, `answered` the open asks that it closed immediately."""
+
+    id: str
+    tool: str
+    arguments: Object
+    run: str | None = None
+    until: datetime
+    at_most: int
+    used: int
+    author: str
+    created_at: datetime
+    ended_at: datetime | None = None
+    answered: int | None = None
+
+
+class StandingAnswers(Shape):
+    items: list[StandingAnswerView]
 
 
 class Done(Shape):

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from awmclient.conversation import as_text
+from awmclient.gates import is_approval
 from awmclient.observations import plain
 from awmclient.schema import ASK_TOOL, StopReason
 from awmclient.toolcalls import Call
@@ -82,6 +83,8 @@ class LoopProgress:
             case "nudge":  # the turn could not be read
                 self._pay()
                 self.malformed += 1
+            case "ask" if is_approval(step):
+                pass  # of calls that are still to be made
             case "ask":
                 self.asks += 1
                 self._asked = True

@@ -49,7 +49,7 @@ class MemoryEpisode:
         ask, _ = self._book.open_ask(body)
         return await self._awaited(ask)
 
-    async def wait_for_advice(self, ask: str, deadline_s: int) -> Advice:
+    async def wait_for_advice(self, ask: str, deadline_s: int, typed: Mapping[str, Any] | None = None) -> Advice:
         return await self._awaited(self._book.ask(ask))
 
     async def _awaited(self, ask: MemoryAsk) -> Advice:
@@ -58,7 +58,7 @@ class MemoryEpisode:
         try:
             await asyncio.wait_for(ask.closed.wait(), ask.plan.deadline_s)
         except TimeoutError:
-            self._book.close(ask, "fell_back", Advice(text="", source="fallback"), reason="deadline")
+            self._book.close(ask, "fell_back", ask.silence(), reason="deadline")
         finally:
             answering.cancel()
             await asyncio.gather(answering, return_exceptions=True)

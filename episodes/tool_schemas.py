@@ -3,12 +3,14 @@
 A schema is untrusted, so the work is bounded whatever it contains. Of JSON Schema (2020-12) only the keywords of `READ`
 are read, each of which visits a value once; references are not followed, patterns are not run, and a malformed keyword
 counts as absent. Every visit costs one step of a budget. Unread values and keywords count as fitting: the environment
-checks every call anyway. Called by `suggested_calls.py`.
+checks every call anyway. Called by `suggested_calls.py` and
+`decisions.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from datetime import date, datetime
 from operator import ge, gt, le, lt
 from typing import Any
 
@@ -25,8 +27,9 @@ class _Spent(Exception):
 class Checker:
     """A checker of any number of values within one budget of steps."""
 
-    def __init__(self, steps: int = STEPS) -> None:
-        self._left = steps
+    def __init__(self, steps: int = STEPS, *, formats: bool = False) -> None:
+        """Prepare a checker; with `formats` it checks dates, times and addresses, too."""
+        self._left, self._formats = steps, formats
         self._choices: dict[int, tuple[list[Any], set[Hashable]]] = {}
 
     def misfit(self, value: Any, schema: Any, name: str = "") -> str:
@@ -73,6 +76,16 @@ class Checker:
 
     def _const(self, value: Any, wanted: Any, schema: dict[str, Any], name: str) -> str:
         return "" if self._same(value) == self._same(wanted) else _must(name, str(wanted)[:60])
+
+    def _format(self, value: Any, wanted: Any, schema: dict[str, Any], name: str) -> str:
+        read = FORMATS.get(wanted) if self._formats and isinstance(wanted, str) and isinstance(value, str) else None
+        if read is None:
+            return ""
+        try:
+            read[0](value)
+        except ValueError:
+            return _must(name, read[1])
+        return ""
 
     def _required(self, value: Any, names: Any, schema: dict[str, Any], name: str) -> str:
         if not isinstance(value, dict) or not isinstance(names, list):
@@ -182,10 +195,28 @@ def _fields(value: Any) -> float | None:
     return len(value) if isinstance(value, dict) else None
 
 
+def _moment(text: str) -> None:
+    if datetime.fromisoformat(text).tzinfo is None or "T" not in text.upper():
+        raise ValueError
+
+
+def _address(text: str) -> None:
+    before, _, host = text.partition("@")
+    if not before or not host or "@" in host or any(one.isspace() for one in text):
+        raise ValueError
+
+
+FORMATS: dict[str, tuple[Callable[[str], object], str]] = {
+    "date": (date.fromisoformat, "a date such as 2026-11-27"),
+    "date-time": (_moment, "a time such as 2026-11-27T09:00:00Z"),
+    "email": (_address, "a mail address"),
+}
+
 READ: dict[str, Check] = {
     "type": Checker._type,
     "enum": Checker._enum,
     "const": Checker._const,
+    "format": Checker._format,
     "minimum": _limit(ge, "at least {}", _itself),
     "maximum": _limit(le, "at most {}", _itself),
     "exclusiveMinimum": _limit(gt, "more than {}", _itself),

@@ -14,6 +14,7 @@
     desk           writes: presence, drafts, routing rules
     attaching      writes: files of asks and answers
     tagging        writes: tags of a question, late texts
+    standing_answers  writes: approvals ahead, and their ends
     llm            the model expert
     consumers      queue socket and waiting poll
     mcp/           the desk as an MCP tool

@@ -16,10 +16,12 @@ from django.utils import timezone
 
 from awmclient.schema import ToolCall
 from episodes.record import ask_steps
+from episodes.show.decisions import decision_in_words
 from experts import attaching, closing, events, queue, tagging
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
 from experts.find.similar import began_with, kept, origins
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Draft, Privilege
+from experts.rules.decisions import checked
 from experts.rules.suggested_calls import refuse_unfit
 from people.access import Actor, may_advise, visible_or_404
 from people.errors import AppError, Invalid
@@ -46,15 +48,40 @@ def answer(
     *,
     drafted_by: str = "",
     confidence: float | None = None,
+    decision: Any = None,
 ) -> Advice:
     """Answer a claimed ask. Compares the text with its source before any lock is taken."""
     may_advise(actor)
+    slot = visible_or_404(Assignment.objects.select_related("ask__episode"), actor, assignment_id, "ask__project")
+    said = Said(text, tool_calls, _decided(slot.ask, text, tool_calls, decision))
+    return _accept(actor, slot, lease_token, said, nonce, _beginning(slot.ask, drafted_by, text), confidence)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What an answer says: words, suggested calls, and the decision of a typed ask."""
+
+    text: str
+    tool_calls: list[ToolCall] | None = None
+    decision: dict[str, Any] | None = None
+
+    def columns(self) -> dict[str, Any]:
+        calls = [call.model_dump() for call in self.tool_calls] if self.tool_calls else None
+        return {"text": self.text, "tool_calls": calls, "decision": self.decision}
+
+
+def _decided(ask: Ask, text: str, tool_calls: list[ToolCall] | None, decision: Any) -> dict[str, Any] | None:
+    """Return the checked decision of a typed ask, None for a question. Raises if the answer does not fit the ask."""
+    if ask.typed:
+        if tool_calls:
+            raise Invalid("tool_calls: a typed ask is answered with a decision, without suggested calls.")
+        return checked(ask.typed, decision, ask.episode.tools or [])
+    if decision is not None:
+        raise Invalid("decision: this ask is a question. Answer with a text.")
     if not text.strip() and not tool_calls:
         raise Invalid("Write an answer or suggest a call.")
-    slot = visible_or_404(Assignment.objects.select_related("ask__episode"), actor, assignment_id, "ask__project")
-    _refuse_unfit(slot.ask, tool_calls)
-    began = _beginning(slot.ask, drafted_by, text)
-    return _accept(actor, slot, lease_token, text, nonce, tool_calls, began, confidence)
+    _refuse_unfit(ask, tool_calls)
+    return None
 
 
 def _refuse_unfit(ask: Ask, tool_calls: list[ToolCall] | None) -> None:
@@ -67,9 +94,8 @@ def _accept(
     actor: Actor,
     slot: Assignment,
     lease_token: str,
-    text: str,
+    words: Said,
     nonce: str,
-    tool_calls: list[ToolCall] | None,
     began: Beginning,
     confidence: float | None = None,
     first: Ask | None = None,
@@ -99,7 +125,7 @@ def _accept(
             refusal = TooLate() if not ask.is_open else LeaseLost()
         if refusal is not None and repeated is not None:
             raise refusal  # the text is stored already; after a new claim the same text is accepted
-        advice = _new_advice(ask, actor, text, tool_calls, began, nonce=nonce, confidence=confidence)
+        advice = _new_advice(ask, actor, words, began, nonce=nonce, confidence=confidence)
         advice.late = refusal is not None
         advice.took_s = (now - slot.claimed_at).total_seconds() if slot.claimed_at and held else None
         advice.save(force_insert=True)
@@ -108,8 +134,9 @@ def _accept(
             attaching.send_files(actor, advice, first)
             closing.close(ask, AskStatus.ANSWERED, "", actor, advice)
         elif isinstance(refusal, TooLate):
-            words = tagging.words_of(text, [call.model_dump() for call in tool_calls or []])
-            tagging.annotate_ask(actor, ask, LATE, words)
+            calls = [call.model_dump() for call in words.tool_calls or []]
+            decided = decision_in_words(ask.typed, words.decision)
+            tagging.annotate_ask(actor, ask, LATE, tagging.words_of(words.text, calls, decided))
     # Raised after the commit, so that the refused text stays stored.
     if refusal is not None:
         raise refusal
@@ -143,14 +170,12 @@ def _source_answer(ask: Ask, advice_id: str) -> Advice | None:
     return before
 
 
-def _new_advice(
-    ask: Ask, actor: Actor, text: str, tool_calls: list[ToolCall] | None, began: Beginning, **more: Any
-) -> Advice:
+def _new_advice(ask: Ask, actor: Actor, words: Said, began: Beginning, **more: Any) -> Advice:
     """Return an answer as an unsaved row."""
     return Advice(
         ask=ask,
-        text=text,
-        tool_calls=[call.model_dump() for call in tool_calls] if tool_calls else None,
+        **words.columns(),
+        by=("model" if actor.model else "person") if ask.typed else "",
         source="llm" if actor.model else "human",
         author=actor.name,
         author_key=actor.key,
@@ -161,14 +186,19 @@ def _new_advice(
 
 
 def edit(
-    actor: Actor, ask_id: str, text: str, tool_calls: list[ToolCall] | None, nonce: str = "", *, drafted_by: str = ""
+    actor: Actor,
+    ask_id: str,
+    text: str,
+    tool_calls: list[ToolCall] | None,
+    nonce: str = "",
+    *,
+    drafted_by: str = "",
+    decision: Any = None,
 ) -> Advice:
     """Replace the caller's answer with a new row. Raises if the agent has read it. Marks of a model's draft stay."""
     may_advise(actor)
-    if not text.strip() and not tool_calls:
-        raise Invalid("Write an answer or suggest a call.")
     seen = visible_or_404(Ask.objects.select_related("accepted", "episode"), actor, ask_id)
-    _refuse_unfit(seen, tool_calls)
+    said = Said(text, tool_calls, _decided(seen, text, tool_calls, decision))
     began = _beginning(seen, drafted_by or (began_with(seen.accepted) if seen.accepted else ""), text)
     with transaction.atomic():
         ask = closing.locked(ask_id)
@@ -177,7 +207,7 @@ def edit(
         if nonce and before.nonce == nonce:
             return before
         # the time from claim to answer stays that of the first version
-        advice = _new_advice(ask, actor, text, tool_calls, began, nonce=nonce, supersedes=before, took_s=before.took_s)
+        advice = _new_advice(ask, actor, said, began, nonce=nonce, supersedes=before, took_s=before.took_s)
         advice.drafted_by = advice.drafted_by or before.drafted_by
         advice.taken_from_id = advice.taken_from_id or before.taken_from_id
         advice.save(force_insert=True)
@@ -260,7 +290,7 @@ def _answer_same(
         refuse_unfit(tool_calls, ask.episode.tools)
         lease = queue.claim(actor, ask.pk)
         slot = visible_or_404(Assignment.objects.all(), actor, lease.assignment_id, "ask__project")
-        _accept(actor, slot, lease.lease_token, text, nonce, tool_calls, began, first=first)
+        _accept(actor, slot, lease.lease_token, Said(text, tool_calls), nonce, began, first=first)
     except AppError as refused:
         return refused.message
     return ""

@@ -14,11 +14,12 @@ from ninja import P, QueryEx, Router, Status
 from awmclient import schema
 from awmclient.metrics import DeskNumbers
 from episodes.find.selection import run_named
-from experts import advising, attaching, closing, queue
+from experts import advising, attaching, closing, desk, queue, standing_answers
 from experts.find.attached import files_of, visible_files
-from experts.find.reading import ask_view, open_asks, page_of_asks
+from experts.find.reading import active_standing, ask_view, open_asks, page_of_asks
 from experts.metrics import records
-from experts.models import Attachment
+from experts.models import Attachment, StandingAnswer
+from experts.rules.decisions import Misfit
 from experts.rules.file_types import TEXT
 from people.access import visible_or_404
 from people.http import REFUSALS, actor_of, refuse_unknown
@@ -36,7 +37,7 @@ def open_ask(request: HttpRequest, payload: schema.AskOpen) -> Status[schema.Ask
     return Status(201 if made else 200, ask_view(ask, ask.expected_wait_s))
 
 
-@router.get("/asks", response={200: schema.AskList, **REFUSALS})
+@router.get("/asks", response={200: schema.AskList, **REFUSALS}, by_alias=True)
 def list_asks(
     request: HttpRequest,
     status: schema.AskStatus = "open",
@@ -102,10 +103,39 @@ def decline(request: HttpRequest, assignment_id: str, payload: schema.LeaseBody)
 
 @router.post("/assignments/{assignment_id}/answer", response={200: schema.Advice, **REFUSALS})
 def answer(request: HttpRequest, assignment_id: str, payload: schema.AnswerBody) -> schema.Advice:
-    advice = advising.answer(
-        actor_of(request), assignment_id, payload.lease_token, payload.text, payload.nonce, payload.tool_calls
-    )
+    """Answer a claimed ask. What does not fit is refused with its path, and the text is kept as a draft."""
+    actor, said = actor_of(request), payload.model_dump(include={"text", "nonce", "decision"})
+    try:
+        advice = advising.answer(actor, assignment_id, payload.lease_token, tool_calls=payload.tool_calls, **said)
+    except Misfit:
+        desk.keep_refused(actor, assignment_id, payload.text, payload.decision)
+        raise
     return advice.value()
+
+
+def standing_view(row: StandingAnswer, answered: int | None = None) -> schema.StandingAnswerView:
+    names = ("id", "tool", "arguments", "until", "at_most", "used", "author", "created_at", "ended_at")
+    return schema.StandingAnswerView(**{name: getattr(row, name) for name in names}, run=row.run_id, answered=answered)
+
+
+@router.post("/standing-answers", response={201: schema.StandingAnswerView, **REFUSALS})
+def give_standing_answer(request: HttpRequest, payload: schema.StandingAnswerBody) -> Status[schema.StandingAnswerView]:
+    """Approve calls of a tool ahead. Open approvals that it covers are answered immediately."""
+    row, answered = standing_answers.give(actor_of(request), payload)
+    row.refresh_from_db()
+    return Status(201, standing_view(row, answered))
+
+
+@router.get("/standing-answers", response={200: schema.StandingAnswers, **REFUSALS})
+def list_standing_answers(request: HttpRequest) -> schema.StandingAnswers:
+    """List the project's standing answers that can still decide, newest first."""
+    return schema.StandingAnswers(items=[standing_view(row) for row in active_standing(actor_of(request))])
+
+
+@router.delete("/standing-answers/{standing_id}", response={200: schema.StandingAnswerView, **REFUSALS})
+def end_standing_answer(request: HttpRequest, standing_id: str) -> schema.StandingAnswerView:
+    """End a standing answer. What it has decided stays."""
+    return standing_view(standing_answers.end(actor_of(request), standing_id))
 
 
 def attached(row: Attachment) -> schema.AttachedFile:

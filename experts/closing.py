@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from awmclient.schema import Advice as SentAdvice
 from awmclient.schema import Heard
+from awmclient.typed import decision_on_timeout
 from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
 from episodes.record.appending import refuse_other_loop
@@ -44,7 +45,7 @@ def close(
 ) -> None:
     """Close an ask. The caller must hold the episode and ask locks. `heard`: what its agent got without an answer."""
     if status == AskStatus.FELL_BACK:
-        advice = _prepared(ask) or Advice.objects.create(ask=ask, privilege=ask.privilege, **_as_fallback(reason))
+        advice = _prepared(ask) or Advice.objects.create(ask=ask, privilege=ask.privilege, **_as_fallback(ask, reason))
     ask.status, ask.reason, ask.closed_at, ask.accepted = status, reason, timezone.now(), advice
     ask.save(update_fields=["status", "reason", "closed_at", "accepted"])
     ended = SlotState.SUBMITTED if status == AskStatus.ANSWERED else SlotState.VOID
@@ -54,15 +55,16 @@ def close(
     # an episode can have several open asks: it continues after the last
     waiting = Ask.objects.open().filter(episode=ask.episode).exists()
     by_script = advice is not None and advice.is_by_script
-    said = advice.value() if advice else SentAdvice(**_as_fallback(heard)) if heard else None
+    said = advice.value() if advice else SentAdvice.model_validate(_as_fallback(ask, heard)) if heard else None
     ask_steps.close_ask_step(ask.episode, ask.seq, said, status, waiting, by_script)
     log(ask, str(status), actor, reason)
     events.tell(ask)
 
 
-def _as_fallback(reason: str) -> dict[str, Any]:
-    """Return the fields of a fallback: no text, a typed reason."""
-    return {"text": "", "source": "fallback", "reason": reason}
+def _as_fallback(ask: Ask, reason: str) -> dict[str, Any]:
+    """Return the fields of a fallback: no text, a typed reason, and the decision that silence means."""
+    fallback: dict[str, Any] = {"text": "", "source": "fallback", "reason": reason}
+    return fallback | ({"decision": decision_on_timeout(ask.typed), "by": "timeout"} if ask.typed else {})
 
 
 def _prepared(ask: Ask) -> Advice | None:

@@ -7,6 +7,7 @@ draft never reaches an agent by itself: only `advising.answer` sends, and the de
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,7 +17,9 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
+from awmclient.fields import too_large
 from awmclient.schema import ToolCall
+from awmclient.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES
 from episodes import events as live
 from episodes.models import Run
 from episodes.record.noting import note_model_fault
@@ -24,7 +27,7 @@ from experts import events
 from experts.errors import DraftConflict, PolicyRefused, TooLate
 from experts.find.availability import ADVISERS, held_by, may_be_present, models_may_help
 from experts.find.panels import changeable_replies, replies_of
-from experts.models import MODEL, Ask, Desk, Draft, ModelCall, Presence, QueueView, QuickReply
+from experts.models import MODEL, Ask, Assignment, Desk, Draft, ModelCall, Presence, QueueView, QuickReply
 from experts.rules.routing import PRESENT_FOR
 from people.access import Actor, is_id, may_advise, may_see_queue, may_set_desk, visible_or_404
 from people.audit import record
@@ -159,6 +162,7 @@ def save_draft(
     version: int = 0,
     *,
     drafted_by: str = "",
+    decision: Any = None,
 ) -> Draft:
     """Save a person's draft.
 
@@ -171,19 +175,35 @@ def save_draft(
     if len(text) > 100_000:
         raise Invalid("A draft can have at most 100,000 characters.")
     calls = [call.model_dump() for call in tool_calls] if tool_calls else None
-    written: dict[str, Any] = {"text": text, "tool_calls": calls, "drafted_by": drafted_by[:160]}
+    if decision is not None and (why := too_large(decision, SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS)):
+        raise Invalid(f"The decision {why}.")
+    written: dict[str, Any] = {
+        "text": text,
+        "tool_calls": calls,
+        "decision": decision if ask.typed else None,
+        "drafted_by": drafted_by[:160],
+    }
     with transaction.atomic():
         mine = Draft.objects.select_for_update().filter(ask=ask, author_key=actor.key).first()
         if mine is None:
             return _first_draft(actor, ask, written)
         # A repeated save has the same text and is no conflict.
-        if mine.version != version and (mine.text, mine.tool_calls) != (text, calls):
+        same = (mine.text, mine.tool_calls, mine.decision) == (text, calls, written["decision"])
+        if mine.version != version and not same:
             raise DraftConflict(mine.text or "", mine.version)
         written |= {"version": mine.version + 1, "saved_at": timezone.now()}
         for name, value in written.items():
             setattr(mine, name, value)
         mine.save(update_fields=list(written))
         return mine
+
+
+def keep_refused(actor: Actor, assignment_id: str, text: str, decision: Any) -> None:
+    """Keep what was refused because the decision did not fit, as the actor's draft."""
+    ask = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project").ask_id
+    known = Draft.objects.filter(ask=ask, author_key=actor.key).values_list("version", flat=True).first()
+    with suppress(DraftConflict, Invalid):  # a newer draft, or one beyond the limits: the refusal says what is wrong
+        save_draft(actor, ask, text, version=known or 0, decision=decision)
 
 
 def _first_draft(actor: Actor, ask: Ask, written: dict[str, Any]) -> Draft:

@@ -23,6 +23,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from awmclient.schema import AskOpen
+from awmclient.typed import TYPED_FIELDS, typed_of
 from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
 from episodes.record.appending import refuse_other_loop, reopen_or_refuse
@@ -41,6 +42,7 @@ from experts.errors import (
 from experts.find import availability
 from experts.find.similar import began_with, marks_of
 from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Decline, Draft, Privilege, Tier
+from experts.rules.decisions import refuse_default
 from experts.rules.routing import (
     deadline,
     draft_time,
@@ -49,9 +51,10 @@ from experts.rules.routing import (
     next_tier,
     route,
 )
+from experts.standing_answers import decided_by_standing
 from notices import deliveries
 from people import leasing
-from people.access import Actor, may_advise, may_record, may_set_desk, visible_or_404
+from people.access import Actor, is_id, may_advise, may_record, may_set_desk, visible_or_404
 from people.errors import Invalid
 from people.slots import FREED, SlotState
 
@@ -84,7 +87,11 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
     """
     may_record(actor)
     # of everything: a repeated key with another body is a conflict
-    digest = hashlib.sha256(json.dumps(wanted.model_dump(), sort_keys=True).encode()).hexdigest()
+    # a plain question's has no typed fields, as in versions that had none
+    known_fields = wanted.model_dump(exclude={"kind", *TYPED_FIELDS} if wanted.kind == "question" else set())
+    if wanted.thread is None:
+        known_fields.pop("thread")
+    digest = hashlib.sha256(json.dumps(known_fields, sort_keys=True).encode()).hexdigest()
     # The lock of the episode serializes its asks, so that a repeated key finds the first one.
     with transaction.atomic():
         episode = visible_or_404(Episode.objects.select_for_update(), actor, wanted.episode)
@@ -157,6 +164,10 @@ def _conflict(known: Ask, wanted: AskOpen) -> str | None:
     others += [name for name, seconds in apart.items() if seconds >= SLOW_S]
     # half a second apart counts only if nothing else explains the conflict
     others = others or [name for name, seconds in apart.items() if seconds >= 0.5]
+    typed = {"kind": "question"} | (known.typed or {})
+    asked = {"kind": wanted.kind} | typed_of(wanted.model_dump(by_alias=True))
+    others += [name for name in ("kind", *TYPED_FIELDS) if typed.get(name) != asked.get(name)]
+    others += ["thread"] if (known.thread_id or None) != wanted.thread else []
     others.sort(key=list(AskOpen.model_fields).index)
     return recording.other_values(f"The key {known.key!r} was already used for an ask", others) if others else None
 
@@ -174,7 +185,9 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
     1. Build the ask and its plan. 2. Write the step, the ask and its slot. 3. Close it immediately with a fallback or a
     cached answer if there is one.
     """
-    now = timezone.now()
+    now, typed = timezone.now(), typed_of(wanted.model_dump(by_alias=True))
+    if typed:
+        refuse_default(typed)
     ask = Ask(
         project=actor.project,
         episode=episode,
@@ -187,13 +200,19 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
         skills=wanted.skills or [],
         group_key=wanted.group_key or "",
         privilege=Privilege.SEES_VERIFIER if episode.expert == ExpertMode.INFORMED else Privilege.BLIND,
-        marks=marks_of(wanted.question, episode.scenario, episode.task_idx, episode.task),
+        # a decision belongs to its own calls, options or form: it is no example for another ask
+        marks=[] if typed else marks_of(wanted.question, episode.scenario, episode.task_idx, episode.task),
+        kind=wanted.kind,
+        typed=typed or None,
+        thread=_earlier(episode, wanted.thread) if wanted.thread else None,
         created_at=now,
         deadline_at=deadline(now, wanted.deadline_s),
         human_deadline_at=deadline(now, wanted.human_deadline_s) if wanted.human_deadline_s else None,
     )
     ends_now = _place(ask, now)
-    said = wanted.model_dump(include={"seq", "question", "context", "turn", "call_id"}, exclude_none=True)
+    said = wanted.model_dump(include={"seq", "question", "context", "turn", "call_id", "thread"}, exclude_none=True)
+    if typed:
+        said["typed"] = typed
     # the step first: it raises if its number is taken
     ask_steps.open_ask_step(actor, episode, {"kind": "ask", "ask": ask.pk, **said})
     ask.save(force_insert=True)
@@ -202,7 +221,9 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
     closing.log(ask, _toward(ask), None, ask.tier_reason)
     if ends_now:
         closing.close(ask, AskStatus.FELL_BACK, ends_now, None)
-    elif (known := availability.known_answer(ask, availability.desk_of(actor.project).cache)) is not None:
+    elif typed and (standing := decided_by_standing(ask)) is not None:
+        closing.close(ask, AskStatus.ANSWERED, "standing", None, standing)
+    elif not typed and (known := availability.known_answer(ask, availability.desk_of(actor.project).cache)) is not None:
         closing.close(ask, AskStatus.ANSWERED, "", None, _again(ask, known))
     else:
         _tell_or_wake(ask)
@@ -213,16 +234,28 @@ def _place(ask: Ask, now: datetime) -> str:
     """Set the ask's group and plan. Return the reason if it must fall back immediately."""
     policy = availability.policy_of(availability.desk_of(ask.project), ask.episode)
     _wait_for_alike(ask, policy.has_budget)
-    same = availability.same_question(ask)
+    same = None if ask.typed else availability.same_question(ask)
     ask.group = same.group if same is not None else ask.pk
     # the ID is known before the row exists, so the draw follows from it
     way = route(policy, availability.load_for(ask, policy, now), draw(policy.seed, ask.pk))
-    ask.tiers, ask.tier_reason, ask.chance = list(way.tiers), way.reason, way.chance
-    ask.tier = way.tiers[0] if way.tiers else Tier.PEOPLE
+    # a model answers in words; a decision is a person's
+    tiers = [one for one in way.tiers if one != Tier.LLM] if ask.typed else list(way.tiers)
+    ask.tiers, ask.tier_reason, ask.chance = tiers, way.reason, way.chance
+    ask.tier = tiers[0] if tiers else Tier.PEOPLE
     ask.expected_wait_s = way.expected_wait_s
-    if Tier.LLM in way.tiers:
+    if Tier.LLM in tiers:
         ask.draft_at = draft_time(now, min(ask.deadline_at, ask.human_deadline_at or ask.deadline_at))
-    return way.reason if not way.tiers and way.reason in IMMEDIATE else ""
+    if ask.typed and way.tiers and not tiers:
+        return "no_model"  # the arm uses models only
+    return way.reason if not tiers and way.reason in IMMEDIATE else ""
+
+
+def _earlier(episode: Episode, thread: str) -> Ask:
+    """Return the ask that a new one continues. Raises if it is not one of this episode's."""
+    found = Ask.objects.filter(episode=episode, pk=thread).first() if is_id(thread) else None
+    if found is None:
+        raise Invalid(f"thread: {thread[:100]} is no earlier ask of this episode.")
+    return found
 
 
 def _wait_for_alike(ask: Ask, has_budget: bool) -> None:

@@ -30,9 +30,9 @@ def annotate_ask(actor: Actor, ask: Ask, label: str, text: str) -> Annotation:
     return annotating.annotate(actor, ask.episode, where, label, text, privilege=ask.privilege)
 
 
-def words_of(text: str, calls: Iterable[Mapping[str, Any]]) -> str:
-    """Return an answer as one text, its calls below its text."""
-    lines = [call_in_words(call) for call in calls]
+def words_of(text: str, calls: Iterable[Mapping[str, Any]], decided: Iterable[str] = ()) -> str:
+    """Return an answer as one text, its calls or its decision below its text."""
+    lines = [*(call_in_words(call) for call in calls), *decided]
     return "\n".join([text, *lines] if text else lines)
 
 

@@ -24,6 +24,7 @@ urlpatterns = [
     path("queue/views", saved_views.views, name="queue_views"),
     path("queue/views/<str:pk>/drop", saved_views.drop, name="drop_view"),
     path("queue/bulk", queue.bulk, name="bulk"),
+    path("queue/standing/<str:pk>/end", queue.end_standing, name="end_standing"),
     path("queue/<str:pk>/<str:action>", queue.row_action, name="row_action"),
     path("asks/<str:pk>/", ask.ask, name="ask"),
     path("asks/<str:pk>/steps.html", ask.ask_fragments, name="ask_fragments"),

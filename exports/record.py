@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from awmclient.conversation import PromptMessage, conversation
+from awmclient.gates import is_approval
 from awmclient.schema import ToolSpec
 from episodes.quoting import texts
 
@@ -134,12 +135,13 @@ class Record:
 
     @property
     def asks(self) -> list[dict[str, Any]]:
-        return [step for step in self.steps if step.get("kind") == "ask"]
+        """Return the agent's own questions: approvals that a gate asked for are not among them."""
+        return [step for step in self.steps if step.get("kind") == "ask" and not is_approval(step)]
 
     @cached_property
     def advice(self) -> list[Mapping[str, Any]]:
         """Return the advice of all asks; an ask that fell back without advice has none."""
-        given = (step.get("advice") for step in self.asks)
+        given = (step.get("advice") for step in self.steps if step.get("kind") == "ask")
         return [one for one in given if isinstance(one, Mapping) and one.get("source") != "fallback"]
 
     @property
@@ -153,4 +155,5 @@ class Record:
 
 
 def _acts(step: Mapping[str, Any]) -> bool:
-    return step.get("role") == "assistant" or step.get("kind") in ("tool_call", "action", "ask")
+    by_agent = step.get("role") == "assistant" or step.get("kind") in ("tool_call", "action", "ask")
+    return by_agent and not is_approval(step)

@@ -34,6 +34,8 @@ MAY_IMPORT = {
         "notices",
         "episodes",
         "reviews",
+        "awmclient.fields",
+        "awmclient.typed",
         "awmclient.schema",
         "awmclient.metrics",
         "awmclient.chat",
@@ -58,7 +60,7 @@ MAY_IMPORT = {
     },
     "exports": {
         *("people", "episodes", "reviews", "experts", "runs", "curriculum"),
-        *("awmclient.schema", "awmclient.conversation", "awmclient.prompts", "awmclient.thinking"),
+        *("awmclient.schema", "awmclient.conversation", "awmclient.prompts", "awmclient.thinking", "awmclient.gates"),
         *("awmenv.packs", "awmenv.health", "awmenv.errors"),
     },
     "imports": {
@@ -112,7 +114,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "experts": (
         {*GROUND, "endings", "events"},
         {"rules", "find", "metrics", "notifications"},
-        {"advising", "attaching", "closing", "desk", "queue", "tagging"},
+        {"advising", "attaching", "closing", "desk", "queue", "standing_answers", "tagging"},
         {"consumers", "llm", "mcp", "metrics.pages", *DOORS},
     ),
     "curriculum": (
@@ -155,7 +157,7 @@ WRITES = {
     "notices": {"allowances", "deliveries", "subscriptions", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},
-    "experts": {"advising", "attaching", "closing", "desk", "queue", "tagging", "llm"},
+    "experts": {"advising", "attaching", "closing", "desk", "queue", "standing_answers", "tagging", "llm"},
     "runs": {"launch", "play"},
     "curriculum": {"steering", "taking", "training"},
     "exports": {"jobs"},
@@ -164,13 +166,14 @@ WRITES = {
 """The rooms of each app that change rows. Rooms on a floor below the lowest of them are reads."""
 
 CLIENT_FLOORS = (
-    {"fields", "schema", "metrics"},
+    {"fields", "typed", "schema", "metrics"},
     {
         "errors",
         "faults",
         "wire",
         "bodies",
         "toolcalls",
+        "gates",
         "listening",
         "prompts",
         "thinking",

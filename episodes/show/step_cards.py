@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from episodes.show.decisions import KINDS, Decided, decided_lines
 from episodes.show.json_layout import is_json, laid_out, shape_of
 from episodes.show.json_paths import ROOT, under
 from episodes.show.legend import why_no_answer
@@ -96,6 +97,8 @@ class AskCard:
     no_advice: str
     files: list[FileLink]
     sent_files: list[FileLink]
+    kind: str
+    decided: list[Decided]
 
 
 @dataclass(frozen=True)
@@ -432,6 +435,8 @@ def _ask_card(step: Mapping[str, Any]) -> AskCard:
         no_advice=f"{why_no_answer(str(advice.get('reason') or 'deadline'))} No advice was sent." if fallback else "",
         files=_file_links(step.get("files")),
         sent_files=_file_links(advice.get("files")),
+        kind=KINDS.get(str((step.get("typed") or {}).get("kind")), ""),
+        decided=decided_lines(step.get("typed"), advice.get("decision")),
     )
 
 

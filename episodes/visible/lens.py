@@ -69,12 +69,12 @@ _NEEDS = {
     kind: _COMMON | dict.fromkeys(names.split(), Lens.OUTCOME if kind == "verification" else _ALWAYS)
     for kind, names in {
         "message": "role content reasoning calls",
-        "tool_call": "name arguments result error reward_type",
+        "tool_call": "name arguments result error reward_type approval",
         "action": "action observation error",
         "nudge": "content",
         "note": "content",
         "briefing": "text source author privilege sources",
-        "ask": "ask question context files advice",
+        "ask": "ask question context files typed thread advice",
         "verification": "reward_type details",
     }.items()
 }

@@ -234,6 +234,7 @@ class Written:
     saved_at: datetime | None = None
     drafted_by: str = ""
     note: str = ""
+    decision: Any = None
 
     @property
     def with_draft(self) -> bool:
@@ -248,17 +249,30 @@ def written_by(actor: Actor, ask: Ask) -> Written:
     """Return the draft, else the person's last answer, so that a withdrawn answer need not be typed again."""
     draft = Draft.objects.filter(ask=ask, author_key=actor.key).first()
     if draft is not None and _has_words(draft):
-        return Written(draft.text or "", draft.tool_calls or [], draft.version, draft.saved_at, draft.drafted_by)
+        mark = {"drafted_by": draft.drafted_by, "decision": draft.decision}
+        return Written(draft.text or "", draft.tool_calls or [], draft.version, draft.saved_at, **mark)
     version = draft.version if draft is not None else 0
     last = Advice.objects.filter(ask=ask, author_key=actor.key, late=False).order_by("-created_at").first()
     if last is None:
         return Written(version=version)
     note = "" if ask.accepted_id == last.pk else "your withdrawn answer"
-    return Written(last.text, last.tool_calls or [], version, drafted_by=began_with(last), note=note)
+    calls, began = last.tool_calls or [], began_with(last)
+    return Written(last.text, calls, version, drafted_by=began, note=note, decision=last.decision)
 
 
 def _has_words(draft: Draft) -> bool:
-    return bool((draft.text or "").strip() or draft.tool_calls)
+    return bool((draft.text or "").strip() or draft.tool_calls or draft.decision)
+
+
+def typed_for_form(ask: Ask) -> dict[str, Any] | None:
+    """Return what a typed ask wants, each call with its schema: its own, or that of the episode's tool."""
+    if not ask.typed:
+        return None
+    schemas = {one.get("name"): one.get("input_schema") for one in ask.episode.tools if isinstance(one, dict)}
+    calls = [
+        {**call, "schema": call.get("schema") or schemas.get(call["name"])} for call in ask.typed.get("calls") or []
+    ]
+    return {**ask.typed, **({"calls": calls} if calls else {})}
 
 
 def passed_on(ask: Ask) -> list[tuple[str, str, str]]:

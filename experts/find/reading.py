@@ -14,7 +14,7 @@ from django.utils import timezone
 from awmclient.schema import AskListing, AskView
 from episodes.find.selection import newest, run_named
 from episodes.models import Episode
-from experts.models import Ask, AskQuerySet, ModelCall
+from experts.models import Ask, AskQuerySet, ModelCall, StandingAnswer
 from people.access import Actor, may_see_queue, scoped
 from people.errors import Invalid
 
@@ -78,6 +78,13 @@ def more_to_take(actor: Actor, listed: Sequence[AskListing]) -> int:
     return scoped(Ask.objects.to_take(timezone.now()), actor.project).exclude(pk__in=shown).count()
 
 
+def active_standing(actor: Actor) -> list[StandingAnswer]:
+    """Return the project's standing answers that can still decide, newest first."""
+    may_see_queue(actor)
+    rows = scoped(StandingAnswer.objects.active(timezone.now()), actor.project)
+    return list(rows.select_related("run").order_by("-created_at", "-pk")[:LISTED])
+
+
 def listing(ask: Ask, now: datetime) -> AskListing:
     held = ask.assignment if ask.assignment.is_held(now) else None
     return AskListing(
@@ -95,5 +102,8 @@ def listing(ask: Ask, now: datetime) -> AskListing:
         privilege=ask.privilege,
         held_by=held.holder_name if held else None,
         lease_until=held.lease_until if held else None,
+        kind=ask.kind,
+        typed=ask.typed,
+        thread=ask.thread_id,
         model_fault=next((one.fault[:300] for one in ask.model_calls.all() if one.fault), None),
     )

@@ -2,6 +2,7 @@
 
     asks  asks, assignments, advice, files; state tables
     desk  rules, presence, replies, model calls
+    standing  approvals ahead
 
 Every room of `experts` and every app above it can import it.
 """
@@ -24,6 +25,7 @@ from experts.models.asks import (
     Tier,
 )
 from experts.models.desk import Desk, ModelCall, Presence, QueueView, QuickReply
+from experts.models.standing import StandingAnswer
 
 __all__ = [
     "Advice",
@@ -44,6 +46,7 @@ __all__ = [
     "Privilege",
     "QueueView",
     "QuickReply",
+    "StandingAnswer",
     "TOKEN",
     "Tier",
 ]

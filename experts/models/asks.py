@@ -17,6 +17,7 @@ from django.utils import timezone
 from awmclient.schema import Advice as AdviceValue
 from awmclient.schema import FileRef, ToolCall
 from episodes.models import AppendOnly, Episode, Privilege
+from experts.models.standing import StandingAnswer
 from people.models import IdField, JsonText, Project, TokenUser
 from people.slots import Slot, SlotState
 from people.states import Move
@@ -43,6 +44,8 @@ class AskStatus(models.TextChoices):
 ASK_MOVES = (
     Move("", "open", "experts.queue.open_ask", "may_record"),
     Move("open", "answered", "experts.queue.open_ask", "may_record, from the cache"),
+    Move("open", "answered", "experts.queue.open_ask", "may_record, by a standing answer"),
+    Move("open", "answered", "experts.standing_answers.give", "may_advise"),
     Move("open", "answered", "experts.advising.answer", "may_advise"),
     Move("open", "answered", "experts.advising.answer_group", "may_advise"),
     Move("open", "fell_back", "experts.queue.open_ask", "may_record, if no expert can take it"),
@@ -138,6 +141,15 @@ class Ask(models.Model):
     closed_at = models.DateTimeField(null=True, blank=True)
     delivered_at = models.DateTimeField(null=True, blank=True)
     consumed_at = models.DateTimeField(null=True, blank=True)
+    kind = models.CharField(
+        max_length=8,
+        choices=[("question", "Question"), ("approval", "Approval"), ("choice", "Choice"), ("form", "Form")],
+        default="question",
+        db_default="question",
+    )
+    typed = JsonText(null=True, blank=True)
+    """What it wants, as `awmclient.typed.TypedAsk`; none for a question."""
+    thread = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="continued_by")
     # what an agent got cannot be deleted before its ask
     accepted = models.OneToOneField("Advice", null=True, blank=True, on_delete=models.PROTECT, related_name="+")
 
@@ -201,6 +213,13 @@ class Advice(AppendOnly):
     ask = models.ForeignKey(Ask, on_delete=models.CASCADE, related_name="advice")
     text = JsonText()
     tool_calls = JsonText(null=True, blank=True)
+    decision = JsonText(null=True, blank=True)
+    """The typed answer, as `awmclient.typed.Decision`."""
+    by = models.CharField(max_length=8, blank=True, default="", db_default="")
+    """Who decided a typed ask: person, model, standing or timeout."""
+    standing = models.ForeignKey(
+        StandingAnswer, null=True, blank=True, on_delete=models.SET_NULL, related_name="decided"
+    )
     source = models.CharField(
         max_length=8, choices=[("human", "Human"), ("llm", "Model"), ("cache", "Cache"), ("fallback", "Fallback")]
     )
@@ -254,6 +273,8 @@ class Advice(AppendOnly):
             tool_calls=[ToolCall.model_validate(call) for call in self.tool_calls] if self.tool_calls else None,
             reason=self.reason or None,
             files=[one.ref() for one in self.files.listed()] or None,
+            decision=self.decision,
+            by=self.by or None,
         )
 
 
@@ -309,6 +330,7 @@ class Draft(models.Model):
     author_key = models.CharField(max_length=160)
     text = JsonText(null=True, blank=True)
     tool_calls = JsonText(null=True, blank=True)
+    decision = JsonText(null=True, blank=True)
     confidence = models.FloatField(null=True, blank=True)
     privilege = models.CharField(max_length=14, choices=Privilege.choices, default=Privilege.BLIND)
     failed = models.BooleanField(default=False)

@@ -37,6 +37,7 @@ from experts.models import Ask, Privilege
 from experts.rules.suggested_calls import calls_of, refuse_unfit
 from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
 from people.errors import AppError, Forbidden, Invalid, words_of
+from people.json_text import parse_typed
 from people.parts import part_of
 from people.plain_text import clean
 from people.prose import prose
@@ -64,11 +65,17 @@ def checked_body(request: MemberRequest, ask: Ask, token: str) -> AnswerBody:
     calls = calls_of(request.POST.get("tool_calls", ""))
     body = {"lease_token": token, "text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
     try:
-        checked = AnswerBody.model_validate({**body, "tool_calls": calls})
+        checked = AnswerBody.model_validate({**body, "tool_calls": calls, "decision": decision_of(request)})
     except ValidationError as error:
         raise Invalid(_first(error)) from error
     refuse_unfit(calls, ask.episode.tools)
     return checked
+
+
+def decision_of(request: MemberRequest) -> Any:
+    """Return the decision of a form, from the JSON of its script; None without one."""
+    text = request.POST.get("decision", "")
+    return parse_typed(text, "The decision") if text else None
 
 
 def _first(error: ValidationError) -> str:
@@ -99,11 +106,13 @@ def save_draft(request: MemberRequest, pk: str) -> JsonResponse:
             # nine digits always fit the column
             int(version) if version.isdecimal() and len(version) < 10 else 0,
             drafted_by=request.POST.get("drafted_by", ""),
+            decision=decision_of(request),
         )
     except DraftConflict as conflict:
         other = written_by(request.actor, _ask(request, pk))
         error = {"code": conflict.code, "message": conflict.message}
         newer = {"text": other.text, "calls": other.calls, "version": other.version, "drafted_by": other.drafted_by}
+        newer["decision"] = other.decision
         return JsonResponse({"error": error, "draft": newer}, status=conflict.status)
     return JsonResponse({"version": kept.version, "saved_at": kept.saved_at.isoformat()})
 
@@ -196,7 +205,13 @@ def edit(request: MemberRequest, pk: str) -> HttpResponse:
     body = checked_body(request, _ask(request, pk), "mine")
     try:
         advising.edit(
-            request.actor, pk, body.text, body.tool_calls, body.nonce, drafted_by=request.POST.get("drafted_by", "")
+            request.actor,
+            pk,
+            body.text,
+            body.tool_calls,
+            body.nonce,
+            drafted_by=request.POST.get("drafted_by", ""),
+            decision=body.decision,
         )
     except AppError as refused:
         if wants_json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import messages
@@ -17,8 +17,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
+from pydantic import ValidationError
 
+from awmclient.schema import StandingAnswerBody
+from awmclient.typed import CALLS_MAX
 from episodes.show import wall, windows
+from episodes.show.decisions import KINDS, on_timeout_in_words
 from episodes.show.windows import number, numbers
 from episodes.visible.lens import Lens, lens_of
 from experts import (
@@ -27,6 +31,7 @@ from experts import (
     desk,
     endings,
     queue,
+    standing_answers,
 )
 from experts.errors import AlreadyClaimed, LeaseLost, TooLate
 from experts.find import board, eligibility
@@ -38,6 +43,7 @@ from experts.find.panels import (
     model_draft,
     passed_on,
     same_question_of,
+    typed_for_form,
     unsent,
     ways,
     written_by,
@@ -55,7 +61,9 @@ from people.access import (
     may_annotate,
     visible_or_404,
 )
-from people.errors import AppError
+from people.errors import AppError, Invalid
+from people.in_words import count
+from people.json_text import parse_typed
 from people.parts import part_of
 from people.plain_text import clean
 from people.prose import is_markdown
@@ -118,6 +126,10 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "nonce": given.get("nonce") or secrets.token_urlsafe(12),
         "tools": wall.tools_of(one.episode),
         "tools_data": [tool for tool in one.episode.tools if isinstance(tool, dict)],
+        "typed": typed_for_form(one),
+        "run": one.episode.run_id or "",
+        "kind": KINDS.get(one.kind, ""),
+        "on_timeout": on_timeout_in_words(one.typed) if one.typed else "",
         "house_note": clean(one.episode.policy.get("house_note", "")) if one.episode.is_builtin else "",
         "problem": problem,
         **given,
@@ -303,7 +315,12 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     actor, slot, token = _lease(request, pk)
     checked = checked_body(request, asks_of(actor).get(pk=pk), token)
     given, drafted_by = (checked.text, checked.nonce, checked.tool_calls), request.POST.get("drafted_by", "")
-    sent = advising.answer(actor, slot, token, *given, drafted_by=drafted_by)
+    # read before the answer is sent, so that a wrong one refuses the whole
+    ahead = _standing(request)
+    sent = advising.answer(actor, slot, token, *given, drafted_by=drafted_by, decision=checked.decision)
+    answered = sum(standing_answers.give(actor, one)[1] for one in ahead)
+    if answered:
+        messages.success(request, f"The standing answer approved {count(answered, 'open ask')}.")
     if chosen := request.POST.getlist("with"):
         text, nonce, calls = given
         one = Ask.objects.get(pk=pk)
@@ -311,6 +328,22 @@ def _send(request: MemberRequest, pk: str) -> Advice:
         said = advising.answer_group(actor, one, text, calls, nonce, chosen[:200], drafted_by=drafted_by)
         _tell_family(request, said)
     return sent
+
+
+def _standing(request: MemberRequest) -> list[StandingAnswerBody]:
+    """Return the standing answers of the form: each for an approved call, for some hours."""
+    text = request.POST.get("standing", "")
+    given = parse_typed(text, "The standing answers") if text else []
+    try:
+        return [
+            StandingAnswerBody.model_validate(
+                {name: value for name, value in one.items() if name != "hours"}
+                | {"until": timezone.now() + timedelta(hours=one["hours"])}
+            )
+            for one in given[:CALLS_MAX]
+        ]
+    except (ValidationError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise Invalid("The standing answer is not readable. Uncheck it and check it again.") from error
 
 
 def _tell_family(request: MemberRequest, said: dict[str, str]) -> None:

@@ -19,11 +19,11 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
-from experts import closing, desk, queue
+from experts import closing, desk, queue, standing_answers
 from experts.errors import TooLate
 from experts.find import availability, board, eligibility, filters, my_answers
 from experts.find.panels import ways_of_project
-from experts.find.reading import asks_of
+from experts.find.reading import active_standing, asks_of
 from experts.models import Ask
 from experts.pages.answer import transferred
 from people.access import (
@@ -39,6 +39,7 @@ from people.access import (
 )
 from people.addresses import is_visit
 from people.errors import AppError, Invalid, NotFound
+from people.in_words import count as counted
 from people.selections import keep, take
 from people.slots import SlotState
 from people.zones import midnight, zone_of
@@ -102,7 +103,17 @@ def _day(actor: Actor, wish: filters.QueueQuery, now: datetime, zone: tzinfo) ->
         "today": today,
         "bar": board.burn_down(today),
         "closed": board.closed_rows(actor, wish.q),
+        "standing": active_standing(actor),
     }
+
+
+@require_POST
+@member_required(may_advise)
+def end_standing(request: MemberRequest, pk: str) -> HttpResponse:
+    """End a standing answer and show the queue."""
+    ended = standing_answers.end(request.actor, pk)
+    messages.success(request, f"Ended. It approved {counted(ended.used, 'call')}.")
+    return redirect("queue")
 
 
 @require_POST

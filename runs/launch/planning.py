@@ -264,9 +264,15 @@ def _start(plan: Plan, cell: NewTry, policy: dict[str, Any], again: int = 0) -> 
         scenario_digest=_version(plan, scenario),
         arm=cell.arm.name,
         seed=cell.seed,
-        policy=policy | ({"experts": cell.experts} if cell.experts else {}),
+        policy=policy | ({"experts": cell.experts} if cell.experts else {}) | _gates(plan, cell.arm),
         expert=cell.expert,
     )
+
+
+def _gates(plan: Plan, arm: Arm) -> dict[str, Any]:
+    """Return the tools whose calls wait for an approval in this arm, as an episode's policy holds them."""
+    found = next((one.get("approve") for one in plan.document["arms"] if one["name"] == arm.name), None)
+    return {"approve": found} if found else {}
 
 
 def _version(plan: Plan, scenario: str) -> str | None:

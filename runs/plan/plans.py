@@ -39,7 +39,7 @@ OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that an episode's loop gets from its plan, by their names in `awmclient.rollout`."""
 HUMAN, MODEL = "human", "model"
 LISTED, FILTERED = "tasks by list", "tasks by filter"
-ADDED = ("offer", "people", "briefing", "outcomes", "parallel")
+ADDED = ("offer", "people", "briefing", "outcomes", "parallel", "approve")
 Whole = Annotated[StrictInt, WHOLE]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
 
@@ -88,7 +88,8 @@ class PlannedArm(Strict):
     answer, drawn for each; models answer the others. Without it the project's routing decides. `briefing` gives its
     agents advice before they begin: *human* a person's briefing of the task, *model* or *model:NAME* one that an expert
     model distills from earlier episodes, from their outcomes, too, if `outcomes` is true. `parallel` is the arm's own
-    limit beside the plan's."""
+    limit beside the plan's. `approve` names tools whose calls wait for an approval: patterns such as `create_*`, or
+    `writes`."""
 
     name: Name
     expert: ExpertMode = "off"
@@ -98,6 +99,7 @@ class PlannedArm(Strict):
     briefing: str | None = Field(None, max_length=120, pattern=r"^(human|model(:[^\x00-\x1f]+)?)$")
     outcomes: bool | None = None
     parallel: Whole | None = Field(None, ge=1, le=1000)
+    approve: list[Name] | None = Field(None, min_length=1, max_length=100)
 
     @field_validator("name", mode="before")
     @classmethod
@@ -110,6 +112,8 @@ class PlannedArm(Strict):
             raise ValueError("an arm that draws its offers names the expert that it offers")
         if self.people is not None and self.expert == "off":
             raise ValueError("an arm with a share of people names the expert that it offers")
+        if self.approve and (self.expert == "off" or self.offer is not None):
+            raise ValueError("an arm whose calls wait for approval has an expert in every episode")
         if self.outcomes is not None and not (self.briefing or "").startswith(MODEL):
             raise ValueError("outcomes are for a model that distills a briefing")
         return self

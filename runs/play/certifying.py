@@ -12,8 +12,8 @@ from typing import Any
 
 from channels.db import database_sync_to_async
 
+from awmclient.gates import reached_world
 from awmclient.observations import WORLD
-from awmclient.toolcalls import is_reserved
 from awmenv.client import EnvironmentClient, Made
 from awmenv.errors import AwmenvError, Diverged, ServerUnreachable
 from awmenv.packs import Pack
@@ -128,7 +128,7 @@ async def certify_episode(episode: Episode) -> Certified:
     """Replay the recorded calls of an ended episode, and store the certificate."""
     steps = await database_sync_to_async(steps_of)(episode)
     # calls that the loop answered itself never reached the environment
-    calls = [step for step in steps if step["kind"] == "tool_call" and not is_reserved(step["name"])]
+    calls = [step for step in steps if reached_world(step)]
     made = [Made(step["name"], step.get("arguments") or {}, mark=(step.get("meta") or {}).get(WORLD)) for step in calls]
     try:
         final = episode.world.get("final", "")

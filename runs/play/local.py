@@ -148,7 +148,7 @@ class LocalEpisode:
     async def steps(self, since: int = 0) -> list[dict[str, Any]]:
         return await patiently(steps_of, self._episode, since)
 
-    async def wait_for_advice(self, ask: str, deadline_s: int = 0) -> Advice:
+    async def wait_for_advice(self, ask: str, deadline_s: int = 0, typed: Mapping[str, Any] | None = None) -> Advice:
         """Wait until the ask closes; its own deadline was set when it was opened."""
         return await self._advice(ask, await patiently(_view, self.actor, ask))
 

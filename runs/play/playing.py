@@ -256,6 +256,7 @@ async def _through(
         max_steps=episode.max_steps or launching.MAX_STEPS,
         briefing=briefing,
         on_end=verify,
+        approve=episode.policy.get("approve") or (),
         **limits,
     )
 

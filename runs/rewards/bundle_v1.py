@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from awmclient.gates import is_approval
 from episodes.tool_schemas import Checker
 from runs.rewards.played import Played, Reward, RewardProfile, identity, is_error, is_executed
 
@@ -84,7 +85,7 @@ def well_formed(ended: Played) -> float:
         by_agent = step["kind"] in ("tool_call", "ask") or (
             step["kind"] == "message" and step.get("role") == "assistant"
         )
-        if by_agent:
+        if by_agent and not is_approval(step):
             # a step without the number of a turn is a turn of its own
             turns[f"step {step['seq']}" if step.get("turn") is None else step["turn"]].append(step)
     schemas = {tool.get("name"): tool.get("input_schema") for tool in ended.tools}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from awmclient.gates import is_approval
 from awmclient.schema import NOT_COUNTED
 
 NOT_EXECUTABLE = frozenset({"tool_not_found", "invalid_args", "invalid_action"})
@@ -52,7 +53,7 @@ class Played:
 
     @cached_property
     def asks(self) -> list[Mapping[str, Any]]:
-        return [step for step in self.steps if step["kind"] == "ask"]
+        return [step for step in self.steps if step["kind"] == "ask" and not is_approval(step)]
 
     @property
     def is_format_error(self) -> bool:

@@ -9,6 +9,7 @@ import { serverNow, timeIn } from "../shell/clock.js";
 import { Saver, Store, beganWith, best, same } from "../forms/drafts.js";
 import { bind, print, unbind } from "../shell/keys.js";
 import { isUploading, startAttachments } from "./attachments.js";
+import { startDecision } from "./decision-form.js";
 import { Lease } from "./lease.js";
 import { ahead, lookAhead, showEarly } from "./next-ask.js";
 import { life } from "../shell/page-life.js";
@@ -35,6 +36,7 @@ let store = null;
  */
 const field = (name) => /** @type {HTMLTextAreaElement} */ (form.elements[name]);
 let builder = null;
+let decider = null; // the decision of a typed ask
 let begun = null; // the text that came with the form
 let saver = null;
 let lease = null;
@@ -48,7 +50,7 @@ export function mount(swapTo) {
   page = document.querySelector("[data-ask]");
   form = document.querySelector("form[data-answer]");
   store = new Store(page.dataset.ask, globalThis.localStorage);
-  [builder, begun, saver, lease, swap] = [null, null, null, null, swapTo];
+  [builder, decider, begun, saver, lease, swap] = [null, null, null, null, null, swapTo];
   offered.length = 0;
 }
 
@@ -69,11 +71,14 @@ export function sayNear(selector, words, bad = false) {
 
 const deliver = (path, body = new FormData(form), more = {}) => post(path, body, more);
 const amends = () => "amends" in form.dataset;
-const isBlank = () => !field("text").value.trim() && field("tool_calls").value === "[]";
+const isBlank = () => !field("text").value.trim() && field("tool_calls").value === "[]" && !decider;
 
 // --- text in progress
 
-const read = () => ({ text: field("text").value.replaceAll("\0", ""), calls: builder?.texts() || [], drafted: field("drafted_by").value });
+const read = () => {
+  const words = { text: field("text").value.replaceAll("\0", ""), calls: builder?.texts() || [], drafted: field("drafted_by").value };
+  return decider ? { ...words, decision: decider.draft() } : words;
+};
 
 function keepHere(words) {
   const entry = { ...words, nonce: field("nonce").value, version: saver?.version || 0, at: serverNow(), sent: saver?.pending || [] };
@@ -81,9 +86,9 @@ function keepHere(words) {
 }
 
 /** @type {(words: import("../forms/drafts.js").Words, version: number, keepalive: boolean) => ReturnType<typeof post>} */
-function deliverDraft({ text, calls, drafted }, version, keepalive) {
+function deliverDraft({ text, calls, drafted, decision }, version, keepalive) {
   const body = new FormData();
-  const all = { text, tool_calls: JSON.stringify(calls), drafted_by: drafted, version: String(version) };
+  const all = { text, tool_calls: JSON.stringify(calls), drafted_by: drafted, version: String(version), decision: decision ? JSON.stringify(decision) : "" };
   for (const [name, value] of Object.entries(all)) body.set(name, value);
   return deliver(form.dataset.keep, body, keepalive ? { keepalive } : {});
 }
@@ -108,9 +113,10 @@ function heardSaver(state, detail) {
   sayNear("[data-saved]", ...SAID[state](detail));
 }
 
-function put({ text, calls = [], drafted = "" }) {
+function put({ text, calls = [], drafted = "", decision = null }) {
   field("text").value = text || "";
   builder?.restore(calls);
+  decider?.restore(decision);
   mark(drafted);
 }
 
@@ -138,7 +144,7 @@ function choose(what) {
   const { other } = offered.shift();
   const mine = read();
   if (what === "other") put(other);
-  if (what === "both") put({ text: [mine.text, other.text].filter(Boolean).join("\n\n"), calls: [...mine.calls, ...(other.calls || [])], drafted: [mine.drafted, other.drafted].reduce(beganWith) });
+  if (what === "both") put({ text: [mine.text, other.text].filter(Boolean).join("\n\n"), calls: [...mine.calls, ...(other.calls || [])], decision: mine.decision || other.decision, drafted: [mine.drafted, other.drafted].reduce(beganWith) });
   sayNear("[data-saved]", "");
   showOffer();
   saver.chosen(Math.max(saver.version, other.version || 0));
@@ -147,14 +153,14 @@ function choose(what) {
 
 function startWords() {
   const written = typedOf(parseExact(document.getElementById("written-calls").textContent));
-  const version = Number(form.dataset.version);
-  const server = { text: field("text").value, calls: written, drafted: field("drafted_by").value, version, at: Date.parse(form.dataset.savedAt) || 0 };
+  const [version, decided] = [Number(form.dataset.version), document.getElementById("written-decision")];
+  const server = { text: field("text").value, calls: written, drafted: field("drafted_by").value, version, at: Date.parse(form.dataset.savedAt) || 0, ...(decided && { decision: parseExact(decided.textContent) }) };
   begun = server;
   const { words, others } = best(server, store.all());
   saver = new Saver({ read, deliver: deliverDraft, keep: keepHere, tell: heardSaver, version, sent: version ? server : null });
   put(words);
   if (words.nonce) field("nonce").value = words.nonce;
-  const back = words.text || words.calls.length;
+  const back = words.text || words.calls.length || words.decision;
   if (back && words !== server) sayNear("[data-saved]", "earlier text restored");
   else if (version && back) heardSaver("saved", form.dataset.savedAt);
   if (keepHere(words)) store.dropOthers();
@@ -380,6 +386,18 @@ function startCalls() {
   }, { signal: life() });
 }
 
+function startTyped() {
+  const box = /** @type {HTMLElement} */ (document.querySelector("[data-decision]"));
+  if (!box) return;
+  decider = startDecision(box, parseExact(document.getElementById("typed-data").textContent), (decision, problem, standing) => {
+    field("decision").value = writeExact(decision);
+    field("standing").value = standing.length ? writeExact(standing) : "";
+    if (form.dataset.problems !== problem) sayNear("[data-problem]", ""); // it was about the value that changed
+    form.dataset.problems = problem;
+    saver?.touch();
+  });
+}
+
 const addCall = (name, given = {}) => {
   const card = builder.add(name, given);
   (card?.querySelector("[data-argument]") || card?.querySelector("button"))?.focus();
@@ -436,6 +454,7 @@ export const heldBy = (name) => lease?.heldBy(name, page.dataset.me);
 
 export function startForm() {
   startCalls();
+  startTyped();
   startWords();
   startAttachments(form, page.dataset.ask);
   form.addEventListener("submit", (event) => {
@@ -458,7 +477,8 @@ export function startForm() {
     if (/** @type {Element} */ (event.target).closest("[data-in-hand]")) freeze(`The deadline passed before your answer was sent. ${keepWords()}`);
   }, { signal: life() });
   field("text").setSelectionRange(field("text").value.length, field("text").value.length);
-  if (matchMedia("(pointer: fine)").matches) field("text").focus({ preventScroll: true });
+  // the keys of a decision work outside of fields
+  if (matchMedia("(pointer: fine)").matches && !decider) field("text").focus({ preventScroll: true });
   const typed = new CustomEvent("awm:typed", { detail: { text: "" } });
   document.dispatchEvent(typed);
   if (typed.detail.text) insert(typed.detail.text);

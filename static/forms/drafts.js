@@ -13,23 +13,24 @@ const PENDING = 5;
 
 /**
  * @typedef {{name: string, arguments: Record<string, unknown>}} Call
- * @typedef {{text: string, calls?: Call[], drafted?: string}} Words
+ * @typedef {{text: string, calls?: Call[], drafted?: string, decision?: object | null}} Words
  * @typedef {Words & {at: number, version?: number, nonce?: string, sent?: Words[], saved_at?: string}} Entry
  */
 
 /**
- * Return whether two texts are the same, calls included.
+ * Return whether two texts are the same, calls and decision included.
  * @param {Partial<Words> | null} a
  * @param {Partial<Words> | null} b
  */
 export function same(a, b) {
-  return (a?.text || "") === (b?.text || "") && JSON.stringify(a?.calls || []) === JSON.stringify(b?.calls || []);
+  return (a?.text || "") === (b?.text || "") && JSON.stringify(a?.calls || []) === JSON.stringify(b?.calls || [])
+    && JSON.stringify(a?.decision || null) === JSON.stringify(b?.decision || null);
 }
 
 /**
  * @param {Words | null} words
  */
-export const isEmpty = (words) => !words?.text?.trim() && !words?.calls?.length;
+export const isEmpty = (words) => !words?.text?.trim() && !words?.calls?.length && !words?.decision;
 
 /** Return what a text began with once `keys` are in it: the last model draft and the last earlier answer. */
 export function beganWith(before = "", keys = "") {
@@ -38,7 +39,8 @@ export function beganWith(before = "", keys = "") {
 }
 
 /** Return whether the longer text continues the shorter one. */
-const goesOn = (longer, shorter) => longer.text.startsWith(shorter.text) && (!shorter.calls?.length || same({ calls: longer.calls }, { calls: shorter.calls }));
+const goesOn = (longer, shorter) => longer.text.startsWith(shorter.text) && (!shorter.calls?.length || same({ calls: longer.calls }, { calls: shorter.calls }))
+  && (!shorter.decision || same({ decision: longer.decision }, { decision: shorter.decision }));
 
 /**
  * Return the text that the form starts with, the server's or one of this device, and the `others` that this choice would lose.

@@ -31,7 +31,7 @@ export function typeOf(schema = {}) {
 }
 
 /** Return a choice as the form shows and sends it. */
-const inWords = (one) => (typeof one === "string" ? one : writeExact(one));
+export const inWords = (one) => (typeof one === "string" ? one : writeExact(one));
 
 /**
  * Return the value of a field's text by its type; `undefined` leaves the argument out. Throw an error with words for people.
@@ -233,6 +233,41 @@ function named(control_, name) {
 export const typedOf = (calls) =>
   calls.map((call) => ({ ...call, arguments: Object.fromEntries(Object.entries(call.arguments || {}).map(([name, one]) => [name, inWords(one)])) }));
 
+/**
+ * Return the fields of a shape (`shapeOf`), filled with what is given.
+ * @param {{properties: Record<string, Schema>, required: string[], left: number}} shape
+ * @param {Record<string, unknown>} given
+ * @param {string} [without] words for a shape without fields
+ */
+export function fieldsFor(shape, given, without = "This tool takes no arguments.") {
+  const grid = document.createElement("div");
+  grid.className = "callgrid";
+  for (const [argument, one] of Object.entries(shape.properties)) {
+    const label = field(argument, one, shape.required.includes(argument));
+    /** @type {HTMLInputElement} */
+    const input = label.querySelector("[data-argument]");
+    const value = own(given, argument);
+    if (value !== undefined) input.value = inWords(value);
+    grid.append(label);
+  }
+  if (!grid.children.length) grid.append(without);
+  if (shape.left) grid.append(`${shape.left} more arguments are not shown.`);
+  return grid;
+}
+
+/**
+ * Return the texts of the fields in an element by argument; warnings and heights follow them.
+ * @param {Element} box
+ */
+export function textsIn(box) {
+  /** @type {Record<string, string>} */
+  const texts = {};
+  for (const one of /** @type {NodeListOf<HTMLInputElement>} */ (box.querySelectorAll("[data-argument]"))) texts[one.dataset.argument] = one.value;
+  for (const label of box.querySelectorAll("label.f:has([data-argument])")) warn(label);
+  for (const one of box.querySelectorAll("textarea[data-argument]")) grow(one);
+  return texts;
+}
+
 /** The builder: `box` shows calls, `tools` are `{name, input_schema}`, `onChange(calls, problems)` receives every change. */
 export class CallBuilder {
   constructor(box, tools, onChange) {
@@ -267,19 +302,7 @@ export class CallBuilder {
     remove.dataset.remove = "";
     head.append(title, fits, remove);
     card.append(head);
-    const grid = document.createElement("div");
-    grid.className = "callgrid";
-    for (const [argument, one] of Object.entries(schema.properties)) {
-      const label = field(argument, one, schema.required.includes(argument));
-      /** @type {HTMLInputElement} */
-      const input = label.querySelector("[data-argument]");
-      const value = own(given, argument);
-      if (value !== undefined) input.value = inWords(value);
-      grid.append(label);
-    }
-    if (!grid.children.length) grid.append("This tool takes no arguments.");
-    if (schema.left) grid.append(`${schema.left} more arguments are not shown.`);
-    card.append(grid);
+    card.append(fieldsFor(schema, given));
     this.box.append(card);
     this.changed();
     return card;
@@ -288,11 +311,7 @@ export class CallBuilder {
   read() {
     const cards = [...this.box.querySelectorAll("[data-call]")];
     return cards.map((card) => {
-      /** @type {Record<string, string>} */
-      const texts = {};
-      for (const one of card.querySelectorAll("[data-argument]")) texts[one.dataset.argument] = one.value;
-      for (const label of card.querySelectorAll("label")) warn(label);
-      for (const one of card.querySelectorAll("textarea")) grow(one);
+      const texts = textsIn(card);
       const { arguments: given, problems } = read(texts, this.tools.get(card.dataset.call));
       const fits = card.querySelector("[data-fits]");
       fits.textContent = problems.length ? problems[0] : "fits the tool's schema";

@@ -91,6 +91,11 @@ export const KEYS = [
 
   { id: "send", keys: ["Ctrl+Enter"], words: "send and next", page: "ask", line: true, inField: true },
   { id: "send-watch", keys: ["Ctrl+Shift+Enter"], words: "send and watch", page: "ask", line: true, inField: true },
+  { id: "approve-call", keys: ["a"], words: "approve call", page: "ask", line: true },
+  { id: "edit-call", keys: ["e"], words: "edit call", page: "ask", line: true },
+  { id: "reject-call", keys: ["x"], words: "reject call", page: "ask", line: true },
+  { id: "stand", keys: ["y"], words: "approve calls like this", page: "ask", line: true },
+  ...numbered("option", "choose option", (n) => `${n}`, "ask"),
   { id: "insert-call", keys: ["i"], words: "insert call", page: "ask", line: true },
   { id: "write", keys: ["w"], words: "write answer", page: "ask" },
   { id: "draft", keys: ["d"], words: "model draft, again: insert it", page: "ask", line: true },

@@ -19,6 +19,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -176,6 +177,17 @@ async def test_documented_client_lines_run(block, house, tokens, desk):
     with house.http(tokens["agent"]) as http:
         recorded = [one["state"] for one in http.get("/episodes", params={"run": made["run"]}).json()["items"]]
     assert recorded == ["finished" if "advice" in made else "running"]
+
+
+@proves("docs/protocol.md", "advice = await episode.ask")
+async def test_documented_approval_is_decided_or_rejected(block, house, tokens, capsys):
+    async with HttpDashboard(house.url, tokens["agent"]) as dash:
+        episode = await dash.start_episode("Refund order 7", expert="plain")
+        quick = replace(block, text=block.text.replace('on_timeout="reject",', 'on_timeout="reject", deadline_s=1,'))
+        made = await run(quick, {"episode": episode})
+        await episode.finish("done")
+    assert made["advice"].by == "timeout"
+    assert "1 reject {'order': 7, 'amount': 249.0} no decision before the deadline" in capsys.readouterr().out
 
 
 class Silent:

@@ -1,0 +1,94 @@
+"""Typed asks and their decisions in words: what waits for a decision, and what was decided. Pure.
+
+Called by the cards of steps, by the answer page and by annotations of texts that came too late. An agent and an expert
+wrote the words; they are cleaned here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from people.plain_text import clean
+
+VERDICTS = {"approve": ("Approved", "i-yes"), "edit": ("Edited", "i-pen"), "reject": ("Rejected", "i-no")}
+KINDS = {"approval": "Approval", "choice": "Choice", "form": "Form"}
+ON_TIMEOUT = {"reject": "reject", "no_advice": "no advice"}
+
+
+@dataclass(frozen=True)
+class ChangedValue:
+    """An argument of a call, with the proposed value if a person changed it."""
+
+    name: str
+    value: str
+    before: str | None = None
+
+
+@dataclass(frozen=True)
+class Decided:
+    """One line of a decision: a call with its verdict, an option that was chosen, or a field of a form."""
+
+    word: str
+    symbol: str = ""
+    name: str = ""
+    arguments: list[ChangedValue] = field(default_factory=list)
+    text: str = ""
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{one.name}: {one.value}" for one in self.arguments)
+        head = f"{self.word} {self.name}({given})" if self.name else self.word
+        return f"{head}: {self.text}" if self.text else head
+
+
+def value_in_words(value: Any) -> str:
+    return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+
+
+def decided_lines(typed: Mapping[str, Any] | None, decision: Mapping[str, Any] | None) -> list[Decided]:
+    """Return a decision line by line; empty without one. What it names is looked up in the ask."""
+    if not typed or not decision:
+        return []
+    if typed["kind"] == "approval":
+        calls = {call["id"]: call for call in typed["calls"]}
+        return [_call_line(calls.get(one["id"], {}), one) for one in decision.get("calls") or []]
+    if typed["kind"] == "choice":
+        labels = {one["id"]: one["label"] for one in typed["options"]}
+        lines = [Decided("Chosen", "i-yes", text=clean(labels.get(one, one))) for one in decision.get("chosen") or []]
+        return [*lines, *([Decided("Other", text=clean(decision["other"]))] if decision.get("other") else [])]
+    value = decision.get("value")
+    fields = value.items() if isinstance(value, Mapping) else [("value", value)]
+    return [Decided(clean(name), text=value_in_words(one)) for name, one in fields]
+
+
+def _call_line(call: Mapping[str, Any], one: Mapping[str, Any]) -> Decided:
+    word, symbol = VERDICTS.get(str(one.get("verdict")), ("Decided", ""))
+    proposed, final = call.get("arguments") or {}, one.get("arguments") or {}
+    names = [*final, *(name for name in proposed if name not in final)]
+    changed = [
+        ChangedValue(
+            clean(name),
+            value_in_words(final[name]) if name in final else "left out",
+            # as texts, so that 1 and true differ
+            value_in_words(proposed[name])
+            if name in proposed and json.dumps(proposed[name]) != json.dumps(final.get(name))
+            else None,
+        )
+        for name in names
+    ]
+    return Decided(word, symbol, clean(call.get("name", "")), changed, clean(one.get("reason") or ""))
+
+
+def decision_in_words(typed: Mapping[str, Any] | None, decision: Mapping[str, Any] | None) -> list[str]:
+    return [str(line) for line in decided_lines(typed, decision)]
+
+
+def on_timeout_in_words(typed: Mapping[str, Any]) -> str:
+    """Return what the agent gets if no one answers."""
+    wanted = typed.get("on_timeout") or "no_advice"
+    if isinstance(wanted, Mapping):
+        value = wanted["value"]
+        return value_in_words(", ".join(map(str, value)) if isinstance(value, list) else value)
+    return ON_TIMEOUT[wanted]

@@ -1,0 +1,119 @@
+"""Whether a decision fits what an ask wants: each call decided, options that exist, a value that fits the form. Pure.
+
+The agent wrote the schemas, so every check has one budget of steps. Called before a row is locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from awmclient.typed import TypedDecision, decision_on_timeout
+from episodes.tool_schemas import Checker
+from people.errors import Invalid, words_of
+from people.plain_text import clean
+
+
+class Misfit(Invalid):
+    """The decision does not fit the ask."""
+
+    code = "decision"
+
+
+def checked(
+    typed: Mapping[str, Any], given: Any, tools: list[dict[str, Any]], name: str = "decision"
+) -> dict[str, Any]:
+    """Return the decision as it is stored: with the final arguments of every call. Raises `Misfit` with the path."""
+    if given is None:
+        raise Misfit(f"{name}: this ask wants a decision of kind {typed['kind']}, not only a text.")
+    part = {"approval": "calls", "choice": "chosen", "form": "value"}[typed["kind"]]
+    said = _read(given, name)
+    if stray := sorted(said.keys() - {part} - ({"other"} if typed["kind"] == "choice" else set())):
+        raise Misfit(f"{name}.{stray[0]}: an ask of kind {typed['kind']} takes `{part}`.")
+    if typed["kind"] == "approval":
+        return {"calls": _calls(typed["calls"], said.get("calls") or [], tools, f"{name}.calls")}
+    if typed["kind"] == "choice":
+        return _choice(typed, said, name)
+    return {"value": _value(typed["response_schema"], said.get("value"), f"{name}.value")}
+
+
+def _read(given: Any, name: str) -> dict[str, Any]:
+    try:
+        return TypedDecision.model_validate(given).model_dump(exclude_none=True)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        path = "".join(f"[{one}]" if isinstance(one, int) else f".{clean(one)}" for one in wrong["loc"])
+        raise Misfit(f"{name}{path}: {clean(words_of(wrong))}.") from error
+
+
+def refuse_default(typed: Mapping[str, Any]) -> None:
+    """Raise for a default on timeout that the schema of its own form refuses."""
+    wanted = decision_on_timeout(typed)
+    if typed["kind"] == "form" and wanted is not None:
+        _value(typed["response_schema"], wanted["value"], "on_timeout.value")
+
+
+def _calls(
+    wanted: list[dict[str, Any]], given: list[dict[str, Any]], tools: list[dict[str, Any]], name: str
+) -> list[dict[str, Any]]:
+    """Return one decision for each call, in the order of the calls."""
+    places = {one["id"]: (place, one) for place, one in enumerate(given)}
+    known = {call["id"] for call in wanted}
+    for place, one in enumerate(given):
+        if one["id"] not in known:
+            raise Misfit(f"{name}[{place}].id: no call has the id {clean(one['id'])}.")
+        if places[one["id"]][0] != place:
+            raise Misfit(f"{name}[{place}].id: the call {clean(one['id'])} is decided twice.")
+    checker, schemas = Checker(formats=True), {tool.get("name"): tool.get("input_schema") for tool in tools}
+    made = []
+    for call in wanted:
+        if call["id"] not in places:
+            raise Misfit(f"{name}: the call {clean(call['id'])} ({clean(call['name'])}) is not decided.")
+        place, one = places[call["id"]]
+        made.append(_call(call, one, checker, call.get("schema") or schemas.get(call["name"]), f"{name}[{place}]"))
+    return made
+
+
+def _call(call: dict[str, Any], given: dict[str, Any], checker: Checker, schema: Any, name: str) -> dict[str, Any]:
+    proposed, arguments = call.get("arguments") or {}, given.get("arguments")
+    reason = (given.get("reason") or "").strip()
+    said: dict[str, Any] = {"id": call["id"], "verdict": given["verdict"], "arguments": proposed}
+    if given["verdict"] == "edit":
+        if arguments is None or arguments == proposed:
+            raise Misfit(f"{name}.arguments: an edit has arguments that differ from the proposed ones.")
+        if problem := checker.misfit(arguments, schema, f"{name}.arguments"):
+            raise Misfit(f"{clean(problem[:400])}.")
+        said["arguments"] = arguments
+    elif arguments is not None and arguments != proposed:
+        raise Misfit(f"{name}.arguments: {given['verdict']} keeps the proposed arguments; say edit to change them.")
+    if given["verdict"] == "reject" and not reason:
+        raise Misfit(f"{name}.reason: a rejection needs a reason, which the agent gets.")
+    return said | ({"reason": reason} if reason else {})
+
+
+def _choice(typed: Mapping[str, Any], given: dict[str, Any], name: str) -> dict[str, Any]:
+    chosen, other = given.get("chosen") or [], (given.get("other") or "").strip()
+    known = [one["id"] for one in typed["options"]]
+    for place, one in enumerate(chosen):
+        if one not in known:
+            raise Misfit(f"{name}.chosen[{place}]: no option has the id {clean(one)}.")
+        if one in chosen[:place]:
+            raise Misfit(f"{name}.chosen[{place}]: {clean(one)} is chosen twice.")
+    if other and not typed.get("other"):
+        raise Misfit(f"{name}.other: this choice takes its options only.")
+    if len(chosen) + bool(other) == 0:
+        raise Misfit(f"{name}.chosen: choose an option.")
+    if len(chosen) + bool(other) > 1 and not typed.get("many"):
+        raise Misfit(f"{name}.chosen: choose one option.")
+    # in the order of the options, so that equal choices are equal
+    return {"chosen": sorted(chosen, key=known.index)} | ({"other": other} if other else {})
+
+
+def _value(schema: Any, value: Any, name: str) -> Any:
+    if not isinstance(value, dict):
+        raise Misfit(f"{name}: the value of a form is an object.")
+    if problem := Checker(formats=True).misfit(value, schema, name):
+        raise Misfit(f"{clean(problem[:400])}.")
+    return value

@@ -1,0 +1,137 @@
+"""Writes: standing answers, which approve calls ahead, and end.
+
+Owns which calls an answer covers and how often. Leaves the close of an ask to `closing.py`. `queue.open_ask` applies
+them to a new approval; a new one is applied to the approvals that are open. They decide an ask only if they cover every
+call of it: a person sees all others whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from awmclient.schema import StandingAnswerBody
+from episodes.find.selection import run_named
+from episodes.models import ExpertMode
+from experts import closing
+from experts.models import Advice, Ask, AskStatus, Privilege, StandingAnswer
+from people.access import Actor, may_advise, visible_or_404
+from people.audit import record
+from people.errors import Invalid
+from people.plain_text import clean
+
+LONGEST = timedelta(days=30)
+OPEN_LOOKED_AT = 200
+"""Open approvals that a new standing answer is applied to; later ones meet it when they open."""
+
+
+def give(actor: Actor, wanted: StandingAnswerBody) -> tuple[StandingAnswer, int]:
+    """Approve calls of a tool ahead. Return the answer and how many open asks it answered."""
+    may_advise(actor)
+    now = timezone.now()
+    if wanted.until <= now:
+        raise Invalid("until: this time has passed.")
+    if wanted.until > now + LONGEST:
+        raise Invalid("until: a standing answer lasts at most 30 days.")
+    run = run_named(actor.project, wanted.run) if wanted.run else None
+    informed = run is not None and run.expert == ExpertMode.INFORMED
+    with transaction.atomic():
+        made = StandingAnswer.objects.create(
+            project=actor.project,
+            run=run,
+            tool=wanted.tool,
+            arguments=wanted.arguments,
+            until=wanted.until,
+            at_most=wanted.at_most,
+            author=actor.name,
+            author_key=actor.key,
+            privilege=Privilege.SEES_VERIFIER if informed else Privilege.BLIND,
+        )
+        where = f"run {run.pk}" if run else "project"
+        record(actor, "standing_answer.given", made.pk, f"{clean(made.tool)}, {where}, at most {made.at_most}")
+    return made, sum(_answer_open(pk) for pk in _open_approvals(made))
+
+
+@transaction.atomic
+def end(actor: Actor, standing_id: str) -> StandingAnswer:
+    """End a standing answer. Idempotent; what it has decided stays."""
+    may_advise(actor)
+    visible_or_404(StandingAnswer.objects.all(), actor, standing_id)
+    found = StandingAnswer.objects.select_for_update().get(pk=standing_id)
+    if found.ended_at is None:
+        found.ended_at, found.ended_by = timezone.now(), actor.name
+        found.save(update_fields=["ended_at", "ended_by"])
+        record(actor, "standing_answer.ended", found.pk, f"{clean(found.tool)}, used {found.used} of {found.at_most}")
+    return found
+
+
+def covers(standing: StandingAnswer, call: Mapping[str, Any]) -> bool:
+    """Return whether an answer covers a call: its tool, and equal JSON values for the arguments that it names."""
+    given = call.get("arguments") or {}
+    same = all(name in given and _json(given[name]) == _json(value) for name, value in standing.arguments.items())
+    return bool(standing.tool == call["name"] and same)
+
+
+def _json(value: Any) -> str:
+    # as texts: in Python 1 equals true
+    return json.dumps(value, sort_keys=True)
+
+
+def decided_by_standing(ask: Ask) -> Advice | None:
+    """Return the advice of standing answers that cover every call of an approval, counted; None otherwise.
+
+    The caller must hold the locks of episode and ask, or insert the ask now.
+    """
+    if ask.kind != "approval" or not ask.typed:
+        return None
+    names = {call["name"] for call in ask.typed["calls"]}
+    rows = StandingAnswer.objects.active(timezone.now()).filter(project=ask.project, tool__in=names)
+    fit = rows.filter(privilege=ask.privilege).order_by("created_at", "pk")
+    # locked, so that a count holds over all processes
+    active = [one for one in fit.select_for_update() if one.run_id in (None, ask.episode.run_id)]
+    taken: dict[str, StandingAnswer] = {}
+    for call in ask.typed["calls"]:
+        found = next((one for one in active if one.used < one.at_most and covers(one, call)), None)
+        if found is None:
+            return None
+        found.used += 1
+        taken[found.pk] = found
+    for one in taken.values():
+        one.save(update_fields=["used"])
+    first = next(iter(taken.values()))
+    calls = [{"id": call["id"], "verdict": "approve", "arguments": call["arguments"]} for call in ask.typed["calls"]]
+    return Advice.objects.create(
+        ask=ask,
+        text="",
+        decision={"calls": calls},
+        by="standing",
+        standing=first,
+        source="human",
+        author=first.author,
+        author_key=first.author_key,
+        privilege=ask.privilege,
+    )
+
+
+def _open_approvals(standing: StandingAnswer) -> list[str]:
+    asks = Ask.objects.to_take(timezone.now()).filter(project=standing.project, kind="approval")
+    if standing.run_id:
+        asks = asks.filter(episode__run=standing.run_id)
+    return list(asks.order_by("created_at").values_list("pk", flat=True)[:OPEN_LOOKED_AT])
+
+
+@transaction.atomic
+def _answer_open(ask_id: str) -> bool:
+    """Answer an open approval without a claim, if standing answers cover it."""
+    ask, now = closing.locked(ask_id), timezone.now()
+    if not ask.is_open or ask.deadline_at <= now or ask.assignment.is_held(now):
+        return False
+    advice = decided_by_standing(ask)
+    if advice is not None:
+        closing.close(ask, AskStatus.ANSWERED, "standing", None, advice)
+    return advice is not None

@@ -1,0 +1,457 @@
+// The typed part of an answer: a verdict on each call, an option, or the fields of a form. The server checks every decision
+// again; this form says early what it would refuse. Values stay texts, so that a draft keeps them digit by digit.
+// The agent wrote names, schemas and values: they are set as text, and cleaned before they are shown.
+
+import { fieldsFor, inWords, read, shapeOf, textsIn } from "../forms/schema-form.js";
+import { isNumber } from "../forms/exact-json.js";
+import { bind } from "../shell/keys.js";
+import { announce } from "../shell/toast.js";
+import { visible } from "../shell/visible-text.js";
+
+/**
+ * @typedef {{id: string, name: string, arguments?: Record<string, unknown>, schema?: object, reason?: string}} Call
+ * @typedef {{id: string, label: string, description?: string}} Option
+ * @typedef {{kind: string, calls?: Call[], options?: Option[], many?: boolean, other?: boolean, response_schema?: object, on_timeout?: any}} Typed
+ * @typedef {{id: string, verdict?: string, texts?: Record<string, string>, arguments?: Record<string, unknown>, reason?: string, standing?: any}} CallDraft
+ * @typedef {{calls?: CallDraft[], chosen?: string[], other?: string, texts?: Record<string, string>, value?: Record<string, unknown>}} DecisionDraft
+ */
+
+const VERDICTS = [["approve", "Approve"], ["edit", "Edit"], ["reject", "Reject"]];
+/** @type {[string, string][]} */
+const VERDICT_KEYS = [["approve-call", "approve"], ["edit-call", "edit"], ["reject-call", "reject"]];
+/** @type {[string, number][]} */
+const OPTION_KEYS = [
+  ["option-1", 0], ["option-2", 1], ["option-3", 2], ["option-4", 3], ["option-5", 4],
+  ["option-6", 5], ["option-7", 6], ["option-8", 7], ["option-9", 8],
+];
+const TYPES = { boolean: "boolean", object: "object" };
+
+/**
+ * Return the shape of a call's fields: those of its schema, and those that the agent sent beside it.
+ * @param {Call} call
+ */
+export function shapeOfCall({ schema, arguments: given = {} }) {
+  const shape = shapeOf(schema || {});
+  const beside = Object.entries(given).filter(([name]) => !Object.hasOwn(shape.properties, name)).map(([name, value]) => [
+    name, { type: Array.isArray(value) ? "array" : isNumber(value) ? "number" : TYPES[typeof value] || "string" }]);
+  return { ...shape, properties: { ...shape.properties, ...Object.fromEntries(beside) } };
+}
+
+/**
+ * Return the decision on one call and what is wrong with it.
+ * @param {Call} call
+ * @param {CallDraft} draft
+ * @param {number} number
+ * @returns {{decision: object, problem: string}}
+ */
+export function decisionOn(call, draft, number) {
+  const { verdict = "", reason = "" } = draft;
+  const said = { id: call.id, verdict };
+  if (!verdict) return { decision: said, problem: `Decide call ${number}: ${visible(call.name)}.` };
+  if (verdict === "reject") {
+    return { decision: { ...said, reason }, problem: reason.trim() ? "" : `Give a reason for rejecting call ${number}. The agent gets it as written.` };
+  }
+  if (verdict !== "edit") return { decision: said, problem: "" };
+  const { arguments: given, problems } = read(draft.texts || {}, shapeOfCall(call));
+  if (problems.length) return { decision: { ...said, arguments: given }, problem: `Call ${number}: ${problems[0]}.` };
+  const changed = changedIn(call, draft.texts || {}).length > 0;
+  return { decision: { ...said, arguments: given }, problem: changed ? "" : `Change a value of call ${number}, or approve it.` };
+}
+
+/**
+ * Return the names of the arguments whose text is not that of the proposed value.
+ * @param {Call} call
+ * @param {Record<string, string>} texts
+ */
+export function changedIn(call, texts) {
+  const given = call.arguments || {};
+  return Object.keys(shapeOfCall(call).properties).filter((name) => (texts[name] ?? "") !== (Object.hasOwn(given, name) ? inWords(given[name]) : ""));
+}
+
+/**
+ * Return the decision on a choice and what is wrong with it.
+ * @param {Typed} typed
+ * @param {string[]} chosen
+ * @param {string} other
+ */
+export function choiceOf(typed, chosen, other) {
+  const count = chosen.length + (other.trim() ? 1 : 0);
+  const problem = count === 0 ? "Choose an option." : count > 1 && !typed.many ? "Choose one option." : "";
+  return { decision: { chosen, ...(other.trim() ? { other } : {}) }, problem };
+}
+
+const make = (tag, css = "", text = "") => Object.assign(document.createElement(tag), { className: css, textContent: text });
+
+/** An approval of calls like one, ahead: for some hours, up to a count, with the arguments that must be equal. */
+class Standing {
+  /**
+   * @param {Call} call
+   * @param {string} run
+   */
+  constructor(call, run) {
+    this.call = call;
+    this.element = make("div", "standing-box");
+    const label = make("label", "row wrap");
+    this.on = Object.assign(document.createElement("input"), { type: "checkbox" });
+    const cap = make("span", "not-s");
+    cap.dataset.cap = "stand";
+    label.append(this.on, make("b", "", "Approve calls like this, too"), cap);
+    this.more = make("div", "more");
+    this.hours = this.#select([["1", "for 1 hour"], ["8", "for 8 hours"], ["24", "for 24 hours"]], "How long");
+    this.run = this.#select([...(run ? [[run, "in this run"]] : []), ["", "in this project"]], "Where");
+    this.most = Object.assign(document.createElement("input"), { inputMode: "numeric", value: "20", size: 4, className: "mono" });
+    this.most.setAttribute("aria-label", "How many calls at most");
+    const line = make("p", "row wrap");
+    line.append(this.hours, this.run, make("span", "", "at most"), this.most, make("span", "", "calls with:"));
+    const list = make("div", "sames");
+    this.sames = Object.entries(call.arguments || {}).map(([name, value]) => {
+      const [row, same] = [make("label", "row wrap"), Object.assign(document.createElement("input"), { type: "checkbox", checked: true })];
+      row.append(same, make("span", "mono", visible(name)), make("span", "mono cut-text", visible(inWords(value))), make("small", "", "the same"));
+      list.append(row);
+      return { name, value, same };
+    });
+    this.more.append(line, list);
+    this.element.append(label, this.more);
+    this.element.addEventListener("input", () => { this.more.hidden = !this.on.checked; });
+    this.more.hidden = true;
+  }
+
+  #select(options, name) {
+    const select = document.createElement("select");
+    for (const [value, words] of options) select.append(new Option(words, value));
+    select.setAttribute("aria-label", name);
+    return select;
+  }
+
+  /** Return what was chosen, for the draft; nothing while it is off. */
+  draft() {
+    if (!this.on.checked) return undefined;
+    return { hours: this.hours.value, run: this.run.value, most: this.most.value, same: this.sames.filter(({ same }) => same.checked).map(({ name }) => name) };
+  }
+
+  restore(draft) {
+    this.on.checked = Boolean(draft);
+    this.more.hidden = !draft;
+    if (!draft) return;
+    [this.hours.value, this.run.value, this.most.value] = [draft.hours, draft.run, draft.most];
+    for (const { name, same } of this.sames) same.checked = draft.same.includes(name);
+  }
+
+  /** @returns {object[]} */
+  read() {
+    if (!this.on.checked) return [];
+    const equal = this.sames.filter(({ same }) => same.checked).map(({ name, value }) => [name, value]);
+    return [{
+      tool: this.call.name, arguments: Object.fromEntries(equal), hours: Number(this.hours.value),
+      at_most: Number(this.most.value), ...(this.run.value ? { run: this.run.value } : {}),
+    }];
+  }
+}
+
+class CallCard {
+  /**
+   * @param {Call} call
+   * @param {number} number
+   * @param {string} run
+   * @param {() => void} changed
+   */
+  constructor(call, number, run, changed) {
+    this.call = call;
+    this.standing = new Standing(call, run);
+    this.number = number;
+    this.changed = changed;
+    /** @type {CallDraft} */
+    this.draft = { id: call.id };
+    this.element = make("section", "callcard part");
+    this.element.tabIndex = -1;
+    this.element.setAttribute("aria-label", `Call ${number}: ${visible(call.name)}`);
+    this.#build();
+  }
+
+  #build() {
+    const head = make("div", "row wrap");
+    head.append(make("span", "num mono", String(this.number)), make("b", "mono", visible(this.call.name)));
+    const seg = make("span", "seg push");
+    seg.setAttribute("role", "radiogroup");
+    seg.setAttribute("aria-label", `Your decision on call ${this.number}`);
+    for (const [verdict, words] of VERDICTS) {
+      const button = make("button", "", words);
+      Object.assign(button, { type: "button" });
+      button.setAttribute("role", "radio");
+      button.dataset.verdict = verdict;
+      button.append(" ", Object.assign(document.createElement("span"), { className: "not-s" }));
+      /** @type {HTMLElement} */ (button.lastChild).dataset.cap = `${verdict}-call`;
+      button.addEventListener("click", () => this.decide(verdict));
+      seg.append(button);
+    }
+    head.append(seg);
+    this.element.append(head);
+    if (this.call.reason) {
+      const why = make("p", "words", visible(this.call.reason));
+      why.dir = "auto";
+      this.element.append(why);
+    }
+    this.values = make("div", "values");
+    this.element.append(this.values);
+    this.reasonBox = make("label", "f");
+    this.reasonBox.append(make("span", "", "Reason, which the agent gets as written"));
+    this.reason = Object.assign(document.createElement("textarea"), { className: "voice", rows: 2, maxLength: 2000, dir: "auto" });
+    this.reasonBox.append(this.reason);
+    this.element.append(this.reasonBox, this.standing.element);
+    this.element.addEventListener("input", () => this.#typed());
+    this.show();
+  }
+
+  #typed() {
+    this.draft.reason = this.reason.value;
+    if (this.draft.verdict === "edit") {
+      this.draft.texts = textsIn(this.values);
+      this.#mark();
+    }
+    this.changed();
+  }
+
+  decide(verdict) {
+    if (this.draft.verdict === verdict) return;
+    this.draft = { ...this.draft, verdict };
+    this.show();
+    if (verdict === "edit") /** @type {HTMLElement} */ (this.values.querySelector("[data-argument]"))?.focus();
+    if (verdict === "reject") this.reason.focus();
+    this.changed();
+  }
+
+  /** Draw the verdict: values to read, or fields to change. */
+  show() {
+    const { verdict, texts, reason = "" } = this.draft;
+    for (const button of /** @type {NodeListOf<HTMLElement>} */ (this.element.querySelectorAll("[data-verdict]"))) {
+      const on = button.dataset.verdict === verdict;
+      button.setAttribute("aria-checked", String(on));
+      button.classList.toggle("on", on);
+    }
+    this.element.dataset.decided = verdict || "";
+    this.reasonBox.hidden = verdict !== "reject";
+    this.standing.element.hidden = verdict !== "approve";
+    if (this.reason.value !== reason) this.reason.value = reason;
+    const shape = shapeOfCall(this.call);
+    if (verdict === "edit") {
+      this.values.replaceChildren(fieldsFor(shape, texts || this.call.arguments || {}));
+      this.draft.texts = textsIn(this.values);
+      this.#mark();
+      return;
+    }
+    const list = make("dl", "args");
+    for (const [name, value] of Object.entries(this.call.arguments || {})) {
+      const text = make("dd", "mono words", visible(inWords(value)));
+      text.dir = "auto";
+      list.append(make("dt", "mono", visible(name)), text);
+    }
+    this.values.replaceChildren(list.children.length ? list : make("p", "meta", "No arguments."));
+  }
+
+  /** Show the proposed value at every field that was changed. */
+  #mark() {
+    const changed = new Set(changedIn(this.call, this.draft.texts || {}));
+    for (const label of this.values.querySelectorAll("label.f")) {
+      const name = /** @type {HTMLElement} */ (label.querySelector("[data-argument]")).dataset.argument;
+      let was = /** @type {HTMLElement} */ (label.querySelector("[data-was]"));
+      if (!was) {
+        was = make("small", "was");
+        was.dataset.was = "";
+        label.append(was);
+      }
+      const given = this.call.arguments || {};
+      was.replaceChildren(...(changed.has(name) ? [make("del", "mono", Object.hasOwn(given, name) ? visible(inWords(given[name])) : "nothing"), " proposed by the agent"] : []));
+      was.hidden = !changed.has(name);
+    }
+  }
+
+  read() {
+    return decisionOn(this.call, this.draft, this.number);
+  }
+
+  /** @returns {CallDraft} */
+  written() {
+    const standing = this.draft.verdict === "approve" ? this.standing.draft() : undefined;
+    return standing ? { ...this.draft, standing } : this.draft;
+  }
+
+  /** @param {CallDraft} draft */
+  restore(draft) {
+    const texts = draft.texts || (draft.arguments && Object.fromEntries(Object.entries(draft.arguments).map(([name, one]) => [name, inWords(one)])));
+    this.draft = { id: this.call.id, verdict: draft.verdict || "", reason: draft.reason || "", ...(texts && draft.verdict === "edit" ? { texts } : {}) };
+    this.standing.restore(draft.standing);
+    this.show();
+  }
+}
+
+class Approval {
+  /**
+   * @param {HTMLElement} box
+   * @param {Typed} typed
+   * @param {() => void} changed
+   */
+  constructor(box, typed, changed) {
+    this.cards = typed.calls.map((call, place) => new CallCard(call, place + 1, box.dataset.run || "", changed));
+    box.append(...this.cards.map((card) => card.element));
+    for (const [id, verdict] of VERDICT_KEYS) bind(id, () => this.#press(verdict));
+    bind("stand", () => this.#stand());
+  }
+
+  /** Decide on the card in use, else on the first that is not decided, and go on to the next one. */
+  #press(verdict) {
+    const at = document.activeElement?.closest(".callcard");
+    const card = this.cards.find((one) => one.element === at) || this.cards.find((one) => !one.draft.verdict) || this.cards[0];
+    card.decide(verdict);
+    if (verdict !== "approve") return;
+    const next = this.cards.find((one) => !one.draft.verdict);
+    announce(next ? `Call ${card.number} approved. Call ${next.number} is next.` : "All calls are decided.");
+    (next || card).element.focus();
+    (next || card).element.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Switch the standing answer of the approved call in use, else of the last approved one. */
+  #stand() {
+    const at = document.activeElement?.closest(".callcard");
+    const approved = this.cards.filter((one) => one.draft.verdict === "approve");
+    const card = approved.find((one) => one.element === at) || approved.at(-1);
+    card?.standing.on.click();
+    card?.standing.on.focus();
+  }
+
+  standing() {
+    return this.cards.flatMap((card) => (card.draft.verdict === "approve" ? card.standing.read() : []));
+  }
+
+  /** @returns {DecisionDraft | null} */
+  draft() {
+    const calls = this.cards.map((card) => card.written()).filter((one) => one.verdict);
+    return calls.length ? { calls } : null;
+  }
+
+  /** @param {DecisionDraft} draft */
+  restore(draft) {
+    for (const one of draft.calls || []) this.cards.find((card) => card.call.id === one.id)?.restore(one);
+  }
+
+  read() {
+    const all = this.cards.map((card) => card.read());
+    return { decision: { calls: all.map((one) => one.decision) }, problem: all.find((one) => one.problem)?.problem || "" };
+  }
+}
+
+class Choice {
+  /**
+   * @param {HTMLElement} box
+   * @param {Typed} typed
+   * @param {() => void} changed
+   */
+  constructor(box, typed, changed) {
+    this.typed = typed;
+    const group = make("fieldset", "options sheet");
+    group.append(make("legend", "vh", typed.many ? "Choose one or more" : "Choose one"));
+    this.inputs = typed.options.map((option, place) => this.#option(group, option, place + 1));
+    if (typed.other) {
+      const label = make("label", "option part");
+      label.append(make("span", "", "Other"));
+      this.other = Object.assign(document.createElement("input"), { maxLength: 2000, placeholder: "Type an answer. The agent gets it as text.", dir: "auto" });
+      label.append(this.other);
+      group.append(label);
+      this.other.addEventListener("input", () => { if (!typed.many && this.other.value.trim()) for (const one of this.inputs) one.checked = false; });
+    }
+    box.append(group);
+    group.addEventListener("input", changed);
+    for (const [id, place] of OPTION_KEYS) {
+      const input = this.inputs[place];
+      if (input) bind(id, () => { input.click(); input.focus(); });
+    }
+  }
+
+  #option(group, option, number) {
+    const label = make("label", "option part");
+    const input = Object.assign(document.createElement("input"), { type: this.typed.many ? "checkbox" : "radio", name: "option", value: option.id });
+    const words = make("span", "words", visible(option.label));
+    words.dir = "auto";
+    label.append(input, words, make("small", "mono", visible(option.id)));
+    if (option.description) label.append(make("small", "", visible(option.description)));
+    if (number <= 9) label.append(make("kbd", "push", String(number)));
+    group.append(label);
+    input.addEventListener("change", () => { if (this.other && !this.typed.many) this.other.value = ""; });
+    return input;
+  }
+
+  /** @returns {DecisionDraft | null} */
+  draft() {
+    const { decision } = this.read();
+    return decision.chosen.length || decision.other ? decision : null;
+  }
+
+  /** @param {DecisionDraft} draft */
+  restore({ chosen = [], other = "" }) {
+    for (const one of this.inputs) one.checked = chosen.includes(one.value);
+    if (this.other) this.other.value = other;
+  }
+
+  read() {
+    return choiceOf(this.typed, this.inputs.filter((one) => one.checked).map((one) => one.value), this.other?.value || "");
+  }
+}
+
+class Form {
+  /**
+   * @param {HTMLElement} box
+   * @param {Typed} typed
+   * @param {() => void} changed
+   */
+  constructor(box, typed, changed) {
+    this.shape = shapeOf(typed.response_schema);
+    this.box = make("section", "callcard part");
+    box.append(this.box);
+    this.box.addEventListener("input", changed);
+    this.restore({});
+  }
+
+  /** @returns {DecisionDraft | null} */
+  draft() {
+    const texts = textsIn(this.box);
+    const typed = Object.entries(texts).filter(([name, text]) => text !== (this.begun[name] ?? ""));
+    return typed.length ? { texts } : null;
+  }
+
+  /** @param {DecisionDraft} draft */
+  restore({ texts, value = {} }) {
+    const standard = Object.fromEntries(Object.entries(this.shape.properties).filter(([, one]) => one.default !== undefined).map(([name, one]) => [name, one.default]));
+    this.box.replaceChildren(fieldsFor(this.shape, texts || { ...standard, ...value }, "This form has no fields."));
+    if (!texts) this.begun = textsIn(this.box);
+  }
+
+  read() {
+    const { arguments: value, problems } = read(textsIn(this.box), this.shape);
+    return { decision: { value }, problem: problems[0] ? `${problems[0]}.` : "" };
+  }
+}
+
+const PARTS = { approval: Approval, choice: Choice, form: Form };
+
+/**
+ * Build the typed part of an answer in `box`; `onChange(decision, problem, standing)` receives every change.
+ * @param {HTMLElement} box
+ * @param {Typed} typed
+ * @param {(decision: object, problem: string, standing: object[]) => void} onChange
+ */
+export function startDecision(box, typed, onChange) {
+  const tell = () => {
+    const { decision, problem } = part.read();
+    onChange(decision, problem, part instanceof Approval ? part.standing() : []);
+  };
+  const part = new PARTS[typed.kind](box, typed, tell);
+  tell();
+  return {
+    draft: () => part.draft(),
+    /** @param {DecisionDraft | null} draft */
+    restore(draft) {
+      if (draft) part.restore(draft);
+      tell();
+    },
+  };
+}
+

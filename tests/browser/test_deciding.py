@@ -1,0 +1,158 @@
+"""An approval, a choice and a form, decided by keyboard alone; a reload in the middle; a phone."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.running import product
+
+REFUND = {
+    "type": "object", "required": ["order_id", "amount"],
+    "properties": {
+        "order_id": {"type": "integer"}, "amount": {"type": "number", "minimum": 0.01, "maximum": 249},
+        "reason": {"enum": ["duplicate", "goodwill", "return"]},
+    },
+}  # fmt: skip
+BIG = {"order_id": 9007199254740993, "amount": 249.0, "reason": "duplicate"}
+REPLY = {"ticket_id": 4127, "body": "The duplicate charge is being refunded.\nThank you."}
+CLOSE = {"ticket_id": 4127, "status": "closed"}
+CALLS = [
+    {"id": "1", "name": "create_refund", "arguments": BIG, "schema": REFUND, "reason": "The customer paid twice."},
+    {"id": "2", "name": "send_reply", "arguments": REPLY, "reason": "The task asks to tell the customer."},
+    {"id": "3", "name": "update_ticket", "arguments": CLOSE, "reason": "The refund is done, so the ticket is closed."},
+]
+OPTIONS = [
+    {"id": "owner_12", "label": "Dana Liu", "description": "owns workflows 40 and 42, last signed in today"},
+    {"id": "owner_31", "label": "Dana Lindqvist"},
+    {"id": "both", "label": "Both", "description": "one notification each"},
+]
+PICKUP = {
+    "type": "object", "required": ["contact", "pallets"],
+    "properties": {
+        "contact": {"type": "string", "minLength": 1}, "pallets": {"type": "integer", "minimum": 1, "maximum": 33},
+        "tail_lift": {"enum": ["yes", "no", "not needed"]}, "call_ahead": {"type": "boolean"},
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def desk():
+    with product(AWMWEB_DEMO="0") as running:
+        yield running
+
+
+@pytest.fixture
+def ask(desk):
+    """Open a typed ask of an episode of its own; returns its ID and how its agent looks at it."""
+    http = desk.http(desk.token("agent"))
+    count = iter(range(100))
+
+    def open_(question, **typed):
+        episode = http.post(
+            "/episodes", json={"key": f"{question}{next(count)}", "task": "Refund", "expert": "plain"}
+        ).json()
+        body = {"key": "a", "episode": episode["id"], "seq": 1, "question": question, "deadline_s": 3000, **typed}
+        made = http.post("/asks", json=body)
+        assert made.status_code == 201, made.text
+        return made.json()["id"], lambda: http.get(f"/asks/{made.json()['id']}").json(), episode["id"]
+
+    with http:
+        yield open_
+
+
+def claimed(desk, person, ask_id, name):
+    page = person(desk.link(name, "expert"))
+    page.goto(f"{desk.url}/asks/{ask_id}/")
+    page.keyboard.press("c")
+    expect(page.locator("form[data-answer]")).to_be_visible()
+    return page
+
+
+def test_calls_are_approved_edited_and_rejected_by_keys(desk, person, ask):
+    ask_id, seen, episode = ask("May I make these 3 calls?", kind="approval", calls=CALLS, on_timeout="reject")
+    page = claimed(desk, person, ask_id, "mina")
+    cards = page.locator(".callcard")
+    expect(cards).to_have_count(3)
+    page.keyboard.press("e")
+    amount = cards.nth(0).locator('[data-argument="amount"]')
+    expect(cards.nth(0).locator('[data-argument="order_id"]')).to_have_value("9007199254740993")
+    amount.fill("250")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("[data-problem]")).to_contain_text("Call 1: amount must be at most 249")
+    amount.fill("124.50")
+    expect(cards.nth(0).locator("[data-was]:visible")).to_contain_text("249.0 proposed by the agent")
+    page.keyboard.press("Escape")
+    cards.nth(1).focus()
+    page.keyboard.press("a")
+    expect(cards.nth(2)).to_be_focused()
+    page.keyboard.press("y")  # the last approved call
+    cards.nth(1).locator(".sames input").nth(0).uncheck()  # for any ticket
+    cards.nth(2).focus()
+    page.keyboard.press("x")
+    page.keyboard.type("Leave it open until the refund is paid.")
+    expect(page.locator("[data-saved]")).to_contain_text("saved")
+    page.reload()
+    expect(cards.nth(0).locator('[data-argument="amount"]')).to_have_value("124.50")
+    expect(cards.nth(2).locator("textarea.voice")).to_have_value("Leave it open until the refund is paid.")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_url("**/queue/")
+    expect(page.locator(".standing")).to_contain_text("send_reply")
+    again, standing, _ = ask(
+        "And this one?", kind="approval", calls=[{**CALLS[1], "arguments": {**REPLY, "ticket_id": 1}}]
+    )
+    assert standing()["advice"]["by"] == "standing"
+    page.reload()
+    page.get_by_role("button", name="End the standing answer for send_reply").click()
+    expect(page.locator("main")).to_contain_text("Ended. It approved 1 call.")
+    expect(page.locator(".standing")).to_have_count(0)
+    advice = seen()["advice"]
+    assert advice["by"] == "person"
+    assert advice["decision"]["calls"] == [
+        {"id": "1", "verdict": "edit", "arguments": {**BIG, "amount": 124.5}},
+        {"id": "2", "verdict": "approve", "arguments": REPLY},
+        {"id": "3", "verdict": "reject", "arguments": CLOSE, "reason": "Leave it open until the refund is paid."},
+    ]
+    page.goto(f"{desk.url}/episodes/{episode}/")
+    expect(page.locator(".decided").first).to_contain_text("Edited")
+    expect(page.locator(".decided del").first).to_have_text("249.0")
+    page.goto(f"{desk.url}/asks/{ask_id}/")
+    expect(page.locator("#answer")).to_contain_text("Rejected")
+
+
+def test_an_option_is_chosen_and_changed_by_digits(desk, person, ask):
+    ask_id, seen, _ = ask("Which Dana?", kind="choice", options=OPTIONS, other=True, on_timeout={"value": "owner_12"})
+    page = claimed(desk, person, ask_id, "jonas")
+    expect(page.locator("#question")).to_contain_text("no answer: owner_12")
+    expect(page.locator(".option")).to_have_count(4)
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("[data-problem]")).to_have_text("Choose an option.")
+    page.keyboard.press("1")
+    page.keyboard.press("3")
+    page.keyboard.press("Control+Shift+Enter")
+    expect(page.locator("[data-cap=amend] kbd")).to_be_visible()  # keys work from here on
+    expect(page.locator("#answer .decided")).to_contain_text("Both")
+    page.keyboard.press("e")
+    page.wait_for_url("**amend=1")
+    expect(page.locator("input[value=both]")).to_be_checked()
+    page.keyboard.press("2")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#answer .decided")).to_contain_text("Dana Lindqvist")
+    assert seen()["advice"]["decision"] == {"chosen": ["owner_31"]}
+
+
+def test_a_form_is_filled_in_on_a_phone(desk, person, ask):
+    ask_id, seen, _ = ask("What does the carrier need?", kind="form", response_schema=PICKUP)
+    page = claimed(desk, person, ask_id, "lena")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.locator('[data-argument="contact"]').fill("Loading bay")
+    page.locator('[data-argument="pallets"]').fill("34")
+    page.get_by_role("button", name="Send and next").click()
+    expect(page.locator("[data-problem]")).to_contain_text("pallets must be at most 33")
+    page.locator('[data-argument="pallets"]').fill("4")
+    page.locator('[data-argument="call_ahead"]').select_option("true")
+    wide = page.evaluate("document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth")
+    assert wide <= 0
+    page.get_by_role("button", name="Send and next").click()
+    page.wait_for_url("**/queue/")
+    assert seen()["advice"]["decision"] == {"value": {"contact": "Loading bay", "pallets": 4, "call_ahead": True}}

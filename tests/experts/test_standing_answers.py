@@ -1,0 +1,123 @@
+"""Standing answers: which approvals they decide, how often, until when, and how they end."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from awmclient.schema import StandingAnswerBody
+from experts import queue, standing_answers
+from experts.models import Ask, StandingAnswer
+from people.errors import Forbidden, Invalid
+from people.models import AuditEntry
+
+
+def calls(*arguments, name="send_reply"):
+    return [{"id": str(place), "name": name, "arguments": one} for place, one in enumerate(arguments, 1)]
+
+
+def approval(*arguments, name="send_reply"):
+    return {"kind": "approval", "calls": calls(*arguments, name=name), "on_timeout": "reject"}
+
+
+REPLY = {"ticket": 4127, "template": "refund"}
+
+
+def give(actor, tool="send_reply", hours=1, **more):
+    body = {"tool": tool, "until": timezone.now() + timedelta(hours=hours), **more}
+    return standing_answers.give(actor, StandingAnswerBody(**body))
+
+
+def test_calls_that_are_covered_are_approved_with_its_name(edo, asked):
+    given, _ = give(edo, arguments={"template": "refund"})
+    advice = asked(**approval(REPLY, {"template": "refund"})).accepted.value()
+    assert (advice.by, advice.source, advice.author) == ("standing", "human", "edo")
+    assert [(call.verdict, call.arguments) for call in advice.decision.calls][0] == ("approve", REPLY)
+    given.refresh_from_db()
+    assert given.used == 2
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        approval(REPLY, name="create_refund"),
+        approval({"ticket": 1, "template": "other"}),
+        approval({"ticket": 1}),
+        approval(REPLY, {"template": "other"}),
+        {"kind": "choice", "options": [{"id": "send_reply", "label": "a"}]},
+    ],
+)
+def test_an_ask_with_a_call_beyond_it_stays_open(edo, asked, typed):
+    given, _ = give(edo, arguments={"template": "refund"})
+    assert asked(**typed).is_open
+    given.refresh_from_db()
+    assert given.used == 0
+
+
+def test_true_is_not_one_and_one_is_one(edo, asked):
+    give(edo, arguments={"count": 1})
+    assert asked(**approval({"count": True})).is_open and not asked(**approval({"count": 1})).is_open
+
+
+def test_its_count_its_end_and_its_run_are_kept(edo, ada, asked):
+    give(edo, at_most=1)
+    assert not asked(**approval(REPLY)).is_open and asked(**approval(REPLY)).is_open
+    ended, _ = give(edo, tool="close_ticket")
+    standing_answers.end(edo, ended.pk)
+    assert asked(**approval(REPLY, name="close_ticket")).is_open
+    late, _ = give(edo, tool="late")
+    StandingAnswer.objects.filter(pk=late.pk).update(until=timezone.now())
+    assert asked(**approval(REPLY, name="late")).is_open
+
+
+def test_a_blind_one_never_answers_an_informed_ask(edo, asked):
+    give(edo)
+    assert asked(expert="informed", **approval(REPLY)).is_open
+
+
+def test_a_new_one_answers_the_approvals_that_are_open(edo, asked):
+    waiting, other = asked(**approval(REPLY)), asked(**approval(REPLY, name="other"))
+    held = asked(**approval(REPLY))
+    queue.claim(edo, held.pk)
+    _, answered = give(edo)
+    assert answered == 1
+    found = {one.pk: one.status for one in Ask.objects.all()}
+    assert (found[waiting.pk], found[other.pk], found[held.pk]) == ("answered", "open", "open")
+
+
+def test_what_it_may_be_and_who_gives_it_is_checked_and_audited(edo, rita):
+    with pytest.raises(Invalid, match="has passed"):
+        give(edo, hours=-1)
+    with pytest.raises(Invalid, match="at most 30 days"):
+        give(edo, hours=24 * 31)
+    with pytest.raises(Forbidden):
+        give(rita)
+    given, _ = give(edo)
+    standing_answers.end(edo, given.pk)
+    standing_answers.end(edo, given.pk)
+    verbs = list(AuditEntry.objects.order_by("pk").values_list("verb", flat=True))
+    assert [verb for verb in verbs if verb.startswith("standing")] == ["standing_answer.given", "standing_answer.ended"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_asks_at_once_a_count_of_one_serves_one(edo, asked):
+    from experts.standing_answers import _answer_open
+
+    first, second = asked(**approval(REPLY)), asked(**approval(REPLY))
+    StandingAnswer.objects.create(
+        project=edo.project, tool="send_reply", until=timezone.now() + timedelta(hours=1), at_most=1, author="edo"
+    )
+
+    def answer(pk):
+        try:
+            return _answer_open(pk)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(answer, [first.pk, second.pk])) == [False, True]
+    assert StandingAnswer.objects.get().used == 1
