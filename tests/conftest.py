@@ -19,7 +19,7 @@ SHARING = ("product", "browser", "frameworks")
 """Folders whose files share `house`, as the test of logs does, but for those below."""
 DESK = ("answering", "calling_people", "catch_up", "long_episode", "push_page", "two_at_the_queue")
 """Files that share `desk` (`browser/conftest.py`)."""
-OWN = ("briefings", "expert_model", "kill", "models", "parked", "restart", "story")
+OWN = ("briefings", "kill", "models", "parked", "restart", "story")
 """Files with a product of their own."""
 
 __all__ = ["ada", "django_db_modify_db_settings", "edo", "elsewhere", "house_servers", "max_", "project", "rita"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,6 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+# Where bytecode is not kept, each of the hundreds of processes that a test run starts compiles the product anew
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 VAR = Path(tempfile.mkdtemp(prefix="awmweb-tests-"))
 VAR.chmod(0o711)

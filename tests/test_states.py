@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,7 @@ def _sets_state(node: ast.AST) -> bool:
     return bool(re.search(r"\bUPDATE\b.*?\bSET\b(?:(?!\bWHERE\b|\bFROM wanted\b).)*\bsta(te|tus) = ", text, re.DOTALL))
 
 
+@cache
 def read(root: Path = ROOT) -> dict[str, Function]:
     found: dict[str, Function] = {}
     for path in (path for app in APPS for path in sorted((root / app).rglob("*.py")) if "migrations" not in path.parts):
@@ -129,13 +131,12 @@ def unnamed(found: dict[str, Function], named: set[str]) -> list[str]:
     )
 
 
-FOUND = read()
 NAMED = {one.by for moves in MACHINES.values() for one in moves}
 
 
 def test_every_function_that_writes_a_state_is_named():
-    assert len([name for name, what in FOUND.items() if what.writes]) >= 25
-    assert unnamed(FOUND, NAMED) == []
+    assert len([name for name, what in read().items() if what.writes]) >= 25
+    assert unnamed(read(), NAMED) == []
 
 
 @pytest.mark.parametrize(
@@ -159,7 +160,7 @@ def test_writer_that_no_table_names_is_found(tmp_path, text):
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_exception_of_the_walk_is_still_needed(name):
-    assert any(what.writes for one, what in FOUND.items() if one == name or one.startswith(f"{name}."))
+    assert any(what.writes for one, what in read().items() if one == name or one.startswith(f"{name}."))
 
 
 def _moves() -> Iterator[tuple[type[models.Model], Move]]:
@@ -172,21 +173,21 @@ def _moves() -> Iterator[tuple[type[models.Model], Move]]:
 def test_row_names_states_a_function_and_its_right(model, move):
     states = {value for value, _ in model._meta.get_field(column(model)).choices}
     assert {*move.before.split(), *move.after.split()} <= states and len(move.after.split()) == 1
-    assert move.by in FOUND
+    assert move.by in read()
     if right := re.match(r"may_\w+", move.who):
         assert hasattr(access, right[0]) and demands(move.by, right[0])
 
 
 def demands(name: str, right: str) -> bool:
     """Return whether a function demands a right, itself or by what it calls."""
-    seen, todo = set(), [name]
+    found, seen, todo = read(), set(), [name]
     while todo:
         at = todo.pop()
         if at == f"people.access.{right}":
             return True
         if at not in seen:
             seen.add(at)
-            todo += FOUND[at].calls if at in FOUND else ()
+            todo += found[at].calls if at in found else ()
     return False
 
 

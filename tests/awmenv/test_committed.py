@@ -1,7 +1,7 @@
 """The end state is what was committed: what an open or broken transaction has spilled into the file is never judged."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,10 +37,11 @@ def begin(journal: str, then: str) -> int:
     if then == "die":
         os._exit(1)
     while then == "hang":
-        pass
+        time.sleep(1)
     return 0
 """
 )
+FIRST_ROW = '    connection.execute("INSERT INTO t VALUES (1)")\n'
 COUNT = """
 def verify_task_completion(initial_db_path, final_db_path, final_answer=None):
     import sqlite3
@@ -83,6 +84,7 @@ def server(tmp_path_factory: OpenFolders) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("committed")
     with_verifier(folder / "pack", TRANSACTION, "transaction_1")
     with_verifier(folder / "pack", AT_IMPORT, "at_import_1")
+    with_verifier(folder / "pack", TRANSACTION.replace(FIRST_ROW, "    pass\n"), "nothing_else_1")
     running = start_server(folder, folder / "pack", AWMENV_CALL_TIMEOUT="2")
     yield running
     running.stop()
@@ -113,14 +115,10 @@ async def test_open_transaction_without_a_journal_is_refused(server: Server, jou
 
 
 @pytest.mark.parametrize("journal", NOWHERE)
-async def test_death_without_a_journal_is_refused(
-    make_server: Callable[..., Server], tmp_path: Path, journal: str
-) -> None:
-    """The row was committed in a call before: nothing that this call wrote was."""
-    code = TRANSACTION.replace('connection.execute("INSERT INTO t VALUES (1)")\n', "pass\n")
-    own = make_server(with_verifier(tmp_path / "pack", code, "transaction_1"))
-    async with EnvironmentClient(own.url) as env:
-        await env.reset(scenario="transaction_1", task_idx=0)
+async def test_death_without_a_journal_is_refused(server: Server, journal: str) -> None:
+    """Nothing that this call wrote was committed, as the app writes no row before the transaction."""
+    async with EnvironmentClient(server.url) as env:
+        await env.reset(scenario="nothing_else_1", task_idx=0)
         await env.call_tool("begin", {"journal": journal, "then": "die"})
         found = await env.verify()
         assert found.reward_type == "judge_error" and "no journal" in str(found.verify_result)

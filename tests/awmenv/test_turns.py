@@ -159,7 +159,7 @@ async def test_eight_hanging_verifiers_hold_no_other_scenario(
 ) -> None:
     """Each of them takes twenty seconds, and there are four places."""
     folder = pack(pack(tmp_path / "pack", name="hangs"), name="other")
-    codes = {"hangs": "    while True: pass\n", "other": "    return {'result': 'others'}\n"}
+    codes = {"hangs": "    import time\n    time.sleep(600)\n", "other": "    return {'result': 'others'}\n"}
     with (folder / "gen_verifier.pure_code.jsonl").open("w") as rows:
         for name, body in codes.items():
             code = f"def verify_task_completion(a, b, c=None):\n{body}"

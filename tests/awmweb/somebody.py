@@ -1,11 +1,14 @@
 """Whoever runs the embedded runtime in these tests: their folder, their account, their processes."""
 
+import atexit
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -18,6 +21,17 @@ STAND_IN = Path(__file__).parent / "stand_in"
 
 # For what does not depend on the account: the other half of the cases would only cost time
 as_self = pytest.mark.parametrize("person", ["self"], indirect=True)
+
+
+FIRST_START = """
+import os
+from pathlib import Path
+from awmweb.embedded.servers import running
+with running(Path(os.environ["AWMWEB_VAR"])):
+    pass
+"""
+_started: dict[int, Path] = {}
+"""By account, the data folder that its first start and a stop left."""
 
 
 @dataclass
@@ -54,6 +68,20 @@ class Person:
         output, _ = process.communicate(timeout=120)
         assert process.returncode == 0, output
         return output
+
+    def have_started_before(self, name: str = "var") -> None:
+        """Fill a data folder as a start and a stop of the servers leave it. For tests that are not about the first
+        start: to make a database takes a second of a core, a copy of it a twentieth."""
+        user = self.identity.get("user", os.geteuid())
+        if user not in _started:
+            home = Path(tempfile.mkdtemp(prefix="awm-", dir="/tmp"))
+            home.chmod(0o755)
+            os.chown(home, user, self.identity.get("group", os.getegid()))
+            atexit.register(shutil.rmtree, home, ignore_errors=True)
+            first = replace(self, folder=home)
+            first.run(FIRST_START)
+            _started[user] = first.var
+        subprocess.run(["cp", "-a", _started[user], self.folder / name], check=True)
 
 
 def site_packages() -> list[str]:

@@ -3,13 +3,18 @@
 import io
 import json
 import os
+import shutil
 import stat
+import subprocess
+import sys
 import tarfile
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from awmweb.embedded import EmbeddedError, backup
-from tests.awmweb.somebody import as_self
+from tests.awmweb.somebody import Person, as_self
 
 PROLOGUE = """
 import os, sys
@@ -61,10 +66,29 @@ with running(var):
     assert output.splitlines() == ["1000|500500 the key 2560", "1000|500500", "['1001']"]
 
 
+@pytest.fixture(scope="module")
+def made():
+    """A folder with rows in `var`, their backup in `saved.tar`, and an empty database in `other`."""
+    folder = Path(tempfile.mkdtemp(prefix="awm-", dir="/tmp"))
+    folder.chmod(0o755)
+    maker = Person(folder, sys.executable)
+    for name in ("var", "other"):
+        maker.have_started_before(name)
+    maker.run(PROLOGUE + "fill(var); save(var, 'saved.tar')")
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def saved(made, person):
+    """Somebody with a copy of that folder."""
+    subprocess.run(["cp", "-a", f"{made}/.", person.folder], check=True)
+    return person
+
+
 @as_self
-def test_the_file_is_private_and_says_what_is_in_it(person):
-    person.run(PROLOGUE + "fill(var); save(var, 'saved.tar')")
-    file = person.folder / "saved.tar"
+def test_the_file_is_private_and_says_what_is_in_it(saved):
+    file = saved.folder / "saved.tar"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     with tarfile.open(file) as archive:
         names = archive.getnames()
@@ -73,16 +97,15 @@ def test_the_file_is_private_and_says_what_is_in_it(person):
     assert manifest["version"] == "1.2.3" and manifest["postgres"].startswith("18")
     assert manifest["migrations"] == ["people.0001_first", "people.0002_second"]
     assert set(manifest["files"]) == set(names) - {"manifest.json"}
-    assert not list(person.folder.glob("*.unfinished"))
+    assert not list(saved.folder.glob("*.unfinished"))
 
 
 @as_self
-def test_a_backup_is_taken_and_restored_while_everything_runs(person):
-    output = person.run(
+def test_a_backup_is_taken_and_restored_while_everything_runs(saved):
+    output = saved.run(
         PROLOGUE
         + """
 import subprocess
-fill(var)
 with running(var):
     save(var, "saved.tar")
     target(var).rows("DELETE FROM steps")
@@ -116,36 +139,33 @@ else:
 
 
 @as_self
-def test_data_is_not_overwritten_without_force(person):
-    person.run(PROLOGUE + "fill(var); save(var, 'saved.tar')")
-    assert "not empty" in refused(person, "restore(var, 'saved.tar')")
+def test_data_is_not_overwritten_without_force(saved):
+    assert "not empty" in refused(saved, "restore(var, 'saved.tar')")
 
 
 @as_self
-def test_a_backup_of_a_newer_version_is_refused_untouched(person):
-    person.run(PROLOGUE + "fill(var); save(var, 'saved.tar')")
+def test_a_backup_of_a_newer_version_is_refused_untouched(saved):
     assert "newer awmweb (1.2.3): unknown here is people.0002_second" in refused(
-        person, "restore(other, 'saved.tar', {'people.0001_first'})"
+        saved, "restore(other, 'saved.tar', {'people.0001_first'})"
     )
-    assert person.run(PROLOGUE + "with running(other): print(target(other).rows(backup.TABLES))") == "['0']\n"
+    assert saved.run(PROLOGUE + "with running(other): print(target(other).rows(backup.TABLES))") == "['0']\n"
 
 
 @as_self
-def test_database_without_migrations_is_neither_saved_nor_loaded(person):
-    said = refused(person, "save(var, 'saved.tar')")
-    assert "The database has no migrations" in said and not list(person.folder.glob("saved.tar*"))
+def test_database_without_migrations_is_neither_saved_nor_loaded(saved):
+    said = refused(saved, "save(other, 'empty.tar')")
+    assert "The database has no migrations" in said and not list(saved.folder.glob("empty.tar*"))
     older = "found = iter([['a.0001'], []]); backup._migrations = lambda source: next(found)"
-    person.run(PROLOGUE + f"fill(var); {older}; save(var, 'saved.tar')")
-    said = refused(person, "restore(other, 'saved.tar')")
+    saved.run(PROLOGUE + f"{older}; save(var, 'saved.tar')")
+    said = refused(saved, "restore(other, 'saved.tar')")
     assert "is a backup of a database without migrations. Nothing was changed." in said
-    assert not (person.folder / "other" / "media").exists()
+    assert not (saved.folder / "other" / "media").exists()
 
 
 @as_self
 @pytest.mark.parametrize("damage", ["cut", "changed", "no tar"])
-def test_a_damaged_backup_changes_nothing(person, damage):
-    person.run(PROLOGUE + "fill(var); save(var, 'saved.tar')")
-    file = person.folder / "saved.tar"
+def test_a_damaged_backup_changes_nothing(saved, damage):
+    file = saved.folder / "saved.tar"
     data = bytearray(file.read_bytes())
     if damage == "cut":
         del data[len(data) // 2 :]
@@ -154,9 +174,9 @@ def test_a_damaged_backup_changes_nothing(person, damage):
     else:
         data[:] = b"not a tar"
     file.write_bytes(data)
-    said = refused(person, "restore(other, 'saved.tar')")
+    said = refused(saved, "restore(other, 'saved.tar')")
     assert "damaged" in said or "not a complete backup" in said
-    assert not (person.folder / "other" / "media").exists()
+    assert not (saved.folder / "other" / "media").exists()
 
 
 @pytest.mark.parametrize("name", ["../outside", "var/../../outside", "/tmp/outside", "other"])
@@ -177,12 +197,10 @@ def test_a_member_that_points_outside_the_folder_is_refused(own_folder, name):
 
 
 @as_self
-def test_a_restore_that_fails_half_way_leaves_the_old_data(person):
-    output = person.run(
+def test_a_restore_that_fails_half_way_leaves_the_old_data(saved):
+    output = saved.run(
         PROLOGUE
         + """
-fill(var)
-save(var, "saved.tar")
 original = backup.EMPTY_SCHEMA
 backup.EMPTY_SCHEMA = original + "SELECT 1/0;"
 with running(var):
@@ -197,12 +215,11 @@ with running(var):
 
 
 @as_self
-def test_only_the_last_backups_before_upgrades_are_kept(person):
-    output = person.run(
+def test_only_the_last_backups_before_upgrades_are_kept(saved):
+    output = saved.run(
         PROLOGUE
         + """
 import time
-fill(var)
 with running(var):
     for number in range(7):
         time.strftime = lambda *rest, number=number: f"2026010{number}"
@@ -212,4 +229,4 @@ print(*sorted(path.name for path in (var / "backups").iterdir()))
 """
     )
     assert output.split() == [f"before-1.2.3-2026010{number}.tar" for number in range(2, 7)]
-    assert os.stat(person.var / "backups").st_mode & 0o077 == 0
+    assert os.stat(saved.var / "backups").st_mode & 0o077 == 0

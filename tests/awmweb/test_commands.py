@@ -12,15 +12,19 @@ import pytest
 from awmweb.embedded import backup, nothing_to_save
 from awmweb.embedded.paths import data_paths
 from awmweb.embedded.servers import running
-from tests.awmweb.somebody import ROOT
+from tests.commands import ROOT, Commands
 
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1"
 
 
+def environment(var: Path) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(var.parent), "LANG": "C.UTF-8", "AWMWEB_VAR": str(var)}
+
+
 def manage(var: Path, *arguments: str, fails: bool = False) -> str:
     """Run a command of the product on this data folder; returns all it said."""
-    ours = {"PATH": os.environ["PATH"], "HOME": str(var.parent), "LANG": "C.UTF-8", "AWMWEB_VAR": str(var)}
-    done = subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=ours, capture_output=True, text=True)
+    command = [sys.executable, "manage.py", *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment(var), capture_output=True, text=True)
     assert bool(done.returncode) == fails, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -50,6 +54,20 @@ def filled():
     shutil.rmtree(folder)
 
 
+@pytest.fixture(scope="module")
+def again(filled):
+    """The same commands on the filled folder, each in a child of a process that has loaded Django."""
+    commands = Commands(environment(filled[0]))
+
+    def run(*arguments: str, fails: bool = False) -> str:
+        code, out, err = commands.run(*arguments)
+        assert bool(code) == fails, out + err
+        return out + err
+
+    yield run
+    commands.stop()
+
+
 def test_prepare_migrates_and_prints_the_owner_link(filled):
     var, said = filled
     lines = said.splitlines()
@@ -58,12 +76,12 @@ def test_prepare_migrates_and_prints_the_owner_link(filled):
     assert "@login" not in "".join(lines[:-1]) and not (var / "backups").exists()
 
 
-def test_preparing_again_changes_nothing_but_the_link(filled):
+def test_preparing_again_changes_nothing_but_the_link(filled, again):
     var, said = filled
     before = set(content(var))
     with running(var):
-        again = manage(var, "prepare")
-    assert "migrations" not in again and again.splitlines()[-1] != said.splitlines()[-1]
+        later = again("prepare")
+    assert "migrations" not in later and later.splitlines()[-1] != said.splitlines()[-1]
     assert set(content(var)) == before and not (var / "backups").exists()
 
 
@@ -83,59 +101,58 @@ def test_restore_into_an_empty_folder_is_complete(filled, own_folder):
     assert (other / "credentials.json").read_text() != (var / "credentials.json").read_text()
 
 
-def test_backup_and_restore_work_online_overwrite_needs_force(filled, own_folder):
+def test_backup_and_restore_work_online_overwrite_needs_force(filled, again, own_folder):
     var, _ = filled
     file = own_folder / "saved.tar"
     with running(var):
-        manage(var, "backup", str(file))
-        assert "not empty" in manage(var, "restore", str(file), fails=True)
-        manage(var, "restore", str(file), "--force")
+        again("backup", str(file))
+        assert "not empty" in again("restore", str(file), fails=True)
+        again("restore", str(file), "--force")
     assert rows(var, "SELECT count(*) > 0 FROM django_migrations") == ["t"]
 
 
-def test_new_migrations_are_preceded_by_a_backup(filled):
+def test_new_migrations_are_preceded_by_a_backup(filled, again):
     var, _ = filled
     with running(var):
-        manage(var, "migrate", "sessions", "zero")
-        said = manage(var, "prepare")
+        again("migrate", "sessions", "zero")
+        said = again("prepare")
     (saved,) = (var / "backups").iterdir()
     assert f"backup: {saved}" in said and "migrations: applying 1" in said
     assert saved.name.startswith("before-0.")
     shutil.rmtree(var / "backups")
 
 
-def test_database_of_replaced_migrations_is_up_to_date(filled):
+def test_database_of_replaced_migrations_is_up_to_date(filled, again):
     var, _ = filled
     ours = "name = '0001_initial' AND app IN ('people', 'episodes', 'experts', 'notices', 'reviews', 'runs')"
     assert rows(var, f"DELETE FROM django_migrations WHERE {ours} RETURNING 1") == ["1"] * 6
     with running(var):
-        said = manage(var, "prepare")
+        said = again("prepare")
     assert said.startswith("@migrated") and not (var / "backups").exists()
     assert rows(var, f"SELECT count(*) FROM django_migrations WHERE {ours}") == ["6"]
 
 
-def test_database_with_some_replaced_migrations_is_refused(filled):
+def test_database_with_some_replaced_migrations_is_refused(filled, again):
     var, _ = filled
     missing = "VALUES ('runs', '0008_stored_rewards', now())"
     rows(var, "DELETE FROM django_migrations WHERE app = 'runs' AND name = '0008_stored_rewards'")
     with running(var):
-        said = manage(var, "prepare", fails=True)
+        said = again("prepare", fails=True)
     assert "lacks a change" in said and "(runs.0008_stored_rewards)" in said and "@migrated" not in said
     rows(var, f"INSERT INTO django_migrations (app, name, applied) {missing}")
 
 
-def test_a_database_changed_by_newer_code_is_refused(filled):
+def test_a_database_changed_by_newer_code_is_refused(filled, again):
     var, _ = filled
     rows(var, "INSERT INTO django_migrations (app, name, applied) VALUES ('people', '9999_future', now())")
     with running(var):
-        said = manage(var, "prepare", fails=True)
+        said = again("prepare", fails=True)
         assert "changed the database (people.9999_future)" in said and "@migrated" not in said
     rows(var, "DELETE FROM django_migrations WHERE name = '9999_future'")
 
 
-def test_a_backup_into_a_folder_that_is_not_there_says_so(filled):
-    var, _ = filled
-    assert "is not a folder" in manage(var, "backup", "/nowhere/at/all.tar", fails=True)
+def test_a_backup_into_a_folder_that_is_not_there_says_so(again):
+    assert "is not a folder" in again("backup", "/nowhere/at/all.tar", fails=True)
 
 
 @pytest.mark.parametrize("found", [None, "secret_key"])

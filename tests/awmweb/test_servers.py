@@ -39,11 +39,10 @@ with running(var) as known:
 
 
 def test_every_row_acknowledged_before_kill_9_is_there_after_it(person):
+    person.have_started_before()
     output = person.run(
         WITH_SERVERS
         + """
-with running(var):
-    first = None
 passwords = ensure_folders(here)
 server = postgres.start(here, passwords)
 target = database(urls(var).database, here)
@@ -52,7 +51,6 @@ for number in range(20):
     target.rows(f"INSERT INTO counted VALUES ({number})")
 server.process.kill()
 server.process.wait()
-began = time.monotonic()
 server = postgres.start(here, passwords)
 print(target.rows("SELECT count(*) FROM counted")[0])
 server.stop(10)
@@ -62,6 +60,7 @@ server.stop(10)
 
 
 def test_backends_left_behind_by_a_killed_server_are_ended_first(person):
+    person.have_started_before()
     output = person.run(
         WITH_SERVERS
         + """
@@ -113,7 +112,7 @@ server.stop(5)
 
 @as_self
 def test_an_unreadable_queue_is_set_aside_and_a_new_one_started(person):
-    person.run(WITH_SERVERS + "with running(var): pass")
+    person.have_started_before()
     log = next((person.var / "valkey" / "appendonlydir").glob("*.incr.aof"))
     log.write_bytes(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\nthis is not a command\r\n*1\r\n$4\r\nPING\r\n")
     assert person.run(WITH_SERVERS + "with running(var): print('up')") == "up\n"
@@ -122,6 +121,7 @@ def test_an_unreadable_queue_is_set_aside_and_a_new_one_started(person):
 
 @as_self
 def test_the_queue_wants_its_password(person):
+    person.have_started_before()
     output = person.run(
         WITH_SERVERS
         + """
@@ -134,6 +134,7 @@ with running(var):
 
 @as_self
 def test_a_role_that_would_lose_commits_stops_the_start(person):
+    person.have_started_before()
     person.run(
         WITH_SERVERS
         + """
@@ -162,6 +163,7 @@ def test_data_of_another_major_version_is_refused_untouched(person):
 
 
 def test_a_second_start_on_the_same_folder_names_the_first(person):
+    person.have_started_before()
     holder = person.start("-c", WITH_SERVERS + "with running(var): print('up', flush=True); time.sleep(600)")
     assert holder.stdout and holder.stdout.readline() == "up\n"
     second = person.start("-c", WITH_SERVERS + "with running(var): pass")
@@ -176,7 +178,7 @@ def test_a_second_start_on_the_same_folder_names_the_first(person):
 
 @as_self
 def test_reused_pid_does_not_block_startup(person):
-    person.run(WITH_SERVERS + "with running(var): pass")
+    person.have_started_before()
     person.run(
         WITH_SERVERS
         + """

@@ -101,6 +101,7 @@ def test_ready_line_means_all_services_run_and_stop(run):
 
 @as_self
 def test_progress_is_said_with_the_seconds_that_passed(run):
+    run.person.have_started_before()
     run.start().until_ready()
     said = [line for line in run.lines if re.match(r"\[ +\d+\.\d s\] ", line)]
     for word in ("database: PostgreSQL 18", "queue: Valkey", "packs: none", "web: ready", "env: ready"):
@@ -109,6 +110,7 @@ def test_progress_is_said_with_the_seconds_that_passed(run):
 
 
 def test_every_child_comes_back_after_kill_9(run):
+    run.person.have_started_before()
     run.start().until_ready()
     for name in sorted(NAMES):
         before = run.pids()[name]
@@ -120,6 +122,7 @@ def test_every_child_comes_back_after_kill_9(run):
 
 
 def test_killed_supervisor_ends_children_and_restart_recovers(run):
+    run.person.have_started_before()
     run.start().until_ready()
     pids = run.pids()
     run.process.kill()
@@ -132,6 +135,7 @@ def test_killed_supervisor_ends_children_and_restart_recovers(run):
 
 @as_self
 def test_service_ignoring_sigterm_is_killed_within_20_s(run):
+    run.person.have_started_before()
     run.environment = {"STAND_IN_STUBBORN": "1"}
     run.start().until_ready()
     assert run.stop() < 20
@@ -140,6 +144,7 @@ def test_service_ignoring_sigterm_is_killed_within_20_s(run):
 
 @as_self
 def test_a_second_start_on_the_same_folder_is_refused(run):
+    run.person.have_started_before()
     run.start().until_ready()
     second = Run(run.person).start()
     second.wait_ended()
@@ -161,6 +166,7 @@ def test_a_port_in_use_names_the_setting_before_anything_starts(run, name, setti
 
 @as_self
 def test_failing_service_shows_its_log_and_stops_startup(run):
+    run.person.have_started_before()
     run.environment = {"STAND_IN_WEB_FAILS": "1"}
     run.start().wait_ended()
     assert run.process.returncode == 1
@@ -170,6 +176,7 @@ def test_failing_service_shows_its_log_and_stops_startup(run):
 
 @as_self
 def test_a_failed_preparation_ends_the_start_with_its_reason(run):
+    run.person.have_started_before()
     run.environment = {"STAND_IN_PREPARE_FAILS": "1"}
     run.start().wait_ended()
     assert run.process.returncode == 1
@@ -178,6 +185,7 @@ def test_a_failed_preparation_ends_the_start_with_its_reason(run):
 
 @as_self
 def test_web_waits_for_the_migrations_and_ends_with_a_stop(run):
+    run.person.have_started_before()
     run.environment = {"STAND_IN_PREPARE_HANGS": "1"}
     run.start()
     wait_until(lambda: "packs: none" in run.output, 60, "the preparation")
@@ -222,6 +230,7 @@ def test_the_environment_server_sees_no_secret_but_its_own(run):
 
 @as_self
 def test_a_public_address_is_the_one_that_is_printed(run):
+    run.person.have_started_before()
     run.start(public_url="https://awm.example.org").until_ready()
     assert run.lines[-1] == "awmweb ready: https://awm.example.org/login/once/abc"
 

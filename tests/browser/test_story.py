@@ -1,5 +1,5 @@
 """The first journey, as a newcomer lives through it: the demo runs, one agent is stuck, a person answers, another
-watches, the verifier runs, the episode is replayed and downloaded."""
+watches, the verifier runs, the episode is replayed and downloaded. A model advises beside people."""
 
 from __future__ import annotations
 
@@ -10,14 +10,26 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from tests.running import product
+from tests.awmclient.openai_server import OpenAIServer, answering
+from tests.running import product, until
 
 pytestmark = pytest.mark.browser
+KEY = "sk-expert-0123456789abcdef"
+ADVICE = "Merge into the oldest ticket of that customer."
 
 
 @pytest.fixture(scope="module")
-def demo():
-    with product(AWMWEB_DEMO="1") as running:
+def wise():
+    said = json.dumps({"advice": ADVICE, "confidence": 0.9, "needs_person": False})
+    server = OpenAIServer(lambda body: said, key=KEY)
+    with answering(server):
+        yield server
+
+
+@pytest.fixture(scope="module")
+def demo(wise):
+    endpoint = {"BASE_URL": wise.base_url, "MODEL": "wise-1", "API_KEY": KEY}
+    with product(AWMWEB_DEMO="1", **{f"AWMWEB_EXPERT_{name}": value for name, value in endpoint.items()}) as running:
         yield running
 
 
@@ -72,6 +84,34 @@ def test_two_people_live_through_the_demo(demo, person, tmp_path):
     command = tmp_path / "sft.jsonl"
     demo.manage("export", "--format", "sft", "--filter", f"id={mine['episode_id']}", "--output", str(command))
     assert [json.loads(line) for line in command.read_text().splitlines()] == [mine]
+
+
+def test_the_demo_asks_a_person_and_a_model_side_by_side(demo, wise):
+    """The same task in two arms: one asks people, and the model answers the other over HTTP."""
+    with demo.http(demo.token("launch")) as reader:
+        (run,) = reader.get("/runs", params={"name": "demo"}).raise_for_status().json()["items"]
+    with demo.http(demo.token("expert")) as expert:
+
+        def advice_of(ask):
+            steps = expert.get(f"/episodes/{ask['episode']}/steps", params={"limit": 200}).json()["steps"]
+            (step,) = (one for one in steps if one["kind"] == "ask")
+            return step.get("advice") or {}
+
+        def asks():
+            found = [
+                ask
+                for status in ("answered", "open")
+                for ask in expert.get("/asks", params={"status": status, "run": run["id"]}).json()["asks"]
+            ]
+            by_model = [ask for ask in found if advice_of(ask).get("source") == "llm"]
+            return (found, by_model) if len(found) == 2 and by_model else None
+
+        (first, second), (answered,) = until(asks, 60)
+        assert first["question"] == second["question"]
+        assert advice_of(answered) == {"text": ADVICE, "source": "llm", "author": "expert", "privilege": "blind"}
+        told = json.loads(wise.bodies[0]["messages"][1]["content"])
+        assert told["question"] == answered["question"] and told["tools"]
+    assert KEY not in demo.logs()
 
 
 def test_the_demo_plays_again_at_a_button(demo, person):

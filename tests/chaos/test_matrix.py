@@ -1,6 +1,7 @@
 """The kill matrix: kill -9 of each process in turn under several writers and watchers, two web processes behind one
 port. Afterwards every acknowledged step is there exactly once and in order, and every watcher has the same steps as the
-table without anybody's help. `make chaos` runs the whole matrix and prints what it did; `make test` a short form.
+table without anybody's help. `make chaos` runs the whole matrix and prints what it did; `make test` a short form of it
+on a product that other tests use as well (`tests/product/test_streaming.py`).
 """
 
 from __future__ import annotations
@@ -110,34 +111,30 @@ class Load:
             )
 
 
-def run(victims, writers, watchers_each, **settings):
-    with product(AWMWEB_WEB_PROCESSES="2", **settings) as house:
-        load = Load(house, writers, watchers_each)
-        load.on_their_way()
-        for name in victims:
-            before, began = load.acknowledged(), time.monotonic()
-            load.watchers[-1].stall(STALL_S)
-            back = kill(house, name)
-            until(back, BACK_S)
-            until(house.healthy, 60)
-            healthy = time.monotonic() - began
-            writing, watching = load.on_their_way()
-            more = load.acknowledged() - before
-            print(
-                f"kill -9 {name}: back after {healthy:.1f} s, writers on their way after {healthy + writing:.1f} s, "
-                f"watchers after {healthy + watching:.1f} s, one of them stood still {STALL_S:.0f} s; {more} steps "
-                f"acknowledged meanwhile; {load.compare()} stand, once and in order, the same at every watcher",
-                flush=True,
-            )
-        print(f"at the end {load.settle()} steps, the same in the table and at every watcher", flush=True)
-        load.print()
-
-
-def test_killed_processes_lose_no_step_for_writer_or_watcher():
-    run(["one web process", "valkey", "postgres"], [{}, {"twice": True}], 1)
+def disturb(house, victims, writers, watchers_each):
+    load = Load(house, writers, watchers_each)
+    load.on_their_way()
+    for name in victims:
+        before, began = load.acknowledged(), time.monotonic()
+        load.watchers[-1].stall(STALL_S)
+        back = kill(house, name)
+        until(back, BACK_S)
+        until(house.healthy, 60)
+        healthy = time.monotonic() - began
+        writing, watching = load.on_their_way()
+        more = load.acknowledged() - before
+        print(
+            f"kill -9 {name}: back after {healthy:.1f} s, writers on their way after {healthy + writing:.1f} s, "
+            f"watchers after {healthy + watching:.1f} s, one of them stood still {STALL_S:.0f} s; {more} steps "
+            f"acknowledged meanwhile; {load.compare()} stand, once and in order, the same at every watcher",
+            flush=True,
+        )
+    print(f"at the end {load.settle()} steps, the same in the table and at every watcher", flush=True)
+    load.print()
 
 
 @pytest.mark.chaos
 def test_the_whole_matrix():
     writers = [{}, {"twice": True}, {"batch": 1, "pause": 0.0}, {"batch": 10, "size": 20_000, "pause": 0.2}]
-    run(EVERYTHING, writers, 2, AWMWEB_DEMO="1")
+    with product(AWMWEB_WEB_PROCESSES="2", AWMWEB_DEMO="1") as house:
+        disturb(house, EVERYTHING, writers, 2)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
+from django.core.management import get_commands, load_command_class
 from django.utils import timezone
 
 from exports.models import Export, ExportState, Push
 from imports.models import Import
 from people import jobs
 from people.models import AuditEntry
+from tests.commands import ROOT
 
 KINDS = jobs.Job.__subclasses__()
 
@@ -33,6 +36,15 @@ def job(request, ada, called):
 
 def test_kinds_of_jobs_are_known():
     assert {Export, Push, Import} == set(KINDS)
+
+
+def test_commands_of_jobs_load_no_page():
+    """Django's checks do, which takes longer than the rest of a start."""
+    tasks = "".join(path.read_text() for path in ROOT.glob("*/tasks.py"))
+    names = re.findall(r"jobs\.run_(?:aside|heard)\((?:\w+, )?\"(\w+)\"", tasks)
+    assert {"build_export", "push_export", "read_import"} <= set(names)
+    commands = {name: load_command_class(get_commands()[name], name) for name in names}
+    assert [name for name, command in commands.items() if command.requires_system_checks] == []
 
 
 def test_request_stores_calls_and_is_audited(job, ada, called, django_capture_on_commit_callbacks):

@@ -1,4 +1,4 @@
-"""The stream of the running product: large steps, a socket that does not read, tokens, and two web processes."""
+"""The stream of the running product: large steps, a slow socket, tokens, and two web processes and their end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from websockets.sync.client import connect
 
 from people.models import new_id
+from tests.chaos import test_matrix
 from tests.running import until
 
 LARGE = 200_000
@@ -167,3 +168,9 @@ def watched(process, sockets):
     """Whether one of these ended up at this process."""
     ours = {live.socket.getsockname()[1] for live in sockets}
     return any(one.raddr and one.raddr.port in ours for one in process.net_connections("tcp"))
+
+
+def test_killed_processes_lose_no_step_for_writer_or_watcher(two_webs):
+    """Last, as nothing of this product survives."""
+    victims, writers = ["one web process", "valkey", "postgres"], [{}, {"twice": True}]
+    test_matrix.disturb(two_webs.with_project("killed"), victims, writers, 1)

@@ -15,6 +15,7 @@ NICE = 10
 
 class Command(BaseCommand):
     help = "Build one requested export. Called by the worker."
+    requires_system_checks: list[str] = []  # they load every page
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("id")

@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 
 class Command(BaseCommand):
     help = "Push one export to the Hub. Called by the worker."
+    requires_system_checks: list[str] = []  # they load every page
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("id")

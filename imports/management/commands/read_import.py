@@ -11,6 +11,7 @@ from imports import importing
 
 class Command(BaseCommand):
     help = "Read one file that was uploaded. Called by the worker."
+    requires_system_checks: list[str] = []  # they load every page
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("id")

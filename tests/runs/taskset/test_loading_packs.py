@@ -10,6 +10,7 @@ import sys
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.test import override_settings
 
 from awmenv.packs import load_pack
 from episodes.stored import packs
@@ -23,6 +24,21 @@ TINY = ROOT / "tests" / "packs" / "tiny"
 def var(settings, tmp_path):
     settings.VAR = tmp_path
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A data folder in which the tiny pack was loaded."""
+    folder = tmp_path_factory.mktemp("made")
+    with override_settings(VAR=folder):
+        call_command("loadpack", str(TINY), "--unchecked")
+    return folder
+
+
+@pytest.fixture
+def loaded(made, var):
+    """A copy of it."""
+    return shutil.copytree(made, var, symlinks=True, dirs_exist_ok=True)
 
 
 def test_a_good_folder_is_found_afterwards(var, capsys):
@@ -40,7 +56,7 @@ def test_invalid_row_is_reported_by_line_and_others_are_loaded(var, tmp_path, ca
     shutil.copytree(TINY, folder)
     with (folder / "gen_tasks.jsonl").open("a") as rows:
         rows.write("{ this is no JSON\n")
-    call_command("loadpack", str(folder))
+    call_command("loadpack", str(folder), "--unchecked")
     said = capsys.readouterr().out
     assert "gen_tasks.jsonl:3" in said and "2 scenarios" in said
 
@@ -144,7 +160,7 @@ def test_a_scenario_whose_tool_has_a_reserved_name_is_rejected(var, tmp_path, ca
     rows = [json.loads(line) for line in (folder / "gen_envs.jsonl").read_text().splitlines()]
     rows[0]["full_code"] += '\n@app.get("/ask", operation_id="ask_expert")\ndef ask(): return 1\n'
     (folder / "gen_envs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    call_command("loadpack", str(folder))
+    call_command("loadpack", str(folder), "--unchecked")
     said = capsys.readouterr().out
     assert "1 scenario in" in said and "1 rejected" in said and "ask_expert" in said
 
@@ -176,8 +192,7 @@ def changed(tmp_path, name, *change):
     return folder
 
 
-def test_second_version_is_refused_with_both_digests(var, tmp_path):
-    call_command("loadpack", str(TINY), "--unchecked")
+def test_second_version_is_refused_with_both_digests(loaded, tmp_path):
     second = changed(tmp_path, "second", "Switch all lamps off.", "Switch all lamps on.")
     old, new = (load_pack(folder).digest[:16] for folder in (TINY, second))
     with pytest.raises(CommandError, match=f"exists in version {old}; this folder is version {new}. Pass --replace"):
@@ -188,19 +203,16 @@ def test_second_version_is_refused_with_both_digests(var, tmp_path):
     with pytest.raises(CommandError, match=f"exists in this version, {old}"):
         call_command("loadpack", str(TINY))
     assert packs.find_pack("lamps_1").tasks("lamps_1") == ["Switch all lamps off."]
-    assert sorted(path.name for path in (var / "packs").glob("[!.]*")) == ["tiny"]
+    assert sorted(path.name for path in (loaded / "packs").glob("[!.]*")) == ["tiny"]
 
 
-def test_replacing_a_pack_by_the_same_version_changes_nothing(var, capsys):
-    call_command("loadpack", str(TINY), "--unchecked")
+def test_replacing_a_pack_by_the_same_version_changes_nothing(loaded, capsys):
     version = load_pack(TINY).digest[:16]
-    capsys.readouterr()
     call_command("loadpack", str(TINY), "--replace")
     assert capsys.readouterr().out == f"A pack named 'tiny' exists in this version, {version}. Nothing to replace.\n"
 
 
-def test_replaced_pack_keeps_its_version_for_old_episodes(var, tmp_path, capsys):
-    call_command("loadpack", str(TINY), "--unchecked")
+def test_replaced_pack_keeps_its_version_for_old_episodes(loaded, tmp_path, capsys):
     before = packs.find_pack("lamps_1").digests["lamps_1"]
     verifier = packs.verifier_text("lamps_1", 0)
     second = changed(tmp_path, "second", "result", "results")
@@ -221,13 +233,12 @@ def test_pack_of_an_earlier_awmweb_is_replaced(var, tmp_path):
     assert packs.find_version("lamps_1", before).tasks("lamps_1") == ["Switch all lamps off."]
 
 
-def test_unloaded_pack_is_gone_and_can_be_loaded_again(var, capsys):
-    call_command("loadpack", str(TINY), "--unchecked")
+def test_unloaded_pack_is_gone_and_can_be_loaded_again(loaded, capsys):
     version = packs.find_pack("lamps_1").digest[:16]
-    capsys.readouterr()
     call_command("unloadpack", "tiny")
     said = capsys.readouterr().out
-    assert said.startswith(f"Unloaded 2 scenarios of tiny, version {version}.\nThe rows stay in {var}/packs/.versions/")
+    stay = f"The rows stay in {loaded}/packs/.versions/"
+    assert said.startswith(f"Unloaded 2 scenarios of tiny, version {version}.\n{stay}")
     assert packs.find_pack("lamps_1") is None
     with pytest.raises(CommandError, match="No pack named 'tiny' is loaded; loaded packs: starter"):
         call_command("unloadpack", "tiny")
@@ -236,8 +247,7 @@ def test_unloaded_pack_is_gone_and_can_be_loaded_again(var, capsys):
 
 
 @pytest.mark.parametrize("name", ["starter", "../packs/tiny", ".versions", ""])
-def test_pack_that_is_not_loaded_cannot_be_unloaded(var, name):
-    call_command("loadpack", str(TINY), "--unchecked")
+def test_pack_that_is_not_loaded_cannot_be_unloaded(loaded, name):
     with pytest.raises(CommandError):
         call_command("unloadpack", name)
     assert packs.find_pack("lamps_1").name == "tiny"
