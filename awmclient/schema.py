@@ -790,7 +790,7 @@ class StandingAnswerBody(Shape):
 
 
 class StandingAnswerView(Shape):
-    """A standing answer. `used` counts the calls that it approved, `answered` the open asks that it closed immediately."""
+    """A standing answer. `used` counts calls that it approved, `answered` open asks that it closed immediately."""
 
     id: str
     tool: str
