@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from episodes.models import Episode
 from episodes.show import tables, windows
+from episodes.show.decisions import Decided, decided_lines
 from episodes.show.step_cards import call_in_words
 from episodes.stored.strip import actions_in
 from episodes.visible import trajectory
@@ -262,6 +263,34 @@ def written_by(actor: Actor, ask: Ask) -> Written:
 
 def _has_words(draft: Draft) -> bool:
     return bool((draft.text or "").strip() or draft.tool_calls or draft.decision)
+
+
+THREAD_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """An earlier ask of the thread, with its answer as it went to the agent."""
+
+    ask: Ask
+    question: str
+    said: Advice | None
+    decided: list[Decided]
+
+
+def thread_of(ask: Ask) -> list[Earlier]:
+    """Return the asks of this episode that an ask continues, the oldest first."""
+    found: list[Earlier] = []
+    known, rows = {ask.pk}, Ask.objects.select_related("accepted")
+    place = ask.thread_id
+    # each continues an earlier one; a loop could only come from a changed database
+    while place is not None and place not in known and len(found) < THREAD_SHOWN:
+        known.add(place)
+        one = rows.get(pk=place)
+        said = one.accepted if one.accepted is not None and one.accepted.source != "fallback" else None
+        found.append(Earlier(one, clean(one.question), said, decided_lines(one.typed, said.decision if said else None)))
+        place = one.thread_id
+    return found[::-1]
 
 
 def typed_for_form(ask: Ask) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from awmclient.schema import Advice
+from awmclient.schema import Advice, AskOpen
 from awmclient.typed import TIMEOUT_REASON, rejected
 from experts import advising, closing, queue
 from experts.models import Advice as Row
@@ -295,6 +295,20 @@ def test_a_thread_continues_an_ask_of_its_own_episode_only(api, asked):
     assert api("agent", "post", "/asks", {**more, "thread": asked().pk})[0] == 422
     status, _ = api("agent", "post", "/asks", {**more, "thread": first["id"]})
     assert status == 201 and Ask.objects.get(key="b").thread_id == first["id"]
+
+
+def test_the_page_shows_the_thread_as_one(edo, ada, project, asked):
+    first = asked("Which charge is the duplicate?")
+    advising.answer(edo, *claimed(edo, first), "What do the two say in kind?", "n")
+    later = {"episode": first.episode_id, "thread": first.pk}
+    second, _ = queue.open_ask(ada, AskOpen(key="b", seq=2, question="Both say order.", **later))
+    third, _ = queue.open_ask(ada, AskOpen(key="c", seq=3, question="So?", **{**later, "thread": second.pk}))
+    page = as_person(edo).get(f"/asks/{third.pk}/").content.decode()
+    assert "2 earlier asks of this episode" in page
+    places = [
+        page.index(words) for words in ("Which charge is the duplicate?", "What do the two say in", "Both say order.")
+    ]
+    assert places == sorted(places) and "No answer." in page
 
 
 def test_a_late_decision_is_stored_in_words_beside_the_ask(asked, edo):
