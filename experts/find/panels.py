@@ -269,7 +269,7 @@ THREAD_SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierAsk:
     """An earlier ask of the thread, with its answer as it went to the agent."""
 
     ask: Ask
@@ -278,9 +278,9 @@ class Earlier:
     decided: list[Decided]
 
 
-def thread_of(ask: Ask) -> list[Earlier]:
+def thread_of(ask: Ask) -> list[EarlierAsk]:
     """Return the asks of this episode that an ask continues, the oldest first."""
-    found: list[Earlier] = []
+    found: list[EarlierAsk] = []
     known, rows = {ask.pk}, Ask.objects.select_related("accepted")
     place = ask.thread_id
     # each continues an earlier one; a loop could only come from a changed database
@@ -288,7 +288,9 @@ def thread_of(ask: Ask) -> list[Earlier]:
         known.add(place)
         one = rows.get(pk=place)
         said = one.accepted if one.accepted is not None and one.accepted.source != "fallback" else None
-        found.append(Earlier(one, clean(one.question), said, decided_lines(one.typed, said.decision if said else None)))
+        found.append(
+            EarlierAsk(one, clean(one.question), said, decided_lines(one.typed, said.decision if said else None))
+        )
         place = one.thread_id
     return found[::-1]
 

@@ -12,6 +12,7 @@ from exports.rules.pairs import (
     ShapedEpisode,
     from_advice,
     from_corrections,
+    from_edits,
     siblings,
 )
 
@@ -37,7 +38,7 @@ KTO_FEATURES: dict[str, Any] = {
 
 
 def dpo(episodes: Sequence[ShapedEpisode], ground: Ground) -> Iterator[dict[str, Any]]:
-    """Yield at most `pairs_per_task` pairs of one task: from corrections first, then from advice, then siblings."""
+    """Yield at most `pairs_per_task` pairs of one task: corrections first, then edits, then advice, then siblings."""
     seen: set[str] = set()
     for pair in _all_pairs(episodes, has_advice=ground.recipe.has_advice):
         if len(seen) >= ground.recipe.pairs_per_task:
@@ -49,8 +50,8 @@ def dpo(episodes: Sequence[ShapedEpisode], ground: Ground) -> Iterator[dict[str,
 
 
 def _all_pairs(episodes: Sequence[ShapedEpisode], *, has_advice: bool) -> Iterator[PreferencePair]:
-    """Yield all pairs; where advice is cut out, no call that it suggests is learned either."""
-    for pairs_of in (from_corrections, *([from_advice] if has_advice else [])):
+    """Yield all pairs; where advice is cut out, no call that it suggests or edits is learned either."""
+    for pairs_of in (from_corrections, *([from_edits, from_advice] if has_advice else [])):
         for episode in episodes:
             yield from pairs_of(episode)
     yield from siblings(episodes)

@@ -29,8 +29,8 @@ class ShapedEpisode:
 
 @dataclass(frozen=True, slots=True)
 class PreferencePair:
-    """A chosen and a rejected action. `source` is `correction`, `advice`, `sibling` or `verdict`; `chosen_from` and
-    `rejected_from` name episodes."""
+    """A chosen and a rejected action. `source` is `correction`, `edit`, `advice`, `sibling` or `verdict`; `chosen_from`
+    and `rejected_from` name episodes."""
 
     source: str
     prompt: tuple[TrainingLine, ...]
@@ -154,6 +154,24 @@ def from_corrections(episode: ShapedEpisode) -> Iterator[PreferencePair]:
             yield PreferencePair(
                 "correction", shaped.lines[:place], chosen, did.message, shaped.tools, record, record, _seq(did)
             )
+
+
+def from_edits(episode: ShapedEpisode) -> Iterator[PreferencePair]:
+    """Yield pairs of a call as a person edited it before it was made, and the call that the agent proposed.
+
+    Only for turns of one call, whose edit ran without an error, in episodes without access to the verifier.
+
+    """
+    record, shaped = episode.record, episode.shaped
+    for place, did in enumerate(shaped.lines):
+        call = did.said.calls[0] if len(did.said.calls) == 1 else {}
+        approval = call.get("approval") or {}
+        is_edit = approval.get("verdict") == "edit" and approval.get("by") == "person"
+        if not place or not is_edit or call.get("error") is not None or record.is_informed:
+            continue
+        function = {"name": call["name"], "arguments": call.get("arguments") or {}}
+        chosen = {"role": "assistant", "content": "", "tool_calls": [{**_first_call(did), "function": function}]}
+        yield PreferencePair("edit", shaped.lines[:place], chosen, did.message, shaped.tools, record, record, _seq(did))
 
 
 def from_advice(episode: ShapedEpisode) -> Iterator[PreferencePair]:

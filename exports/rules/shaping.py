@@ -86,6 +86,8 @@ def shape(
         lines = [TrainingLine(one.message, _loss(one, masked=masked), one) for one in said]
         return Shaped(_with_reasoning(lines, reasoning), tuple(offered(record.specs, expert=record.expert != "off")))
     asked, briefed = any(_asks(one) for one in said), any(one.part == "briefing" for one in said)
+    if any(_is_overruled(one) for one in said):
+        return Shaped(reason="asked")  # what a person changed is in the results, and later turns follow from it
     if mode == "drop" and (asked or briefed):
         return Shaped(reason="asked" if asked else "briefed")
     lines = list(_with_reasoning(_without_expert(said), "drop" if mode == "distil" else reasoning))
@@ -120,7 +122,8 @@ def _with_reasoning(lines: Iterable[TrainingLine], choice: ReasoningChoice) -> t
 
 
 def _loss(said: PromptMessage, *, masked: bool = False) -> int:
-    return int(said.part == "assistant" and not said.refused and not (masked and _asks(said)))
+    unlearned = said.refused or _is_overruled(said) or (masked and _asks(said))
+    return int(said.part == "assistant" and not unlearned)
 
 
 def _asks(said: PromptMessage) -> bool:
@@ -197,6 +200,11 @@ def _other_calls(message: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the message with only its environment calls; None if it only asked."""
     calls = [call for call in message["tool_calls"] if call["function"]["name"] != ASK_TOOL]
     return {**message, "tool_calls": calls} if calls else None
+
+
+def _is_overruled(one: PromptMessage) -> bool:
+    """Return whether a person edited or rejected a call of this turn before it was made."""
+    return any((call.get("approval") or {}).get("verdict") in ("edit", "reject") for call in one.calls)
 
 
 def _fails(one: PromptMessage) -> bool:

@@ -77,6 +77,28 @@ def tried_first(**advice):
     ]
 
 
+def edited(verdict="edit", **more):
+    """The merge was proposed as into 9, and a person changed or rejected it."""
+    approval = {"verdict": verdict, "by": "person", **({"proposed": {"into": 9}} if verdict == "edit" else {})}
+    return replaced(8, approval=approval, **more)
+
+
+def test_edited_call_is_chosen_over_the_proposed_one():
+    ((row,), _) = dpo(record(steps=edited()))
+    assert row["source"] == "edit"
+    arguments = [row[side][0]["tool_calls"][0]["function"]["arguments"] for side in ("chosen", "rejected")]
+    assert arguments == [{"into": 7}, {"into": 9}]
+    assert dpo(record(steps=edited(error="no")))[0] == [] and dpo(record(steps=edited()), advice="distil")[0] == []
+    assert dpo(record(steps=edited("reject", error="This call was not made.")))[0] == []
+
+
+@pytest.mark.parametrize("verdict", ["edit", "reject"])
+def test_call_that_a_person_overruled_is_not_learned(verdict):
+    ((row,), _) = walk("sft", record(steps=edited(verdict)))
+    learned = [message for message, loss in zip(row["messages"], row["loss"], strict=True) if loss]
+    assert all(call["function"]["name"] != "merge" for one in learned for call in one.get("tool_calls", ()))
+
+
 def test_suggested_call_is_chosen_over_the_call_before_it():
     ((row,), _) = dpo(record(steps=tried_first(tool_calls=CALLS)[1]))
     assert row["source"] == "advice" and row["chosen"][0]["tool_calls"][0]["function"]["arguments"] == {"into": 7}
