@@ -117,12 +117,14 @@ class BriefingView(Schema):
 
 class CostView(Schema):
     """The cost of one arm's episodes so far. `usd` is null if a part of the money is unknown; `unknown` says why, and
-    `usd_known` is the rest. `prompt_cached` is part of `prompt_tokens`; times are seconds."""
+    `usd_known` is the rest. `prompt_cached` is part of `prompt_tokens`, `reasoning_tokens` of
+    `completion_tokens`; times are seconds."""
 
     arm: str
     episodes: int
     prompt_tokens: int
     prompt_cached: int
+    reasoning_tokens: int
     completion_tokens: int
     expert_tokens: int
     briefing_tokens: int
@@ -274,6 +276,7 @@ def _cost(one: Cost) -> CostView:
         prompt_tokens=one.agent.prompt,
         prompt_cached=one.agent.cached,
         completion_tokens=one.agent.completion,
+        reasoning_tokens=one.agent.reasoning,
         expert_tokens=one.expert.all,
         briefing_tokens=one.briefing.all,
         usd=one.usd,

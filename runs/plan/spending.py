@@ -37,7 +37,8 @@ BATCH = 500
 KEPT = 50_000
 """The number of episodes whose tokens a process caches, about 10 MB."""
 COLUMNS = [
-    *("arm", "episodes", "tokens_in", "tokens_cached", "tokens_out", "expert_tokens", "briefing_tokens"),
+    *("arm", "episodes", "tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning"),
+    *("expert_tokens", "briefing_tokens"),
     *("usd", "unknown", "wall_s", "human_s"),
 ]
 Prices = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -229,6 +230,7 @@ def table(costs: Iterable[Cost]) -> list[dict[str, Any]]:
             "tokens_in": one.agent.prompt,
             "tokens_cached": one.agent.cached,
             "tokens_out": one.agent.completion,
+            "tokens_reasoning": one.agent.reasoning,
             "expert_tokens": one.expert.all,
             "briefing_tokens": one.briefing.all,
             "usd": "" if one.usd is None else round(one.usd, 6),

@@ -33,12 +33,14 @@ class TokenPrice(BaseModel):
 
 @dataclass(frozen=True)
 class Tokens:
-    """Counts of some calls. `cached` ones are part of `prompt`; `untold` are those of which only the total is known."""
+    """Counts of some calls. `cached` ones are part of `prompt`, `reasoning` of `completion`; of `untold` ones only the
+    total is known."""
 
     prompt: int = 0
     completion: int = 0
     cached: int = 0
     untold: int = 0
+    reasoning: int = 0
 
     def __add__(self, other: Tokens) -> Tokens:
         return Tokens(
@@ -46,6 +48,7 @@ class Tokens:
             self.completion + other.completion,
             self.cached + other.cached,
             self.untold + other.untold,
+            self.reasoning + other.reasoning,
         )
 
     @property
@@ -141,8 +144,10 @@ def tokens_of(usage: Any) -> Tokens:
     details = usage.get("prompt_tokens_details")
     cached = _count(details, "cached_tokens") if isinstance(details, Mapping) else 0
     untold = 0 if prompt or completion else _count(usage, "total_tokens")
-    # cached tokens are part of the prompt, whatever an endpoint reports
-    return Tokens(prompt, completion, min(cached, prompt), untold)
+    of_answer = usage.get("completion_tokens_details")
+    thought = _count(of_answer, "reasoning_tokens") if isinstance(of_answer, Mapping) else 0
+    # cached tokens are part of the prompt and reasoning of the completion, whatever an endpoint reports
+    return Tokens(prompt, completion, min(cached, prompt), untold, min(thought, completion))
 
 
 def _count(said: Mapping[str, Any], name: str) -> int:

@@ -49,6 +49,9 @@ def test_money_of_tokens_has_hand_computed_values():
         ({"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}, Tokens(7, 3)),
         ({"prompt_tokens": 7, "prompt_tokens_details": {"cached_tokens": 9}}, Tokens(7, 0, 7)),
         ({"prompt_tokens": 7, "prompt_tokens_details": None, "completion_tokens": "3"}, Tokens(7)),
+        ({"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 7}}, Tokens(0, 9, reasoning=7)),
+        ({"completion_tokens": 3, "completion_tokens_details": {"reasoning_tokens": 7}}, Tokens(0, 3, reasoning=3)),
+        ({"completion_tokens": 3, "completion_tokens_details": [7]}, Tokens(0, 3)),
         ({"total_tokens": 10}, Tokens(untold=10)),
         ({"prompt_tokens": True, "completion_tokens": -3}, Tokens()),
         (None, Tokens()),
@@ -241,7 +244,7 @@ def test_page_api_and_report_show_costs(ada, rita, max_, models, tmp_path, clien
     }
     call_command("report", "--run", plan.pk, "--output", str(tmp_path), "--project", "lab")
     assert "| helped | 1 | 30,000 | 2,000 | 1,100 | 0 | 0 |" in (tmp_path / "report.md").read_text()
-    assert "helped,1,30000,0,2000,1100,0,0.0056,,0.0,0.0" in (tmp_path / "costs.csv").read_text()
+    assert "helped,1,30000,0,2000,0,1100,0,0.0056,,0.0,0.0" in (tmp_path / "costs.csv").read_text()
 
 
 def test_expert_model_counts_by_kind_where_told():
