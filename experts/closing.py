@@ -68,7 +68,9 @@ def _as_fallback(ask: Ask, reason: str) -> dict[str, Any]:
 
 
 def _prepared(ask: Ask) -> Advice | None:
-    """Return the draft that a model finished before the deadline as advice, or None."""
+    """Return the draft that a model finished before the deadline as advice, or None; never for a typed ask."""
+    if ask.typed:
+        return None  # what an unsure model would decide must not pass by silence
     # a draft without a text is still being written
     drafts = Draft.objects.filter(ask=ask, author_key__startswith=MODEL, text__isnull=False, failed=False)
     # the first that was ready

@@ -227,6 +227,8 @@ def want_draft(actor: Actor, ask_id: str, hint: str = "") -> None:
     ask = Ask.objects.select_for_update().get(pk=ask_id)
     if not ask.is_open:
         raise TooLate
+    if ask.typed:
+        raise Invalid("Models write no drafts for a decision. Send the ask to the model instead.")
     if not models_may_help(ask):
         raise Invalid("No expert model is available: none is configured, or this arm uses people only.")
     prepared = Draft.objects.filter(ask=ask, author_key__startswith=MODEL)
@@ -271,11 +273,17 @@ def begin_draft(model: Actor) -> Ask | None:
 
 
 def keep_model_draft(
-    model: Actor, ask: Ask, text: str | None, tool_calls: list[ToolCall] | None = None, confidence: float | None = None
+    model: Actor,
+    ask: Ask,
+    text: str | None,
+    tool_calls: list[ToolCall] | None = None,
+    confidence: float | None = None,
+    decision: Any = None,
 ) -> None:
     """Store a model's draft, or None if the call failed. It is shown only on request."""
     calls = [call.model_dump() for call in tool_calls] if tool_calls else None
     row = {"author": model.name, "text": text, "tool_calls": calls, "confidence": confidence, "failed": text is None}
+    row["decision"] = decision
     # the row of the beginning can be removed by then, if the draft took longer than `DRAFT_ALIVE`
     Draft.objects.update_or_create(
         ask=ask, author_key=model.key, defaults={**row, "privilege": ask.privilege, "saved_at": timezone.now()}

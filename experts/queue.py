@@ -238,16 +238,13 @@ def _place(ask: Ask, now: datetime) -> str:
     ask.group = same.group if same is not None else ask.pk
     # the ID is known before the row exists, so the draw follows from it
     way = route(policy, availability.load_for(ask, policy, now), draw(policy.seed, ask.pk))
-    # a model answers in words; a decision is a person's
-    tiers = [one for one in way.tiers if one != Tier.LLM] if ask.typed else list(way.tiers)
-    ask.tiers, ask.tier_reason, ask.chance = tiers, way.reason, way.chance
-    ask.tier = tiers[0] if tiers else Tier.PEOPLE
+    ask.tiers, ask.tier_reason, ask.chance = list(way.tiers), way.reason, way.chance
+    ask.tier = way.tiers[0] if way.tiers else Tier.PEOPLE
     ask.expected_wait_s = way.expected_wait_s
-    if Tier.LLM in tiers:
+    # of a typed ask no draft is prepared: at the deadline silence means what its asker said
+    if Tier.LLM in way.tiers and not ask.typed:
         ask.draft_at = draft_time(now, min(ask.deadline_at, ask.human_deadline_at or ask.deadline_at))
-    if ask.typed and way.tiers and not tiers:
-        return "no_model"  # the arm uses models only
-    return way.reason if not tiers and way.reason in IMMEDIATE else ""
+    return way.reason if not way.tiers and way.reason in IMMEDIATE else ""
 
 
 def _earlier(episode: Episode, thread: str) -> Ask:

@@ -17,6 +17,7 @@ from episodes.record import recording
 from experts import closing, desk, endings, llm, queue
 from experts.find.reading import open_asks
 from experts.models import Advice, Ask, Draft, ModelCall
+from people.errors import Invalid
 from tests.awmclient.openai_server import OpenAIServer, answering, error
 from tests.awmclient.spellings import spellings
 from tests.browsing import as_person, html
@@ -59,12 +60,12 @@ def serve(settings):
 def asked(ada):
     count = iter(range(1000))
 
-    def ask(question="Into which one?", expert="plain", model_first=True, deadline_s=300, **start):
+    def ask(question="Into which one?", expert="plain", model_first=True, deadline_s=300, typed=None, **start):
         desk.set_policy(ada, model_first=model_first, audit_share=0.0)
         plan = EpisodeStart(key=f"e{next(count)}", task="merge the tickets", expert=expert, tools=[MERGE], **start)
         episode, _ = recording.start_episode(ada, plan)
         return queue.open_ask(
-            ada, AskOpen(key="q", episode=episode.pk, seq=1, question=question, deadline_s=deadline_s)
+            ada, AskOpen(key="q", episode=episode.pk, seq=1, question=question, deadline_s=deadline_s, **(typed or {}))
         )[0]
 
     return ask
@@ -105,6 +106,55 @@ def test_invalid_suggested_call_is_dropped_and_text_is_kept(serve, asked):
     ask = asked()
     llm.work()
     assert fresh(ask).accepted.tool_calls == [call(1, 2)]
+
+
+APPROVAL = {"kind": "approval", "calls": [{"id": "1", **call(7, 4127)}], "on_timeout": "reject"}
+
+
+def decides(decision, **more):
+    return json.dumps({"decision": decision, "confidence": 0.9, **more})
+
+
+def test_model_decides_typed_ask_and_its_decision_is_checked(serve, asked):
+    edit = {"calls": [{"id": "1", "verdict": "edit", "arguments": {"ticket": 7, "into": 8}}]}
+    server = serve(small=lambda body: decides(edit, note="8 is the older one."))
+    ask = asked(typed=APPROVAL)
+    llm.work()
+    advice = fresh(ask).accepted
+    assert (advice.by, advice.source, advice.text) == ("model", "llm", "8 is the older one.")
+    assert advice.decision == edit
+    told = json.loads(server.bodies[0]["messages"][1]["content"])
+    assert told["decide"]["calls"][0]["arguments"] == {"ticket": 7, "into": 4127}
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (decides({"calls": [{"id": "1", "verdict": "approve"}]}, confidence=0.1), "low_confidence"),
+        (decides({"calls": [{"id": "1", "verdict": "approve"}]}, needs_person=True), "llm_asked"),
+        (decides({"calls": [{"id": "1", "verdict": "edit", "arguments": {"ticket": "x"}}]}), "fault"),
+        (decides({"calls": []}), "fault"),
+        ("I approve.", "fault"),
+        (says("Into 4127."), "fault"),
+    ],
+)
+def test_unsure_or_unfit_decision_of_a_model_goes_to_people(serve, asked, said, reason):
+    serve(small=lambda body: said)
+    ask = asked(typed=APPROVAL)
+    llm.work()
+    ask = fresh(ask)
+    assert (ask.status, ask.tier, ask.tier_reason) == ("open", "people", reason)
+    Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
+    closed = closing.close_if_due(ask.pk).accepted
+    assert closed.by == "timeout" and closed.decision["calls"][0]["verdict"] == "reject"
+
+
+def test_no_draft_is_written_for_a_decision(serve, asked, edo):
+    serve(small=lambda body: says("Into 4127."))
+    ask = asked(model_first=False, typed=APPROVAL)
+    assert fresh(ask).draft_at is None
+    with pytest.raises(Invalid, match="Models write no drafts"):
+        desk.want_draft(edo, ask.pk)
 
 
 @pytest.mark.parametrize(
