@@ -56,6 +56,20 @@ def states(plan):
     return [row.episode.state for row in plan.tries.select_related("episode")]
 
 
+def test_gated_tools_of_an_arm_reach_its_episodes_alone(ada, calls):
+    arms = [{"name": "free", "expert": "plain"}, {"name": "gated", "expert": "plain", "approve": ["writes", "get_*"]}]
+    plan = launched(ada, arms=arms)
+    gates = {row.arm.name: row.episode.policy.get("approve") for row in plan.tries.select_related("episode", "arm")}
+    assert gates == {"free": None, "gated": ["writes", "get_*"]}
+    assert plan_from_yaml(to_yaml(document(arms=arms))) == document(arms=arms)
+
+
+@pytest.mark.parametrize("wrong", [{"expert": "off"}, {"offer": 0.5}, {"approve": []}, {"approve": "writes"}])
+def test_arm_whose_calls_wait_has_an_expert_and_patterns(wrong):
+    with pytest.raises(BadPlan):
+        document(arms=[{"name": "gated", "expert": "plain", "approve": ["*"], **wrong}])
+
+
 def test_launch_inserts_every_try_once(ada, calls):
     plan = launched(ada, seeds=2, parallel=5)
     rows = list(plan.tries.select_related("arm", "episode"))

@@ -67,14 +67,14 @@ def queued(ada, called):
     return episode
 
 
-def attempt(queued, worker="rollouts@here", *, ask_deadline_s=3600, policy=None):
+def attempt(queued, worker="rollouts@here", *, ask_deadline_s=3600, policy=None, env=None, **more):
     assert recording.begin(queued.pk, worker)
     episode = Episode.objects.select_related("project").get(pk=queued.pk)
     dash = LocalDashboard(access.system(episode.project), queued=episode)
     run = async_to_sync(rollout)
     policy = policy or Asking()
-    plan = {"task": episode.task, "expert": "plain", "ask_deadline_s": ask_deadline_s}
-    result = run(policy, FakeEnv(), dash, **plan)
+    plan = {"task": episode.task, "expert": "plain", "ask_deadline_s": ask_deadline_s, **more}
+    result = run(policy, env or FakeEnv(), dash, **plan)
     queued.refresh_from_db()
     return policy, result
 
@@ -104,6 +104,44 @@ def test_a_parked_episode_goes_on_with_its_answer(queued, edo, called, settings)
     assert kinds == ["message", "message", "tool_call", "ask", "message"]
     verbs = list(queued.events.order_by("pk").values_list("verb", flat=True))
     assert verbs == ["queued", "started", "parked", "unparked", "resumed", "finished"]
+
+
+class Pricing:
+    """Sets two prices in one turn, and then says that it is done."""
+
+    async def act(self, view):
+        calls = [Call("set_price", {"item": item, "price": 1.0}) for item in ("mug", "pen")]
+        return Turn(content="Both are too dear.", calls=calls) if view.turn == 1 else Turn(answer="Done.")
+
+
+class Faulty(FakeEnv):
+    """Loses its worker at the second price."""
+
+    async def call_tool(self, name, arguments):
+        if self.calls.count("set_price") == 1:
+            raise KeyboardInterrupt
+        return await super().call_tool(name, arguments)
+
+
+def test_gated_calls_wait_parked_and_run_as_decided(queued, edo, called, settings):
+    settings.AWMWEB_PARK_AFTER_S = 0
+    _, result = attempt(queued, policy=Pricing(), approve=["set_*"])
+    ask = Ask.objects.get(episode=queued)
+    assert result.parked and [call["id"] for call in ask.typed["calls"]] == ["1", "2"]
+    lease = queue.claim(edo, ask.pk)
+    edit = {"id": "1", "verdict": "edit", "arguments": {"item": "mug", "price": 9.0}}
+    decision = {"calls": [edit, {"id": "2", "verdict": "approve"}]}
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "", "n", decision=decision)
+    with pytest.raises(KeyboardInterrupt):  # between the two calls
+        attempt(queued, policy=Pricing(), env=Faulty(), approve=["set_*"])
+    assert recording.lose_of_worker("rollouts@here") == 1
+    env = FakeEnv()
+    _, result = attempt(queued, "rollouts@there", policy=Pricing(), env=env, approve=["set_*"])
+    assert result.stop_reason == "done" and env.prices == {"mug": 9.0, "pen": 1.0}
+    assert Ask.objects.filter(episode=queued).count() == 1
+    first, second = [step for step in steps_of(queued) if step["kind"] == "tool_call"]
+    assert first["approval"]["proposed"] == {"item": "mug", "price": 1.0}
+    assert (first["arguments"]["price"], second["approval"]) == (9.0, {"verdict": "approve", "by": "person"})
 
 
 def test_a_parked_ask_of_30_days_falls_back_in_the_sweep(queued, called, settings):
