@@ -43,6 +43,34 @@ class Decided:
         return f"{head}: {self.text}" if self.text else head
 
 
+@dataclass(frozen=True)
+class Approval:
+    """Who decided on a call before it was made, with the proposed values that were changed."""
+
+    symbol: str
+    words: str
+    changed: list[ChangedValue]
+
+
+_DECIDERS = {"person": "a person", "model": "a model", "standing": "a standing answer"}
+
+
+def approval_of(step: Mapping[str, Any]) -> Approval | None:
+    """Return the decision on a recorded call; None if it waited for none."""
+    given = step.get("approval")
+    if not isinstance(given, Mapping):
+        return None
+    verdict, by = str(given.get("verdict")), str(given.get("by"))
+    word, symbol = VERDICTS.get(verdict, ("Decided", ""))
+    if by == "timeout":
+        return Approval(symbol, "not run: no one approved it", [])
+    who = f"{word.lower()} by {_DECIDERS.get(by, 'a person')}"
+    decided = {"verdict": verdict, "arguments": step.get("arguments")}
+    line = _call_line({"arguments": given.get("proposed") or {}}, decided) if verdict == "edit" else Decided("")
+    changed = [one for one in line.arguments if one.before is not None]
+    return Approval(symbol, f"{who}, not run" if verdict == "reject" else who, changed)
+
+
 def value_in_words(value: Any) -> str:
     return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
 

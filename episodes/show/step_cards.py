@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from episodes.show.decisions import KINDS, Decided, decided_lines
+from episodes.show.decisions import KINDS, Approval, Decided, approval_of, decided_lines
 from episodes.show.json_layout import is_json, laid_out, shape_of
 from episodes.show.json_paths import ROOT, under
 from episodes.show.legend import why_no_answer
@@ -145,6 +145,7 @@ class StepCard:
     traceback: str = ""
     thought: str = ""
     """What a model thought before this message."""
+    approval: Approval | None = None
 
     @property
     def whole_said(self) -> str:
@@ -207,6 +208,7 @@ def _action_parts(step: Mapping[str, Any]) -> dict[str, Any]:
         "diff": lines[:DIFF_LINES] if len(lines) > DIFF_LINES + 1 else lines,
         "diff_more": lines[DIFF_LINES:] if len(lines) > DIFF_LINES + 1 else [],
         "traceback": _traceback(step),
+        "approval": approval_of(step),
     }
 
 

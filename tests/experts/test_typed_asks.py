@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from awmclient.schema import Advice, AskOpen
 from awmclient.typed import TIMEOUT_REASON, rejected
+from episodes.show.step_cards import card_of
 from experts import advising, closing, queue
 from experts.models import Advice as Row
 from experts.models import Ask, Draft
@@ -323,6 +324,25 @@ def test_a_late_decision_is_stored_in_words_beside_the_ask(asked, edo):
         and "Rejected close_ticket(ticket: 4127): Keep it open." in words
     )
     assert Row.objects.get(late=True).decision["calls"][0]["verdict"] == "edit"
+
+
+@pytest.mark.parametrize(
+    ("approval", "words", "changed"),
+    [
+        ({"verdict": "approve", "by": "standing"}, "approved by a standing answer", []),
+        (
+            {"verdict": "edit", "by": "person", "proposed": {"a": 249.0}},
+            "edited by a person",
+            [("a", "124.5", "249.0")],
+        ),
+        ({"verdict": "reject", "by": "model", "reason": "no"}, "rejected by a model, not run", []),
+        ({"verdict": "reject", "by": "timeout"}, "not run: no one approved it", []),
+    ],
+)
+def test_card_of_a_call_says_who_decided_on_it(approval, words, changed):
+    step = {"seq": 1, "kind": "tool_call", "name": "x", "arguments": {"a": 124.5}, "result": 1, "approval": approval}
+    shown = card_of(step).approval
+    assert (shown.words, [(one.name, one.value, one.before) for one in shown.changed]) == (words, changed)
 
 
 def test_decided_calls_are_shown_with_the_proposed_values(asked, edo, client, ada):
