@@ -774,7 +774,7 @@ class AnswerBody(Shape):
     lease_token: Line
     text: Annotated[str, Field(max_length=20_000), BeforeValidator(clean_text)]
     tool_calls: Annotated[list[ToolCall], Field(max_length=20)] | None = None
-    decision: Annotated[Any, WithJsonSchema(TypedDecision.model_json_schema())] = None
+    decision: Annotated[TypedDecision | Any, Field(union_mode="left_to_right")] = None
     """Of an approval, a choice or a form; the text is then a note beside it and can be empty."""
     nonce: Line
 

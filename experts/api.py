@@ -108,7 +108,7 @@ def answer(request: HttpRequest, assignment_id: str, payload: schema.AnswerBody)
     try:
         advice = advising.answer(actor, assignment_id, payload.lease_token, tool_calls=payload.tool_calls, **said)
     except Misfit:
-        desk.keep_refused(actor, assignment_id, payload.text, payload.decision)
+        desk.keep_refused(actor, assignment_id, said["text"], said["decision"])
         raise
     return advice.value()
 

@@ -112,7 +112,8 @@ def save_draft(request: MemberRequest, pk: str) -> JsonResponse:
         other = written_by(request.actor, _ask(request, pk))
         error = {"code": conflict.code, "message": conflict.message}
         newer = {"text": other.text, "calls": other.calls, "version": other.version, "drafted_by": other.drafted_by}
-        newer["decision"] = other.decision
+        if other.decision is not None:
+            newer["decision"] = other.decision
         return JsonResponse({"error": error, "draft": newer}, status=conflict.status)
     return JsonResponse({"version": kept.version, "saved_at": kept.saved_at.isoformat()})
 

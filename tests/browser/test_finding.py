@@ -30,7 +30,7 @@ def played(house):
             ]
             for call, body in (("steps", {"steps": steps}), ("finish", {"stop_reason": "done"})):
                 assert loop.post(f"/episodes/{ids[-1]}/{call}", json=body).is_success
-        until(lambda: len(loop.get("/episodes?q=persimmon").json()["items"]) == 2, 60)
+        until(lambda: len(loop.get("/episodes?q=persimmon").json()["items"]) == 2, 60 * house.patience)
     return ids
 
 

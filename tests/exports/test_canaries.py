@@ -14,6 +14,7 @@ from django.test import Client
 
 from awmclient import schema
 from awmclient.schema import AnswerBody, AskOpen, EpisodeStart, Finish, Outcome, RunStart, StepBatch, TrainingStepReport
+from awmclient.typed import TYPED_FIELDS, Option, ProposedCall
 from curriculum import taking, training
 from episodes.models import Episode, Run
 from episodes.record import pinning, recording
@@ -67,25 +68,55 @@ def lived(actor, expert, key, text, **more):
     one, _ = recording.start_episode(actor, start)
     steps = [{**step, "seq": seq} for seq, step in enumerate(steps_of(text), 1)]
     recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": steps}).steps)
-    seq, asking = len(steps) + 1, canaries.planted(AskOpen, text)
+    seq, asking = len(steps) + 1, canaries.planted(AskOpen, text, without=("thread", *TYPED_FIELDS))
     ask, _ = queue.open_ask(
         actor, AskOpen.model_validate({**asking, "episode": one.pk, "key": key, "seq": seq, "turn": 3, "skills": None})
     )
-    given = canaries.planted(AnswerBody, text)
+    given = canaries.planted(AnswerBody, text, without=("decision",))
     lease = queue.claim(expert, ask.pk)
     attaching.attach(token(actor.project, "agent")[0], ask.pk, f"{text('AskFile.name')}.txt", b"asked")
     attaching.attach(expert, ask.pk, f"{text('AnswerFile.name')}.txt", b"answered")
     tool = start.tools[0].name  # an answer suggests calls of known tools alone
     calls = [schema.ToolCall.model_validate({**call, "name": tool}) for call in given["tool_calls"]]
     advising.answer(expert, lease.assignment_id, lease.lease_token, given["text"], "n", calls)
+    annotating.annotate(expert, one, Place(seq, ask_id=ask.pk), "question_needed", text("tag"))
+    seq = decided(actor, expert, one, seq + 1, text)
     last = {"seq": seq + 1, "kind": "message", "role": "assistant", "content": text("last"), "turn": 4}
     recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": [last]}).steps)
-    annotating.annotate(expert, one, Place(seq, ask_id=ask.pk), "question_needed", text("tag"))
     recording.finish(actor, one.pk, shaped(Finish, text, fault=None, detail=None))
     recording.record_outcome(actor, one.pk, shaped(Outcome, text, reward_type="complete"))
     one.refresh_from_db()
     correcting.correct(expert, one, seq + 1, correcting.Better("message", text=text("correction")))
     return one
+
+
+def decided(actor, expert, one, seq, text):
+    """Ask for an approval, a choice and a form, with a canary in each text of what is asked and of what is decided."""
+    call = canaries.planted(ProposedCall, text, without=("id", "input_schema"))
+    name, wide = text("form.name"), {"type": "string", "description": text("form.description")}
+    schema_ = {"type": "object", "properties": {name: wide}}
+    option = {**canaries.planted(Option, text, without=("id",)), "id": "o"}
+    calls = [{**call, "id": number, "schema": schema_} for number in ("1", "2")]
+    edit = {"id": "1", "verdict": "edit", "arguments": {name: f"{text('decision.arguments')} now"}}
+    reject = {"id": "2", "verdict": "reject", "reason": text("decision.reason")}
+    asks = [
+        ({"kind": "approval", "calls": calls}, {"calls": [edit, reject]}),
+        ({"kind": "choice", "options": [option], "other": True}, {"other": text("decision.other")}),
+        ({"kind": "form", "response_schema": schema_}, {"value": {name: text("decision.value")}}),
+    ]  # fmt: skip
+    for place, (typed, decision) in enumerate(asks, seq):
+        wanted = {
+            "episode": one.pk,
+            "key": f"typed {place}",
+            "seq": place,
+            "turn": place,
+            "question": "Which?",
+            **typed,
+        }
+        ask, _ = queue.open_ask(actor, AskOpen.model_validate(wanted))
+        lease = queue.claim(expert, ask.pk)
+        advising.answer(expert, lease.assignment_id, lease.lease_token, text("note"), "n", decision=decision)
+    return seq + len(asks) - 1
 
 
 def written(store, project, recipe, number):

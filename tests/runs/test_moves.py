@@ -8,11 +8,11 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from awmclient.schema import AskOpen, EpisodeStart, Finish, StepBatch
+from awmclient.schema import AskOpen, EpisodeStart, Finish, StandingAnswerBody, StepBatch
 from episodes.models import Episode, EpisodeState, Origin
 from episodes.record import admitting, ask_steps, queueing, recording
 from episodes.stored.arrivals import Arrival
-from experts import advising, closing, desk, queue
+from experts import advising, closing, desk, queue, standing_answers
 from experts.models import Ask
 from exports.jobs import requesting
 from exports.recipe import Recipe
@@ -194,6 +194,21 @@ def _models(desk_, settings):
     desk_.ask(recording.start_episode(desk_.ada, EpisodeStart(key="same", task=ask.episode.task, expert="plain"))[0])
 
 
+def _standing(desk_):
+    """A standing answer approves the call of an ask that is open, and of one that opens."""
+
+    def approval():
+        one = desk_.episode("running", Origin.EXTERNAL)
+        calls = [{"id": "1", "name": "send_reply", "arguments": {}}]
+        wanted = AskOpen(key="q", episode=one.pk, seq=one.last_seq + 1, question="May I?", kind="approval", calls=calls)
+        queue.open_ask(desk_.ada, wanted)
+
+    approval()
+    until = timezone.now() + timedelta(hours=1)
+    standing_answers.give(desk_.edo, StandingAnswerBody(tool="send_reply", until=until))
+    approval()
+
+
 def _runs(desk_):
     for state in ("planned", "paused"):
         planning.resume(desk_.ada, desk_.run(state).pk)
@@ -223,7 +238,7 @@ def test_every_row_of_the_tables_happens_and_nothing_else(ada, edo, settings, mo
     desk.set_policy(ada, capacity=99)
     desk_ = Desk(ada, edo)
     with recorded() as seen:
-        for drive in (_episodes, _imported, _lost, _answers, _claims, _deadlines, _runs, _exports):
+        for drive in (_episodes, _imported, _lost, _answers, _standing, _claims, _deadlines, _runs, _exports):
             drive(desk_)
         queueing.cancel_unbegun(ada, desk_.run("planned").run, "enough")
         _models(desk_, settings)

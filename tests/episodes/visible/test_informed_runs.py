@@ -145,7 +145,8 @@ def ours(ada, monkeypatch):
 def test_a_run_of_ours_lends_agents_no_informed_expert(callers, ours, project):
     agent = callers["agent"]
     body = {"key": "q", "episode": ours.pk, "seq": 1, "question": "How?"}
-    assert refusal(agent.post("/asks", **body)) == (403, "scope")
+    # whatever its run allows, only our worker records an episode of ours
+    assert refusal(agent.post("/asks", **body)) == (409, "other_loop")
     for expert in ("informed", "plain"):
         answer = agent.post("/episodes", key=expert, task="t", expert=expert, run=ours.run_id)
         assert answer.status_code == (403 if expert == "informed" else 201)
