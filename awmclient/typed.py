@@ -28,7 +28,7 @@ DecidedBy = Literal["person", "model", "standing", "timeout"]
 Verdict = Literal["approve", "edit", "reject"]
 CALLS_MAX, OPTIONS_MAX = 20, 50
 REASON_MAX = 2000
-SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS = 20_000, 40, 250_000
+SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS = 20_000, 40, 100_000
 """The most that the calls, options and schemas of one ask can hold."""
 TIMEOUT_REASON = "no decision before the deadline"
 """The reason of a call that was rejected because no one decided."""

@@ -32,6 +32,11 @@ class Checker:
         self._left, self._formats = steps, formats
         self._choices: dict[int, tuple[list[Any], set[Hashable]]] = {}
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether the budget did not reach: what was found to fit was not looked at whole."""
+        return self._left < 0
+
     def misfit(self, value: Any, schema: Any, name: str = "") -> str:
         """Return why a value does not fit, naming the place; "" if it fits or the budget is used up."""
         try:

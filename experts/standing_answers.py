@@ -111,7 +111,8 @@ def decided_by_standing(ask: Ask) -> Advice | None:
         decision={"calls": calls},
         by="standing",
         standing=first,
-        source="human",
+        # an answer that was given before: no time of people, and no one edits it
+        source="cache",
         author=first.author,
         author_key=first.author_key,
         privilege=ask.privilege,

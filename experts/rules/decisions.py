@@ -83,8 +83,7 @@ def _call(call: dict[str, Any], given: dict[str, Any], checker: Checker, schema:
     if given["verdict"] == "edit":
         if arguments is None or arguments == proposed:
             raise Misfit(f"{name}.arguments: an edit has arguments that differ from the proposed ones.")
-        if problem := checker.misfit(arguments, schema, f"{name}.arguments"):
-            raise Misfit(f"{clean(problem[:400])}.")
+        _refuse_misfit(checker, arguments, schema, f"{name}.arguments")
         said["arguments"] = arguments
     elif arguments is not None and arguments != proposed:
         raise Misfit(f"{name}.arguments: {given['verdict']} keeps the proposed arguments; say edit to change them.")
@@ -114,6 +113,12 @@ def _choice(typed: Mapping[str, Any], given: dict[str, Any], name: str) -> dict[
 def _value(schema: Any, value: Any, name: str) -> Any:
     if not isinstance(value, dict):
         raise Misfit(f"{name}: the value of a form is an object.")
-    if problem := Checker(formats=True).misfit(value, schema, name):
-        raise Misfit(f"{clean(problem[:400])}.")
+    _refuse_misfit(Checker(formats=True), value, schema, name)
     return value
+
+
+def _refuse_misfit(checker: Checker, value: Any, schema: Any, name: str) -> None:
+    if problem := checker.misfit(value, schema, name):
+        raise Misfit(f"{clean(problem[:400])}.")
+    if checker.is_spent:
+        raise Misfit(f"{name}: this is too large to be checked.")

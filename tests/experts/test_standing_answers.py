@@ -35,7 +35,7 @@ def give(actor, tool="send_reply", hours=1, **more):
 def test_calls_that_are_covered_are_approved_with_its_name(edo, asked):
     given, _ = give(edo, arguments={"template": "refund"})
     advice = asked(**approval(REPLY, {"template": "refund"})).accepted.value()
-    assert (advice.by, advice.source, advice.author) == ("standing", "human", "edo")
+    assert (advice.by, advice.source, advice.author) == ("standing", "cache", "edo")
     assert [(call.verdict, call.arguments) for call in advice.decision.calls][0] == ("approve", REPLY)
     given.refresh_from_db()
     assert given.used == 2

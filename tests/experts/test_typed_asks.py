@@ -201,6 +201,13 @@ def test_a_refused_decision_keeps_text_and_decision_as_a_draft(api, asked):
     assert (draft.text, draft.decision) == ("the one of 42", {"chosen": ["x"]})
 
 
+def test_value_that_is_too_large_to_check_is_refused(asked, edo):
+    lists = {"type": "array", "items": {"type": "integer"}}
+    ask = asked(kind="form", response_schema={"type": "object", "properties": {"a": lists}})
+    with pytest.raises(Misfit, match="decision.value: this is too large to be checked"):
+        decide(edo, ask, {"value": {"a": [1] * 40_000}})
+
+
 def test_a_question_takes_no_decision_and_a_decision_no_calls(asked, edo):
     with pytest.raises(Invalid, match="this ask is a question"):
         decide(edo, asked(), {"chosen": ["a"]}, "yes")
@@ -304,7 +311,7 @@ def test_the_page_shows_the_thread_as_one(edo, ada, project, asked):
     later = {"episode": first.episode_id, "thread": first.pk}
     second, _ = queue.open_ask(ada, AskOpen(key="b", seq=2, question="Both say order.", **later))
     third, _ = queue.open_ask(ada, AskOpen(key="c", seq=3, question="So?", **{**later, "thread": second.pk}))
-    page = as_person(edo).get(f"/asks/{third.pk}/").content.decode()
+    page = " ".join(as_person(edo).get(f"/asks/{third.pk}/").content.decode().split())
     assert "2 earlier asks of this episode" in page
     places = [
         page.index(words) for words in ("Which charge is the duplicate?", "What do the two say in", "Both say order.")
