@@ -38,7 +38,7 @@ PICKUP = {
 
 @pytest.fixture(scope="module")
 def desk():
-    with product(AWMWEB_DEMO="0") as running:
+    with product(AWMWEB_DEMO="0", AWMWEB_HEARTBEAT_S="3600") as running:  # its agents only look at the end
         yield running
 
 
