@@ -51,9 +51,12 @@ class Commands:
             return int(answer), out.read_text(), err.read_text()
 
     def _start(self) -> subprocess.Popen[str]:
+        # this file also for the code of an earlier release, whose own may speak otherwise
+        paths = [str(self.code), self.environment.get("PYTHONPATH", "")]
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.commands"],
-            cwd=self.code, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [sys.executable, "-P", str(Path(__file__).resolve())],
+            cwd=self.code, env={**self.environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     def stop(self) -> None:
