@@ -123,7 +123,7 @@ def test_calls_are_approved_edited_and_rejected_by_keys(desk, person, ask):
 def test_an_option_is_chosen_and_changed_by_digits(desk, person, ask):
     ask_id, seen, _ = ask("Which Dana?", kind="choice", options=OPTIONS, other=True, on_timeout={"value": "owner_12"})
     page = claimed(desk, person, ask_id, "jonas")
-    expect(page.locator("#question")).to_contain_text("no answer: owner_12")
+    expect(page.locator("#question")).to_contain_text("No answer: owner_12")
     expect(page.locator(".option")).to_have_count(4)
     page.keyboard.press("Control+Enter")
     expect(page.locator("[data-problem]")).to_have_text("Choose an option.")

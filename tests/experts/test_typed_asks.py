@@ -316,7 +316,7 @@ def test_the_page_shows_the_thread_as_one(edo, ada, project, asked):
     places = [
         page.index(words) for words in ("Which charge is the duplicate?", "What do the two say in", "Both say order.")
     ]
-    assert places == sorted(places) and "No answer." in page
+    assert places == sorted(places) and "No answer yet." in page
 
 
 def test_a_late_decision_is_stored_in_words_beside_the_ask(asked, edo):
