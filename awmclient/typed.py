@@ -174,7 +174,7 @@ def form_schema(schema: Any) -> Any:
         _refuse_unread(resolved, "response_schema")
     except _Unfit as unfit:
         raise PydanticCustomError("form_schema", "{problem}", {"problem": str(unfit)}) from None
-    if resolved.get("type") != "object" or not isinstance(resolved.get("properties"), dict):
+    if not isinstance(resolved, dict) or resolved.get("type") != "object" or "properties" not in resolved:
         problem = "the schema of a form is an object with `properties`"
         raise PydanticCustomError("form_schema", "{problem}", {"problem": problem})
     # references repeat what they name: the bound holds for the result, too
@@ -234,16 +234,21 @@ class _Resolver:
 
 def _refuse_unread(schema: Any, place: str) -> None:
     """Raise for a keyword that would constrain an answer and is not checked."""
-    if not isinstance(schema, dict):
+    if isinstance(schema, bool):
         return
+    if not isinstance(schema, dict):
+        raise _Unfit(f"{place}: a schema is an object, true or false")
+    for name, kind in {"properties": dict, **dict.fromkeys(PARTS, list)}.items():
+        if not isinstance(schema.get(name, kind()), kind):
+            raise _Unfit(f"{place}.{name}: this is no {'object' if kind is dict else 'list'}")
     if unread := sorted(schema.keys() - READ_KEYWORDS - NOTES):
         raise _Unfit(f"{place}: the keyword {unread[0][:60]} is not supported")
-    for name, one in (schema.get("properties") or {}).items():
+    for name, one in schema.get("properties", {}).items():
         _refuse_unread(one, f"{place}.{name[:60]}")
     for name in ("items", "additionalProperties"):
-        _refuse_unread(schema.get(name), f"{place}.{name}")
+        _refuse_unread(schema.get(name, True), f"{place}.{name}")
     for name in PARTS:
-        for one in schema.get(name) or []:
+        for one in schema.get(name, []):
             _refuse_unread(one, f"{place}.{name}")
 
 

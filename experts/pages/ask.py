@@ -319,10 +319,11 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     given, drafted_by = (checked.text, checked.nonce, checked.tool_calls), request.POST.get("drafted_by", "")
     # read before the answer is sent, so that a wrong one refuses the whole
     ahead = _standing(request)
+    # the same press again, whose first response was lost, gives none twice
+    repeated = Advice.objects.filter(ask=pk, author_key=actor.key, nonce=checked.nonce, late=False).exists()
     sent = advising.answer(actor, slot, token, *given, drafted_by=drafted_by, decision=checked.decision)
-    answered = sum(standing_answers.give(actor, one)[1] for one in ahead)
-    if answered:
-        messages.success(request, f"The standing answer approved {count(answered, 'open ask')}.")
+    for one in [] if repeated else ahead:
+        _give(request, one)
     if chosen := request.POST.getlist("with"):
         text, nonce, calls = given
         one = Ask.objects.get(pk=pk)
@@ -330,6 +331,17 @@ def _send(request: MemberRequest, pk: str) -> Advice:
         said = advising.answer_group(actor, one, text, calls, nonce, chosen[:200], drafted_by=drafted_by)
         _tell_family(request, said)
     return sent
+
+
+def _give(request: MemberRequest, wanted: StandingAnswerBody) -> None:
+    """Give a standing answer after the answer that it came with, which stays sent if this one is refused."""
+    try:
+        _, answered = standing_answers.give(request.actor, wanted)
+    except AppError as refused:
+        messages.warning(request, f"The answer is sent. Calls like it are not approved: {refused.message}")
+        return
+    if answered:
+        messages.success(request, f"The standing answer approved {count(answered, 'open ask')}.")
 
 
 def _standing(request: MemberRequest) -> list[StandingAnswerBody]:

@@ -137,6 +137,12 @@ class Standing {
     for (const { name, same } of this.sames) same.checked = draft.same.includes(name);
   }
 
+  /** Return what is wrong with the count, or nothing. */
+  problem() {
+    const fits = /^[1-9]\d{0,4}$/.test(this.most.value.trim()) || this.most.value.trim() === "100000";
+    return this.on.checked && !fits ? "Enter how many calls like this are approved at most, from 1 to 100,000." : "";
+  }
+
   /** @returns {object[]} */
   read() {
     if (!this.on.checked) return [];
@@ -266,7 +272,8 @@ class CallCard {
   }
 
   read() {
-    return decisionOn(this.call, this.draft, this.number);
+    const { decision, problem } = decisionOn(this.call, this.draft, this.number);
+    return { decision, problem: problem || (this.draft.verdict === "approve" ? this.standing.problem() : "") };
   }
 
   /** @returns {CallDraft} */

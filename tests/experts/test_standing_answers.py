@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -11,9 +12,10 @@ from django.utils import timezone
 
 from awmclient.schema import StandingAnswerBody
 from experts import queue, standing_answers
-from experts.models import Ask, StandingAnswer
+from experts.models import Ask, Assignment, StandingAnswer
 from people.errors import Forbidden, Invalid
 from people.models import AuditEntry
+from tests.browsing import as_person
 
 
 def calls(*arguments, name="send_reply"):
@@ -101,6 +103,42 @@ def test_what_it_may_be_and_who_gives_it_is_checked_and_audited(edo, rita):
     standing_answers.end(edo, given.pk)
     verbs = list(AuditEntry.objects.order_by("pk").values_list("verb", flat=True))
     assert [verb for verb in verbs if verb.startswith("standing")] == ["standing_answer.given", "standing_answer.ended"]
+
+
+def pressed(edo, ask, standing):
+    """The form of an approval, as the page's script sends it."""
+    slot = queue.claim(edo, ask.pk) if ask.is_open else Assignment.objects.get(ask=ask)
+    body = {"lease_token": slot.lease_token, "text": "", "nonce": "n", "tool_calls": "[]", "then": "watch"}
+    body["decision"] = json.dumps({"calls": [{"id": "1", "verdict": "approve"}]})
+    body["standing"] = json.dumps(standing)
+    reply = as_person(edo).post(f"/asks/{ask.pk}/answer", body, HTTP_ACCEPT="application/json")
+    ask.refresh_from_db()
+    return reply.status_code
+
+
+WANTED = {"tool": "send_reply", "arguments": {}, "hours": 1, "at_most": 5}
+
+
+def test_same_press_again_gives_one_standing_answer(edo, asked):
+    ask = asked(**approval(REPLY))
+    assert [pressed(edo, ask, [WANTED]) for _ in range(2)] == [200, 200]
+    assert StandingAnswer.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"at_most": None}, {"hours": 1e300}, {"hours": "x"}, {"tool": ""}, {"more": 1}, "text", 5]
+)
+def test_unreadable_standing_answer_refuses_the_whole_press(edo, asked, wrong):
+    ask = asked(**approval(REPLY))
+    assert pressed(edo, ask, [{**WANTED, **wrong} if isinstance(wrong, dict) else wrong]) == 422
+    assert ask.is_open and not StandingAnswer.objects.exists()
+
+
+@pytest.mark.parametrize("wrong", [{"hours": -1}, {"run": "no such run"}, {"hours": 800}])
+def test_refused_standing_answer_leaves_the_answer_sent(edo, asked, wrong):
+    ask = asked(**approval(REPLY))
+    assert pressed(edo, ask, [{**WANTED, **wrong}]) == 200
+    assert not ask.is_open and not StandingAnswer.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)

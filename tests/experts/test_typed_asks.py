@@ -191,6 +191,13 @@ def test_silence_means_what_the_asker_said_and_never_approves(asked, loop, typed
     assert Advice.model_validate(step["advice"]).observation() == seen
 
 
+def test_an_agent_gives_and_reads_no_standing_answer(api):
+    for method, path, body in (
+        ("post", "", {"tool": "x", "until": "2099-01-01T00:00:00Z"}), ("get", "", None), ("delete", "/x", None),
+    ):  # fmt: skip
+        assert api("agent", method, f"/standing-answers{path}", body)[0] == 403
+
+
 def test_a_refused_decision_keeps_text_and_decision_as_a_draft(api, asked):
     ask = asked(**CHOICE)
     _, lease = api("expert", "post", f"/asks/{ask.pk}/claim", {})
@@ -270,7 +277,17 @@ def doubling(levels):
         ),
         ({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}}, "names nothing"),
         ({"type": "object", "properties": {"a": {"type": "string", "pattern": "(a+)+$"}}}, "pattern is not supported"),
-        ({"type": "object", "properties": {"a": 1}, "not": {}}, "not is not supported"),
+        ({"type": "object", "properties": {}, "not": {}}, "not is not supported"),
+        ({"type": "object", "properties": {"a": 1}}, "response_schema.a: a schema is an object"),
+        (
+            {"type": "object", "properties": {"a": {"properties": [1]}}},
+            "response_schema.a.properties: this is no object",
+        ),
+        ({"type": "object", "properties": {"a": {"allOf": 5}}}, "response_schema.a.allOf: this is no list"),
+        ({"type": "object", "properties": {"a": {"anyOf": [None]}}}, "response_schema.a.anyOf: a schema is an object"),
+        ({"type": "object", "properties": {"a": {"items": [1]}}}, "response_schema.a.items: a schema is an object"),
+        ({"$ref": "#/$defs/a", "$defs": {"a": 5}}, "a schema is an object"),
+        ({"$ref": "#/$defs/a", "$defs": [5]}, "names nothing"),
     ],
 )
 def test_a_schema_that_cannot_be_checked_whole_is_refused(api, schema, words):

@@ -21,7 +21,7 @@ INSTRUCTIONS = "Be brief."
 ANSWER = "I order 12 coffees."
 PATIENCE_S = 90
 NOBODY_S = 5
-"""How long a question waits that nobody answers. A busy machine opens it within this time, so that it is recorded."""
+"""How long a question waits that no one answers. A busy machine opens it within this time, so that it is recorded."""
 T = TypeVar("T")
 _keys = itertools.count()
 

@@ -107,7 +107,7 @@ def test_command_waits_for_its_turn_and_is_seen_by_others(ada, store, server, mo
     monkeypatch.setattr(hub_commits, "push", watched)
     for dataset in (export.pk, folder):
         call_command("push", dataset, "--repo", "lab/rows", "--project", "lab", stdout=io.StringIO())
-    assert waited == [1] and seen == [(1, None), (1, None)], "nobody of this project pushes meanwhile"
+    assert waited == [1] and seen == [(1, None), (1, None)], "no one else in this project pushes meanwhile"
     ended = Push.objects.exclude(pk=page.pk).order_by("created_at")
     assert [(one.export_id, one.state) for one in ended] == [(export.pk, "done"), (None, "done")]
     assert all(one.bytes_done == one.bytes_total > 0 and one.address for one in ended)

@@ -84,7 +84,7 @@ def test_distil_keeps_an_answer_that_follows_advice_at_once(said, kept):
 
 def test_distil_cuts_the_text_of_a_turn_that_asks_and_acts():
     looks = {"kind": "tool_call", "name": "get_ticket", "arguments": {"id": 7}, "result": {"id": 7}, "turn": 2}
-    before = [*STEPS[:2], message("I look, and somebody has to tell me.", turn=2), looks]
+    before = [*STEPS[:2], message("I look, and someone has to tell me.", turn=2), looks]
     texts, calls = learned(reacting(call(), message("Merged into 7.", turn=4), before=before))
     assert texts == ["Merged into 7."] and [made[0]["function"]["name"] for made in calls if made] == [
         "get_ticket",
@@ -110,4 +110,4 @@ def test_only_distil_cuts_reactions():
         text = json.dumps(walk("sft", one, advice=mode)[0])
         assert "what I needed" in text and "as advised" in text
     alone = record(steps=[*STEPS[:2], *says("That is what I needed."), message("Thank you.", turn=4)], task=TASK)
-    assert "what I needed" in json.dumps(walk("sft", alone, advice="distil")[0]), "nobody was asked"
+    assert "what I needed" in json.dumps(walk("sft", alone, advice="distil")[0]), "no one was asked"
