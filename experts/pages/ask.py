@@ -322,8 +322,8 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     # the same press again, whose first response was lost, gives none twice
     repeated = Advice.objects.filter(ask=pk, author_key=actor.key, nonce=checked.nonce, late=False).exists()
     sent = advising.answer(actor, slot, token, *given, drafted_by=drafted_by, decision=checked.decision)
-    for one in [] if repeated else ahead:
-        _give(request, one)
+    for wanted in [] if repeated else ahead:
+        _give(request, wanted)
     if chosen := request.POST.getlist("with"):
         text, nonce, calls = given
         one = Ask.objects.get(pk=pk)
