@@ -1,4 +1,5 @@
-"""Log lines without secrets: Django logs the address of a refused request, and that of a sign-in link is a secret."""
+"""Log lines without secrets: Django logs the address of a refused request, and those of sign-in and answer links are
+secrets."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import logging
 import re
 
 # The second form is a link inside a query, such as `next=`, where slashes are encoded.
-LINK = re.compile(r"(/login/once/|%2Flogin%2Fonce%2F)[^\s\"'<>]+", re.IGNORECASE)
+LINK = re.compile(r"(/login/once/|/answer/|%2Flogin%2Fonce%2F|%2Fanswer%2F)[^\s\"'<>]+", re.IGNORECASE)
 
 
 class LineFormatter(logging.Formatter):

@@ -230,6 +230,9 @@ AWMWEB_EXPERT_LIMIT = number("AWMWEB_EXPERT_LIMIT", 4, 1, 1000)
 JUDGE_ENDPOINT = endpoint("AWMENV_JUDGE_")
 MAIL_SERVER = mail_server()
 AWMWEB_MAIL_FROM = text("AWMWEB_MAIL_FROM", f"awmweb@{urlsplit(AWMWEB_PUBLIC_URL).hostname}")
+AWMWEB_SLACK_TOKEN = text("AWMWEB_SLACK_TOKEN")
+AWMWEB_SLACK_SECRET = text("AWMWEB_SLACK_SECRET")
+AWMWEB_SLACK_URL = web_address("AWMWEB_SLACK_URL", "https://slack.com")
 AWMWEB_NOTICES_PRIVATE = switch("AWMWEB_NOTICES_PRIVATE", False)
 HUB_TOKEN = text("AWMWEB_HUB_TOKEN", text("HF_TOKEN"))
 HUB_ENDPOINT = web_address("HF_ENDPOINT", "https://huggingface.co")
@@ -393,6 +396,7 @@ CELERY_TASK_ROUTES = {"runs.tasks.play": {"queue": "rollouts"}}
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "experts.tasks.sweep", "schedule": 5.0, "options": {"expires": 5}},
     "notify": {"task": "notices.tasks.send", "schedule": 5.0, "options": {"expires": 5}},
+    "redraw_slack": {"task": "notices.tasks.redraw_missed", "schedule": 30.0, "options": {"expires": 30}},
     "forget_notices": {"task": "notices.tasks.forget", "schedule": 3600.0, "options": {"expires": 600}},
     "wake_exports": {"task": "exports.tasks.wake", "schedule": 15.0, "options": {"expires": 15}},
     "index": {"task": "episodes.tasks.index", "schedule": 2.0, "options": {"expires": 2}},

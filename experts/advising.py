@@ -53,7 +53,7 @@ def answer(
     """Answer a claimed ask. Compares the text with its source before any lock is taken."""
     may_advise(actor)
     slot = visible_or_404(Assignment.objects.select_related("ask__episode"), actor, assignment_id, "ask__project")
-    said = Said(text, tool_calls, _decided(slot.ask, text, tool_calls, decision))
+    said = Said(text, tool_calls, check(slot.ask, text, tool_calls, decision))
     return _accept(actor, slot, lease_token, said, nonce, _beginning(slot.ask, drafted_by, text), confidence)
 
 
@@ -70,7 +70,7 @@ class Said:
         return {"text": self.text, "tool_calls": calls, "decision": self.decision}
 
 
-def _decided(ask: Ask, text: str, tool_calls: list[ToolCall] | None, decision: Any) -> dict[str, Any] | None:
+def check(ask: Ask, text: str, tool_calls: list[ToolCall] | None, decision: Any) -> dict[str, Any] | None:
     """Return the checked decision of a typed ask, None for a question. Raises if the answer does not fit the ask."""
     if ask.typed:
         if tool_calls:
@@ -198,7 +198,7 @@ def edit(
     """Replace the caller's answer with a new row. Raises if the agent has read it. Marks of a model's draft stay."""
     may_advise(actor)
     seen = visible_or_404(Ask.objects.select_related("accepted", "episode"), actor, ask_id)
-    said = Said(text, tool_calls, _decided(seen, text, tool_calls, decision))
+    said = Said(text, tool_calls, check(seen, text, tool_calls, decision))
     began = _beginning(seen, drafted_by or (began_with(seen.accepted) if seen.accepted else ""), text)
     with transaction.atomic():
         ask = closing.locked(ask_id)

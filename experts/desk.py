@@ -28,6 +28,7 @@ from experts.errors import DraftConflict, PolicyRefused, TooLate
 from experts.find.availability import ADVISERS, held_by, may_be_present, models_may_help
 from experts.find.panels import changeable_replies, replies_of
 from experts.models import MODEL, Ask, Assignment, Desk, Draft, ModelCall, Presence, QueueView, QuickReply
+from experts.rules import risk
 from experts.rules.routing import PRESENT_FOR
 from people.access import Actor, is_id, may_advise, may_see_queue, may_set_desk, visible_or_404
 from people.audit import record
@@ -42,7 +43,12 @@ QUEUE_VIEWS = SavedViews(QueueView.objects.all, may_save=may_see_queue, may_dire
 LOOKING_S = 25.0
 """Seconds that a person counts as viewing an ask after the last request of their page."""
 SHARES = ("audit_share", "low_confidence")
-CHOICES = {"cache": ("off", "models", "all"), "model_first": (True, False), "people_while_free": (True, False)}
+CHOICES = {
+    "cache": ("off", "models", "all"),
+    "model_first": (True, False),
+    "people_while_free": (True, False),
+    "answer_links": (True, False),
+}
 WHOLES = {
     "large_group": (2, 1000),
     "seed": (0, 2_147_483_647),
@@ -132,6 +138,8 @@ def _problem(name: str, value: Any) -> str:
         return (
             "" if isinstance(value, int | float) and 0 <= value <= 1 else "Enter a share from 0 to 1, for example 0.05."
         )
+    if name == "high_risk":
+        return risk.problem_of(value)
     if name in CHOICES:
         return "" if value in CHOICES[name] else "Choose one of the options."
     if name not in WHOLES or (value is None and name in NO_LIMIT):

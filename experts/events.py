@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.conf import settings
 from django.utils import timezone
 
 from episodes import events
@@ -39,6 +40,8 @@ def tell(ask: Ask) -> None:
     }
     events.publish(events.queue_topic(ask.project_id), frame)
     events.publish(events.people_topic(ask.episode_id), frame)
+    if settings.AWMWEB_SLACK_TOKEN:
+        jobs.call_after_commit("notices.tasks.redraw", "ask", ask.pk)
     # the asker's topic says only that there is news: the asker reads the advice itself, by its own right
     events.publish(ask_topic(ask.pk), {"type": "ask", "ask": ask.pk, "status": ask.status})
 

@@ -10,7 +10,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from experts.find.availability import to_tell
+from experts import endings
+from experts.find.answer_links import answer_path
+from experts.find.availability import desk_of, to_tell
 from experts.models import Ask
 from notices.subjects import KEEP, Relevance, put_off, skip
 from people.prose import without_marks
@@ -74,6 +76,21 @@ class AskSubject:
             return KEEP
         return skip("Not sent: you declined it, set yourself to Away, or can no longer answer it.")
 
+    @property
+    def is_over(self) -> bool:
+        return not self.ask.is_open
+
+    def state_for(self, person: str, now: datetime) -> str:
+        slot = self.ask.assignment
+        if not self.ask.is_open:
+            return endings.headline(self.ask)
+        if not slot.is_held(now):
+            return ""
+        return "Claimed by you." if slot.holder == person else f"Claimed by {slot.holder_name}."
+
+    def answer_path(self, person: str) -> str:
+        return answer_path(self.ask, person) if desk_of(self.ask.project).answer_links else ""
+
 
 @dataclass(frozen=True)
 class AskKind:
@@ -86,7 +103,7 @@ class AskKind:
         return f"/asks/{subject_id}/"
 
     def read(self, ids: Collection[str]) -> dict[str, AskSubject]:
-        asks = Ask.objects.filter(pk__in=ids).select_related("project", "episode", "assignment")
+        asks = Ask.objects.filter(pk__in=ids).select_related("project", "episode", "assignment", "accepted")
         return {ask.pk: AskSubject(ask) for ask in asks}
 
     def open_among(self, ids: Collection[str]) -> set[str]:

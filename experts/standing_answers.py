@@ -19,7 +19,9 @@ from awmclient.schema import StandingAnswerBody
 from episodes.find.selection import run_named
 from episodes.models import ExpertMode
 from experts import closing
+from experts.find.availability import desk_of
 from experts.models import Advice, Ask, AskStatus, Privilege, StandingAnswer
+from experts.rules.risk import is_high
 from people.access import Actor, may_advise, visible_or_404
 from people.audit import record
 from people.errors import Invalid
@@ -34,11 +36,15 @@ def give(actor: Actor, wanted: StandingAnswerBody) -> tuple[StandingAnswer, int]
     """Approve calls of a tool ahead. Return the answer and how many open asks it answered."""
     may_advise(actor)
     now = timezone.now()
+    if is_high(desk_of(actor.project).high_risk, wanted.tool):
+        raise Invalid("tool: this tool is of high risk. Its calls are approved one by one.")
     if wanted.until <= now:
         raise Invalid("until: this time has passed.")
     if wanted.until > now + LONGEST:
         raise Invalid("until: a standing answer lasts at most 30 days.")
     run = run_named(actor.project, wanted.run) if wanted.run else None
+    if run is not None and run.episodes.exists() and not run.episodes.live().exists():
+        raise Invalid("run: all episodes of this run have ended.")
     informed = run is not None and run.expert == ExpertMode.INFORMED
     with transaction.atomic():
         made = StandingAnswer.objects.create(
@@ -90,6 +96,9 @@ def decided_by_standing(ask: Ask) -> Advice | None:
     if ask.kind != "approval" or not ask.typed:
         return None
     names = {call["name"] for call in ask.typed["calls"]}
+    high_risk = desk_of(ask.project).high_risk
+    if any(is_high(high_risk, name) for name in names):
+        return None
     rows = StandingAnswer.objects.active(timezone.now()).filter(project=ask.project, tool__in=names)
     fit = rows.filter(privilege=ask.privilege).order_by("created_at", "pk")
     # locked, so that a count holds over all processes

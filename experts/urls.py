@@ -6,7 +6,7 @@ from django.urls import path
 from django.views.generic import RedirectView
 
 from experts.metrics import pages
-from experts.pages import answer, ask, queue, routing, saved_views
+from experts.pages import answer, ask, link, queue, routing, saved_views, slack
 
 urlpatterns = [
     path("queue/", queue.queue_page, name="queue"),
@@ -24,8 +24,12 @@ urlpatterns = [
     path("queue/views", saved_views.views, name="queue_views"),
     path("queue/views/<str:pk>/drop", saved_views.drop, name="drop_view"),
     path("queue/bulk", queue.bulk, name="bulk"),
+    path("queue/decide", queue.decide_together, name="decide_together"),
     path("queue/standing/<str:pk>/end", queue.end_standing, name="end_standing"),
     path("queue/<str:pk>/<str:action>", queue.row_action, name="row_action"),
+    path("slack/interactions", slack.interaction, name="slack_interaction"),
+    path("slack/events", slack.event, name="slack_event"),
+    path("answer/<str:token>", link.answer_link, name="answer_link"),
     path("asks/<str:pk>/", ask.ask, name="ask"),
     path("asks/<str:pk>/steps.html", ask.ask_fragments, name="ask_fragments"),
     path("asks/<str:pk>/claim", ask.claim, name="claim"),

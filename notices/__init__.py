@@ -10,6 +10,7 @@
     quoting           a receiver's response as one clean line
     allowances        writes: limits for unconfirmed addresses
     subscriptions     writes: channels and quiet hours
+    slack             writes: Slack messages and their changes
     deliveries        writes: queue, reconsider and end deliveries
     sending           sends due deliveries by each channel
     pages             the page Notifications

@@ -53,10 +53,16 @@ class Parcel:
     path: str
     open_count: int
     deadline_at: datetime | None
+    answer_path: str = ""
+    """Whoever has it can answer once in the person's name."""
 
     @property
     def url(self) -> str:
         return f"{settings.AWMWEB_PUBLIC_URL}{self.path}"
+
+    @property
+    def answer_url(self) -> str:
+        return f"{settings.AWMWEB_PUBLIC_URL}{self.answer_path}" if self.answer_path else ""
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,7 @@ class SendResult:
     again: bool = False
     again_in_s: float = 0.0
     ended: bool = False
+    receipt: dict[str, str] | None = None
 
 
 def queue_for(subject: Subject) -> None:
@@ -236,7 +243,13 @@ def _packed(subscription: Subscription, row: Delivery, subject: Subject | None, 
         # Before sending, so that a concurrent sender respects the limit.
         subscription.told_at = now
         subscription.save(update_fields=["told_at"])
-    count = subjects.open_count(row.kind, subscription.project_id, now)
+    return parcel_of(row, subject, now)
+
+
+def parcel_of(row: Delivery, subject: Subject | None, now: datetime | None = None) -> Parcel:
+    """Return what a delivery sends, as its subject is now."""
+    subscription = row.subscription
+    count = subjects.open_count(row.kind, subscription.project_id, now or timezone.now())
     title, text = _words(subscription, row) if subject is None else (subject.title(count), subject.text)
     return Parcel(
         subscription_id=subscription.pk,
@@ -256,6 +269,7 @@ def _packed(subscription: Subscription, row: Delivery, subject: Subject | None, 
         path=addresses.in_project(subscription.project.slug, row.path or "/notices/"),
         open_count=count,
         deadline_at=row.expires_at,
+        answer_path=subject.answer_path(subscription.user_key) if subject is not None else "",
     )
 
 
@@ -263,7 +277,8 @@ def _words(subscription: Subscription, row: Delivery) -> tuple[str, str]:
     """Return title and text of one of this app's own notifications."""
     if row.kind == subjects.CODE:
         code = subscription.secret.get("code", "")
-        return "Confirm your email address", f"Your code is {code}. It was requested by {subscription.user}."
+        what = "Slack account" if subscription.kind == "slack" else "email address"
+        return f"Confirm your {what}", f"Your code is {code}. It was requested by {subscription.user}."
     return "Test notification", f"Notifications for {subscription.project.name} arrive here."
 
 
@@ -276,6 +291,8 @@ def record_result(parcel: Parcel, result: SendResult) -> None:
     if row is None:
         return
     if result.ok:
+        row.receipt = result.receipt or {}
+        row.save(update_fields=["receipt"])
         _end(row, DeliveryState.SENT, result.words)
     elif result.again and row.kind not in subjects.OWN and row.attempts < ATTEMPTS_MAX:
         pause = max(FIRST_PAUSE_S * 3 ** (row.attempts - 1), result.again_in_s)

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
 from django.utils import timezone
 
 from notices import subjects
@@ -24,6 +24,7 @@ class Channel(models.TextChoices):
     PUSH = "push", "Push"
     EMAIL = "email", "Email"
     WEBHOOK = "webhook", "Webhook"
+    SLACK = "slack", "Slack"
 
 
 class SubscriptionQuerySet(models.QuerySet["Subscription"]):
@@ -98,6 +99,12 @@ class Delivery(models.Model):
     attempts = models.IntegerField(default=0)
     due_at = models.DateTimeField(null=True, blank=True)
     words = models.TextField(blank=True)
+    receipt = models.JSONField(default=dict, blank=True, db_default=Value({}, models.JSONField()))
+    """The sent message, where it can be changed: `{"channel", "ts"}` of Slack."""
+    shown = models.CharField(max_length=300, blank=True, default="", db_default="")
+    """What that message says about its subject's state."""
+    is_over = models.BooleanField(default=False, db_default=False)
+    """Whether the message says how its subject ended."""
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 

@@ -16,7 +16,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from notices import subjects, subscriptions
+from notices import slack, subjects, subscriptions
 from notices.models import Channel, Delivery, DeliveryState, QuietHours, Subscription
 from people.access import MemberRequest, may_annotate, may_see_notices, member_required
 from people.errors import AppError, Invalid, NotFound
@@ -24,7 +24,13 @@ from people.http import refusal
 from people.parts import part_of
 
 LOG_ROWS = 50
-AT_WORK = {Channel.BROWSER: "open tabs", Channel.PUSH: "push", Channel.EMAIL: "email", Channel.WEBHOOK: "webhook"}
+AT_WORK = {
+    Channel.BROWSER: "open tabs",
+    Channel.PUSH: "push",
+    Channel.EMAIL: "email",
+    Channel.WEBHOOK: "webhook",
+    Channel.SLACK: "Slack",
+}
 
 
 @require_GET
@@ -42,6 +48,7 @@ def _page(request: MemberRequest, status: int = 200, **more: Any) -> HttpRespons
         "headline": _headline(channels),
         "has_browser": any(one.kind == Channel.BROWSER for one in channels),
         "has_mail": settings.MAIL_SERVER is not None,
+        "has_slack": slack.is_set(),
         "may_private": settings.AWMWEB_NOTICES_PRIVATE,
         "quiet": QuietHours.objects.filter(user=request.actor.user).first(),
         "push_key": _push_key(settings.VAPID_KEY),
@@ -108,7 +115,8 @@ def switch_on(request: MemberRequest) -> HttpResponse:
         return JsonResponse({"id": way.pk})
     if kind == Channel.WEBHOOK:
         return _page(request, fresh=way)
-    messages.success(request, "Code sent. Check that mailbox." if kind == Channel.EMAIL else "Turned on.")
+    sent = {Channel.EMAIL: "Code sent. Check that mailbox.", Channel.SLACK: "Code sent. Check your Slack messages."}
+    messages.success(request, sent.get(Channel(kind), "Turned on."))
     return redirect("notices")
 
 

@@ -22,7 +22,7 @@ from django.core.mail import EmailMessage
 from django.core.mail.backends.smtp import EmailBackend
 from django.utils import timezone
 
-from notices import deliveries, events, outbound, quoting, subjects, webpush
+from notices import deliveries, events, outbound, quoting, slack, subjects, webpush
 from notices.deliveries import Parcel, SendResult
 from notices.models import Channel
 from notices.quoting import quoted
@@ -114,6 +114,7 @@ def _webhook(parcel: Parcel) -> SendResult:
         "title": parcel.title,
         "text": parcel.text,
         "url": parcel.url,
+        "answer_url": parcel.answer_url or None,
         "open": parcel.open_count,
         "deadline_at": parcel.deadline_at.isoformat() if parcel.deadline_at else None,
     }
@@ -147,10 +148,11 @@ def _judged(parcel: Parcel, answer: outbound.HttpAnswer, who: str) -> SendResult
 
 def _secrets_of(parcel: Parcel) -> list[str]:
     """Return what no log may contain: the exact address, its keys and codes, and the operator's password."""
+    link = quoting.parts_of(parcel.answer_url) if parcel.answer_url else []
     if parcel.channel != Channel.EMAIL:
-        return [*quoting.parts_of(parcel.target), *parcel.secret.values()]
+        return [*link, *quoting.parts_of(parcel.target), *parcel.secret.values()]
     server = settings.MAIL_SERVER
-    return [*parcel.secret.values(), *([server.username, server.password] if server is not None else [])]
+    return [*link, *parcel.secret.values(), *([server.username, server.password] if server is not None else [])]
 
 
 def _mail(parcel: Parcel) -> SendResult:
@@ -159,7 +161,7 @@ def _mail(parcel: Parcel) -> SendResult:
         return SendResult(False, "No mail server is set (AWMWEB_MAIL_URL).")
     message = EmailMessage(
         _subject_line(parcel),
-        f"{parcel.text}\n\n{parcel.url}\n\n{_footer(parcel)}\n",
+        "\n\n".join([parcel.text, parcel.url, *_answer_link(parcel), _footer(parcel)]) + "\n",
         settings.AWMWEB_MAIL_FROM,
         [parcel.target],
         headers={"Auto-Submitted": "auto-generated", "Message-ID": _message_id(parcel)},
@@ -179,6 +181,14 @@ def _mail(parcel: Parcel) -> SendResult:
         said = _mail_words(error).replace(parcel.target, "[address]")
         return SendResult(False, f"Mail server: {quoted(said, _secrets_of(parcel))}", again=not _is_final(error))
     return SendResult(True, "Accepted by the mail server.")
+
+
+def _answer_link(parcel: Parcel) -> list[str]:
+    if not parcel.answer_url or parcel.deadline_at is None:
+        return []
+    # a mail shows no reader's zone
+    until = f"{parcel.deadline_at:%b %-d, %H:%M} UTC"
+    return [f"Answer without signing in, once, until {until}. Don't forward it:\n{parcel.answer_url}"]
 
 
 def _footer(parcel: Parcel) -> str:
@@ -222,4 +232,5 @@ SENDERS: dict[str, Callable[[Parcel], SendResult]] = {
     Channel.PUSH: _push,
     Channel.EMAIL: _mail,
     Channel.WEBHOOK: _webhook,
+    Channel.SLACK: slack.send,
 }

@@ -80,6 +80,16 @@ class Subject(Protocol):
     def standing_for(self, person: str, now: datetime) -> Relevance:
         """Return whether this person still wants it."""
 
+    @property
+    def is_over(self) -> bool:
+        """Return whether its state will not change again."""
+
+    def state_for(self, person: str, now: datetime) -> str:
+        """Return who holds it or how it ended, for messages that can be changed; empty while it waits for someone."""
+
+    def answer_path(self, person: str) -> str:
+        """Return the address with which this person answers it without a session; empty if there is none."""
+
 
 class Kind(Protocol):
     """The questions about all subjects of one kind."""

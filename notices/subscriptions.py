@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import secrets
 from datetime import time
 from urllib.parse import urlsplit
@@ -19,7 +20,7 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.utils import timezone
 
-from notices import allowances, deliveries, outbound, subjects
+from notices import allowances, deliveries, outbound, slack, subjects
 from notices.errors import WrongCode
 from notices.models import Channel, Delivery, DeliveryState, QuietHours, Subscription, SubscriptionQuerySet
 from people.access import Actor, may_annotate
@@ -30,6 +31,9 @@ from people.plain_text import clean
 ADDRESS_CHARS = 1000
 CHANNELS_MAX = 10
 """Channels of one person in one project."""
+WITH_CODE = (Channel.EMAIL, Channel.SLACK)
+"""Channels that a code confirms: others could name the mailbox or the member, too."""
+SLACK_MEMBER = re.compile(r"[UW][A-Z0-9]{2,20}", re.ASCII)
 TRIES_MAX = 5
 """Wrong codes after which a code is invalid."""
 
@@ -57,11 +61,11 @@ def subscribe(
         kind=kind,
         target=target,
         ended_at=None,
-        defaults={"secret": secret, "name": clean(name)[:120], "is_confirmed": kind != Channel.EMAIL},
+        defaults={"secret": secret, "name": clean(name)[:120], "is_confirmed": kind not in WITH_CODE},
     )
     if is_new:
         record(actor, "turned on notifications", f"{kind} {urlsplit(target).hostname or ''}".strip())
-        if kind == Channel.EMAIL:
+        if kind in WITH_CODE:
             _send_code(subscription)
     return subscription
 
@@ -99,6 +103,12 @@ def _checked(kind: str, target: str, secret: dict[str, str]) -> tuple[str, dict[
     if kind == Channel.WEBHOOK:
         _refuse_address(target)
         return target, {"key": "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()}
+    if kind == Channel.SLACK:
+        if not slack.is_set():
+            raise Invalid("Slack is not set. The operator sets AWMWEB_SLACK_TOKEN and AWMWEB_SLACK_SECRET.")
+        if not SLACK_MEMBER.fullmatch(target):
+            raise Invalid("Enter your Slack member ID, such as U024BE7LH: Profile, More, Copy member ID.")
+        return target, {}
     if kind != Channel.EMAIL:
         raise Invalid(f"Unknown channel. Use one of: {', '.join(Channel.values)}.")
     if settings.MAIL_SERVER is None:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from notices import allowances, deliveries, sending
+from notices import allowances, deliveries, sending, slack
 
 
 @shared_task
 def send() -> None:
     sending.work()
+
+
+@shared_task
+def redraw(kind: str, subject_id: str) -> None:
+    slack.redraw(kind, subject_id)
+
+
+@shared_task
+def redraw_missed() -> None:
+    slack.redraw_missed()
 
 
 @shared_task

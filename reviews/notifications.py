@@ -78,6 +78,16 @@ class CommentSubject:
             return put_off(now + LOOK_AGAIN, "You review this episode blind.")
         return KEEP
 
+    @property
+    def is_over(self) -> bool:
+        return True
+
+    def state_for(self, person: str, now: datetime) -> str:
+        return ""
+
+    def answer_path(self, person: str) -> str:
+        return ""
+
 
 @dataclass(frozen=True)
 class CommentKind:

@@ -36,6 +36,7 @@ MAY_IMPORT = {
         "reviews",
         "awmclient.fields",
         "awmclient.typed",
+        "awmclient.gates",
         "awmclient.schema",
         "awmclient.metrics",
         "awmclient.chat",
@@ -102,7 +103,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "notices": (
         {*GROUND, "events", "subjects"},
         {"address_registry", "outbound", "quoting", "webpush"},
-        {"allowances", "deliveries", "subscriptions"},
+        {"allowances", "deliveries", "slack", "subscriptions"},
         {"sending", *DOORS},
     ),
     "reviews": (
@@ -114,7 +115,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "experts": (
         {*GROUND, "endings", "events"},
         {"rules", "find", "metrics", "notifications"},
-        {"advising", "attaching", "closing", "desk", "queue", "standing_answers", "tagging"},
+        {"advising", "attaching", "closing", "desk", "queue", "standing_answers", "batch", "links", "tagging"},
         {"consumers", "llm", "mcp", "metrics.pages", *DOORS},
     ),
     "curriculum": (

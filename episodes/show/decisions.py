@@ -75,6 +75,11 @@ def value_in_words(value: Any) -> str:
     return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
 
 
+def proposed_lines(calls: list[dict[str, Any]]) -> list[Decided]:
+    """Return the calls of an approval, before anyone has decided on them."""
+    return [_call_line(call, {"arguments": call.get("arguments")}) for call in calls]
+
+
 def decided_lines(typed: Mapping[str, Any] | None, decision: Mapping[str, Any] | None) -> list[Decided]:
     """Return a decision line by line; empty without one. What it names is looked up in the ask."""
     if not typed or not decision:

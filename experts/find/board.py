@@ -13,10 +13,11 @@ from typing import Any
 
 from django.db.models import Aggregate, Count, DurationField, F, Q, QuerySet
 
+from episodes.show.decisions import KINDS, Decided, on_timeout_in_words, proposed_lines
 from episodes.stored.strip import actions_in
 from episodes.visible import visibility
 from experts.endings import waited
-from experts.find import eligibility
+from experts.find import availability, eligibility
 from experts.find.availability import Outlook
 from experts.find.eligibility import (
     FREE,
@@ -38,6 +39,7 @@ from experts.find.filters import (
 )
 from experts.find.reading import NOT_LISTED, asks_of
 from experts.models import LATE, TOKEN, Ask, AskStatus, Tier
+from experts.rules.risk import is_high, only_call
 from people.access import Actor
 from people.in_words import clock
 from people.plain_text import clean
@@ -82,6 +84,9 @@ class AskRow:
     declined: str
     lacks: list[str]
     acted: int
+    calls: list[Decided] = field(default_factory=list)
+    """The calls of an approval."""
+    high_risk: bool = False
     others: list[AskRow] = field(default_factory=list)
     alike: int = 1
 
@@ -92,6 +97,20 @@ class AskRow:
     @property
     def state(self) -> str:
         return "leased" if self.held else "open"
+
+    @property
+    def kind(self) -> str:
+        """The word for a typed ask; empty for a question."""
+        return KINDS.get(self.ask.kind, "")
+
+    @property
+    def on_timeout(self) -> str:
+        return on_timeout_in_words(self.ask.typed) if self.ask.typed else ""
+
+    @property
+    def together(self) -> str:
+        """The tool whose calls one press can approve together, of an approval of one low-risk call."""
+        return "" if self.high_risk else only_call(self.ask.typed)
 
     @property
     def mine(self) -> bool:
@@ -172,15 +191,17 @@ def _rows(actor: Actor, families: list[list[Spot]], now: datetime) -> list[AskRo
     shown = [one.pk for group in families for one in group[: 1 + SAME_SHOWN]]
     asks = asks_of(actor).filter(pk__in=shown).defer("context", *NOT_LISTED).prefetch_related("declines").in_bulk()
     rows = []
+    high_risk = availability.desk_of(actor.project).high_risk
     for group in families:
-        drawn = [_row(asks[one.pk], one, now) for one in group[: 1 + SAME_SHOWN] if one.pk in asks]
+        drawn = [_row(asks[one.pk], one, now, high_risk) for one in group[: 1 + SAME_SHOWN] if one.pk in asks]
         if drawn:
             drawn[0].others, drawn[0].alike = drawn[1:], len(group)
             rows.append(drawn[0])
     return rows
 
 
-def _row(ask: Ask, spot: Spot, now: datetime) -> AskRow:
+def _row(ask: Ask, spot: Spot, now: datetime, high_risk: str) -> AskRow:
+    calls = (ask.typed or {}).get("calls") or []
     declined = [one.author for one in ask.declines.all()]
     return AskRow(
         ask=ask,
@@ -195,6 +216,8 @@ def _row(ask: Ask, spot: Spot, now: datetime) -> AskRow:
         declined=f"Declined by {', '.join(declined[:2])}." if declined and spot.place != PASSED else "",
         lacks=spot.lacks,
         acted=actions_in(ask.episode.strip[: ask.seq]),
+        calls=proposed_lines(calls),
+        high_risk=any(is_high(high_risk, call["name"]) for call in calls),
     )
 
 

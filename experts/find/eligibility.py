@@ -32,7 +32,7 @@ class Epoch(Func):
 
 COLUMNS = (
     *("pk", "tier", "priority", Epoch(F("created_at")), Epoch(F("deadline_at")), "skills", "group", "privilege"),
-    *("episode__run_id", "episode__run__name", "episode__arm", "episode_id"),
+    *("kind", "episode__run_id", "episode__run__name", "episode__arm", "episode_id"),
     *(
         "handed_to",
         "assignment__state",
@@ -60,6 +60,7 @@ class Spot:
     skills: list[str]
     group: str
     privilege: str
+    kind: str
     run_id: str | None
     run: str | None
     arm: str

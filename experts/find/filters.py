@@ -14,6 +14,7 @@ from typing import Any
 
 from django.utils.http import urlencode
 
+from episodes.show.decisions import KINDS
 from experts.find import eligibility
 from experts.find.eligibility import (
     FREE,
@@ -52,6 +53,7 @@ VALUES: dict[str, Callable[[Spot], Sequence[str | None]]] = {
     "run": lambda one: (one.run_id,),
     "arm": lambda one: (one.arm,),
     "sight": lambda one: (one.privilege,),
+    "kind": lambda one: (one.kind,),
 }
 
 
@@ -67,13 +69,14 @@ class QueueQuery:
     run: str = ""
     arm: str = ""
     sight: str = ""
+    kind: str = ""
     group: str = ""
     page: int = 1
 
     @classmethod
     def read(cls, query: Mapping[str, str]) -> QueueQuery:
         """Parse the query string; ignore unknown values."""
-        given = {name: query.get(name, "")[:200] for name in ("q", "tier", "skill", "run", "arm", "sight", "group")}
+        given = {name: query.get(name, "")[:200] for name in ("q", *VALUES, "group")}
         show, sort, page = query.get("show", ""), query.get("sort", ""), query.get("page", "")
         return cls(
             **given,
@@ -91,7 +94,7 @@ class QueueQuery:
     @property
     def filters(self) -> int:
         """The number of set filters, without facet and search."""
-        return sum(map(bool, (self.tier, self.skill, self.run, self.arm, self.sight, self.group)))
+        return sum(map(bool, (self.tier, self.skill, self.run, self.arm, self.sight, self.kind, self.group)))
 
     @property
     def narrows(self) -> bool:
@@ -127,7 +130,7 @@ def _belongs(one: Spot, show: str, sizes: Counter[str]) -> bool:
 def _passes(one: Spot, wish: QueueQuery) -> bool:
     wanted = (
         *((wish.tier, one.tier), (wish.run, one.run_id), (wish.arm, one.arm)),
-        *((wish.sight, one.privilege), (wish.group, one.group)),
+        *((wish.sight, one.privilege), (wish.group, one.group), (wish.kind, one.kind)),
     )
     return all(not want or want == has for want, has in wanted) and (not wish.skill or wish.skill in one.skills)
 
@@ -193,6 +196,7 @@ def choices(found: list[Spot], wish: QueueQuery) -> list[tuple[str, str, str, li
         "tier": {str(value): word for value, word in Tier.choices},
         "sight": {str(value): word for value, word in Privilege.choices},
         "run": runs,
+        "kind": {"question": "Question", **KINDS},
     }
     made = []
     for name, words in (
@@ -201,6 +205,7 @@ def choices(found: list[Spot], wish: QueueQuery) -> list[tuple[str, str, str, li
         ("run", "Run"),
         ("arm", "Arm"),
         ("sight", "Verifier access"),
+        ("kind", "Kind"),
     ):
         without: dict[str, Any] = {name: ""}
         other = replace(wish, **without)

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from awmclient.gates import WRITES, is_gated
 from episodes.models import Episode
 from episodes.show import tables, windows
 from episodes.show.decisions import Decided, decided_lines
@@ -37,6 +38,7 @@ from experts.models import (
     QuickReply,
     Tier,
 )
+from experts.rules.risk import is_high
 from people.access import Actor, holds, may_set_desk, scoped
 from people.errors import BadJson, NotFound
 from people.json_text import parse_json
@@ -296,12 +298,20 @@ def thread_of(ask: Ask) -> list[EarlierAsk]:
 
 
 def typed_for_form(ask: Ask) -> dict[str, Any] | None:
-    """Return what a typed ask wants, each call with its schema: its own, or that of the episode's tool."""
+    """Return what a typed ask wants, each call with its schema (its own, or that of the episode's tool) and its
+    risk."""
     if not ask.typed:
         return None
     schemas = {one.get("name"): one.get("input_schema") for one in ask.episode.tools if isinstance(one, dict)}
+    high_risk = availability.desk_of(ask.project).high_risk
     calls = [
-        {**call, "schema": call.get("schema") or schemas.get(call["name"])} for call in ask.typed.get("calls") or []
+        {
+            **call,
+            "schema": call.get("schema") or schemas.get(call["name"]),
+            "writes": is_gated(call["name"], [WRITES]),
+            "high_risk": is_high(high_risk, call["name"]),
+        }
+        for call in ask.typed.get("calls") or []
     ]
     return {**ask.typed, **({"calls": calls} if calls else {})}
 

@@ -58,6 +58,10 @@ class QueueView(models.Model):
         return self.name
 
 
+HIGH_RISK = "delete*, drop*, remove*, purge*, *refund*, *payment*, *transfer*"
+"""Patterns of high-risk tools of a new project, see `rules/risk.py`."""
+
+
 class Desk(models.Model):
     """How the asks of a project are routed; `routing.py` defines each setting. Without a row, the defaults."""
 
@@ -79,6 +83,9 @@ class Desk(models.Model):
         "people.Membership", null=True, blank=True, on_delete=models.SET_NULL, related_name="senior_of"
     )
     model_tokens_per_hour = models.IntegerField(null=True, blank=True)
+    high_risk = models.CharField(max_length=1000, blank=True, default=HIGH_RISK, db_default=HIGH_RISK)
+
+    answer_links = models.BooleanField(default=True, db_default=True)
 
     class Meta:
         constraints = [

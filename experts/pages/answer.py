@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -22,6 +22,7 @@ from episodes.stored import packs
 from experts import advising, desk, queue, tagging
 from experts.errors import DraftConflict
 from experts.find import availability
+from experts.find.earlier_decisions import earlier_decisions
 from experts.find.panels import (
     changeable_replies,
     model_draft,
@@ -72,7 +73,7 @@ def checked_body(request: MemberRequest, ask: Ask, token: str) -> AnswerBody:
     return checked
 
 
-def decision_of(request: MemberRequest) -> Any:
+def decision_of(request: HttpRequest) -> Any:
     """Return the decision of a form, from the JSON of its script; None without one."""
     text = request.POST.get("decision", "")
     return parse_typed(text, "The decision") if text else None
@@ -154,8 +155,11 @@ def verifier(request: MemberRequest, pk: str) -> HttpResponse:
 @part_of("ask")
 @ask_form
 def similar(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show earlier answers to similar asks, to read and to start from."""
+    """Show earlier answers to similar asks, to read and to start from; for an approval earlier decisions."""
     one = _ask(request, pk)
+    if one.kind == "approval":
+        found, total = earlier_decisions(request.actor, one, timezone.now())
+        return _fragment("experts/_earlier_decisions.html", {"ask": one, "found": found, "total": total})
     return _fragment("experts/_similar.html", {"ask": one, "found": earlier(request.actor, one)})
 
 

@@ -5,6 +5,7 @@ Owns HTTP status, redirects and form texts. Every write is a function of `queue.
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta, tzinfo
@@ -19,7 +20,8 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
-from experts import closing, desk, queue, standing_answers
+from awmclient.typed import REASON_MAX
+from experts import batch, closing, desk, queue, standing_answers
 from experts.errors import TooLate
 from experts.find import availability, board, eligibility, filters, my_answers
 from experts.find.panels import ways_of_project
@@ -80,6 +82,7 @@ def queue_page(request: MemberRequest) -> HttpResponse:
         "here": wish.query(page=wish.page),
         "may_advise": holds(actor, may_advise),
         "may_direct": holds(actor, may_set_desk),
+        "nonce": secrets.token_urlsafe(12),
         "kept_selection": take(request, PAGE_NAME) if is_visit(request) else "",
         "ways": ways_of_project(actor, now) if holds(actor, may_advise) else [],
         **({} if parts == "rows" else _day(actor, wish, now, zone_of(request))),
@@ -114,6 +117,29 @@ def end_standing(request: MemberRequest, pk: str) -> HttpResponse:
     ended = standing_answers.end(request.actor, pk)
     messages.success(request, f"Ended. It approved {counted(ended.used, 'call')}.")
     return redirect("queue")
+
+
+@require_POST
+@member_required(may_advise)
+def decide_together(request: MemberRequest) -> HttpResponse:
+    """Approve or reject the chosen approvals; refusals are shown with their reasons and stay selected."""
+    back = f"{reverse('queue')}{_query(request.POST.get('back', ''))}"
+    chosen = [pk for pk in request.POST.getlist("ask") if is_id(pk)][:BULK_MAX]
+    verdict, reason = request.POST.get("verdict", ""), request.POST.get("reason", "")[:REASON_MAX]
+    try:
+        said = batch.decide(request.actor, chosen, verdict, reason, request.POST.get("nonce", ""))
+    except AppError as refused:
+        messages.warning(request, refused.message)
+        keep(request, PAGE_NAME, chosen)
+        return redirect(back)
+    done = sum(not why for why in said.values())
+    if done:
+        word = "Approved" if verdict == "approve" else "Rejected"
+        messages.success(request, f"{word} {counted(done, 'call')}. You can withdraw each until its agent reads it.")
+    keep(request, PAGE_NAME, [pk for pk, why in said.items() if why])
+    for why, count in Counter(why for why in said.values() if why).items():
+        messages.warning(request, f"{count} not decided: {why}")
+    return redirect(back)
 
 
 @require_POST

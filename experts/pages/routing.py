@@ -33,7 +33,8 @@ CHANGES = 20
 
 @dataclass(frozen=True)
 class Knob:
-    """One setting in the form. `kind`: switch, share, whole, limit, choice or person."""
+    """One setting in the form. `kind`: switch, share, whole, limit, choice, person or
+    patterns."""
 
     name: str
     label: str
@@ -120,6 +121,25 @@ SECTIONS: list[tuple[str, list[Knob]]] = [
         ],
     ),
     (
+        "Approvals and links",
+        [
+            Knob(
+                "high_risk",
+                "High-risk tools",
+                "Patterns of tool names, separated by commas. Their calls are decided one by one: no standing answer "
+                "and no batch approves them. Empty: none.",
+                "patterns",
+            ),
+            Knob(
+                "answer_links",
+                "Answer links",
+                "Emails and webhooks have a link that answers this one ask in the person's name, once, without signing "
+                "in. Off: links that were sent stop working.",
+                "switch",
+            ),
+        ],
+    ),
+    (
         "Answer cache",
         [
             Knob(
@@ -174,7 +194,7 @@ def _typed(request: MemberRequest, knob: Knob) -> str:
     if knob.kind == "switch":
         return "on" if request.POST.get(knob.name) else "off"
     # a value that is refused is shown again, so it must not be of any length
-    return request.POST.get(knob.name, "").strip()[:40]
+    return request.POST.get(knob.name, "").strip()[: 1000 if knob.kind == "patterns" else 40]
 
 
 def _was(text: str) -> dict[str, str]:
@@ -203,7 +223,7 @@ def _value(request: MemberRequest, knob: Knob, text: str) -> Any:
     """Return the value of a text. Raises ValueError with what the text should be."""
     if knob.kind == "switch":
         return text == "on"
-    if knob.kind == "choice":
+    if knob.kind in ("choice", "patterns"):
         return text
     if knob.kind == "person":
         return _person(request, text)

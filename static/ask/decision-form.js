@@ -9,7 +9,7 @@ import { announce } from "../shell/toast.js";
 import { visible } from "../shell/visible-text.js";
 
 /**
- * @typedef {{id: string, name: string, arguments?: Record<string, unknown>, schema?: object, reason?: string}} Call
+ * @typedef {{id: string, name: string, arguments?: Record<string, unknown>, schema?: object, reason?: string, writes?: boolean, high_risk?: boolean}} Call
  * @typedef {{id: string, label: string, description?: string}} Option
  * @typedef {{kind: string, calls?: Call[], options?: Option[], many?: boolean, other?: boolean, response_schema?: object, on_timeout?: any}} Typed
  * @typedef {{id: string, verdict?: string, texts?: Record<string, string>, arguments?: Record<string, unknown>, reason?: string, standing?: any}} CallDraft
@@ -145,7 +145,7 @@ class Standing {
 
   /** @returns {object[]} */
   read() {
-    if (!this.on.checked) return [];
+    if (!this.on.checked || this.call.high_risk) return [];
     const equal = this.sames.filter(({ same }) => same.checked).map(({ name, value }) => [name, value]);
     return [{
       tool: this.call.name, arguments: Object.fromEntries(equal), hours: Number(this.hours.value),
@@ -158,12 +158,14 @@ class CallCard {
   /**
    * @param {Call} call
    * @param {number} number
-   * @param {string} run
+   * @param {string | null} run null where no standing answer can be given
    * @param {() => void} changed
    */
   constructor(call, number, run, changed) {
     this.call = call;
-    this.standing = new Standing(call, run);
+    this.standing = new Standing(call, run || "");
+    this.mayStand = run !== null && !call.high_risk;
+    this.isAlone = run !== null && Boolean(call.high_risk);
     this.number = number;
     this.changed = changed;
     /** @type {CallDraft} */
@@ -176,7 +178,8 @@ class CallCard {
 
   #build() {
     const head = make("div", "row wrap");
-    head.append(make("span", "num mono", String(this.number)), make("b", "mono", visible(this.call.name)));
+    const risk = make("small", this.call.high_risk ? "high-risk" : "", `${this.call.writes ? "writes" : "reads"} · ${this.call.high_risk ? "high" : "low"} risk`);
+    head.append(make("span", "num mono", String(this.number)), make("b", "mono", visible(this.call.name)), risk);
     const seg = make("span", "seg push");
     seg.setAttribute("role", "radiogroup");
     seg.setAttribute("aria-label", `Your decision on call ${this.number}`);
@@ -203,7 +206,8 @@ class CallCard {
     this.reasonBox.append(make("span", "", "Reason, which the agent gets as written"));
     this.reason = Object.assign(document.createElement("textarea"), { className: "voice", rows: 2, maxLength: 2000, dir: "auto" });
     this.reasonBox.append(this.reason);
-    this.element.append(this.reasonBox, this.standing.element);
+    this.alone = make("p", "meta", "This tool is of high risk: standing answers are off.");
+    this.element.append(this.reasonBox, this.standing.element, this.alone);
     this.element.addEventListener("input", () => this.#typed());
     this.show();
   }
@@ -236,7 +240,8 @@ class CallCard {
     }
     this.element.dataset.decided = verdict || "";
     this.reasonBox.hidden = verdict !== "reject";
-    this.standing.element.hidden = verdict !== "approve";
+    this.standing.element.hidden = verdict !== "approve" || !this.mayStand;
+    this.alone.hidden = verdict !== "approve" || !this.isAlone;
     if (this.reason.value !== reason) this.reason.value = reason;
     const shape = shapeOfCall(this.call);
     if (verdict === "edit") {
@@ -298,10 +303,10 @@ class Approval {
    * @param {() => void} changed
    */
   constructor(box, typed, changed) {
-    this.cards = typed.calls.map((call, place) => new CallCard(call, place + 1, box.dataset.run || "", changed));
+    this.cards = typed.calls.map((call, place) => new CallCard(call, place + 1, "alone" in box.dataset ? null : box.dataset.run || "", changed));
     box.append(...this.cards.map((card) => card.element));
     for (const [id, verdict] of VERDICT_KEYS) bind(id, () => this.#press(verdict));
-    bind("stand", () => this.#stand());
+    if (this.cards.some((card) => card.mayStand)) bind("stand", () => this.#stand());
   }
 
   /** Decide on the card in use, else on the first that is not decided, and go on to the next one. */
@@ -319,7 +324,7 @@ class Approval {
   /** Switch the standing answer of the approved call in use, else of the last approved one. */
   #stand() {
     const at = document.activeElement?.closest(".callcard");
-    const approved = this.cards.filter((one) => one.draft.verdict === "approve");
+    const approved = this.cards.filter((one) => one.draft.verdict === "approve" && one.mayStand);
     const card = approved.find((one) => one.element === at) || approved.at(-1);
     card?.standing.on.click();
     card?.standing.on.focus();

@@ -9,7 +9,8 @@ import { bind, print } from "../shell/keys.js";
 import { fetchFragment } from "../shell/connection.js";
 import { mergeParts } from "../shell/html-merge.js";
 import { startMore } from "../shell/disclosure.js";
-import { start as startRows } from "../forms/list-keys.js";
+import { boxes, countChosen, start as startRows } from "../forms/list-keys.js";
+import { grouped } from "../shell/numbers.js";
 import { coalesce } from "../shell/stream.js";
 
 const SLOW_MS = 20_000;
@@ -140,6 +141,48 @@ function hear(frame) {
   else refresh();
 }
 
+/** @param {string} attribute @param {boolean} on @param {number} [number] */
+function offer(attribute, on, number = 0) {
+  const button = /** @type {HTMLElement} */ (document.querySelector(`[${attribute}]`));
+  button.hidden = !on;
+  const slot = button.querySelector("[data-number]");
+  if (slot) slot.textContent = grouped(number);
+}
+
+/** Offer to decide the selected approvals together, or say why not. */
+function offerTogether() {
+  if (!document.querySelector("[data-approves]")) return;
+  const chosen = boxes().filter((box) => box.checked);
+  const approvals = chosen.filter((box) => box.dataset.approval);
+  const tools = new Set(chosen.map((box) => box.dataset.together || ""));
+  const [tool] = tools;
+  const equal = tool ? boxes().filter((box) => !box.checked && box.dataset.together === tool) : [];
+  const highRisk = approvals.filter((box) => "highRisk" in box.dataset).length;
+  const together = tools.size === 1 && Boolean(tool);
+  const all = approvals.length > 0 && approvals.length === chosen.length;
+  offer("data-approves", together, chosen.length);
+  offer("data-rejects", all, chosen.length);
+  offer("data-more-equal", together && equal.length > 0, equal.length);
+  offer("data-why-not", approvals.length > 0 && !together);
+  const why = !all ? "Not all of them are approvals" : highRisk ? `${grouped(highRisk)} of high risk` : tools.has("") ? "Some have several calls" : `${grouped(tools.size)} tools`;
+  document.querySelector("[data-why-not]").textContent = `${why}: approve them one by one.`;
+}
+
+function selectEqual() {
+  const tool = boxes().find((box) => box.checked)?.dataset.together;
+  for (const box of boxes()) box.checked ||= box.dataset.together === tool;
+  countChosen();
+}
+
+function startTogether() {
+  const approve = /** @type {HTMLElement} */ (document.querySelector("[data-approves]"));
+  if (!approve) return;
+  document.addEventListener("awm:chosen", offerTogether);
+  document.querySelector("[data-more-equal]").addEventListener("click", selectEqual);
+  bind("approve-chosen", () => { if (!approve.hidden) approve.click(); return !approve.hidden; });
+  offerTogether();
+}
+
 /** Return the form that claims the next ask of this list; the one in the menu knows no list. */
 const nextOfList = () => /** @type {HTMLFormElement | null} */ (document.querySelector('form[data-part="next"]'));
 
@@ -147,6 +190,7 @@ function start() {
   for (const row of document.querySelectorAll("tr[data-episode]")) states.set(row.dataset.episode, row.dataset.state);
   startRows();
   startMore();
+  startTogether();
   const choices = document.getElementById("choices"); // a refresh replaces the fields in it
   if (choices) {
     bind("filters", () => choices.querySelector("select")?.focus());

@@ -21,7 +21,7 @@ export function groupOf({ id, page }) {
   if (/home|queue|episodes|curriculum/.test(page)) return "List";
   if (/^reviews?$/.test(page)) return "Review";
   if (/live|replay/.test(page)) return "Steps";
-  return page === "ask" ? "Ask" : "General";
+  return /^(ask|link)/.test(page) ? "Ask" : "General";
 }
 
 /**

@@ -54,9 +54,11 @@ def there():
         yield one
 
 
-def open_ask(loop, key, question):
+def open_ask(loop, key, question, **typed):
     episode = loop.post("/episodes", json={"key": key, "task": key, "expert": "plain"}).json()["id"]
-    return loop.post("/asks", json={"key": "q", "episode": episode, "seq": 1, "question": question}).json()["id"]
+    return loop.post("/asks", json={"key": "q", "episode": episode, "seq": 1, "question": question, **typed}).json()[
+        "id"
+    ]
 
 
 def notices_of(page, house):
@@ -129,6 +131,37 @@ def test_open_page_notice_is_silent_while_visible(house, loop, person):
     told = until(lambda: page.evaluate("window.told"), 60)
     assert (told[0]["ask"], told[0]["body"]) == (ask, "Which colour?")
     assert notifications(page) == []
+
+
+def test_answer_link_is_opened_on_a_phone_without_a_session(house, loop, there, person):
+    setting = person(house.link("edo", "expert"))
+    setting.goto(f"{house.url}/notices/")
+    setting.get_by_label("URL", exact=True).fill(f"{there.url}/hook")
+    setting.get_by_role("button", name="Add webhook").click()
+    calls = [
+        {"id": "1", "name": "create_refund", "arguments": {"order_id": 9007199254740993, "amount": 249.0}},
+        {"id": "2", "name": "send_reply", "arguments": {"body": "Refunded."}},
+    ]
+    ask = open_ask(loop, "link", "Refund the duplicate?", kind="approval", calls=calls, on_timeout="reject")
+    notice = until(lambda: [json.loads(one.body) for one in there.posted if ask.encode() in one.body], 60)[0]
+    page = person(notice["answer_url"], viewport={"width": 390, "height": 844}, has_touch=True)
+    expect(page.locator("h1")).to_have_text("Refund the duplicate?")
+    expect(page.locator("main")).to_contain_text("No answer: reject")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    cards = page.locator(".callcard")
+    cards.nth(0).get_by_role("radio", name="Edit").tap()
+    cards.nth(0).locator('[data-argument="amount"]').fill("124.5")
+    page.get_by_role("button", name="Send approval").tap()
+    expect(page.locator("[data-problem]")).to_contain_text("Decide call 2")
+    cards.nth(1).get_by_role("radio", name="Approve").tap()
+    expect(cards.nth(1).locator(".standing-box")).to_be_hidden()
+    page.get_by_role("button", name="Send approval").tap()
+    expect(page.locator("h1")).to_contain_text("You answered this ask")
+    said = loop.get(f"/asks/{ask}").json()["advice"]
+    assert [one["verdict"] for one in said["decision"]["calls"]] == ["edit", "approve"]
+    assert said["decision"]["calls"][0]["arguments"] == {"order_id": 9007199254740993, "amount": 124.5}
+    page.goto(notice["answer_url"])
+    expect(page.locator("main")).to_contain_text("This link is used.")
 
 
 def test_a_browser_that_refuses_is_told_so_in_words(house, person):

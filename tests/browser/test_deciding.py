@@ -120,6 +120,45 @@ def test_calls_are_approved_edited_and_rejected_by_keys(desk, person, ask):
     expect(page.locator("#answer")).to_contain_text("Rejected")
 
 
+def test_equal_calls_are_approved_by_one_press(desk, person, ask):
+    calls = [[{**CALLS[1], "arguments": {**REPLY, "ticket_id": number}}] for number in range(3)]
+    first, second, third = (ask("Reply?", kind="approval", calls=one, on_timeout="reject") for one in calls)
+    refund = ask("Refund?", kind="approval", calls=CALLS[:1], on_timeout="reject")
+    page = person(desk.link("lea", "expert"))
+    page.goto(f"{desk.url}/queue/?kind=approval")
+    rows = page.locator(".askrow")
+    row = page.locator(f'[data-key="{refund[0]}"]')
+    expect(row).to_contain_text("high risk")
+    row.locator("input.tick").check()
+    expect(page.locator("[data-why-not]")).to_have_text("1 of high risk: approve them one by one.")
+    expect(page.locator("[data-approves]")).to_be_hidden()
+    page.keyboard.press("Escape")
+    page.locator(f'[data-key="{first[0]}"] input.tick').check()
+    page.get_by_role("button", name="Select 2 equal").click()
+    expect(page.locator("[data-approves]")).to_contain_text("Approve 3")
+    page.locator(f'[data-key="{third[0]}"] input.tick').uncheck()
+    page.locator("h1").first.click()
+    page.keyboard.press("a")
+    expect(page.locator("main")).to_contain_text("Approved 2 calls.")
+    page.locator(f'[data-key="{third[0]}"] input.tick').check()
+    page.get_by_role("button", name="Reject 1").click()
+    page.keyboard.type("Use the template.")
+    page.get_by_role("button", name="Reject the calls").click()
+    expect(page.locator("main")).to_contain_text("Rejected 1 call.")
+    expect(rows).to_have_count(1)
+    said = [one()["advice"]["decision"]["calls"][0] for _, one, _ in (first, second, third)]
+    assert [one["verdict"] for one in said] == ["approve", "approve", "reject"]
+    assert said[2]["reason"] == "Use the template."
+    page.locator(f'[data-key="{refund[0]}"] a.q').click()
+    page.keyboard.press("c")
+    page.keyboard.press("a")
+    expect(page.locator(".callcard")).to_contain_text("standing answers are off")
+    expect(page.locator(".standing-box")).to_be_hidden()
+    page.keyboard.press("Escape")
+    page.keyboard.press("h")
+    expect(page.locator("#similar")).to_contain_text("decision")
+
+
 def test_an_option_is_chosen_and_changed_by_digits(desk, person, ask):
     ask_id, seen, _ = ask("Which Dana?", kind="choice", options=OPTIONS, other=True, on_timeout={"value": "owner_12"})
     page = claimed(desk, person, ask_id, "jonas")

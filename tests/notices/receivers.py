@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import itertools
 import json
 import socketserver
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -74,6 +76,49 @@ def _serving(server: socketserver.BaseServer) -> Iterator[None]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@dataclass
+class SlackServer:
+    """`refuses`: the error of each method that is refused."""
+
+    url: str = ""
+    calls: list[tuple[str, dict]] = field(default_factory=list)
+    refuses: dict[str, str] = field(default_factory=dict)
+
+    def of(self, method: str) -> list[dict]:
+        return [given for name, given in self.calls if name == method]
+
+
+@contextlib.contextmanager
+def slack_server() -> Iterator[SlackServer]:
+    """A server that speaks as much of Slack's Web API as awmweb calls."""
+    there, count = SlackServer(), itertools.count(1)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            is_json = self.headers["Content-Type"].startswith("application/json")
+            given = json.loads(body) if is_json else {k: v for k, (v,) in parse_qs(body).items()}
+            method = self.path.removeprefix("/api/")
+            there.calls.append((method, {**given, "bearer": self.headers["Authorization"]}))
+            refused = there.refuses.get(method)
+            made = {"ok": True, "channel": "D1", "ts": f"1700000000.{next(count):06}"}
+            answer = json.dumps({"ok": False, "error": refused} if refused else made).encode()
+            self.send_response(429 if refused == "ratelimited" else 200)
+            if refused == "ratelimited":
+                self.send_header("Retry-After", "30")
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *args: object) -> None:
+            """Tests are quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    there.url = f"http://127.0.0.1:{server.server_port}"
+    with _serving(server):
+        yield there
 
 
 @dataclass

@@ -186,6 +186,8 @@ def test_a_mailbox_gets_asks_only_after_its_code_came_back(edo, mailbox, asked, 
     assert to == ["edo@example.org"] and "Subject: An agent asks in lab (2 open): Into which one?" in head
     assert "Bcc" not in text and "Auto-Submitted: auto-generated" in head
     assert f"{settings.AWMWEB_PUBLIC_URL}/projects/lab/asks/{ask.pk}/" in body
+    quoted_printable = body.replace("=\n", "")
+    assert f"{settings.AWMWEB_PUBLIC_URL}/answer/{ask.pk}." in quoted_printable
 
 
 def test_a_mail_server_that_refuses_is_quoted(edo, mailbox):

@@ -40,6 +40,16 @@ class Mention:
     def standing_for(self, person, now):
         return self.stands_for
 
+    @property
+    def is_over(self):
+        return True
+
+    def state_for(self, person, now):
+        return ""
+
+    def answer_path(self, person):
+        return ""
+
 
 @dataclass
 class Mentions:

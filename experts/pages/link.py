@@ -1,0 +1,95 @@
+"""The page of an answer link: one ask, without a session, a menu, steps or tables.
+
+Owns HTTP status and form texts. Every write is a function of `links.py`. A link that is no longer in force shows no
+names and no calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from episodes.show.decisions import KINDS, decided_lines, on_timeout_in_words
+from experts import closing, endings, links
+from experts.find import board
+from experts.find.answer_links import AnswerLink, link_of
+from experts.find.panels import typed_for_form
+from experts.pages.answer import decision_of
+from people import addresses
+from people.errors import AppError, Invalid
+from people.plain_text import clean
+from people.prose import is_markdown
+
+TEXT_MAX = 20_000
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def answer_link(request: HttpRequest, token: str) -> HttpResponse:
+    """Show the ask of a link and take its one answer; then say who answered and when. Opening it changes nothing."""
+    link = link_of(token, timezone.now())
+    if link is None:
+        return _page(request, {}, 410)
+    if request.method != "POST":
+        return _show(request, link)
+    text = request.POST.get("text", "")
+    try:
+        if "withdraw" in request.POST:
+            links.withdraw(link)
+        else:
+            if len(text) > TEXT_MAX:
+                raise Invalid(f"Enter at most {TEXT_MAX:,} characters.")
+            links.answer(link, text, decision_of(request))
+    except AppError as refused:
+        return _show(request, link, refused, text, request.POST.get("decision", ""))
+    return redirect(request.path)
+
+
+def _show(
+    request: HttpRequest, link: AnswerLink, refused: AppError | None = None, text: str = "", decision: str = ""
+) -> HttpResponse:
+    # read again: a refusal can mean that someone else was first
+    closing.close_if_due(link.ask.pk)
+    found = link_of(link.token, timezone.now())
+    if found is None:
+        return _page(request, {}, 410)
+    ask, given = found.ask, found.said
+    mine = given is not None and ask.accepted_id == given.pk
+    # its answer was withdrawn: a link works once
+    if given is not None and not given.late and not mine and ask.is_open:
+        return _page(request, {}, 410)
+    said = ask.accepted if not ask.is_open else None
+    context = {
+        "link": found,
+        "ask": ask,
+        "kind": KINDS.get(ask.kind, ""),
+        "question": clean(ask.question),
+        "question_is_markdown": is_markdown(ask.question),
+        "context": clean(ask.context or ""),
+        "on_timeout": on_timeout_in_words(ask.typed) if ask.typed else "",
+        "typed": typed_for_form(ask),
+        "budget_s": board.budget_of(ask),
+        "mine": mine,
+        "headline": "" if ask.is_open else endings.headline(ask),
+        "said": said,
+        "lines": decided_lines(ask.typed, said.decision) if said is not None else [],
+        "may_withdraw": mine and ask.consumed_at is None and ask.episode.is_live,
+        "problem": refused.message if refused is not None else "",
+        "text": text,
+        "decision": decision,
+        "ask_path": addresses.in_project(ask.project.slug, f"/asks/{ask.pk}/"),
+    }
+    return _page(request, context, refused.status if refused is not None else 200)
+
+
+def _page(request: HttpRequest, context: dict[str, Any], status: int) -> HttpResponse:
+    # without the menu, also for someone who is signed in: the answer is recorded under the name of the link
+    page = render(request, "experts/answer_link.html", {"shell": None, **context}, status=status)
+    # The address is the right to answer, so no other site and no index may learn it. Not `no-referrer`: browsers
+    # then send forms without an origin, and they are refused.
+    page["Referrer-Policy"] = "same-origin"
+    page["X-Robots-Tag"] = "noindex"
+    return page

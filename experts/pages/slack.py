@@ -1,0 +1,257 @@
+"""Presses, windows and replies of Slack: another view of the same lease.
+
+Owns Slack's payloads and the answer's window. Slack's signature stands for a session here; the person is the member who
+confirmed this Slack account by a code. Every write is a function of `queue.py` or `advising.py`. Slack repeats what was
+not answered within three seconds, so each answer has a nonce.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST
+
+from episodes.show.decisions import proposed_lines
+from experts import advising, closing, queue
+from experts.find.reading import asks_of
+from experts.models import Ask
+from notices import slack
+from people.access import Actor, visible_or_404
+from people.errors import AppError, BadJson, Invalid, NotFound, Unauthenticated
+from people.json_text import parse_json
+from people.plain_text import clean, with_line_ends
+
+OPTIONS_MAX, CALLS_MAX = 100, 20
+"""What a window can hold; Slack allows 100 options and 100 blocks."""
+ANSWER = "awm_answer"
+NOTE = "note"
+
+
+@csrf_exempt
+@require_POST
+def interaction(request: HttpRequest) -> HttpResponse:
+    """Claim an ask, open the window of an answer, send it, or release the ask when the window is closed."""
+    payload = _signed(request, request.POST.get("payload", ""))
+    user = str(_dict(payload.get("user")).get("id", ""))
+    if payload.get("type") == "block_actions":
+        return _pressed(payload, user)
+    given = _given(payload)
+    found = slack.pressed_by(str(given.get("delivery", "")), user)
+    if found is None:
+        return _problem("You can't answer this ask.")
+    row, actor = found
+    if payload.get("type") == "view_submission":
+        return _submitted(payload, actor, row.subject_id, given)
+    if payload.get("type") == "view_closed":
+        _released(actor, given)
+    return HttpResponse()
+
+
+@csrf_exempt
+@require_POST
+def event(request: HttpRequest) -> HttpResponse:
+    """Take a reply in a message's thread as the answer to a question. Edited and deleted messages change nothing."""
+    payload = _signed(request, request.body.decode("utf-8", "replace"))
+    if payload.get("type") == "url_verification":
+        return JsonResponse({"challenge": str(payload.get("challenge", ""))})
+    said = _dict(payload.get("event"))
+    is_reply = said.get("type") == "message" and said.get("thread_ts") and not said.get("subtype")
+    if is_reply and not said.get("bot_id"):
+        _replied({name: str(said.get(name, "")) for name in ("user", "channel", "thread_ts", "ts", "text")})
+    return HttpResponse()
+
+
+def _signed(request: HttpRequest, text: str) -> dict[str, Any]:
+    """Return the payload of a request that Slack signed. Raises for any other."""
+    # the body before the form: it can be read once
+    if not slack.is_signed(request.body, request.headers):
+        raise Unauthenticated
+    try:
+        return _dict(parse_json(text.encode("utf-8", "surrogatepass")))
+    except BadJson as error:
+        raise Invalid("Slack sent no readable payload.") from error
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _given(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a window carries from its press: delivery, assignment and lease. Signed with the request."""
+    try:
+        return _dict(json.loads(str(_dict(payload.get("view")).get("private_metadata", ""))))
+    except ValueError:
+        return {}
+
+
+def _pressed(payload: Mapping[str, Any], user: str) -> HttpResponse:
+    actions = payload.get("actions")
+    action = _dict(actions[0]) if isinstance(actions, list) and actions else {}
+    if action.get("action_id") not in (ANSWER, "awm_claim"):
+        return HttpResponse()  # a link, which Slack reports, too
+    found = slack.pressed_by(str(action.get("value", "")), user)
+    if found is None:
+        return _message(payload, "You can't answer this ask.")
+    row, actor = found
+    try:
+        lease = queue.claim(actor, row.subject_id)
+    except AppError as refused:
+        return _message(payload, refused.message)
+    if action["action_id"] == "awm_claim":
+        return HttpResponse()
+    ask = asks_of(actor).get(pk=row.subject_id)
+    window = _window(ask)
+    if window is None:
+        return _message(payload, "Slack can't show this ask whole. It is claimed for you: open it in awmweb.")
+    carried = {"delivery": row.pk, "assignment": lease.assignment_id, "lease": lease.lease_token}
+    problem = slack.open_window(str(payload.get("trigger_id", "")), {**window, "private_metadata": json.dumps(carried)})
+    return _message(payload, problem) if problem else HttpResponse()
+
+
+def _message(payload: Mapping[str, Any], words: str) -> HttpResponse:
+    """Say something to the person who pressed, below the message."""
+    slack.whisper(payload, words)
+    return HttpResponse()
+
+
+def _problem(words: str, block: str = NOTE) -> HttpResponse:
+    return JsonResponse({"response_action": "errors", "errors": {block: words[:500]}})
+
+
+def _released(actor: Actor, given: Mapping[str, Any]) -> None:
+    try:
+        queue.release(actor, str(given.get("assignment")), str(given.get("lease")))
+    except AppError:
+        return  # answered, expired or taken since: nothing to give up
+
+
+def _submitted(payload: Mapping[str, Any], actor: Actor, ask_id: str, given: Mapping[str, Any]) -> HttpResponse:
+    ask = asks_of(actor).filter(pk=ask_id).first()
+    if ask is None:
+        return _problem("This ask no longer exists.")
+    view = _dict(payload.get("view"))
+    fields = _fields(_dict(_dict(view.get("state")).get("values")))
+    text, nonce = fields.get(NOTE, ""), f"slack:{view.get('id', '')}"[:150]
+    try:
+        # a window can be open longer than a lease: whoever else took the ask keeps it
+        decision = _decision(ask.typed, fields) if ask.typed else None
+        advising.answer(actor, str(given.get("assignment")), str(given.get("lease")), text, nonce, decision=decision)
+    except AppError as refused:
+        return _problem(refused.message)
+    return HttpResponse()
+
+
+def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a window by block: a text, an option's number, or the numbers of several."""
+    found: dict[str, Any] = {}
+    for block, elements in values.items():
+        element = _dict(_dict(elements).get("value"))
+        if isinstance(many := element.get("selected_options"), list):
+            found[block] = [str(_dict(one).get("value")) for one in many]
+        elif "selected_option" in element:
+            found[block] = str(_dict(element["selected_option"]).get("value", ""))
+        else:
+            found[block] = with_line_ends(str(element.get("value") or ""))
+    return found
+
+
+def _decision(typed: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    if typed["kind"] == "approval":
+        calls = []
+        for place, call in enumerate(typed["calls"]):
+            reason = {"reason": why} if (why := fields.get(f"why:{place}")) else {}
+            calls.append({"id": call["id"], "verdict": fields.get(f"call:{place}", ""), **reason})
+        return {"calls": calls}
+    chosen = fields.get("chosen") or []
+    known = {str(place): one["id"] for place, one in enumerate(typed["options"])}
+    picked = [known[one] for one in (chosen if isinstance(chosen, list) else [chosen]) if one in known]
+    return {"chosen": picked} | ({"other": other} if (other := fields.get("other")) else {})
+
+
+def _window(ask: Ask) -> dict[str, Any] | None:
+    """Return the window of an answer; None if Slack cannot show the ask whole: nobody decides on half a call."""
+    blocks = [*_texts(ask.question)] if len(ask.question) <= slack.TEXT_CHARS else []
+    typed = ask.typed or {}
+    asked = _calls(typed) if ask.kind == "approval" else _options(typed) if ask.kind == "choice" else []
+    if not blocks or asked is None or ask.kind == "form":
+        return None
+    note = _input(NOTE, "Note to the agent" if typed else "Your answer", _text(), optional=bool(typed))
+    return {
+        "type": "modal",
+        "callback_id": ANSWER,
+        "notify_on_close": True,
+        "title": slack.plain("Answer an agent"),
+        "submit": slack.plain("Send"),
+        "close": slack.plain("Cancel"),
+        "blocks": [*blocks, *asked, note],
+    }
+
+
+def _texts(text: str) -> list[dict[str, Any]]:
+    return [{"type": "section", "text": slack.plain(clean(text))}]
+
+
+def _calls(typed: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    if len(typed["calls"]) > CALLS_MAX:
+        return None
+    blocks: list[dict[str, Any]] = []
+    verdicts = [("Approve", "approve"), ("Reject", "reject")]
+    for place, line in enumerate(proposed_lines(typed["calls"])):
+        words = "\n".join([f"{place + 1}. {line.name}", *(f"{one.name}: {one.value}" for one in line.arguments)])
+        if len(words) > slack.TEXT_CHARS:
+            return None
+        radio = {"type": "radio_buttons", "options": [_option(*one) for one in verdicts]}
+        blocks += _texts(words)
+        blocks.append(_input(f"call:{place}", f"Call {place + 1}", radio))
+        blocks.append(_input(f"why:{place}", "Reason, required to reject", _text(), optional=True))
+    return blocks
+
+
+def _options(typed: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    labels = [clean(one["label"]) for one in typed["options"]]
+    # Slack cuts options after 75 characters, and shows two that begin alike as one
+    if len(labels) > OPTIONS_MAX or any(len(label) > 75 for label in labels):
+        return None
+    kind = "multi_static_select" if typed.get("many") else "static_select"
+    element = {"type": kind, "options": [_option(label, str(place)) for place, label in enumerate(labels)]}
+    other = [_input("other", "Other", _text(), optional=True)] if typed.get("other") else []
+    return [_input("chosen", "Your choice", element, optional=bool(other)), *other]
+
+
+def _option(words: str, value: str) -> dict[str, Any]:
+    return {"text": slack.plain(words), "value": value}
+
+
+def _text() -> dict[str, Any]:
+    return {"type": "plain_text_input", "multiline": True, "max_length": 3000}
+
+
+def _input(block: str, label: str, element: dict[str, Any], optional: bool = False) -> dict[str, Any]:
+    field = {**element, "action_id": "value"}
+    return {"type": "input", "block_id": block, "label": slack.plain(label), "element": field, "optional": optional}
+
+
+def _replied(said: Mapping[str, str]) -> None:
+    """Answer the question of a message with the reply in its thread."""
+    found = slack.replied_to(said["channel"], said["thread_ts"], said["user"])
+    if found is None:
+        return
+    row, actor = found
+    nonce = f"slack:{said['channel']}:{said['ts']}"[:150]
+    try:
+        ask = visible_or_404(asks_of(actor), actor, row.subject_id)
+        closing.close_if_due(ask.pk)
+        # the same event again, or one that comes after the answer, changes nothing
+        if ask.advice.filter(author_key=actor.key, nonce=nonce).exists():
+            return
+        if ask.typed:
+            raise Invalid("This ask wants a decision. Press Answer.")
+        advising.check(ask, said["text"], None, None)
+        lease = queue.claim(actor, ask.pk)
+        advising.answer(actor, lease.assignment_id, lease.lease_token, with_line_ends(said["text"]), nonce)
+    except (AppError, NotFound) as refused:
+        slack.reply(said["channel"], said["thread_ts"], f"Not sent: {refused.message}")

@@ -1,0 +1,54 @@
+"""Which tools are of high risk, and which approvals one press can decide. Pure.
+
+Calls of a high-risk tool are decided one by one: no standing answer and no batch approves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from people.plain_text import clean
+
+PATTERNS_MAX, PATTERN_CHARS = 50, 100
+
+
+def patterns_of(text: str) -> list[str]:
+    """Return the patterns of a setting, which commas, spaces or line breaks separate."""
+    return text.replace(",", " ").casefold().split()
+
+
+def problem_of(text: str) -> str:
+    """Return what is wrong with a setting; empty if it can be used."""
+    patterns = patterns_of(text)
+    if len(patterns) > PATTERNS_MAX:
+        return f"Enter at most {PATTERNS_MAX} patterns."
+    long = next((one for one in patterns if len(one) > PATTERN_CHARS), None)
+    return f"Enter patterns of at most {PATTERN_CHARS} characters." if long else ""
+
+
+def is_high(setting: str, tool: str) -> bool:
+    """Return whether a tool's calls are of high risk.
+
+    >>> is_high("delete*, *refund*", "create_refund"), is_high("delete*", "list_orders")
+    (True, False)
+    """
+    return any(fnmatchcase(tool.casefold(), pattern) for pattern in patterns_of(setting))
+
+
+def only_call(typed: Mapping[str, Any] | None) -> str:
+    """Return the tool of an approval of a single call; empty for any other ask."""
+    calls = (typed or {}).get("calls") or []
+    return calls[0]["name"] if len(calls) == 1 else ""
+
+
+def why_not_together(tools: Iterable[str], setting: str) -> str:
+    """Return why approvals, each of one call of these tools, cannot be approved together; empty if they can."""
+    known = set(tools)
+    if not known or "" in known:
+        return "Only approvals of a single call can be approved together."
+    if len(known) > 1:
+        return f"These calls are of {len(known)} tools. Approve those of one tool at a time."
+    tool = known.pop()
+    return f"{clean(tool)} is of high risk. Approve its calls one by one." if is_high(setting, tool) else ""

@@ -1,0 +1,124 @@
+"""Approvals that one press decides: which may be together, what each agent gets, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from episodes.models import Episode, Run
+from experts import batch, desk, queue
+from experts.models import Ask, StandingAnswer
+from experts.rules import risk
+from people.errors import AppError, Forbidden, Invalid
+from tests.browsing import as_person
+from tests.experts.test_standing_answers import REPLY, approval, give
+
+
+def verdicts(*asks):
+    found = Ask.objects.select_related("accepted").in_bulk([one.pk for one in asks])
+    return [found[one.pk].accepted and found[one.pk].accepted.value().decision.calls[0].verdict for one in asks]
+
+
+def test_equal_calls_are_approved_by_one_press(edo, asked):
+    asks = [asked(**approval({**REPLY, "ticket": number})) for number in range(5)]
+    said = batch.decide(edo, [one.pk for one in asks], "approve", "", "n")
+    assert said == {one.pk: "" for one in asks} and verdicts(*asks) == ["approve"] * 5
+    again = batch.decide(edo, [one.pk for one in asks], "approve", "", "n")
+    assert set(again.values()) == {""}, "the same press again"
+    assert all(one.advice.count() == 1 for one in asks)
+
+
+def test_calls_are_rejected_with_one_reason_each_agent_gets(edo, asked):
+    asks = [asked(**approval(REPLY, name=name)) for name in ("send_reply", "delete_branch")]
+    batch.decide(edo, [one.pk for one in asks], "reject", "Use the template.", "n")
+    calls = [one.accepted.value().decision.calls[0] for one in Ask.objects.all()]
+    assert {(call.verdict, call.reason) for call in calls} == {("reject", "Use the template.")}
+
+
+@pytest.mark.parametrize(
+    ("others", "why"),
+    [
+        ([approval(REPLY, name="close")], "of 2 tools"),
+        ([approval(REPLY, REPLY)], "single call"),
+        ([{}], "Only approvals can be"),
+        ([approval(REPLY), {**approval(REPLY), "expert": "informed"}], "blind and some see"),
+    ],
+)
+def test_asks_that_are_not_equal_are_not_approved_together(edo, asked, others, why):
+    asks = [asked(**typed) for typed in (approval(REPLY), *others)]
+    with pytest.raises(Invalid, match=why):
+        batch.decide(edo, [one.pk for one in asks], "approve", "", "n")
+    assert Ask.objects.filter(status="open").count() == len(asks)
+
+
+def test_high_risk_calls_are_approved_one_by_one(ada, edo, asked):
+    first, second = asked(**approval(REPLY, name="create_refund")), asked(**approval(REPLY, name="create_refund"))
+    with pytest.raises(Invalid, match="create_refund is of high risk"):
+        batch.decide(edo, [first.pk, second.pk], "approve", "", "n")
+    with pytest.raises(Invalid, match="of high risk"):
+        give(edo, tool="create_refund")
+    desk.set_policy(ada, high_risk="")
+    given, answered = give(edo, tool="create_refund", at_most=3)
+    assert answered == 2
+    desk.set_policy(ada, high_risk="*REFUND*")
+    assert asked(**approval(REPLY, name="create_refund")).is_open, "a tool that became one ends what was given"
+
+
+def test_taken_and_closed_asks_are_named_and_the_others_decided(edo, ada, asked):
+    taken, closed, left = (asked(**approval(REPLY)) for _ in range(3))
+    queue.claim(ada, taken.pk)
+    batch.decide(edo, [closed.pk], "reject", "no", "first")
+    said = batch.decide(edo, [taken.pk, closed.pk, left.pk], "approve", "", "n")
+    assert said[left.pk] == "" and "claimed" in said[taken.pk].lower() and said[closed.pk]
+    assert verdicts(taken, closed, left) == [None, "reject", "approve"]
+
+
+def test_only_those_who_answer_decide_together(rita, edo, asked):
+    ask = asked(**approval(REPLY))
+    with pytest.raises(Forbidden):
+        batch.decide(rita, [ask.pk], "approve", "", "n")
+    for verdict, reason in (("edit", ""), ("reject", " ")):
+        with pytest.raises(AppError):
+            batch.decide(edo, [ask.pk], verdict, reason, "n")
+    with pytest.raises(Invalid, match="at most 100"):
+        batch.decide(edo, [ask.pk] * 101, "approve", "", "n")
+
+
+def test_page_says_how_many_were_decided_and_keeps_the_rest(edo, ada, asked):
+    asks = [asked(**approval(REPLY)) for _ in range(3)]
+    queue.claim(ada, asks[0].pk)
+    body = {"ask": [one.pk for one in asks], "verdict": "approve", "nonce": "n", "back": "?kind=approval"}
+    page = as_person(edo).post("/queue/decide", body, follow=True)
+    text = page.content.decode()
+    assert "Approved 2 calls." in text and "1 not decided" in text and asks[0].pk in text
+    assert page.redirect_chain[-1][0].endswith("?kind=approval")
+
+
+def test_standing_answer_for_an_ended_run_is_refused(edo, asked):
+    episode = asked(**approval(REPLY)).episode
+    run = Run.objects.create(project=edo.project, name="r")
+    Episode.objects.filter(pk=episode.pk).update(run=run)
+    given, _ = give(edo, tool="other", run=run.pk)
+    Episode.objects.filter(pk=episode.pk).update(state="finished")
+    with pytest.raises(Invalid, match="all episodes of this run have ended"):
+        give(edo, run=run.pk)
+    assert list(StandingAnswer.objects.all()) == [given]
+
+
+@pytest.mark.parametrize(
+    ("setting", "tool", "high"),
+    [
+        ("", "delete_all", False),
+        ("delete*", "Delete_all", True),
+        ("a, b c\nd*", "dx", True),
+        ("[a", "[a", True),
+        ("*" * 60, "x" * 200, True),
+    ],
+)
+def test_high_risk_is_a_matter_of_the_name(setting, tool, high):
+    assert risk.is_high(setting, tool) is high
+
+
+def test_setting_of_high_risk_tools_is_bounded(ada):
+    assert "at most 50" in desk.problems_of(ada, {"high_risk": "a " * 51})["high_risk"]
+    assert "100 characters" in desk.problems_of(ada, {"high_risk": "a" * 101})["high_risk"]
+    assert not desk.problems_of(ada, {"high_risk": "a b, c"})

@@ -1,0 +1,260 @@
+"""Asks in Slack against a server that speaks its HTTP: who may press, one lease for all views, and what repeats."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import time
+from urllib.parse import urlencode
+
+import pytest
+from django.test import Client
+
+from experts import advising, queue
+from experts.models import Advice, Ask
+from notices import sending, slack, subscriptions
+from notices.models import Delivery
+from people import members
+from people.errors import Invalid
+from tests.experts.test_standing_answers import REPLY, approval
+from tests.notices.receivers import slack_server
+
+SECRET = "a signing secret"
+EDO = "U0EDO"
+
+
+@pytest.fixture
+def there(settings):
+    with slack_server() as one:
+        settings.AWMWEB_SLACK_TOKEN, settings.AWMWEB_SLACK_SECRET = "xoxb-token", SECRET
+        settings.AWMWEB_SLACK_URL = one.url
+        yield one
+
+
+@pytest.fixture
+def way(edo, there):
+    """Edo has confirmed his Slack account."""
+    made = subscriptions.subscribe(edo, "slack", EDO)
+    sending.work()
+    subscriptions.confirm(edo, made.pk, made.secret["code"])
+    subscriptions.set_rules(edo, made.pk, 0, 0)
+    there.calls.clear()
+    return made
+
+
+def told(ask):
+    """Send what is due and return the delivery of an ask."""
+    sending.work()
+    return Delivery.objects.get(subject_id=ask.pk)
+
+
+def posted(path, body, secret=SECRET, age_s=0, content_type="application/x-www-form-urlencoded", **headers):
+    stamp = str(int(time.time()) - age_s)
+    signed = "v0=" + hmac.new(secret.encode(), f"v0:{stamp}:{body}".encode(), hashlib.sha256).hexdigest()
+    sent = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": signed} | headers
+    return Client(enforce_csrf_checks=True).post(path, body, content_type=content_type, headers=sent)
+
+
+def pressed(row, action, user=EDO, **more):
+    payload = {
+        "type": "block_actions", "user": {"id": user}, "trigger_id": "t", "channel": {"id": "D1"},
+        "message": {"ts": "1.1"}, "actions": [{"action_id": action, "value": row.pk}], **more,
+    }  # fmt: skip
+    return posted("/slack/interactions", urlencode({"payload": json.dumps(payload)}))
+
+
+def window(there):
+    return there.of("views.open")[-1]["view"]
+
+
+def submitted(view, values, user=EDO, kind="view_submission", view_id="V1"):
+    blocks = {name: {"value": one} for name, one in values.items()}
+    view = {"id": view_id, "private_metadata": view["private_metadata"], "state": {"values": blocks}}
+    payload = {"type": kind, "user": {"id": user}, "view": view}
+    return posted("/slack/interactions", urlencode({"payload": json.dumps(payload)}))
+
+
+def replied(row, text, user=EDO, ts="2.2", secret=SECRET, **more):
+    event = {
+        "type": "message", "user": user, "channel": row.receipt["channel"], "thread_ts": row.receipt["ts"],
+        "ts": ts, "text": text, **more,
+    }  # fmt: skip
+    body = json.dumps({"type": "event_callback", "event": event})
+    return posted("/slack/events", body, secret, content_type="application/json")
+
+
+def fresh(ask):
+    return Ask.objects.select_related("accepted", "assignment").get(pk=ask.pk)
+
+
+def test_account_is_confirmed_by_a_code_that_slack_brings(edo, asked, there):
+    with pytest.raises(Invalid, match="member ID"):
+        subscriptions.subscribe(edo, "slack", "edo")
+    made = subscriptions.subscribe(edo, "slack", EDO)
+    asked("too early")
+    sending.work()
+    (sent,) = there.of("chat.postMessage")
+    assert sent["channel"] == EDO and made.secret["code"] in json.dumps(sent["blocks"])
+    assert sent["bearer"] == "Bearer xoxb-token" and "too early" not in json.dumps(there.calls)
+
+
+def test_question_is_answered_in_the_window_and_its_message_follows(edo, asked, there, way):
+    row = told(ask := asked("Merge <!channel> into 4127?"))
+    (sent,) = there.of("chat.postMessage")
+    assert "<!channel>" not in sent["text"] and sent["blocks"][1]["text"]["type"] == "plain_text"
+    assert pressed(row, "awm_answer").status_code == 200
+    assert fresh(ask).assignment.holder == edo.key
+    assert submitted(window(there), {"note": {"value": "Into 4127.\r\nThen close."}}).content == b""
+    assert submitted(window(there), {"note": {"value": "Into 4127.\r\nThen close."}}).content == b"", "delivered twice"
+    said = fresh(ask).accepted
+    assert (said.text, said.author, said.source) == ("Into 4127.\nThen close.", "edo", "human")
+    assert Advice.objects.filter(ask=ask).count() == 1
+    slack.redraw("ask", ask.pk)
+    changed = there.of("chat.update")[-1]
+    assert changed["ts"] == row.receipt["ts"] and "edo" in json.dumps(changed["blocks"])
+    assert "awm_answer" not in json.dumps(changed["blocks"])
+
+
+def test_calls_are_decided_in_the_window_and_a_missing_reason_is_named(asked, there, way):
+    row = told(ask := asked(**approval(REPLY, {"ticket": 9007199254740993})))
+    pressed(row, "awm_answer")
+    assert "9007199254740993" in json.dumps(window(there))
+    values = {
+        "call:0": {"selected_option": {"value": "approve"}},
+        "call:1": {"selected_option": {"value": "reject"}},
+        "why:1": {"value": None},
+        "note": {"value": None},
+    }
+    answer = submitted(window(there), values).json()
+    assert answer["response_action"] == "errors" and "needs a reason" in answer["errors"]["note"]
+    values["why:1"] = {"value": "Not yet."}
+    assert submitted(window(there), values).content == b""
+    calls = fresh(ask).accepted.decision["calls"]
+    assert [(one["verdict"], one.get("reason")) for one in calls] == [("approve", None), ("reject", "Not yet.")]
+
+
+@pytest.mark.parametrize(
+    ("many", "value", "chosen"),
+    [
+        (False, {"selected_option": {"value": "1"}}, ["b"]),
+        (True, {"selected_options": [{"value": "0"}, {"value": "1"}]}, ["a", "b"]),
+    ],
+)
+def test_options_are_chosen_in_the_window(asked, there, way, many, value, chosen):
+    options = [{"id": "a", "label": "First"}, {"id": "b", "label": "Second"}]
+    row = told(ask := asked(kind="choice", options=options, many=many))
+    pressed(row, "awm_answer")
+    submitted(window(there), {"chosen": value, "note": {"value": ""}})
+    assert fresh(ask).accepted.decision["chosen"] == chosen
+
+
+def test_form_and_long_call_are_left_to_the_page(asked, there, way):
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    for number, typed in enumerate(({"kind": "form", "response_schema": schema}, approval({"body": "x" * 4000}))):
+        row = told(asked(task=f"t{number}", **typed))
+        pressed(row, "awm_answer")
+    assert not there.of("views.open")
+    assert len([one for one in there.of("chat.postMessage") if "open it in awmweb" in one["text"]]) == 2
+
+
+def test_of_two_views_one_claims_and_the_other_is_told(ada, asked, there, way):
+    row = told(ask := asked())
+    lease = queue.claim(ada, ask.pk)
+    pressed(row, "awm_claim")
+    assert "ada" in there.of("chat.postMessage")[-1]["text"] and fresh(ask).assignment.holder == ada.key
+    slack.redraw("ask", ask.pk)
+    assert "Claimed by ada." in json.dumps(there.of("chat.update")[-1])
+    advising.answer(ada, lease.assignment_id, lease.lease_token, "mine", "n")
+    replied(row, "too late")
+    assert fresh(ask).accepted.text == "mine" and "Not sent" in there.of("chat.postMessage")[-1]["text"]
+
+
+def test_reply_in_the_thread_answers_once_and_edits_change_nothing(asked, there, way):
+    row = told(ask := asked())
+    replied(row, "edited", subtype="message_changed")
+    replied(row, "a bot", bot_id="B1")
+    assert fresh(ask).is_open
+    for _ in range(2):
+        assert replied(row, "Into 4127.").status_code == 200
+    replied(row, "Another reply.", ts="3.3")
+    assert fresh(ask).accepted.text == "Into 4127." and Advice.objects.filter(ask=ask, late=False).count() == 1
+
+
+def test_closed_window_releases_the_ask(asked, there, way):
+    row = told(ask := asked())
+    pressed(row, "awm_answer")
+    submitted(window(there), {}, kind="view_closed")
+    assert not fresh(ask).assignment.holder
+    assert submitted(window(there), {}, kind="view_closed").status_code == 200
+
+
+@pytest.mark.parametrize("wrong", ["signature", "old", "unset", "odd stamp"])
+def test_request_that_slack_did_not_sign_does_nothing(asked, there, way, settings, wrong):
+    row = told(ask := asked())
+    if wrong == "unset":
+        settings.AWMWEB_SLACK_SECRET = ""
+    body = urlencode({"payload": json.dumps({"type": "block_actions", "user": {"id": EDO},
+                                             "actions": [{"action_id": "awm_claim", "value": row.pk}]})})  # fmt: skip
+    more = {"X-Slack-Request-Timestamp": "²"} if wrong == "odd stamp" else {}
+    age, secret = (400 if wrong == "old" else 0), ("other" if wrong == "signature" else SECRET)
+    assert posted("/slack/interactions", body, secret, age, **more).status_code == 401
+    assert replied(row, "x", secret="other").status_code == 401
+    assert not fresh(ask).assignment.holder
+
+
+@pytest.mark.parametrize("end", ["another account", "unsubscribed", "removed", "unconfirmed"])
+def test_press_of_anyone_else_is_refused(ada, edo, asked, there, way, end):
+    row = told(ask := asked())
+    user = "U0OTHER" if end == "another account" else EDO
+    if end == "unsubscribed":
+        subscriptions.unsubscribe(edo, way.pk)
+    elif end == "removed":
+        members.remove_member(ada, edo.user.memberships.get().pk)
+    elif end == "unconfirmed":
+        type(way).objects.filter(pk=way.pk).update(is_confirmed=False)
+    pressed(row, "awm_claim", user=user)
+    replied(row, "mine", user=user)
+    assert fresh(ask).is_open and not fresh(ask).assignment.holder
+
+
+@pytest.mark.parametrize(
+    "payload", ["", "[]", "{", '{"type": "block_actions"}', '{"type": "view_submission", "view": 5, "user": 3}', "\x00"]
+)
+def test_payload_that_is_not_slacks_breaks_nothing(db, there, payload):
+    status = posted("/slack/interactions", urlencode({"payload": payload})).status_code
+    assert status in (200, 404, 422), status
+    assert posted("/slack/events", payload, content_type="application/json").status_code in (200, 404, 422)
+
+
+def test_challenge_of_the_events_address_is_answered(there):
+    body = json.dumps({"type": "url_verification", "challenge": "c"})
+    assert posted("/slack/events", body, content_type="application/json").json() == {"challenge": "c"}
+
+
+@pytest.mark.parametrize(
+    ("code", "state"), [("ratelimited", "waiting"), ("user_not_found", "failed"), ("internal_error", "waiting")]
+)
+def test_refusal_of_slack_is_named_and_tried_again_where_it_helps(asked, there, way, code, state):
+    there.refuses["chat.postMessage"] = code
+    row = told(asked())
+    assert (row.state, row.words) == (state, f"Slack responded {code}.")
+
+
+def test_slack_that_is_away_keeps_the_notification(asked, there, way, settings):
+    settings.AWMWEB_SLACK_URL = "http://127.0.0.1:1"
+    row = told(asked())
+    assert row.state == "waiting" and "could not be reached" in row.words
+
+
+def test_missed_change_is_redrawn_by_the_sweep(ada, asked, there, way):
+    told(ask := asked())
+    there.refuses["chat.update"] = "internal_error"
+    queue.claim(ada, ask.pk)
+    slack.redraw("ask", ask.pk)
+    there.refuses.clear()
+    slack.redraw_missed()
+    assert "Claimed by ada." in json.dumps(there.of("chat.update")[-1])
+    count = len(there.of("chat.update"))
+    slack.redraw_missed()
+    assert len(there.of("chat.update")) == count, "nothing changed"
