@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,9 +59,8 @@ def start_server(
     env = {name: value for name, value in os.environ.items() if not name.startswith(("AWMENV_", "AWMWEB_"))}
     env |= {"AWMENV_RUN_DIR": str(run_dir), "AWMENV_CACHE_DIR": str(run_dir / "cache"), **environment}
     arguments = ["--packs", str(packs), "--port", str(port)]
-    process: subprocess.Popen[str] | Fork
-    if CAN_FORK and (user, python, program) == (None, sys.executable, PROGRAM) and _tell_no_interpreter(environment):
-        process = WARM.start(*arguments, environment=env)
+    if (user, python, program) == (None, sys.executable, PROGRAM) and _tell_no_interpreter(environment):
+        process = launch(*arguments, environment=env)
     else:
         process = subprocess.Popen(
             [python, *program, *arguments], cwd=ROOT, env=env, user=user, group=user,
@@ -70,6 +69,16 @@ def start_server(
     server = Server(process, port, run_dir)
     _wait_until_up(server)
     return server
+
+
+def launch(*arguments: str, environment: Mapping[str, str]) -> subprocess.Popen[str] | Fork:
+    """Start the server's program, as a fork where the system has what tests need of one."""
+    if CAN_FORK:
+        return WARM.start(*arguments, environment=environment)
+    return subprocess.Popen(
+        [sys.executable, *PROGRAM, *arguments],
+        cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
 
 
 def _tell_no_interpreter(settings: Iterable[str]) -> bool:
