@@ -21,7 +21,9 @@ in one process they would take longer than all other tests in the others.
 """
 DESK = ("answering", "calling_people", "catch_up", "long_episode", "push_page", "two_at_the_queue")
 """Files that share `desk` (`browser/conftest.py`)."""
-OWN = ("briefings", "deciding", "growth", "kill", "models", "parked", "restart", "story")
+MODELS = ("briefings", "models")
+"""Files that share `own_models` (`product/conftest.py`)."""
+OWN = ("deciding", "growth", "kill", "parked", "restart", "story")
 """Files with a product of their own, or none."""
 
 __all__ = ["ada", "django_db_modify_db_settings", "edo", "elsewhere", "house_servers", "max_", "project", "rita"]
@@ -33,6 +35,8 @@ def group_of(file: str) -> str:
     name = path.stem.removeprefix("test_")
     if name in OWN or path.parts[1] not in SHARING and path.name != "test_logs.py":
         return file
+    if name in MODELS:
+        return "models"
     return "desk" if name in DESK else SHARING.get(path.parts[1], "house")
 
 
