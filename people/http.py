@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -22,6 +23,7 @@ from django.http.response import JsonResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.openapi.schema import OpenAPISchema
+from ninja.operation import Operation
 from ninja.parser import Parser
 from ninja.renderers import BaseRenderer
 from ninja.security import APIKeyCookie, HttpBearer
@@ -43,6 +45,10 @@ SLOW = 408
 IS_HEAD = "people.is_head"
 """In a request's META if it asks for a page's headers only. Its method is GET."""
 RETRY_AFTER_S = "1"
+
+_response_model = cache(Operation._create_response_model)
+# ninja makes a model for each status of each call: hundreds, a third of the time that importing the calls takes
+Operation._create_response_model = lambda _call, said: _response_model(None, said)  # type: ignore[method-assign, assignment]
 
 
 class Api(NinjaAPI):

@@ -15,12 +15,16 @@ from tests.running import Product, product
 LONG_FIRST = ["chaos", "product", "browser", "runs", "awmweb", "awmenv", "packs_starter"]
 """Folders whose tests start servers, those with the longest tests first."""
 
-SHARING = ("product", "browser", "frameworks")
-"""Folders whose files share `house`, as the test of logs does, but for those below."""
+SHARING = {"product": "house", "browser": "house of browsers", "frameworks": "house"}
+"""Folders whose files share `house`, as the test of logs does, but for those below. Each group has one of its own:
+in one process they would take longer than all other tests in the others.
+"""
 DESK = ("answering", "calling_people", "catch_up", "long_episode", "push_page", "two_at_the_queue")
 """Files that share `desk` (`browser/conftest.py`)."""
-OWN = ("briefings", "kill", "models", "parked", "restart", "story")
-"""Files with a product of their own."""
+MODELS = ("briefings", "models")
+"""Files that share `own_models` (`product/conftest.py`)."""
+OWN = ("deciding", "growth", "kill", "parked", "restart", "story")
+"""Files with a product of their own, or none."""
 
 __all__ = ["ada", "django_db_modify_db_settings", "edo", "elsewhere", "house_servers", "max_", "project", "rita"]
 
@@ -31,7 +35,9 @@ def group_of(file: str) -> str:
     name = path.stem.removeprefix("test_")
     if name in OWN or path.parts[1] not in SHARING and path.name != "test_logs.py":
         return file
-    return "desk" if name in DESK else "house"
+    if name in MODELS:
+        return "models"
+    return "desk" if name in DESK else SHARING.get(path.parts[1], "house")
 
 
 @pytest.fixture
@@ -71,7 +77,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first: a process is given its next file while two tests are left of the one before, so that long
     files of one test each, at the end, would all go to the same one.
     """
-    order, groups = {name: number for number, name in enumerate(LONG_FIRST)}, ["house", "desk"]
+    order, groups = {name: number for number, name in enumerate(LONG_FIRST)}, ["house", "house of browsers", "desk"]
 
     def place(item: pytest.Item) -> tuple[bool, int, int]:
         group = group_of(_file(item))
@@ -100,4 +106,4 @@ def house(request: pytest.FixtureRequest) -> Product:
     A loop that is silent for 12 s is lost: soon enough to wait for, and longer than a busy machine takes between two
     requests of a test.
     """
-    return kept(request, product(AWMWEB_HEARTBEAT_S="12"), lambda file: group_of(file) == "house")
+    return kept(request, product(AWMWEB_HEARTBEAT_S="12"), lambda file: group_of(file) in SHARING.values())

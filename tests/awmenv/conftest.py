@@ -9,22 +9,26 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.warm import CAN_FORK, Fork, Warm
+
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 90
 TINY = ROOT / "tests" / "packs" / "tiny"
+PROGRAM = ("-m", "awmenv.server")
+WARM = Warm("awmenv.server")
 
 
 @dataclass
 class Server:
     """One environment server process."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[str] | Fork
     port: int
     run_dir: Path
 
@@ -46,7 +50,7 @@ def start_server(
     packs: Path = TINY,
     user: int | None = None,
     python: str = sys.executable,
-    program: tuple[str, ...] = ("-m", "awmenv.server"),
+    program: tuple[str, ...] = PROGRAM,
     **environment: str,
 ) -> Server:
     with socket.socket() as free:
@@ -54,14 +58,32 @@ def start_server(
         port = free.getsockname()[1]
     env = {name: value for name, value in os.environ.items() if not name.startswith(("AWMENV_", "AWMWEB_"))}
     env |= {"AWMENV_RUN_DIR": str(run_dir), "AWMENV_CACHE_DIR": str(run_dir / "cache"), **environment}
-    command = [python, *program, "--packs", str(packs), "--port", str(port)]
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=env, user=user, group=user, extra_groups=[] if user else None, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    arguments = ["--packs", str(packs), "--port", str(port)]
+    if (user, python, program) == (None, sys.executable, PROGRAM) and _tell_no_interpreter(environment):
+        process = launch(*arguments, environment=env)
+    else:
+        process = subprocess.Popen(
+            [python, *program, *arguments], cwd=ROOT, env=env, user=user, group=user,
+            extra_groups=[] if user else None, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
     server = Server(process, port, run_dir)
     _wait_until_up(server)
     return server
+
+
+def launch(*arguments: str, environment: Mapping[str, str]) -> subprocess.Popen[str] | Fork:
+    """Start the server's program, as a fork where the system has what tests need of one."""
+    if CAN_FORK:
+        return WARM.start(*arguments, environment=environment)
+    return subprocess.Popen(
+        [sys.executable, *PROGRAM, *arguments],
+        cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def _tell_no_interpreter(settings: Iterable[str]) -> bool:
+    """Tell whether these are settings of the server alone, and none is a secret that somebody may look for."""
+    return all(name.startswith("AWMENV_") and not name.startswith("AWMENV_JUDGE_") for name in settings)
 
 
 def _wait_until_up(server: Server) -> None:

@@ -17,7 +17,7 @@ import pytest
 from awmenv.client import EnvironmentClient
 from awmenv.errors import AwmenvError, WorldLost
 from awmenv.server.workplace import Workplace
-from tests.awmenv.conftest import EVER_S, ROOT, TINY, OpenFolders, Server, eventually, start_server
+from tests.awmenv.conftest import EVER_S, ROOT, TINY, OpenFolders, Server, eventually, launch, start_server
 from tests.awmenv.hostile_packs import pack
 
 
@@ -234,9 +234,7 @@ async def test_fewer_warm_templates_than_scenarios_are_enough(make_server: Calla
     [("AWMENV_VERIFIER_TIMEOUT", "soon"), ("AWMENV_MIN_TIER", "high"), ("AWMENV_MAX_SESSIONS", "0")],
 )
 def test_a_bad_setting_stops_the_start_with_the_reason(name: str, value: str) -> None:
-    command = [sys.executable, "-m", "awmenv.server", "--packs", str(TINY), "--port", "0"]
-    done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, name: value}, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 2
-    assert name in done.stderr and value in done.stderr
+    process = launch("--packs", str(TINY), "--port", "0", environment={**os.environ, name: value})
+    assert process.wait(60) == 2
+    said = process.stdout.read()
+    assert name in said and value in said

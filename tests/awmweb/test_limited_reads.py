@@ -59,6 +59,12 @@ def test_schema_is_made_once(monkeypatch):
     assert [Client().get("/api/v1/openapi.json").status_code for _ in range(3)] == [200] * 3 and made == [1]
 
 
+def test_refusals_of_all_calls_share_one_model():
+    views = [view for _, router in api._routers for view in router.path_operations.values()]
+    refusals = [call.response_models[422] for view in views for call in view.operations]
+    assert len(refusals) > 50 and len(set(refusals)) == 1
+
+
 def test_database_that_is_away_is_not_called_slow(ada, monkeypatch):
     def gone(*_call):
         raise OperationalError("the connection is closed")

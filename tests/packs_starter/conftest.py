@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -126,12 +126,21 @@ def make_database(scenario: str, path: Path) -> None:
     database.close()
 
 
-def run_jobs(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    done = subprocess.run(
-        [sys.executable, str(PLAY)], input=json.dumps(jobs), capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+Jobs = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="session")
+def run_jobs() -> Iterator[Jobs]:
+    """Play jobs in a process that has loaded the apps before."""
+    with subprocess.Popen([sys.executable, str(PLAY)], stdin=-1, stdout=-1, text=True) as player:
+        assert player.stdin and player.stdout
+
+        def run(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            player.stdin.write(json.dumps(jobs) + "\n")
+            player.stdin.flush()
+            return json.loads(player.stdout.readline())
+
+        yield run
 
 
 def read_tasks() -> dict[tuple[str, int], Task]:
@@ -176,7 +185,7 @@ def initial(tmp_path_factory: pytest.TempPathFactory, apps: dict[str, str]) -> d
 
 @pytest.fixture(scope="session")
 def tasks(
-    initial: dict[str, Path], apps: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    initial: dict[str, Path], apps: dict[str, str], run_jobs: Jobs, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, int], Task]:
     """Every task with all its scripts played, each once on a fresh copy of the database."""
     folder, found = tmp_path_factory.mktemp("final"), read_tasks()
@@ -219,7 +228,7 @@ def quiet_task(task: Task) -> Task:
 
 
 @pytest.fixture
-def play(apps: dict[str, str], initial: dict[str, Path], tmp_path: Path) -> Any:
+def play(apps: dict[str, str], initial: dict[str, Path], run_jobs: Jobs, tmp_path: Path) -> Any:
     """Calls of our choice on a fresh copy; without calls: the tools the app offers."""
 
     def run(scenario: str, calls: Turns) -> dict[str, Any]:

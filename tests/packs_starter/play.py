@@ -1,4 +1,4 @@
-"""Plays scripts against a scenario's app, as a process of its own: jobs in, what happened out, both as JSON.
+"""Plays scripts against a scenario's app, as a process of its own: lines of jobs in, what happened out, both as JSON.
 
 A job is {"code", "database", "calls": [{"name", "arguments"}]}. The code is ours, so nothing is confined here; the
 environment server does that for packs of others. Without calls the answer is just the tools the app offers. An app is
@@ -86,4 +86,5 @@ async def play(job: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps([asyncio.run(play(job)) for job in json.load(sys.stdin)]))
+    for line in sys.stdin:
+        print(json.dumps([asyncio.run(play(job)) for job in json.loads(line)]), flush=True)

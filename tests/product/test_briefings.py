@@ -8,8 +8,7 @@ import json
 import pytest
 
 from awmclient.conversation import BRIEFED, messages
-from tests.awmclient.openai_server import OpenAIServer, answering
-from tests.running import product, until
+from tests.running import until
 
 TASKS = ["helpdesk_1/0", "helpdesk_1/1"]
 WORDS = "Read the ticket before you change it."
@@ -21,17 +20,11 @@ def reply(body):
 
 
 @pytest.fixture(scope="module")
-def world():
-    server = OpenAIServer(reply)
-    with answering(server):
-        model = {
-            "AWMWEB_EXPERT_BASE_URL": server.base_url,
-            "AWMWEB_EXPERT_MODEL": "wise",
-            "AWMWEB_AGENT_BASE_URL": server.base_url,
-            "AWMWEB_AGENT_MODEL": "small",
-        }
-        with product(**model) as running:
-            yield running, server
+def world(own_models):
+    running, server = own_models
+    server.reply, server.key = reply, ""
+    server.bodies.clear()
+    return running.with_project("briefed"), server
 
 
 def run(http, **plan):
@@ -75,7 +68,9 @@ def test_distilled_briefing_from_run_to_export(world, tmp_path):
     for advice, is_told in (("keep", True), ("distil", False)):
         file = tmp_path / f"{advice}.jsonl"
         (tmp_path / "recipe.yaml").write_text(f"format: sft\nfilter: {{arm: [distilled]}}\nadvice: {advice}\n")
-        running.manage("export", "--recipe", str(tmp_path / "recipe.yaml"), "--output", str(file))
+        running.manage(
+            "export", "--project", running.project, "--recipe", str(tmp_path / "recipe.yaml"), "--output", str(file)
+        )
         rows = [json.loads(line) for path in file.rglob("*.jsonl") for line in path.read_text().splitlines()]
         rows = rows or [json.loads(line) for line in file.read_text().splitlines()]
         rows = [row for row in rows if "messages" in row]

@@ -12,16 +12,10 @@ import httpx
 import pytest
 
 from awmenv.packs import load_pack
-from tests.awmclient.openai_server import OpenAIServer, answering, tool_call
+from tests.awmclient.openai_server import tool_call
 from tests.browsing import squeezed
-from tests.running import ROOT, product, until
-
-AGENT_KEY, EXPERT_KEY = "sk-agent-0123456789abcdef", "sk-expert-fedcba9876543210"
-JUDGE = {
-    "API_KEY": "sk-judge-0123456789",
-    "HEADERS": '{"X-Tenant": "tenant-0123456789"}',
-    "QUERY": "code=q-0123456789",
-}
+from tests.product.conftest import AGENT_KEY, EXPERT_KEY, JUDGE
+from tests.running import ROOT, until
 
 
 def oracle(body):
@@ -32,22 +26,16 @@ def oracle(body):
 
 
 @pytest.fixture(scope="module")
-def endpoint():
-    server = OpenAIServer(oracle, key=AGENT_KEY)
-    with answering(server):
-        yield server
+def endpoint(own_models):
+    server = own_models[1]
+    server.reply, server.key = oracle, AGENT_KEY
+    server.bodies.clear()
+    return server
 
 
 @pytest.fixture(scope="module")
-def ours(endpoint):
-    settings = {
-        "AWMWEB_AGENT_BASE_URL": endpoint.base_url, "AWMWEB_AGENT_MODEL": "tiny", "AWMWEB_AGENT_API_KEY": AGENT_KEY,
-        "AWMWEB_EXPERT_BASE_URL": endpoint.base_url, "AWMWEB_EXPERT_MODEL": "wise", "AWMWEB_EXPERT_API_KEY": EXPERT_KEY,
-        "AWMENV_JUDGE_BASE_URL": endpoint.base_url, "AWMENV_JUDGE_MODEL": "solomon",
-        **{f"AWMENV_JUDGE_{name}": value for name, value in JUDGE.items()},
-    }  # fmt: skip
-    with product(**settings) as house:
-        yield house
+def ours(own_models, endpoint):
+    return own_models[0]
 
 
 @pytest.fixture

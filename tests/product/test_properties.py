@@ -23,6 +23,8 @@ from people.models import new_id
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 CALLS = 17
+FORBIDDEN = 3
+"""A call that refuses so many first examples of a caller refuses the others, too, for the caller's scope alone."""
 BOUNDED = settings(
     max_examples=14,
     deadline=None,
@@ -65,15 +67,19 @@ def calls(api):
 
 def tried(cases, token, known):
     """Send the examples of one call; a counterexample is shown by hypothesis."""
+    answers = []
 
     @seed(20261121)
     @BOUNDED
     @given(case=cases)
     def send(case):
+        if answers[:FORBIDDEN] == [403] * FORBIDDEN:
+            return
         for name, value in (case.path_parameters or {}).items():
             if name in known and len(str(value)) % 2:
                 case.path_parameters[name] = known[name]
         answer = case.call(headers={"Authorization": f"Bearer {token}"}, timeout=40)
+        answers.append(answer.status_code)
         case.validate_response(answer, checks=CHECKS)
 
     send()
