@@ -267,7 +267,7 @@ def test_a_question_takes_no_decision_and_a_decision_no_calls(asked, edo):
         ({"kind": "choice", "options": OPTIONS, "on_timeout": {"value": "x"}}, "names no option"),
         ({"kind": "choice", "options": OPTIONS, "on_timeout": "reject"}, "no calls to reject"),
         ({"kind": "question", "options": OPTIONS}, "no such field"),
-        ({**FORM, "on_timeout": {"value": {"contact": "x" * 200_000, "pallets": 1}}}, "on_timeout.value: this holds too"),
+        ({**FORM, "on_timeout": {"value": {"contact": "x" * 200_000, "pallets": 1}}}, "value: this holds too"),
         ({**FORM, "on_timeout": {"value": {"contact": "x", "pallets": [1] * 40_000}}}, "this holds too many values"),
         ({"kind": "form", "response_schema": {"type": "string"}}, "is an object with `properties`"),
         (
