@@ -15,6 +15,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 MAX_INT = 2**31 - 1
+LEVELS = 100
+"""Of a step that a loop records. The dashboard takes 128 levels, of which a body around it needs some."""
 DIFF_KINDS = "`added`, `changed`, `removed` or `more`"
 
 

@@ -10,9 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from pydantic import ValidationError
+
+from awmclient.observations import recordable
 from awmclient.schema import ASK_TOOL
 from awmclient.toolcalls import Call, is_reserved
-from awmclient.typed import CALLS_MAX, REASON_MAX
+from awmclient.typed import CALLS_MAX, REASON_MAX, TypedAsk
 
 WRITES = "writes"
 """In place of patterns: every tool that is not known to read."""
@@ -53,14 +56,46 @@ def place_in_turn(steps: Iterable[Mapping[str, Any]], turn: int) -> int:
 
 
 def proposed(calls: Sequence[Call], first: int, patterns: Sequence[str], why: str) -> list[dict[str, Any]]:
-    """Return the calls of a turn that wait, from its call number `first` on; their IDs are these numbers."""
+    """Return the calls of a turn that wait, from its call number `first` on; their IDs are these numbers.
+
+    No more than one ask can hold: the others are proposed when it is their turn.
+    """
     reason = {"reason": why[:REASON_MAX]} if why.strip() else {}
-    waiting = [
-        {"id": str(number), "name": call.name, "arguments": call.arguments, **reason}
-        for number, call in enumerate(calls, first)
-        if is_gated(call.name, patterns)
-    ]
-    return waiting[:CALLS_MAX]
+    waiting: list[dict[str, Any]] = []
+    for number, call in enumerate(calls, first):
+        if is_gated(call.name, patterns) and not unfit(call):
+            one = {"id": str(number), "name": call.name, "arguments": call.arguments, **reason}
+            if len(waiting) == CALLS_MAX or waiting and _problem([*waiting, one]):
+                break
+            waiting.append(one)
+    return waiting
+
+
+def unfit(call: Call) -> str:
+    """Return why no one can be asked about a call; empty if someone can.
+
+    An agent wrote it: that it has no name or is too large is the agent's doing, and no failure of the desk.
+
+    >>> unfit(Call("put", {"text": "x" * 200_000}))
+    'calls: the list holds too much text'
+    """
+    if not recordable(call.arguments):
+        return "its arguments are no JSON that can be stored"
+    # with the longest reason, so that a call that fits alone can be proposed alone
+    return _problem([{"id": "1", "name": call.name, "arguments": call.arguments, "reason": "x" * REASON_MAX}])
+
+
+def _problem(calls: list[dict[str, Any]]) -> str:
+    try:
+        TypedAsk.model_validate({"kind": "approval", "calls": calls})
+    except ValidationError as error:
+        return error.errors()[0]["msg"]
+    return ""
+
+
+def refused(problem: str) -> dict[str, Any]:
+    """Return the mark of a call that no one can be asked about."""
+    return {"by": "timeout", "verdict": "reject", "reason": f"it cannot be shown to anyone ({problem})"}
 
 
 def verdicts(steps: Iterable[Mapping[str, Any]], turn: int) -> dict[str, dict[str, Any]]:

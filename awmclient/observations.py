@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from awmclient.errors import Invalid
-from awmclient.fields import problem_of_diff
+from awmclient.fields import LEVELS, problem_of_diff, too_large
 from awmclient.schema import MAX_STEP_BYTES, ToolSpec
 from awmclient.wire import encode
 
@@ -19,6 +20,7 @@ TRACEBACK = 16_000
 WORLD = "world"
 """The key in a call's `meta` of the environment's mark, by which a replay is compared."""
 _SHOWN_OF_HUGE = 100_000
+_SHAPE, _LONG_NUMBER = bytes.maketrans(b"012345678", b"999999999"), b"9" * sys.float_info.max_10_exp
 
 
 def as_spec(tool: Any) -> ToolSpec:
@@ -80,10 +82,7 @@ def bounded(step: dict[str, Any]) -> dict[str, Any]:
 
     The loop continues with the returned step, so that the agent reads what is recorded.
     """
-    try:
-        text = encode(step)
-    except Invalid:
-        text = encode(plain(step))
+    text = recordable(step) or encode(plain(step))
     stored: dict[str, Any] = json.loads(text)
     # Room for number and time, which are added later.
     if len(text) < MAX_STEP_BYTES - 1024:
@@ -97,15 +96,31 @@ def _cut(name: str, value: Any) -> Any:
     return shown if isinstance(value, str) or name == "result" else {"cut": shown}
 
 
+def recordable(value: dict[str, Any]) -> bytes:
+    """Return the JSON of a value, empty if the dashboard would refuse it: foreign types, its depth, a number that no
+    double holds.
+    """
+    try:
+        text = encode(value)
+    except Invalid:
+        return b""
+    if text.count(b"{") + text.count(b"[") > LEVELS and too_large(value, sys.maxsize, LEVELS, sys.maxsize):
+        return b""
+    return b"" if _LONG_NUMBER in text.translate(_SHAPE) else text
+
+
 def plain(value: Any, depth: int = 0) -> Any:
-    """Return JSON without NaN, infinities and foreign types, at most 100 levels deep; those become text."""
-    # The dashboard takes 128 levels, of which the step itself needs some.
-    if depth > 100:
+    """Return JSON without NaN, infinities, numbers beyond a double and foreign types, at most 100 levels deep; those
+    become text.
+    """
+    if depth > LEVELS:
         return "[cut: nested too deeply]"
     if isinstance(value, Mapping):
         return {str(key): plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item, depth + 1) for item in value]
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        return f"[cut: a number of {int(math.log10(abs(value))) + 1} digits]"
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
     return str(value)

@@ -536,6 +536,8 @@ class _Loop:
 
     async def _approval(self, call: Call, number: int) -> Mapping[str, Any]:
         """Return what was decided on a call; asks for all calls of its turn that wait, unless this was done before."""
+        if problem := gates.unfit(call):
+            return gates.refused(problem)
         place = gates.place_in_turn(self.steps, number)
         known = gates.verdicts(self.steps, number)
         if str(place) not in known:

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import re
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from awmclient.errors import MalformedCall
+from awmclient.fields import LEVELS, too_large
 from awmclient.schema import ASK_TOOL, CONTROL_TOOLS
 
 WRAPPER = "call_tool"
 """Some prompts wrap every call: `{"name": "call_tool", "arguments": {"tool_name": ..., "arguments": "{...}"}}`."""
 MAX_CALLS = 64
 _LONGEST_CALL = 4000
+_AROUND = 8
+"""Levels of a step around the arguments of a call."""
 
 # A block without an end goes to the end of the text: the model was cut off while it thought.
 _THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
@@ -128,11 +133,26 @@ def _arguments(name: str, value: Any) -> dict[str, Any]:
 
 def _loads(text: str, what: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=_no_constant, parse_int=_whole, parse_float=_finite)
     except RecursionError:
         raise MalformedCall(f"{what} is nested too deeply.") from None
     except ValueError as error:
         raise MalformedCall(f"{what} is not valid JSON: {error}") from None
+    # what the record cannot hold is the model's doing, as is what cannot be read
+    if too_large(value, sys.maxsize, LEVELS - _AROUND, sys.maxsize):
+        raise MalformedCall(f"{what} is nested too deeply.")
+    return value
+
+
+def _whole(text: str) -> int:
+    _finite(text)
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"the number {text[:60]} is out of range")
+    return number
 
 
 def _no_constant(name: str) -> Any:

@@ -29,7 +29,7 @@ Verdict = Literal["approve", "edit", "reject"]
 CALLS_MAX, OPTIONS_MAX = 20, 50
 REASON_MAX = 2000
 SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS = 20_000, 40, 100_000
-"""The most that the calls, options and schemas of one ask can hold."""
+"""The most that the calls of one ask, its schema, its default and what a decision writes can hold."""
 TIMEOUT_REASON = "no decision before the deadline"
 """The reason of a call that was rejected because no one decided."""
 
@@ -198,25 +198,27 @@ class _Resolver:
         # definitions that name each other twice double at each level: the result is bounded, not only the document
         self._root, self._left = root, SPEC_VALUES
 
-    def resolved(self, schema: Any, seen: tuple[str, ...] = ()) -> Any:
+    def resolved(self, schema: Any, seen: tuple[str, ...] = (), depth: int = 0) -> Any:
         if not isinstance(schema, dict):
             return schema
         self._left -= 1 + len(schema)
-        if self._left < 0 or len(seen) > SPEC_LEVELS:
+        # each definition can be as deep as the document: a chain of them would exhaust the stack
+        if self._left < 0 or max(len(seen), depth) > SPEC_LEVELS:
             raise _Unfit("the schema is too large once its references are resolved")
         if "$ref" in schema:
-            found = self.resolved(self._target(schema["$ref"], seen), (*seen, schema["$ref"]))
+            found = self.resolved(self._target(schema["$ref"], seen), (*seen, schema["$ref"]), depth)
             beside = {name: value for name, value in schema.items() if name != "$ref"}
             return {**found, **beside} if isinstance(found, dict) else found
         made = {name: value for name, value in schema.items() if name not in DEFINITIONS}
         if isinstance(made.get("properties"), dict):
-            made["properties"] = {name: self.resolved(one, seen) for name, one in made["properties"].items()}
+            inner = made["properties"].items()
+            made["properties"] = {name: self.resolved(one, seen, depth + 1) for name, one in inner}
         for name in ("items", "additionalProperties"):
             if name in made:
-                made[name] = self.resolved(made[name], seen)
+                made[name] = self.resolved(made[name], seen, depth + 1)
         for name in PARTS:
             if isinstance(made.get(name), list):
-                made[name] = [self.resolved(one, seen) for one in made[name]]
+                made[name] = [self.resolved(one, seen, depth + 1) for one in made[name]]
         return made
 
     def _target(self, ref: Any, seen: tuple[str, ...]) -> Any:
@@ -270,8 +272,10 @@ def _problem(ask: TypedAsk) -> str:
     if parts and getattr(ask, parts[0]) is None:
         return f"{parts[0]}: an ask of kind {ask.kind} needs it"
     whole = [call.model_dump() for call in ask.calls or []]
-    if why := too_large(whole, SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS) if whole else "":
-        return f"calls: the list {why}"
+    default = ask.on_timeout.value if isinstance(ask.on_timeout, DefaultValue) else None
+    for name, what, value in (("calls", "the list", whole), ("on_timeout.value", "this", default)):
+        if why := too_large(value, SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS):
+            return f"{name}: {what} {why}"
     for name in ("calls", "options"):
         ids = [one.id for one in getattr(ask, name) or []]
         if len(set(ids)) < len(ids):

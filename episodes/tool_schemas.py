@@ -42,6 +42,7 @@ class Checker:
         try:
             return self._misfit(value, schema, name)
         except (_Spent, RecursionError):
+            self._left = -1
             return ""
 
     def _misfit(self, value: Any, schema: Any, name: str) -> str:
@@ -150,7 +151,10 @@ class Checker:
             return "object", frozenset((name, self._same(item)) for name, item in value.items())
         if isinstance(value, list):
             return "list", tuple(self._same(item) for item in value)
-        return isinstance(value, bool), value
+        if _is_a(value, "number"):
+            # as texts, whose hashes no one can choose: multiples of 2**61 - 1 share one, and sets of them are quadratic
+            return "number", hex(int(value)) if _is_a(value, "integer") else repr(value)
+        return type(value).__name__, value
 
 
 def _is_a(value: Any, kind: str) -> bool:

@@ -92,6 +92,9 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
     if wanted.thread is None:
         known_fields.pop("thread")
     digest = hashlib.sha256(json.dumps(known_fields, sort_keys=True).encode()).hexdigest()
+    typed = typed_of(wanted.model_dump(by_alias=True))
+    if typed:
+        refuse_default(typed)  # an agent wrote schema and value: nothing is locked while they are compared
     # The lock of the episode serializes its asks, so that a repeated key finds the first one.
     with transaction.atomic():
         episode = visible_or_404(Episode.objects.select_for_update(), actor, wanted.episode)
@@ -111,7 +114,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
             raise TooManyAsks(f"This episode has {OPEN_MAX} open asks, the maximum. Wait until one is closed.")
         # an episode that was failed as lost is reopened by its loop's ask
         reopen_or_refuse(episode, actor)
-        return _insert(actor, episode, wanted, digest), True
+        return _insert(actor, episode, wanted, digest, typed), True
 
 
 @transaction.atomic
@@ -179,15 +182,13 @@ def _apart(known: Ask, at: datetime | None, wanted_s: int | None) -> float:
     return abs((at - known.created_at).total_seconds() - wanted_s)
 
 
-def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask:
+def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed: dict[str, Any]) -> Ask:
     """Write a new ask.
 
     1. Build the ask and its plan. 2. Write the step, the ask and its slot. 3. Close it immediately with a fallback or a
     cached answer if there is one.
     """
-    now, typed = timezone.now(), typed_of(wanted.model_dump(by_alias=True))
-    if typed:
-        refuse_default(typed)
+    now = timezone.now()
     ask = Ask(
         project=actor.project,
         episode=episode,

@@ -174,11 +174,14 @@ def _fold(table: dict[str, Touched], kind: str, row: Mapping[str, Any], seq: int
         for column, value in (before or {}).items():
             if known.before is not None:
                 known.before.setdefault(column, value)
-        known.after = {**(known.after or {}), **(after or {})}
+        # in place: one step can change one row a hundred thousand times
+        known.after = known.after or {}
+        known.after.update(after or {})
     else:
         if kind == "removed" and known.before is not None:
             # what earlier steps reported wins; the removed row fills in the rest
-            known.before = {**(before or {}), **known.before}
+            for column, value in (before or {}).items():
+                known.before.setdefault(column, value)
         known.after = after
     if known.steps[-1:] != [seq]:
         known.steps.append(seq)

@@ -10,7 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from awmclient.typed import TypedDecision, decision_on_timeout
+from awmclient.fields import too_large
+from awmclient.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES, TypedDecision, decision_on_timeout
 from episodes.tool_schemas import Checker
 from people.errors import Invalid, words_of
 from people.plain_text import clean
@@ -73,6 +74,7 @@ def _calls(
             raise Misfit(f"{name}: the call {clean(call['id'])} ({clean(call['name'])}) is not decided.")
         place, one = places[call["id"]]
         made.append(_call(call, one, checker, call.get("schema") or schemas.get(call["name"]), f"{name}[{place}]"))
+    _refuse_large([one["arguments"] for one in made if one["verdict"] == "edit"], name)
     return made
 
 
@@ -114,7 +116,14 @@ def _value(schema: Any, value: Any, name: str) -> Any:
     if not isinstance(value, dict):
         raise Misfit(f"{name}: the value of a form is an object.")
     _refuse_misfit(Checker(formats=True), value, schema, name)
+    _refuse_large(value, name)
     return value
+
+
+def _refuse_large(written: Any, name: str) -> None:
+    # a schema can let fields pass that it does not name, so it is no bound of what reaches the agent
+    if why := too_large(written, SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS):
+        raise Misfit(f"{name}: what the agent would get {why}.")
 
 
 def _refuse_misfit(checker: Checker, value: Any, schema: Any, name: str) -> None:

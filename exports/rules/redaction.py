@@ -64,6 +64,10 @@ _PERSONAL = {
 """What identifies a person or an account. Postal codes, dates, and nine digits in a row are common in data."""
 _LIMITS = frozenset(str(2**bits + more).encode() for bits in (31, 32) for more in (-1, 0))
 """Limits of integers, which have the form of phones. As numbers of JSON they are bounds in schemas of tools."""
+_BOUND = re.compile(
+    rb'"(?:minimum|maximum|exclusiveM(?:in|ax)imum|multipleOf|m(?:in|ax)(?:Length|Items|Properties))"\s*:\s*\Z'
+)
+_BOUND_LONGEST = 40
 _BEHIND = r"(?:(?<=\W)|(?<=^))"
 _AHEAD = re.compile(r"\(\?!\[([^\]]+)\]\)\).*")
 _NO_WORD = r"(?!\w)"
@@ -181,7 +185,8 @@ class Redactor:
         secret = data[start:end]
         if not secret or b'"' in secret or (b"\\" in secret and not _may_hold_escapes(rule, secret)):
             return None
-        if is_bare and secret in _LIMITS:
+        # a schema whose bound became a string is none
+        if is_bare and (secret in _LIMITS or _BOUND.search(data[max(0, start - _BOUND_LONGEST) : start])):
             return None
         # only a whole number can become a string
         if is_bare and (data[start - 1 : start] not in _BEFORE_VALUE or data[end : end + 1] not in _AFTER_VALUE):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from awmclient.conversation import EDITED, conversation, messages
-from awmclient.gates import is_gated, place_in_turn, proposed
+from awmclient.gates import is_gated, place_in_turn, proposed, reached_world
 from awmclient.policies import Turn
 from awmclient.rollout import rollout
 from awmclient.schema import STEP, Advice
@@ -98,6 +98,37 @@ async def test_an_approval_is_no_question_of_the_agent():
     dash = MemoryDashboard(expert=deciding((1, approve)))
     result = await rollout(Once(DISCOUNT), FakeEnv(), dash, task="t", expert="plain", approve=["*"], max_asks=0)
     assert result.asks == 0 and result.stop_reason == "done"
+
+
+def nest(levels):
+    return 1 if levels == 0 else [nest(levels - 1)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Call("set_" + "x" * 300, {}), Call("set_\x00", {}), Call("set_\ud800", {}), Call("", {}),
+        Call("set_price", {"note": "x" * 150_000}), Call("set_price", {"items": [1] * 30_000}),
+        Call("set_price", {"deep": nest(60)}), Call("set_price", {"price": 10**5000}),
+        Call("set_price", {"price": 10**400}),
+    ],
+    ids=["long", "NUL", "half", "empty", "text", "values", "deep", "digits", "number"],
+)  # fmt: skip
+async def test_a_call_that_no_one_can_be_shown_is_refused_to_its_agent(call):
+    steps, env = await played(None, call, RAISE, approve=["*"])
+    first, second = [step for step in steps if step["kind"] == "tool_call"]
+    assert "cannot be shown to anyone" in first["error"] and first["approval"]["verdict"] == "reject"
+    assert "no decision" in second["error"] and not reached_world(first)
+    (ask,) = [step for step in steps if step["kind"] == "ask"]
+    assert [one["name"] for one in ask["typed"]["calls"]] == ["set_price"]
+
+
+async def test_calls_that_are_too_large_together_are_asked_apart():
+    calls = [Call("set_price", {"item": "mug", "note": f"{number}" + "x" * 60_000}) for number in range(3)]
+    steps, _ = await played(None, *calls, *[DISCOUNT] * 25, approve=["*"])
+    asks = [step["typed"]["calls"] for step in steps if step["kind"] == "ask"]
+    assert [[one["id"] for one in ask] for ask in asks][:3] == [["1"], ["2"], ["3", *map(str, range(4, 23))]]
+    assert len([step for step in steps if step["kind"] == "tool_call"]) == 28
 
 
 def test_a_call_keeps_its_number_after_a_crash():

@@ -13,6 +13,8 @@ from awmclient.schema import CONTROL_TOOLS
 from awmclient.scripted import ScriptedPolicy
 from awmclient.testing import FakeEnv, FakeResult, MemoryDashboard, MemoryEpisode
 from awmclient.toolcalls import Call
+from awmclient.wire import encode
+from people.json_text import parse_json
 
 
 class Watching:
@@ -411,3 +413,26 @@ async def test_traceback_is_recorded_but_hidden_from_the_agent():
     assert "inner-secret" in broken["meta"]["traceback"] and "inner-secret" not in broken["error"]
     assert result.stop_reason == "done" and len(policy.views) == 2
     assert "inner-secret" not in repr(policy.views)
+
+
+class Answering(FakeEnv):
+    """Has one value as the result of every call."""
+
+    async def call_tool(self, name, arguments):
+        return FakeResult({"value": arguments["item"]})
+
+
+def nested(levels):
+    return 1 if levels == 0 else [nested(levels - 1)]
+
+
+@pytest.mark.parametrize(
+    "value", [10**400, 10**5000, -(10**400), nested(150), math.inf], ids=["long", "longer", "negative", "deep", "inf"]
+)
+async def test_what_the_dashboard_would_refuse_is_recorded_as_words(value):
+    result, steps = await run(Watching(calls("get_item", item=value), Turn(answer="done")), Answering())
+    assert result.stop_reason == "done", result.detail
+    (call,) = [step for step in steps if step["kind"] == "tool_call"]
+    for said in (call["arguments"]["item"], call["result"]["value"]):
+        assert "cut: " in str(said) or said == "inf"
+    assert parse_json(encode({"steps": [call]}))["steps"] == [call]

@@ -33,6 +33,10 @@ def test_several_native_calls_keep_their_order_and_ids():
         ('"text"', "not a JSON object"),
         ('{"n": NaN}', "NaN"),
         ("[" * 100_000, "nested too deeply"),
+        ('{"n": ' + "[" * 95 + "]" * 95 + "}", "nested too deeply"),
+        ('{"n": 1e999}', "out of range"),
+        ('{"n": -%s}' % ("9" * 400), "out of range"),
+        ('{"n": %s}' % ("9" * 5000), "out of range"),
     ],
 )
 def test_unreadable_arguments_give_the_agent_an_error_text(arguments, words):

@@ -162,6 +162,14 @@ def test_no_schema_and_no_value_takes_more_than_a_moment(name):
     assert time.process_time() - started < 1
 
 
+def test_a_value_too_deep_to_be_checked_counts_as_not_checked():
+    schema, value = {"type": "integer"}, "x"
+    for _ in range(900):
+        schema, value = {"items": schema}, [value]
+    checker = Checker()
+    assert checker.misfit(value, schema) == "" and checker.is_spent
+
+
 def test_a_spent_budget_lets_the_rest_through():
     checker = Checker(steps=100)
     assert checker.misfit([1] * 200, {"items": {"type": "integer"}}) == ""

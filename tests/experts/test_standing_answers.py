@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Barrier
 
 import pytest
 from django.db import connection
 from django.utils import timezone
 
 from awmclient.schema import StandingAnswerBody
-from experts import queue, standing_answers
-from experts.models import Ask, Assignment, StandingAnswer
-from people.errors import Forbidden, Invalid
+from experts import advising, closing, queue, standing_answers
+from experts.models import Advice, Ask, Assignment, StandingAnswer
+from people.errors import AppError, Forbidden, Invalid
 from people.models import AuditEntry
 from tests.browsing import as_person
+from tests.reading import steps_read_by
 
 
 def calls(*arguments, name="send_reply"):
@@ -159,3 +161,48 @@ def test_of_two_asks_at_once_a_count_of_one_serves_one(edo, asked):
     with ThreadPoolExecutor(2) as pool:
         assert sorted(pool.map(answer, [first.pk, second.pk])) == [False, True]
     assert StandingAnswer.objects.get().used == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("deadline", [timedelta(hours=1), timedelta(seconds=-1)], ids=["in time", "after the deadline"])
+def test_of_all_who_decide_at_once_one_is_heard(edo, ada, asked, deadline):
+    """Two holders of a lease that ended, two standing answers and the deadline meet at one ask."""
+    ask = asked(**approval(REPLY))
+    before = queue.claim(edo, ask.pk)
+    Assignment.objects.filter(ask=ask).update(lease_until=timezone.now() - timedelta(seconds=1))
+    Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now() + deadline)
+    approved = {"calls": [{"id": "1", "verdict": "approve"}]}
+    refused = {"calls": [{"id": "1", "verdict": "reject", "reason": "Wait."}]}
+
+    def by_lease():
+        return advising.answer(edo, before.assignment_id, before.lease_token, "", "a", decision=refused)
+
+    def by_claim():
+        lease = queue.claim(ada, ask.pk)
+        return advising.answer(ada, lease.assignment_id, lease.lease_token, "", "b", decision=approved)
+
+    ways = [by_lease, by_claim, lambda: give(edo), lambda: give(ada), lambda: closing.close_if_due(ask.pk)]
+    start = Barrier(len(ways))
+
+    def run(way):
+        try:
+            start.wait()
+            way()
+        except AppError:
+            pass  # one is heard; the others are told so
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(ways)) as pool:
+        list(pool.map(run, ways))
+    ask = Ask.objects.select_related("accepted").get(pk=ask.pk)
+    heard = Advice.objects.filter(ask=ask, late=False)
+    step = next(one for one in steps_read_by(edo, ask.episode_id) if one["kind"] == "ask")
+    used = sum(StandingAnswer.objects.values_list("used", flat=True))
+    if deadline < timedelta():
+        assert (ask.status, used, step["advice"]["by"]) == ("fell_back", 0, "timeout")
+        assert ask.accepted.is_fallback and step["advice"]["decision"]["calls"][0]["verdict"] == "reject"
+    else:
+        assert ask.status == "answered" and heard.get() == ask.accepted
+        assert step["advice"]["by"] == ask.accepted.by and used == (ask.accepted.by == "standing")
+        assert step["advice"]["decision"]["calls"][0]["verdict"] == ask.accepted.decision["calls"][0]["verdict"]

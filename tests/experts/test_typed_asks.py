@@ -6,14 +6,17 @@ import json
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from awmclient.schema import Advice, AskOpen
 from awmclient.typed import TIMEOUT_REASON, rejected
 from episodes.show.step_cards import card_of
+from episodes.tool_schemas import Checker
 from experts import advising, closing, queue
 from experts.models import Advice as Row
 from experts.models import Ask, Draft
+from experts.rules import decisions
 from experts.rules.decisions import Misfit
 from people.errors import Invalid
 from reviews.models import Annotation
@@ -215,6 +218,38 @@ def test_value_that_is_too_large_to_check_is_refused(asked, edo):
         decide(edo, ask, {"value": {"a": [1] * 40_000}})
 
 
+@pytest.mark.parametrize(
+    ("typed", "decision", "path"),
+    [
+        (FORM, {"value": {"contact": "x", "pallets": 1, "more": "x" * 200_000}}, "decision.value: what the agent"),
+        (
+            {"kind": "approval", "calls": [CLOSE]},
+            {"calls": [{"id": "c2", "verdict": "edit", "arguments": {"ticket": "x" * 200_000}}]},
+            "decision.calls: what the agent would get holds too much text",
+        ),
+    ],
+)
+def test_what_a_decision_writes_has_a_limit_without_a_schema(asked, edo, typed, decision, path):
+    with pytest.raises(Misfit, match=path):
+        decide(edo, asked(**typed), decision)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_is_locked_while_decisions_are_checked(asked, edo, monkeypatch):
+    locked = []
+
+    class Watched(Checker):
+        def misfit(self, value, schema, name=""):
+            locked.append(connection.in_atomic_block)
+            return super().misfit(value, schema, name)
+
+    monkeypatch.setattr(decisions, "Checker", Watched)
+    value = {"contact": "Bay 4", "pallets": 1}
+    decide(edo, asked(**{**FORM, "on_timeout": {"value": value}}), {"value": value})
+    decide(edo, asked(**APPROVAL), DECIDED)
+    assert len(locked) == 3 and not any(locked)
+
+
 def test_a_question_takes_no_decision_and_a_decision_no_calls(asked, edo):
     with pytest.raises(Invalid, match="this ask is a question"):
         decide(edo, asked(), {"chosen": ["a"]}, "yes")
@@ -232,6 +267,8 @@ def test_a_question_takes_no_decision_and_a_decision_no_calls(asked, edo):
         ({"kind": "choice", "options": OPTIONS, "on_timeout": {"value": "x"}}, "names no option"),
         ({"kind": "choice", "options": OPTIONS, "on_timeout": "reject"}, "no calls to reject"),
         ({"kind": "question", "options": OPTIONS}, "no such field"),
+        ({**FORM, "on_timeout": {"value": {"contact": "x" * 200_000, "pallets": 1}}}, "value: this holds too"),
+        ({**FORM, "on_timeout": {"value": {"contact": "x", "pallets": [1] * 40_000}}}, "this holds too many values"),
         ({"kind": "form", "response_schema": {"type": "string"}}, "is an object with `properties`"),
         (
             {"kind": "form", "response_schema": PICKUP, "on_timeout": {"value": {"contact": "x"}}},
@@ -262,11 +299,23 @@ def doubling(levels):
     return {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**names, f"d{levels}": {}}}
 
 
+def chained(definitions, levels):
+    """A schema of definitions that are as deep as a schema can be, each ending in the next one."""
+    names = {f"d{number}": nested(levels) for number in range(definitions)}
+    for number in range(definitions - 1):
+        inner = names[f"d{number}"]
+        while "properties" in inner["properties"]["a"]:
+            inner = inner["properties"]["a"]
+        inner["properties"]["a"] = {"$ref": f"#/$defs/d{number + 1}"}
+    return {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": names}
+
+
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
         (nested(60), "nests deeper than"),
         (doubling(30), "too large once its references are resolved"),
+        (chained(39, 18), "too large once its references are resolved"),
         (
             {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}},
             "itself",

@@ -13,26 +13,36 @@ import time
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
-from awmclient import blotting, listening, toolcalls
+from awmclient import blotting, gates, listening, toolcalls
 from awmclient.errors import MalformedCall
+from awmclient.toolcalls import Call
+from awmclient.typed import typed_of
 from awmenv import rows
 from awmenv.server.verify import judge
 from episodes.find import search_text
 from episodes.find.near_tasks import NearTasks
 from episodes.quoting import Secret
-from episodes.show import step_cards
+from episodes.show import step_cards, tables
 from episodes.show.alignment import Act, align, matches
+from episodes.tool_schemas import Checker
+from experts import standing_answers
 from experts.find import similar
+from experts.models import StandingAnswer
+from experts.rules import decisions
+from exports.formats.preference import dpo
 from exports.recipe import Recipe
 from exports.rules.held_out import HeldOutTasks
+from exports.rules.leakage import Ground
+from exports.rules.pairs import ShapedEpisode
 from exports.rules.quotations import VerifierWords
 from exports.rules.redaction import Redactor
 from exports.rules.shaping import shape
 from notices import quoting
 from people import plain_text, yaml_text
-from people.errors import BadJson
-from people.json_text import parse_json
+from people.errors import BadJson, Invalid
+from people.json_text import parse_json, parse_typed
 from reviews.record import mentions
 from tests.exports.records import record
 
@@ -83,6 +93,69 @@ def acts(size, names):
     return [Act(number, names[number % len(names)], str(number % 7), "") for number in range(size)]
 
 
+ONE_HASH = 2**61 - 1
+"""Multiples of it have one hash, and a set of them is a list that is searched for each."""
+FIELDS = {"type": "object", "additionalProperties": False}
+
+
+def form_of(size):
+    fields = {f"f{number}": {"type": "integer", "enum": [1, 2]} for number in range(size)}
+    typed = typed_of({"kind": "form", "response_schema": {**FIELDS, "required": list(fields), "properties": fields}})
+    decisions.checked(typed, {"value": dict.fromkeys(fields, 2)}, [])
+
+
+def references(size):
+    part = {"anyOf": [{"$ref": "#/$defs/b"}, {"$ref": "#/$defs/b"}], "description": "x" * 20}
+    names = {f"f{number}": {"$ref": "#/$defs/a"} for number in range(size)}
+    typed_of({
+        "kind": "form",
+        "response_schema": {**FIELDS, "properties": names, "$defs": {"a": part, "b": {"type": "null"}}},
+    })  # fmt: skip
+
+
+def edited(size, verdict="edit"):
+    """A decision that changes each of many arguments."""
+    call = {"id": "1", "name": "put", "arguments": {f"a{number}": [number] for number in range(size)}}
+    into = {f"b{number}": [number] for number in range(size)}
+    return {"kind": "approval", "calls": [call]}, {"calls": [{"id": "1", "verdict": verdict, "arguments": into}]}
+
+
+def decided(size):
+    typed, decision = edited(size)
+    decisions.checked(typed, decision, [])
+
+
+def ask_card(size):
+    typed, decision = edited(size)
+    advice = {"source": "human", "text": "", "by": "person", "decision": decision}
+    step_cards.card_of({"seq": 1, "kind": "ask", "question": "May I?", "typed": typed, "advice": advice})
+
+
+def covered(size):
+    values = {f"a{number}": [number] for number in range(size)}
+    standing_answers.covers(StandingAnswer(tool="put", arguments=values), {"name": "put", "arguments": dict(values)})
+
+
+def edits(size):
+    """An episode of many edited calls, whose pairs have all that came before them as their prompt."""
+    mark = {"verdict": "edit", "by": "person", "proposed": {"into": 8}}
+    call = {"kind": "tool_call", "name": "merge", "arguments": {"into": 7}, "result": 1, "approval": mark}
+    steps = [{"seq": 1, "kind": "message", "role": "user", "content": "Go."}]
+    steps += [{**call, "seq": seq, "turn": seq} for seq in range(2, size + 2)]
+    one = record(steps=steps, final_answer="x")
+    list(dpo([ShapedEpisode(one, shape(one, "keep"), True)], PAIRS))
+
+
+def one_row(kind, row):
+    def read(size):
+        rows = [row(number) for number in range(size)]
+        tables.touched([{"seq": 1, "state_diff": {"t": {kind: rows}}}])
+
+    return read
+
+
+PAIRS = Ground(Recipe.read({"format": "dpo"}))
+NAMES = ["*a" * 40 + "*b", "[a-z]*" * 30 + "!"]
 HELD_OUT = HeldOutTasks({
     "a/0": "Merge the newest duplicate ticket of Dock and close the older merge ticket of Dock for Ruben with a stamp",
     "a/1": "close the older one now",
@@ -128,8 +201,32 @@ PLACES = {
     "secrets in a receiver's answer": (lambda n: quoting.quoted("QUJD%41" * n, ["secret-of-it"]), 500),
     "drafts in an answer": (lambda n: similar.kept("a b " * n, "b a " * n), 500),
     "mentions": (lambda n: mentions._NAMED.findall("@" * n + "a." * n), 20_000),
+    "decisions: forms": (form_of, 60),
+    "decisions: references": (refused(ValidationError, references), 60),
+    "decisions: edited calls": (decided, 200),
+    "decisions: numbers of one hash": (
+        lambda n: Checker(formats=True).misfit({"a": 0}, {"properties": {"a": {"enum": range_of(n)}}}), 400),
+    "decisions: lists of one hash": (lambda n: Checker().misfit(range_of(n), {"uniqueItems": True}), 400),
+    "decisions: names that come twice": (
+        refused(Invalid, lambda n: parse_typed(json_of_names(n), "The decision")), 1_000),
+    "decisions: cards": (ask_card, 200),
+    "approvals: patterns": (lambda n: gates.is_gated("a" * n, NAMES), 20_000),
+    "approvals: calls of a turn": (
+        lambda n: gates.proposed([Call("put", {"n": [1] * 40})] * n, 1, ["writes"], "why"), 200),
+    "approvals: standing answers": (covered, 300),
+    "pairs of edited calls": (edits, 60),
+    "pages: one row, changed often": (one_row("changed", lambda n: {"key": {}, "after": {f"c{n}": 1}}), 300),
+    "pages: one row, removed often": (one_row("removed", lambda n: {"key": {"id": 1}, "row": {f"c{n}": 1}}), 300),
     "rulings of a judge": (refused(ValueError, lambda n: judge._read("{" * n + "```" * n)), 5_000),
 }  # fmt: skip
+
+
+def range_of(size):
+    return [ONE_HASH * number for number in range(1, size + 1)]
+
+
+def json_of_names(size):
+    return "{" + ",".join(f'"{number}":1' for number in [*range(size), size - 1]) + "}"
 
 
 def spent(function, size):

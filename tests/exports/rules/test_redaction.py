@@ -82,6 +82,15 @@ def test_limit_of_integers_is_no_phone(limit):
     assert redactor("personal").redact(f"Call {limit}.") != f"Call {limit}."
 
 
+@pytest.mark.parametrize("bound", ["maximum", "exclusiveMinimum", "multipleOf", "maxLength", "minItems"])
+def test_bound_of_a_schema_is_no_phone(bound):
+    own = redactor("personal")
+    schema = {"type": "integer", bound: 5551234567, "description": f'"{bound}": 5551234567'}
+    hidden = own.redact_value(schema)
+    assert hidden[bound] == 5551234567 and "5551234567" not in hidden["description"] and own.counts == {"phone": 1}
+    assert isinstance(own.redact_value({"limit": 5551234567})["limit"], str)
+
+
 @pytest.mark.parametrize("number", ["5551234567", "4111111111111111", "5551234567.5", "-5551234567e10"])
 def test_json_with_a_number_of_a_person_stays_json(number):
     text = redactor("personal").redact_json(f'{{"n":{number},"m":[1,{number}]}}')
