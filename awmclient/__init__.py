@@ -3,6 +3,7 @@
     schema        every shape that crosses a process
     fields        limits of fields
     typed         typed asks and decisions
+    interrupts    pauses of other agents, in AG-UI's words
     errors        one class per cause
     faults        whose doing a failed turn is
     metrics       metrics of the desk, on the wire

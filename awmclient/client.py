@@ -33,9 +33,11 @@ from awmclient.bodies import (
     unanswered,
 )
 from awmclient.errors import ClientError, Parked, Refused, Unreachable, refusal
+from awmclient.interrupts import InterruptsView, RunInterrupts
 from awmclient.outbox import Outbox, Question
 from awmclient.schema import (
     Advice,
+    AskView,
     AttachedFile,
     AttachedFiles,
     CurriculumNext,
@@ -420,6 +422,24 @@ class HttpDashboard:
         query = urlencode({name: value for name, value in given.items() if value is not None})
         return CurriculumNext.model_validate((await self._wire.send("GET", f"/curriculum/next?{query}")).body)
 
+    async def interrupts(self, run: str, paused: RunInterrupts) -> InterruptsView:
+        """Ask what an agent's run waits for, or read what was decided. The same call again opens nothing twice.
+
+        outcome = {"type": "interrupt", "interrupts": [{"id": "1", "reason": "confirmation", "message": "May I?"}]}
+        view = await dash.interrupts(run, RunInterrupts(thread_id="order-7", run_id="1", outcome=outcome))
+        """
+        body = paused.model_dump(mode="json", by_alias=True, exclude_none=True)
+        reply = await self._wire.send("POST", f"/runs/{quote(run, safe='')}/interrupts", body)
+        return InterruptsView.model_validate(reply.body)
+
+    async def view_ask(self, ask: str, wait_s: int = 0) -> AskView:
+        """Return an ask; with `wait_s`, at most 25, wait so long for its end.
+
+        view = await dash.view_ask(ask, wait_s=25)
+        """
+        path = f"/asks/{quote(ask, safe='')}?wait={min(wait_s, POLL_S)}"
+        return AskView.model_validate((await self._wire.send("GET", path, read_s=wait_s + 10)).body)
+
     async def attach(self, ask: str, name: str, data: bytes) -> AttachedFile:
         """Attach a file to an open ask; with an expert's token, to the answer of an ask that it has claimed.
 
@@ -580,6 +600,16 @@ class SyncHttpDashboard:
     ) -> None:
         self.close()
 
+    @property
+    def alone(self) -> HttpDashboard:
+        """The async dashboard; its calls work on this dashboard's thread, by `portal`."""
+        return self._dash
+
+    @property
+    def portal(self) -> _Portal:
+        """The dashboard's thread."""
+        return self._portal
+
     def close(self) -> None:
         self._portal.call(self._dash.close())
         self._portal.close()
@@ -619,6 +649,12 @@ class SyncHttpDashboard:
         self, count: int, *, run: str | None = None, seed: int = 0, snapshot: str | None = None
     ) -> CurriculumNext:
         return self._portal.call(self._dash.next_tasks(count, run=run, seed=seed, snapshot=snapshot))
+
+    def interrupts(self, run: str, paused: RunInterrupts) -> InterruptsView:
+        return self._portal.call(self._dash.interrupts(run, paused))
+
+    def view_ask(self, ask: str, wait_s: int = 0) -> AskView:
+        return self._portal.call(self._dash.view_ask(ask, wait_s))
 
     def attach(self, ask: str, name: str, data: bytes) -> AttachedFile:
         return self._portal.call(self._dash.attach(ask, name, data))

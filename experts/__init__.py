@@ -4,7 +4,7 @@
     errors         refusals of the queue
     events         live hints of the queue
     endings        words for the end of an ask
-    rules/         routing and suggested calls; pure
+    rules/         routing, suggested calls, interrupts; pure
     find/          queue, panels, similar answers
     metrics/       metrics of the desk
     notifications  an ask as a notification's subject
@@ -12,6 +12,7 @@
     advising       writes: answer, edit, withdraw
     closing        writes: close, cancel, deliver, consume
     desk           writes: presence, drafts, routing rules
+    pausing        writes: pauses of agents that others run
     attaching      writes: files of asks and answers
     tagging        writes: tags of a question, late texts
     batch          writes: approve or reject several approvals

@@ -247,7 +247,7 @@ def _editable_answer(ask: Ask, actor: Actor) -> Advice:
     # a reused answer was written for another ask
     if ask.accepted.author_key != actor.key or ask.accepted.source == "cache":
         raise NotYours
-    if ask.consumed_at is not None:
+    if ask.is_final:
         raise Used
     return ask.accepted
 

@@ -12,9 +12,10 @@ from django.utils.http import content_disposition_header
 from ninja import P, QueryEx, Router, Status
 
 from awmclient import schema
+from awmclient.interrupts import InterruptsView, RunInterrupts
 from awmclient.metrics import DeskNumbers
 from episodes.find.selection import run_named
-from experts import advising, attaching, closing, desk, queue, standing_answers
+from experts import advising, attaching, closing, desk, pausing, queue, standing_answers
 from experts.find.attached import files_of, visible_files
 from experts.find.reading import active_standing, ask_view, open_asks, page_of_asks
 from experts.metrics import records
@@ -35,6 +36,22 @@ def open_ask(request: HttpRequest, payload: schema.AskOpen) -> Status[schema.Ask
     actor = actor_of(request)
     ask, made = queue.open_ask(actor, payload)
     return Status(201 if made else 200, ask_view(ask, ask.expected_wait_s))
+
+
+@router.post(
+    "/runs/{run_id}/interrupts",
+    response={200: InterruptsView, 201: InterruptsView, **REFUSALS},
+    by_alias=True,
+    exclude_none=True,
+)
+def interrupts(request: HttpRequest, run_id: str, payload: RunInterrupts) -> Status[InterruptsView]:
+    """Ask what another agent's run waits for, and read what was decided. The body is AG-UI's `RUN_FINISHED` event.
+
+    Idempotent by thread, run and interrupt. To wait, poll the asks. A decision is final once it was read, and stays
+    readable.
+    """
+    view, made = pausing.pause(actor_of(request), run_id, payload)
+    return Status(201 if made else 200, view)
 
 
 @router.get("/asks", response={200: schema.AskList, **REFUSALS}, by_alias=True)

@@ -38,6 +38,7 @@ MAY_IMPORT = {
         "awmclient.typed",
         "awmclient.gates",
         "awmclient.schema",
+        "awmclient.interrupts",
         "awmclient.metrics",
         "awmclient.chat",
         "awmclient.errors",
@@ -115,7 +116,8 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "experts": (
         {*GROUND, "endings", "events"},
         {"rules", "find", "metrics", "notifications"},
-        {"advising", "attaching", "closing", "desk", "queue", "standing_answers", "batch", "links", "tagging"},
+        {"advising", "attaching", "batch", "closing", "desk", "links"}
+        | {"pausing", "queue", "standing_answers", "tagging"},
         {"consumers", "llm", "mcp", "metrics.pages", *DOORS},
     ),
     "curriculum": (
@@ -158,7 +160,7 @@ WRITES = {
     "notices": {"allowances", "deliveries", "subscriptions", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},
-    "experts": {"advising", "attaching", "closing", "desk", "queue", "standing_answers", "tagging", "llm"},
+    "experts": {"advising", "attaching", "closing", "desk", "pausing", "queue", "standing_answers", "tagging", "llm"},
     "runs": {"launch", "play"},
     "curriculum": {"steering", "taking", "training"},
     "exports": {"jobs"},
@@ -167,7 +169,7 @@ WRITES = {
 """The rooms of each app that change rows. Rooms on a floor below the lowest of them are reads."""
 
 CLIENT_FLOORS = (
-    {"fields", "typed", "schema", "metrics"},
+    {"fields", "typed", "schema", "metrics", "interrupts"},
     {
         "errors",
         "faults",

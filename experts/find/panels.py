@@ -165,7 +165,7 @@ def mine_of(actor: Actor, ask: Ask, now: datetime) -> Mine:
     """Return what can be done with the person's answer: edit until the agent has read it, withdraw in time."""
     said = ask.accepted
     own = said is not None and said.author_key == actor.key and said.source != "cache"
-    unread = ask.status == AskStatus.ANSWERED and own and ask.consumed_at is None
+    unread = ask.status == AskStatus.ANSWERED and own and not ask.is_final
     acted = actions_in(ask.episode.strip[: ask.seq])
     return Mine(ask, unread, unread and ask.deadline_at > now and ask.episode.is_live, acted)
 

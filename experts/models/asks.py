@@ -187,6 +187,12 @@ class Ask(models.Model):
         return self.status == AskStatus.OPEN
 
     @property
+    def is_final(self) -> bool:
+        """Whether its answer can no longer change. An agent acts on a decision as soon as it has it, and confirms it
+        once the call was made."""
+        return self.consumed_at is not None or (self.typed is not None and self.delivered_at is not None)
+
+    @property
     def run_key(self) -> str:
         """The unit of fairness: the run, or the episode of an agent without a run."""
         return self.episode.run_id or self.episode_id

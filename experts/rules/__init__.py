@@ -3,6 +3,7 @@
     routing          tiers, deadlines, lease length, chances
     suggested_calls  suggested calls that fit a tool
     decisions        decisions that fit what was asked
+    interrupts       pauses of other agents as typed asks
     file_types       which files can be attached
 
 Every room of `experts` can import it; it reads no database.
