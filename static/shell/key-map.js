@@ -95,7 +95,7 @@ export const KEYS = [
   { id: "edit-call", keys: ["e"], words: "edit call", page: "ask", line: true },
   { id: "reject-call", keys: ["x"], words: "reject call", page: "ask", line: true },
   { id: "stand", keys: ["y"], words: "approve calls like this", page: "ask", line: true },
-  ...numbered("option", "choose option", (n) => `${n}`, "ask"),
+  ...numbered("part", "go to call or field, or choose option", (n) => `${n}`, "ask"),
   { id: "insert-call", keys: ["i"], words: "insert call", page: "ask", line: true },
   { id: "write", keys: ["w"], words: "write answer", page: "ask" },
   { id: "draft", keys: ["d"], words: "model draft, again: insert it", page: "ask", line: true },
