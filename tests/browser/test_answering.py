@@ -316,7 +316,7 @@ def test_lease_expired_while_typing_keeps_text_and_names_claimer(house, agent, p
     expect(otto.locator("[data-lease]")).to_have_text("Claimed by pia; your text is saved")
     otto.keyboard.type(" 4127.")
     otto.keyboard.press("Control+Enter")
-    expect(otto.locator("[data-problem]")).to_contain_text("Your lease expired or was taken over.")
+    expect(otto.locator("[data-problem]")).to_have_text("pia claimed this ask. Your text is saved with it.")
     expect(otto.locator("#advice")).to_have_value("Slowly, into 4127.")
     again, lost = otto.get_by_role("button", name="Claim again"), otto.locator("[data-again]")
     expect(lost).to_contain_text("pia has this ask now. Your text is saved.")
