@@ -128,6 +128,10 @@ def test_calls_are_approved_edited_and_rejected_by_keys(desk, person, ask):
     expect(page.locator(".decided del").first).to_have_text("249.0")
     page.goto(f"{desk.url}/asks/{ask_id}/")
     expect(page.locator("#answer")).to_contain_text("Rejected")
+    page.set_viewport_size({"width": 390, "height": 844})
+    names = page.locator("#answer .decided .arg > :first-child")
+    lines = names.evaluate_all("all => all.map((one) => one.getClientRects().length)")
+    assert lines and set(lines) == {1}, "no name of an argument is cut in two"
 
 
 def test_an_option_is_chosen_and_changed_by_digits(desk, person, ask):
