@@ -138,6 +138,12 @@ def content(run: Run) -> tuple[dict[str, Any], LevelProgress]:
     return about, at
 
 
+def counted_runs(run: Run) -> list[str]:
+    """Return the runs whose outcomes a curriculum shows: this one, and the one that its levels refer to."""
+    reference = _reference(run, CurriculumPlan.of(run.metadata))
+    return [run.pk, *([reference.pk] if reference is not None else [])]
+
+
 def _reference(run: Run, plan: CurriculumPlan) -> Run | None:
     return scoped(Run.objects.all(), run.project).filter(pk=plan.reference).first() if plan.reference else None
 

@@ -20,7 +20,7 @@ from curriculum.rules.ratio import Phase
 from curriculum.show import cockpit, generations, series
 from episodes.models import Run
 from episodes.visible import visibility
-from people.access import MemberRequest, holds, may_launch, may_read, member_required
+from people.access import Actor, MemberRequest, holds, may_launch, may_read, member_required
 from people.errors import Invalid
 
 DONE = {"override": "Phase held.", "pin": "Task pinned.", "skip": "Task skipped.", "freeze": "Curriculum frozen."}
@@ -66,9 +66,15 @@ def turns_file(request: MemberRequest) -> HttpResponse:
 
 
 def _run_for_files(request: MemberRequest) -> Run:
-    # Rewards and outcomes are what a reviewer with a blind queue still has to judge.
-    visibility.refuse_while_blind(request.actor)
-    return snapshots.run_of(request.actor, request.GET.get("run", ""))
+    run = snapshots.run_of(request.actor, request.GET.get("run", ""))
+    _refuse_while_blind(request.actor, run)
+    return run
+
+
+def _refuse_while_blind(actor: Actor, run: Run) -> None:
+    # rewards and outcomes are what a reviewer with a blind queue still has to judge
+    for one in next_tasks.counted_runs(run):
+        visibility.refuse_while_blind(actor, one)
 
 
 @require_POST
@@ -114,13 +120,13 @@ def _frame(request: MemberRequest) -> str:
 
 
 def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: str) -> HttpResponse:
-    visibility.refuse_while_blind(request.actor)
+    _refuse_while_blind(request.actor, run)
     plan, helps = CurriculumPlan.of(run.metadata), next_tasks.help_of(run)
     seen = snapshots.look(run)
     content = seen.content
     coming = helps[-1]
     state = request.GET.get("show", next_tasks.SERVED)
-    tasks, counts = cockpit.task_rows(content, state)
+    tasks, counts = cockpit.task_rows(run, content, state)
     file = f"{reverse('training_csv')}?{urlencode({'run': run.pk})}"
     context: dict[str, Any] = {
         "frame": _frame(request),

@@ -122,7 +122,8 @@ def _accept(
         if ask.is_open and ask.deadline_at <= now:
             closing.close(ask, AskStatus.FELL_BACK, "deadline", None)
         if not ask.is_open or not held:
-            refusal = TooLate() if not ask.is_open else LeaseLost()
+            lost = LeaseLost("Your claim of this ask has ended. Your text is saved with it.")
+            refusal = lost if ask.is_open else TooLate()
         if refusal is not None and repeated is not None:
             raise refusal  # the text is stored already; after a new claim the same text is accepted
         advice = _new_advice(ask, actor, words, began, nonce=nonce, confidence=confidence)

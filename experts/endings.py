@@ -43,21 +43,24 @@ def waited_in(_actor: Actor, episodes: Sequence[str]) -> dict[str, str]:
     return {pk: duration(waited.total_seconds()) for pk, waited in found}
 
 
-def headline(ask: Ask) -> str:
-    """Return how an ask ended, in one sentence; empty while it is open."""
+def headline(ask: Ask, reader: Actor | None = None) -> str:
+    """Return how an ask ended, in one sentence for its reader; empty while it is open."""
     if ask.status == AskStatus.CANCELLED:
         ended = ENDED.get(ask.episode.state, "The episode ended")
         return CANCELLED.get(ask.reason, f"{ended} before an answer.")
     if ask.status == AskStatus.FELL_BACK:
         return why_no_answer(ask.reason)
-    return _answered(ask, ask.accepted) if ask.accepted is not None else ""
+    return _answered(ask, ask.accepted, reader) if ask.accepted is not None else ""
 
 
-def _answered(ask: Ask, said: Advice) -> str:
+def _answered(ask: Ask, said: Advice, reader: Actor | None) -> str:
     author = clean(said.author) or "Someone"
+    is_reader = reader is not None and said.author_key == reader.key
     if said.source == "cache":
-        return f"An earlier answer by {author} was reused."
-    if said.is_by_script:
+        return f"{'Your earlier answer' if is_reader else f'An earlier answer by {author}'} was reused."
+    if is_reader:
+        author = "You"
+    elif said.is_by_script:
         author = f"The script {author.removeprefix('token ')}"
     elif said.author_key.startswith(MODEL):
         author = f"The model {author}"

@@ -27,7 +27,7 @@ class AlreadyClaimed(AppError):
 
 
 class LeaseLost(AppError):
-    """Your lease expired or was taken over. Your text is saved as an alternative answer."""
+    """Your claim of this ask has ended. Claim it again if no one else has it."""
 
     code = "lease_lost"
     status = 409

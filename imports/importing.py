@@ -1,7 +1,7 @@
 """Writes: receive a file, claim it, read it, store its episodes.
 
 A file comes in whole or not at all: it is read to its end, what was read waits on disk, and only if no row is refused
-one transaction stores all of it. An episode's key is the digest of its row, so that the same row twice makes one
+one transaction stores all of it. An episode's key is the digest of its row, so that a repeated row makes one
 episode. Leaves what all jobs do alike to `people/jobs.py`.
 """
 

@@ -149,17 +149,32 @@ def level_rows(content: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def task_rows(content: dict[str, Any], state: str) -> tuple[list[dict[str, Any]], list[tuple[str, str, int]]]:
+def task_rows(run: Run, content: dict[str, Any], state: str) -> tuple[list[dict[str, Any]], list[tuple[str, str, int]]]:
     """Return the first tasks of a state, and the number of tasks in each state."""
     counts = [(name, words, sum(row["state"] == name for row in content["tasks"])) for name, words in STATES.items()]
     rows = [row for row in content["tasks"] if row["state"] == state][:TASKS_SHOWN]
+    elsewhere = _runs_of(run, [row for row in rows if not row["solo"] + row["helped"]])
     found = []
     for row in rows:
         low, high = wilson(row["solo_solved"], row["solo"])
         rate = row["solo_solved"] / row["solo"] if row["solo"] else None
         bar = {"x": round(low * 150, 1), "width": round((high - low) * 150, 1), "at": round((rate or 0) * 150, 1)}
-        found.append({**row, "rate": rate, "low": low, "high": high, "bar": bar})
+        opens = elsewhere.get(row["task"], run.pk)
+        found.append({**row, "rate": rate, "low": low, "high": high, "bar": bar, "opens": opens})
     return found, counts
+
+
+def _runs_of(run: Run, rows: Sequence[dict[str, Any]]) -> dict[str, str | None]:
+    """Return by task what the rows of tasks without a counted episode open: this run, all runs (""), or nothing."""
+    recorded = run.project.episodes.filter(scenario__in={row["scenario"] for row in rows}).order_by()
+    there: dict[tuple[str, int | None], set[str | None]] = {}
+    for run_id, *task in recorded.values_list("run_id", "scenario", "task_idx").distinct():
+        there.setdefault((task[0], task[1]), set()).add(run_id)
+    found: dict[str, str | None] = {}
+    for row in rows:
+        runs = there.get((row["scenario"], row["task_idx"]), set())
+        found[row["task"]] = run.pk if run.pk in runs or row["scenario"] is None else "" if runs else None
+    return found
 
 
 def story(run: Run) -> list[Decision]:

@@ -188,7 +188,7 @@ def _after(one: Ask, actor: Actor) -> dict[str, Any]:
         "ended": not one.episode.is_live,
         "budget": one.episode.max_steps if one.episode.is_live else None,
         "outcome": board.outcome_of(actor, one),
-        "after_headline": endings.headline(one),
+        "after_headline": endings.headline(one, actor),
         "after_line": endings.line(one),
     }
 
@@ -269,11 +269,22 @@ def _lease(request: MemberRequest, pk: str) -> tuple[Actor, str, str]:
 
 def _refusal(refused: AppError, actor: Actor, pk: str) -> JsonResponse:
     """Return a refusal for scripts. That of a lost lease names who has the ask now."""
-    error = {"code": refused.code, "message": refused.message}
+    error = {"code": refused.code, "message": _words(refused, actor, pk)}
     if isinstance(refused, LeaseLost):
-        slot = visible_or_404(asks_of(actor), actor, pk).assignment
-        error["held_by"] = slot.holder_name if slot.is_held(timezone.now()) and slot.holder != actor.key else ""
+        error["held_by"] = _holder(actor, pk)
     return JsonResponse({"error": error}, status=refused.status)
+
+
+def _holder(actor: Actor, pk: str) -> str:
+    """Return who else has the ask now; "" if no one."""
+    slot = visible_or_404(asks_of(actor), actor, pk).assignment
+    return slot.holder_name if slot.is_held(timezone.now()) and slot.holder != actor.key else ""
+
+
+def _words(refused: AppError, actor: Actor, pk: str) -> str:
+    """Return the words of a refusal; those of a lost lease name who claimed the ask."""
+    holder = _holder(actor, pk) if isinstance(refused, LeaseLost) else ""
+    return f"{clean(holder)} claimed this ask. Your text is saved with it." if holder else refused.message
 
 
 @require_POST
@@ -289,7 +300,7 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
         late = isinstance(refused, TooLate)
         # a late text is stored beside the ask; any other is shown in the form again
         given = {} if late else {"given_text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
-        return _ask(request, pk, refused.message, refused.status, **given)
+        return _ask(request, pk, _words(refused, request.actor, pk), refused.status, **given)
     following, lease = (None, None) if _watches(request) else _claim_next(request)
     shown = pk if _watches(request) else following
     where = reverse("ask", args=[shown]) if shown else reverse("queue")

@@ -84,7 +84,7 @@ def page_of(
         **_said(request, lens, review, shown is not None or not review.queue.is_blind),
         "review": review,
         "queue": review.queue,
-        "rail": [(review, "Claimed")] * ahead + _rail(request, review),
+        "rail": _rail(request, review, ahead=ahead),
         "told": reports.progress(actor, review.queue),
         "mine": mine,
         "lease_token": slot.lease_token if slot is not None and mine else "",
@@ -145,10 +145,14 @@ def numbers_of(said: Iterable[Annotation | Correction]) -> str:
     return " ".join(str(seq) for seq in sorted({one.seq for one in said if one.seq}))
 
 
-def _rail(request: MemberRequest, review: Review) -> list[tuple[Review, str]]:
-    """Return the reviews that this person gave or holds in the queue, newest first, each with its state."""
+def _rail(request: MemberRequest, review: Review, *, ahead: bool) -> list[tuple[Review, str]]:
+    """Return the reviews that this person gave or holds in the queue, newest first, each with its state.
+
+    A review that is rendered ahead counts as claimed. It can be held already: who goes back holds two.
+    """
     slots = review.queue.slots.filter(holder=request.actor.key).select_related("review__episode")
-    return [(one.review, one.get_state_display()) for one in slots.order_by("-claimed_at")[:RAIL]]
+    rows = [(one.review, one.get_state_display()) for one in slots.order_by("-claimed_at")[:RAIL]]
+    return rows if not ahead or any(one == review for one, _ in rows) else [(review, "Claimed"), *rows]
 
 
 @require_POST

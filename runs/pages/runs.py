@@ -22,7 +22,16 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from episodes.find.selection import newest
 from episodes.models import Run, Split
 from episodes.stored.packs import packs
-from people.access import MemberRequest, holds, may_launch, may_read, member_required, scoped, visible_or_404
+from people.access import (
+    MemberRequest,
+    holds,
+    may_export,
+    may_launch,
+    may_read,
+    member_required,
+    scoped,
+    visible_or_404,
+)
 from people.errors import AppError, NotFound
 from people.in_words import count
 from people.parts import part_of
@@ -239,8 +248,12 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
     modes = {arm.name: arm.expert for arm in found.arms}
     rows, more_tasks = overview.task_rows(found.tries, names)
     file = functools.partial(_table_of, pk)
+    before, after = overview.beside(run)
     context = {
         "run": run,
+        "before": before,
+        "after": after,
+        "may_export": holds(request.actor, may_export),
         "plan": found.plan,
         "card": card,
         "sentence": preflight.finding(found.plan).words if preflight.is_trial(found.plan) else found.sentence,

@@ -35,6 +35,8 @@ from runs.taskset import probes
 WIDTH, BAR = 1000, 10
 """The units of a bar."""
 TASKS_SHOWN = 300
+COMPARED = 24
+"""The most episodes that one page compares."""
 PACE_OVER, ENDS = timedelta(hours=1), 5
 MARKS_SHOWN = 1000
 """The most tries of the shown tasks at which each has a mark; with more, a page would take seconds."""
@@ -254,6 +256,15 @@ def active(project_runs: QuerySet[Run]) -> QuerySet[Run]:
     return project_runs.filter(Q(plan__state__in=[PlanState.RUNNING, PlanState.PAUSED]) | at_work())
 
 
+def beside(run: Run) -> tuple[Run | None, Run | None]:
+    """Return the runs with a plan before and after this one in the list, which is newest first."""
+    others = scoped(Run.objects.filter(plan__isnull=False), run.project)
+    at = Q(created_at=run.created_at)
+    newer = others.filter(Q(created_at__gt=run.created_at) | at & Q(pk__gt=run.pk)).order_by("created_at", "pk")
+    older = others.filter(Q(created_at__lt=run.created_at) | at & Q(pk__lt=run.pk)).order_by("-created_at", "-pk")
+    return newer.first(), older.first()
+
+
 def at_work() -> Q:
     """Filter to runs without a plan that have a live episode."""
     return Q(Exists(Episode.objects.live().filter(run=OuterRef("pk"))), plan=None)
@@ -277,6 +288,7 @@ class TaskCell:
     complete: int
     counted: int
     marks: list[TryMark]
+    tried: list[str]
 
 
 @dataclass(frozen=True)
@@ -286,6 +298,13 @@ class TaskRow:
     scenario: str
     idx: str
     arms: list[TaskCell]
+
+    @property
+    def compared(self) -> list[str]:
+        """Return its first episodes of each arm for the page that compares some; none if there is only one."""
+        each = max(1, COMPARED // max(1, len(self.arms)))
+        found = [episode for cell in self.arms for episode in cell.tried[:each]][:COMPARED]
+        return found if len(found) > 1 else []
 
 
 def task_rows(tries: Iterable[Try], arms: Sequence[str]) -> tuple[list[TaskRow], int]:
@@ -308,7 +327,8 @@ def by_scenario(rows: Sequence[TaskRow]) -> list[tuple[str, list[TaskRow]]]:
 
 def _cell(arm: str, tries: Sequence[Try], marked: bool) -> TaskCell:
     counted = [one.complete for one in tries if one.complete is not None]
-    return TaskCell(arm, sum(counted), len(counted), [_mark(one) for one in tries] if marked else [])
+    marks = [_mark(one) for one in tries] if marked else []
+    return TaskCell(arm, sum(counted), len(counted), marks, [one.episode for one in tries])
 
 
 def _mark(one: Try) -> TryMark:

@@ -283,7 +283,7 @@ async function send(then, path = form.action) {
     return field("text").focus();
   }
   if (isUploading(form)) return sayNear("[data-problem]", "Wait until your files are attached.", true);
-  if (form.dataset.problems) return sayNear("[data-problem]", form.dataset.problems, true);
+  if (form.dataset.problems) return sayWrong();
   busy(true);
   sayNear("[data-problem]", "");
   const saved = page.querySelector("[data-saved]").textContent;
@@ -310,6 +310,20 @@ async function send(then, path = form.action) {
   saver.state = before;
   busy(false);
   refused(error);
+}
+
+/** Note what does not fit; words about a value that changed go, and those of the server stay. */
+function noteProblem(words) {
+  if (form.dataset.problems && form.dataset.problems !== words) sayNear("[data-problem]", "");
+  form.dataset.problems = words;
+}
+
+/** Say what does not fit, and go there. */
+function sayWrong() {
+  sayNear("[data-problem]", form.dataset.problems, true);
+  const wrong = decider ? decider.wrong() : builder?.wrong();
+  wrong?.focus();
+  wrong?.scrollIntoView({ block: "nearest" });
 }
 
 function refused(error) {
@@ -374,7 +388,7 @@ function startCalls() {
   const tools = parseExact(document.getElementById("tools-data").textContent);
   builder = new CallBuilder(box, tools, (made, problems) => {
     field("tool_calls").value = writeExact(made);
-    form.dataset.problems = problems[0] || "";
+    noteProblem(problems[0] || "");
     box.hidden = made.length === 0;
     saver?.touch();
   });
@@ -392,8 +406,7 @@ function startTyped() {
   decider = startDecision(box, parseExact(document.getElementById("typed-data").textContent), (decision, problem, standing) => {
     field("decision").value = writeExact(decision);
     field("standing").value = standing.length ? writeExact(standing) : "";
-    if (form.dataset.problems !== problem) sayNear("[data-problem]", ""); // it was about the value that changed
-    form.dataset.problems = problem;
+    noteProblem(problem);
     saver?.touch();
   });
 }
@@ -477,8 +490,8 @@ export function startForm() {
     if (/** @type {Element} */ (event.target).closest("[data-in-hand]")) freeze(`The deadline passed before your answer was sent. ${keepWords()}`);
   }, { signal: life() });
   field("text").setSelectionRange(field("text").value.length, field("text").value.length);
-  // the keys of a decision work outside of fields
-  if (matchMedia("(pointer: fine)").matches && !decider) field("text").focus({ preventScroll: true });
+  const first = decider ? decider.first() : field("text");
+  if (matchMedia("(pointer: fine)").matches) first?.focus({ preventScroll: true });
   const typed = new CustomEvent("awm:typed", { detail: { text: "" } });
   document.dispatchEvent(typed);
   if (typed.detail.text) insert(typed.detail.text);

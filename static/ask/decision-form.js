@@ -2,7 +2,7 @@
 // again; this form says early what it would refuse. Values stay texts, so that a draft keeps them digit by digit.
 // The agent wrote names, schemas and values: they are set as text, and cleaned before they are shown.
 
-import { fieldsFor, inWords, read, shapeOf, textsIn } from "../forms/schema-form.js";
+import { fieldIn, fieldsFor, inWords, read, shapeOf, textsIn } from "../forms/schema-form.js";
 import { isNumber } from "../forms/exact-json.js";
 import { bind } from "../shell/keys.js";
 import { announce } from "../shell/toast.js";
@@ -20,9 +20,9 @@ const VERDICTS = [["approve", "Approve"], ["edit", "Edit"], ["reject", "Reject"]
 /** @type {[string, string][]} */
 const VERDICT_KEYS = [["approve-call", "approve"], ["edit-call", "edit"], ["reject-call", "reject"]];
 /** @type {[string, number][]} */
-const OPTION_KEYS = [
-  ["option-1", 0], ["option-2", 1], ["option-3", 2], ["option-4", 3], ["option-5", 4],
-  ["option-6", 5], ["option-7", 6], ["option-8", 7], ["option-9", 8],
+const DIGITS = [
+  ["part-1", 0], ["part-2", 1], ["part-3", 2], ["part-4", 3], ["part-5", 4],
+  ["part-6", 5], ["part-7", 6], ["part-8", 7], ["part-9", 8],
 ];
 const TYPES = { boolean: "boolean", object: "object" };
 
@@ -78,6 +78,22 @@ export function choiceOf(typed, chosen, other) {
   const count = chosen.length + (other.trim() ? 1 : 0);
   const problem = count === 0 ? "Choose an option." : count > 1 && !typed.many ? "Choose one option." : "";
   return { decision: { chosen, ...(other.trim() ? { other } : {}) }, problem };
+}
+
+/**
+ * Bind each digit to the call, option or field with this number.
+ * @param {(place: number) => HTMLElement | undefined} partAt
+ * @param {(part: HTMLElement) => void} take
+ */
+function bindDigits(partAt, take) {
+  for (const [id, place] of DIGITS) {
+    if (!partAt(place)) continue;
+    bind(id, () => {
+      const part = partAt(place);
+      take(part);
+      part.scrollIntoView({ block: "nearest" });
+    });
+  }
 }
 
 const make = (tag, css = "", text = "") => Object.assign(document.createElement(tag), { className: css, textContent: text });
@@ -281,6 +297,14 @@ class CallCard {
     return { decision, problem: problem || (this.draft.verdict === "approve" ? this.standing.problem() : "") };
   }
 
+  /** Return where what is missing or wrong is typed. */
+  wrong() {
+    const { verdict, texts = {} } = this.draft;
+    if (verdict === "reject") return this.reason;
+    if (verdict === "approve") return this.standing.most;
+    return verdict === "edit" ? fieldIn(this.values, read(texts, shapeOfCall(this.call)).wrong) : this.element;
+  }
+
   /** @returns {CallDraft} */
   written() {
     const standing = this.draft.verdict === "approve" ? this.standing.draft() : undefined;
@@ -307,6 +331,7 @@ class Approval {
     box.append(...this.cards.map((card) => card.element));
     for (const [id, verdict] of VERDICT_KEYS) bind(id, () => this.#press(verdict));
     if (this.cards.some((card) => card.mayStand)) bind("stand", () => this.#stand());
+    bindDigits((place) => this.cards[place]?.element, (card) => card.focus());
   }
 
   /** Decide on the card in use, else on the first that is not decided, and go on to the next one. */
@@ -349,6 +374,10 @@ class Approval {
     const all = this.cards.map((card) => card.read());
     return { decision: { calls: all.map((one) => one.decision) }, problem: all.find((one) => one.problem)?.problem || "" };
   }
+
+  wrong() {
+    return this.cards.find((card) => card.read().problem)?.wrong();
+  }
 }
 
 class Choice {
@@ -367,15 +396,13 @@ class Choice {
       label.append(make("span", "", "Other"));
       this.other = Object.assign(document.createElement("input"), { maxLength: 2000, placeholder: "Type an answer. The agent gets it as text.", dir: "auto" });
       label.append(this.other);
+      if (this.inputs.length < DIGITS.length) label.append(make("kbd", "push", String(this.inputs.length + 1)));
       group.append(label);
       this.other.addEventListener("input", () => { if (!typed.many && this.other.value.trim()) for (const one of this.inputs) one.checked = false; });
     }
     box.append(group);
     group.addEventListener("input", changed);
-    for (const [id, place] of OPTION_KEYS) {
-      const input = this.inputs[place];
-      if (input) bind(id, () => { input.click(); input.focus(); });
-    }
+    bindDigits((place) => [...this.inputs, ...(this.other ? [this.other] : [])][place], (input) => { input.click(); input.focus(); });
   }
 
   #option(group, option, number) {
@@ -385,7 +412,7 @@ class Choice {
     words.dir = "auto";
     label.append(input, words, make("small", "mono", visible(option.id)));
     if (option.description) label.append(make("small", "", visible(option.description)));
-    if (number <= 9) label.append(make("kbd", "push", String(number)));
+    if (number <= DIGITS.length) label.append(make("kbd", "push", String(number)));
     group.append(label);
     input.addEventListener("change", () => { if (this.other && !this.typed.many) this.other.value = ""; });
     return input;
@@ -406,6 +433,10 @@ class Choice {
   read() {
     return choiceOf(this.typed, this.inputs.filter((one) => one.checked).map((one) => one.value), this.other?.value || "");
   }
+
+  wrong() {
+    return this.inputs[0];
+  }
 }
 
 class Form {
@@ -420,6 +451,11 @@ class Form {
     box.append(this.box);
     this.box.addEventListener("input", changed);
     this.restore({});
+    bindDigits((place) => this.#fields()[place], (field) => field.focus());
+  }
+
+  #fields() {
+    return /** @type {HTMLElement[]} */ ([...this.box.querySelectorAll("[data-argument]")]);
   }
 
   /** @returns {DecisionDraft | null} */
@@ -433,12 +469,19 @@ class Form {
   restore({ texts, value = {} }) {
     const standard = Object.fromEntries(Object.entries(this.shape.properties).filter(([, one]) => one.default !== undefined).map(([name, one]) => [name, one.default]));
     this.box.replaceChildren(fieldsFor(this.shape, texts || { ...standard, ...value }, "This form has no fields."));
+    for (const [number, field] of this.#fields().slice(0, DIGITS.length).entries()) {
+      field.closest("label").querySelector("span").append(" ", make("kbd", "not-s", String(number + 1)));
+    }
     if (!texts) this.begun = textsIn(this.box);
   }
 
   read() {
     const { arguments: value, problems } = read(textsIn(this.box), this.shape);
     return { decision: { value }, problem: problems[0] ? `${problems[0]}.` : "" };
+  }
+
+  wrong() {
+    return fieldIn(this.box, read(textsIn(this.box), this.shape).wrong);
   }
 }
 
@@ -459,6 +502,10 @@ export function startDecision(box, typed, onChange) {
   tell();
   return {
     draft: () => part.draft(),
+    /** Return where the first problem is. @returns {HTMLElement | undefined} */
+    wrong: () => part.wrong(),
+    /** Return what is typed first; the keys of calls and options work outside of fields. @returns {HTMLElement | undefined} */
+    first: () => (part instanceof Form ? part.wrong() : undefined),
     /** @param {DecisionDraft | null} draft */
     restore(draft) {
       if (draft) part.restore(draft);

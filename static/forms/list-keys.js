@@ -8,7 +8,7 @@ import { say } from "../shell/toast.js";
 import { counted } from "../shell/numbers.js";
 
 const folded = (row) => row.parentElement.closest("details:not([open])");
-const rows = () => [...document.querySelectorAll("[data-list] [data-key]")].filter((row) => row.querySelector("a") && !folded(row));
+const rows = () => [...document.querySelectorAll("[data-list] [data-key]:not(.empty)")].filter((row) => row.querySelector("a") && !folded(row));
 const selected = () => document.querySelector('[data-list] [aria-selected="true"]');
 const isClosed = (row) => row.hasAttribute("data-gone");
 

@@ -103,13 +103,17 @@ export function helpOf(schema = {}) {
 }
 
 /**
- * Return `{arguments, problems}` of the texts by argument; problems name the argument and what is wanted.
+ * Return `{arguments, problems, wrong}` of the texts by argument; problems name the argument and what is wanted, and `wrong`
+ * is the first argument with one.
  * @param {Record<string, string>} texts
  * @param {Schema} [schema]
  */
 export function read(texts, schema = {}) {
   const [given, problems, required] = [[], [], new Set(listOf(schema.required))];
+  /** @type {string | undefined} */
+  let wrong;
   for (const [name, one] of Object.entries(schema.properties || {})) {
+    const before = problems.length;
     try {
       const value = valueOf(own(texts, name) ?? "", one);
       const why = value === undefined ? "" : misfit(value, one);
@@ -119,8 +123,9 @@ export function read(texts, schema = {}) {
     } catch (error) {
       problems.push(`${visible(name)} must be ${error.message}`);
     }
+    if (problems.length > before) wrong ??= name;
   }
-  return { arguments: Object.fromEntries(given), problems };
+  return { arguments: Object.fromEntries(given), problems, wrong };
 }
 
 /** Return a value by a name that the agent chose: `constructor` counts only if it was given. */
@@ -268,6 +273,16 @@ export function textsIn(box) {
   return texts;
 }
 
+/**
+ * Return the field of an argument, or the first one.
+ * @param {Element} box
+ * @param {string} [name]
+ */
+export function fieldIn(box, name) {
+  const all = /** @type {NodeListOf<HTMLInputElement>} */ (box.querySelectorAll("[data-argument]"));
+  return [...all].find((one) => one.dataset.argument === name) || all[0];
+}
+
 /** The builder: `box` shows calls, `tools` are `{name, input_schema}`, `onChange(calls, problems)` receives every change. */
 export class CallBuilder {
   constructor(box, tools, onChange) {
@@ -312,13 +327,18 @@ export class CallBuilder {
     const cards = [...this.box.querySelectorAll("[data-call]")];
     return cards.map((card) => {
       const texts = textsIn(card);
-      const { arguments: given, problems } = read(texts, this.tools.get(card.dataset.call));
+      const { arguments: given, problems, wrong } = read(texts, this.tools.get(card.dataset.call));
       const fits = card.querySelector("[data-fits]");
       fits.textContent = problems.length ? problems[0] : "fits the tool's schema";
       fits.classList.toggle("good", !problems.length);
       fits.classList.toggle("bad", problems.length > 0);
-      return { name: card.dataset.call, arguments: given, problems, texts };
+      return { name: card.dataset.call, arguments: given, problems, texts, at: problems.length ? fieldIn(card, wrong) : undefined };
     });
+  }
+
+  /** Return the first field whose text does not fit. */
+  wrong() {
+    return this.read().find(({ at }) => at)?.at;
   }
 
   /** Return the calls as typed, valid or not, for the draft. */

@@ -12,7 +12,7 @@
  * @property {boolean} [onlyField] whether it works in fields alone
  */
 
-const LISTS = "home queue episodes compare curriculum reviews runs";
+const LISTS = "home queue episodes compare curriculum reviews runs run";
 const STEPS = "live ask replay review";
 const REPLAYED = "replay review";
 // brackets need AltGr on many keyboards, so the arrows with Shift do the same
@@ -55,7 +55,7 @@ export const KEYS = [
   { id: "top", keys: ["Home"], words: "first row", page: LISTS },
   { id: "bottom", keys: ["End"], words: "last row", page: LISTS },
   // of these two a page binds the one that the person may do
-  { id: "open", keys: ["Enter"], words: "open", page: "home queue episodes compare curriculum runs", line: true },
+  { id: "open", keys: ["Enter"], words: "open", page: "home queue episodes compare curriculum runs run", line: true },
   { id: "take", keys: ["Enter"], words: "claim and open", page: "home queue", line: true },
   { id: "claim", keys: ["c"], words: "claim", page: "home queue ask review", line: true },
   { id: "release-row", keys: ["r"], words: "release", page: "home queue", line: true },
@@ -70,8 +70,11 @@ export const KEYS = [
   { id: "bulk", keys: ["b"], words: "bulk actions", page: "queue episodes" },
   { id: "bulk-review", keys: ["q"], words: "queue for review", page: "episodes live", line: true },
   { id: "bulk-label", keys: ["l"], words: "label", page: "episodes" },
-  { id: "bulk-compare", keys: ["c"], words: "compare", page: "episodes" },
-  { id: "bulk-export", keys: ["e"], words: "export", page: "episodes" },
+  { id: "bulk-compare", keys: ["c"], words: "compare", page: "episodes run", line: true },
+  { id: "bulk-export", keys: ["e"], words: "export", page: "episodes run" },
+  { id: "run-after", keys: FAR_NEXT, words: "next run", page: "run", line: true },
+  { id: "run-before", keys: FAR_PREVIOUS, words: "previous run", page: "run" },
+  { id: "numbers", keys: ["v"], words: "numbers of all charts", page: "run", line: true },
   { id: "page-after", keys: FAR_NEXT, words: "next page", page: "queue episodes", line: true },
   { id: "page-before", keys: FAR_PREVIOUS, words: "previous page", page: "queue episodes" },
   { id: "differ-after", keys: FAR_NEXT, words: "next difference", page: "compare", line: true },
@@ -97,7 +100,7 @@ export const KEYS = [
   { id: "edit-call", keys: ["e"], words: "edit call", page: "ask link", line: true },
   { id: "reject-call", keys: ["x"], words: "reject call", page: "ask link", line: true },
   { id: "stand", keys: ["y"], words: "approve calls like this", page: "ask", line: true },
-  ...numbered("option", "choose option", (n) => `${n}`, "ask link"),
+  ...numbered("part", "go to call or field, or choose option", (n) => `${n}`, "ask link"),
   { id: "insert-call", keys: ["i"], words: "insert call", page: "ask", line: true },
   { id: "write", keys: ["w"], words: "write answer", page: "ask" },
   { id: "draft", keys: ["d"], words: "model draft, again: insert it", page: "ask", line: true },

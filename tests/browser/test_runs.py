@@ -85,6 +85,30 @@ def open_from_the_list(page, address, run):
     expect(page).to_have_url(re.compile(rf"/runs/{run}/$"))
 
 
+def walk_the_tasks(page):
+    """By keys: numbers of all charts, a task's episode, the arms of a task side by side, and the run's export."""
+    run = page.url
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.reload()
+    expect(page.locator("[data-keyline]")).to_contain_text("compare")
+    numbers = page.locator("details[id^=numbers-]")
+    page.keyboard.press("v")
+    expect(numbers.last).to_have_attribute("open", "")
+    page.keyboard.press("v")
+    expect(numbers.last).not_to_have_attribute("open", "")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(page.locator(".matrix tr[data-key]").nth(1)).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("c")
+    expect(page).to_have_url(re.compile(r"/episodes/compare/\?episode=\w+&episode=\w+$"))
+    for key, address in (("Enter", r"/episodes/\w+/"), ("e", r"/exports/\?run=\w+$")):
+        page.goto(run)
+        expect(page.locator("[data-keyline]")).to_contain_text("compare")
+        page.keyboard.press("j")
+        page.keyboard.press(key)
+        expect(page).to_have_url(re.compile(address))
+
+
 def test_run_is_launched_paused_killed_resumed_and_compared(house, person, tmp_path):
     page = person(house.link("mira", "admin"))
     page.goto(f"{house.url}/runs/")
@@ -117,6 +141,7 @@ def test_run_is_launched_paused_killed_resumed_and_compared(house, person, tmp_p
     assert "right,wrong," in (tmp_path / "scenarios.csv").read_text()
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing is wider than the screen"
+    walk_the_tasks(page)
 
 
 def test_long_names_of_arms_widen_no_page_and_meet_no_bar(house, person):

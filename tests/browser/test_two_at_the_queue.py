@@ -158,7 +158,11 @@ def test_group_row_unfolds_and_cancels_by_keyboard(house, ask, person):
 
 def test_passing_next_and_newest_go_by_keys_from_any_page(house, ask, person):
     passed, newest = ask("Not for edo?", "one"), ask("For edo, surely?", "two")
-    edo = queue_of(person(house.link("edo", "expert")), house, "?sort=oldest")
+    edo = queue_of(person(house.link("edo", "expert")), house, "?q=no-such-ask")
+    edo.keyboard.press("j")
+    expect(edo.locator("[data-list] .empty")).to_contain_text("Show all")  # no row: Enter would leave the queue
+    expect(edo.locator("[aria-selected=true]")).to_have_count(0)
+    queue_of(edo, house, "?sort=oldest")
     edo.keyboard.press("j")
     edo.keyboard.press("p")
     edo.keyboard.type("not my field")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from awmclient.schema import EpisodeStart, RunStart
 from curriculum.models import Decision
+from episodes.models import OutcomeHold
+from episodes.record import recording
 from tests.browsing import as_person, html
 from tests.curriculum.trainer import Trainer
 
@@ -55,6 +60,40 @@ def test_page_lists_tasks_by_state(train, ada):
     assert "shop/11" in page(ada) and "shop/12" not in page(ada)
     held = page(ada, show="held_out")
     assert "shop/12" in held and "shop/11" not in held and "Held out 2" in held
+
+
+def test_row_opens_only_episodes_that_are_there(train, ada):
+    train.play(1, "shop/0")
+    train.report(1)
+    recording.start_episode(ada, EpisodeStart(key="other", task="t", scenario="shop", task_idx=1))
+    rows = dict(re.findall(r'<tr data-key="(shop/\d+)">(.*?)</th>', page(ada), re.DOTALL))
+    assert f'/episodes/?run={train.run.pk}&amp;scenario=shop&amp;task_idx=0"' in rows["shop/0"]
+    assert '/episodes/?scenario=shop&amp;task_idx=1"' in rows["shop/1"] and "in other runs" in rows["shop/1"]
+    assert "href" not in rows["shop/2"]
+    client = as_person(ada)
+    for row in ("shop/0", "shop/1"):
+        address = re.search(r'href="([^"]+)"', rows[row])[1].replace("&amp;", "&")
+        assert "No episodes match" not in html(client.get(address))
+
+
+def test_page_opens_unless_its_own_outcomes_are_withheld(train, ada, rita):
+    theirs = train.play(1, "shop/0")
+    train.report(1)
+    apart, reference = (recording.start_run(ada, RunStart(name=name))[0] for name in ("apart", "reference"))
+    others = [
+        recording.start_episode(ada, EpisodeStart(key=run.name, task="t", run=run.pk))[0] for run in (apart, reference)
+    ]
+    train.run.metadata = {"curriculum": {"reference": reference.pk}}
+    train.run.save()
+    opened = []
+    for held in (*others, theirs):
+        hold = OutcomeHold.objects.create(actor_key=rita.key, episode=held)
+        answers = [
+            as_person(rita).get(path, {"run": train.run.pk}) for path in ("/curriculum/", "/curriculum/turns.jsonl")
+        ]
+        opened.append([one.status_code == 200 for one in answers])
+        hold.delete()
+    assert opened == [[True, True], [False, False], [False, False]]
 
 
 def test_page_takes_a_decision_and_undoes_it(train, ada):

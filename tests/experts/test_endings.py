@@ -128,7 +128,9 @@ def answered_by(actor, ask):
 
 def test_an_answer_says_who_gave_it(asked, ada, edo, project, models):
     script = bearer(issue_token(ada, "clerk", "expert")[0])
-    assert endings.headline(answered_by(edo, asked())) == "edo answered in under 1 s."
+    mine = answered_by(edo, asked())
+    assert endings.headline(mine) == endings.headline(mine, ada) == "edo answered in under 1 s."
+    assert endings.headline(mine, edo) == "You answered in under 1 s."
     assert endings.headline(answered_by(script, asked())) == "The script clerk answered in under 1 s."
     desk.set_policy(ada, model_first=True, audit_share=0.0, cache="all")
     by_model = answered_by(expert_model(project, MODEL), asked(question="By a model?"))

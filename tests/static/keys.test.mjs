@@ -24,7 +24,7 @@ function pressOn(page, { surroundings = free, usable = () => true } = {}) {
 
 test("no page gives one key two meanings", () => {
   for (const page of pages) {
-    const apart = (key) => key.onlyField || /^(reason|option)-/.test(key.id) || ["take", "edit-call", "stand"].includes(key.id);
+    const apart = (key) => key.onlyField || /^(reason|part)-/.test(key.id) || ["take", "edit-call", "stand"].includes(key.id);
     const taken = keysOf(page).filter((key) => !apart(key)).flatMap(({ keys }) => keys);
     assert.deepEqual(taken, [...new Set(taken)], page); // a reason takes its digit from a label while it is asked for, "take" Enter from "open"; a decision
     // its digits from tags and "e" from the answer, which are on the page of a closed ask

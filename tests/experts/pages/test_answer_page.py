@@ -257,9 +257,7 @@ def test_escalate_and_send_to_model_give_reasons(asked, ada, edo, project, model
     body = {"lease_token": fresh(ask).assignment.lease_token, "to": "llm"}
     as_person(ada).post(f"/asks/{ask.pk}/hand", body)
     assert fresh(ask).tier == "llm"
-    assert "Your lease expired or was taken over." in html(
-        as_person(ada).post(f"/asks/{ask.pk}/hand", body, follow=True)
-    )
+    assert "Your claim of this ask has ended." in html(as_person(ada).post(f"/asks/{ask.pk}/hand", body, follow=True))
 
 
 def test_last_failed_call_before_the_question_can_be_suggested(asked, edo):

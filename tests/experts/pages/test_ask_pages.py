@@ -173,7 +173,7 @@ def test_an_answer_reaches_the_ask_once_however_often_it_is_sent(edo, ask):
     assert first.status_code == second.status_code == 302 and first["Location"] == f"/projects/lab/asks/{ask.pk}/"
     assert Advice.objects.filter(ask=ask).count() == 1
     after = html(client.get(f"/asks/{ask.pk}/"))
-    assert "edo answered in" in after and "Into 4127." in after and "Not delivered yet." in after
+    assert "You answered in" in after and "Into 4127." in after and "Not delivered yet." in after
 
 
 def test_send_and_next_claims_the_next_one(edo, ada, episode, ask):
@@ -298,6 +298,7 @@ def test_refusal_of_a_lost_lease_names_the_holder(edo, ada, ask):
     for path in ("renew", "answer"):
         refused = client.post(f"/asks/{ask.pk}/{path}", sent, **scripted).json()["error"]
         assert (refused["code"], refused["held_by"]) == ("lease_lost", "ada")
+        assert refused["message"] == "ada claimed this ask. Your text is saved with it."
     queue.release(ada, other.assignment_id, other.lease_token)
     assert client.post(f"/asks/{ask.pk}/renew", sent).json()["error"]["held_by"] == ""
 

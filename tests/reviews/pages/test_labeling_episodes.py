@@ -128,6 +128,7 @@ def test_values_and_versions_that_do_not_fit_are_refused(ada, rita, label, three
 
 def test_label_is_listed_edited_and_retired(ada, rita, three, label):
     lead, page = as_person(ada), "/reviews/labels/"
+    assert "0 episodes" in html(lead.get(page)) and "/episodes/?label=" not in html(lead.get(page))
     as_person(rita).post(ADDRESS, {"episode": three[:2], "schema": label.pk, "value": "good"})
     assert "2 episodes" in html(lead.get(page)) and "Retire" not in html(as_person(rita).get(page))
     edited = {

@@ -59,3 +59,14 @@ def test_episodes_of_one_task_are_told_apart_where_judges_differ(ada, edo, rita,
     for address in ("/reviews/agreement/", f"/reviews/queues/{queue.pk}/"):
         page = html(as_person(ada).get(address))
         assert all(f"desk_1 / 3 · {one.pk[-6:]}" in page for one in two)
+
+
+def test_page_rendered_ahead_lists_a_held_review_once(ada, rita, queue, episode):
+    ended(ada, "two")
+    assigning.fill(ada, queue.pk, Episode.objects.all())
+    here, held = queue.reviews.all()
+    for one in (held, here):  # who goes back after "Give and next" holds two
+        assigning.claim(rita, one.pk)
+    ahead = as_person(rita).get(f"/reviews/{here.pk}/ahead").json()
+    assert ahead["review"] == held.pk
+    assert len(re.findall(rf'<a[^>]*/reviews/{held.pk}/"[^>]*>', ahead["page"])) == 1

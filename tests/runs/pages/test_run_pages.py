@@ -226,6 +226,25 @@ def test_live_external_runs_are_active_and_told_apart(ada):
     assert "No run is active." in html(client.get("/runs/"))
 
 
+def test_run_page_leads_to_runs_beside_it_and_to_comparison(ada, rita):
+    plans = [launched(ada, name=name, tasks={"limit": 2}) for name in "abc"]
+    recording.start_run(ada, RunStart(name="of a loop"))
+    client = as_person(ada)
+    seen = [html(client.get(f"/runs/{one.pk}/")) for one in plans]
+    beside = [
+        dict(re.findall(r'data-act="run-(before|after)"\s+href="/projects/lab/runs/(\w+)/"', one)) for one in seen
+    ]
+    first, second, third = (one.pk for one in plans)
+    assert beside == [{"before": second}, {"before": third, "after": first}, {"after": second}]
+    assert f'href="/projects/lab/exports/?run={second}"' in seen[1]
+    assert "/exports/" not in html(as_person(rita).get(f"/runs/{second}/"))
+    rows = re.findall(r'data-row="compare"\s+href="([^"]+)"', seen[1])
+    assert len(rows) == 2
+    assert client.get(rows[0].replace("&amp;", "&")).status_code == 200
+    tried = plans[1].tries.values_list("episode_id", flat=True)
+    assert len([pk for pk in tried if pk in rows[0]]) == 2
+
+
 def test_parts_of_a_bar_differ_in_height(ada):
     plan = launched(ada, tasks={"limit": 3})
     for one in plan.tries.select_related("arm"):
