@@ -37,7 +37,13 @@ def locked(ask_id: str) -> Ask:
 
 
 def log(ask: Ask, verb: str, actor: Actor | None, reason: str = "") -> None:
-    AskEvent.objects.create(ask=ask, verb=verb, actor=actor.name if actor else "awmweb", reason=reason)
+    log_each(ask, (verb, actor, reason))
+
+
+def log_each(ask: Ask, *entries: tuple[str, Actor | None, str]) -> None:
+    """Log transitions of an ask, each as (verb, actor, reason), in one statement."""
+    rows = [AskEvent(ask=ask, verb=verb, actor=who.name if who else "awmweb", reason=why) for verb, who, why in entries]
+    AskEvent.objects.bulk_create(rows)
 
 
 def close(

@@ -41,7 +41,7 @@ from experts.errors import (
 )
 from experts.find import availability
 from experts.find.similar import began_with, marks_of
-from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Decline, Draft, Privilege, Tier
+from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Decline, Desk, Draft, Privilege, Tier
 from experts.rules.decisions import refuse_default
 from experts.rules.routing import (
     deadline,
@@ -210,7 +210,8 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed:
         deadline_at=deadline(now, wanted.deadline_s),
         human_deadline_at=deadline(now, wanted.human_deadline_s) if wanted.human_deadline_s else None,
     )
-    ends_now = _place(ask, now)
+    desk_now = availability.desk_of(actor.project)
+    ends_now = _place(ask, now, desk_now)
     said = wanted.model_dump(include={"seq", "question", "context", "turn", "call_id", "thread"}, exclude_none=True)
     if typed:
         said["typed"] = typed
@@ -218,27 +219,26 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed:
     ask_steps.open_ask_step(actor, episode, {"kind": "ask", "ask": ask.pk, **said})
     ask.save(force_insert=True)
     Assignment.objects.create(ask=ask)
-    closing.log(ask, "opened", actor)
-    closing.log(ask, _toward(ask), None, ask.tier_reason)
+    closing.log_each(ask, ("opened", actor, ""), (_toward(ask), None, ask.tier_reason))
     if ends_now:
         closing.close(ask, AskStatus.FELL_BACK, ends_now, None)
     elif typed and (standing := decided_by_standing(ask)) is not None:
         closing.close(ask, AskStatus.ANSWERED, "standing", None, standing)
-    elif not typed and (known := availability.known_answer(ask, availability.desk_of(actor.project).cache)) is not None:
+    elif not typed and (known := availability.known_answer(ask, desk_now.cache)) is not None:
         closing.close(ask, AskStatus.ANSWERED, "", None, _again(ask, known))
     else:
         _tell_or_wake(ask)
     return ask
 
 
-def _place(ask: Ask, now: datetime) -> str:
+def _place(ask: Ask, now: datetime, desk_now: Desk) -> str:
     """Set the ask's group and plan. Return the reason if it must fall back immediately."""
-    policy = availability.policy_of(availability.desk_of(ask.project), ask.episode)
+    policy = availability.policy_of(desk_now, ask.episode)
     _wait_for_alike(ask, policy.has_budget)
     same = None if ask.typed else availability.same_question(ask)
     ask.group = same.group if same is not None else ask.pk
     # the ID is known before the row exists, so the draw follows from it
-    way = route(policy, availability.load_for(ask, policy, now), draw(policy.seed, ask.pk))
+    way = route(policy, availability.load_for(ask, policy, now, desk_now), draw(policy.seed, ask.pk))
     ask.tiers, ask.tier_reason, ask.chance = list(way.tiers), way.reason, way.chance
     ask.tier = way.tiers[0] if way.tiers else Tier.PEOPLE
     ask.expected_wait_s = way.expected_wait_s

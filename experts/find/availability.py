@@ -94,10 +94,10 @@ def models_may_help(ask: Ask) -> bool:
     return policy.has_models and policy.only != "people"
 
 
-def members_of(project: Project, now: datetime) -> list[Member]:
-    """Return the people who can answer in this project."""
+def members_of(project: Project, now: datetime, desk: Desk | None = None) -> list[Member]:
+    """Return the people who can answer in this project. `desk` has its settings, if they are read already."""
     rows = Membership.objects.current(now).filter(project=project, role__in=ADVISERS)
-    senior = Desk.objects.filter(project=project).values_list("senior_id", flat=True).first()
+    senior = (desk or desk_of(project)).senior_id
     return [Member(f"user:{row.user_id}", frozenset(row.skills), row.pk == senior) for row in rows]
 
 
@@ -229,13 +229,15 @@ def _seats(project: Project, now: datetime) -> list[Seat]:
     return [*seats, *(Seat(key, name, [], False, count, seen=False) for name, key, count in others)]
 
 
-def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
+def pool(ask: Ask, now: datetime, desk: Desk | None = None) -> tuple[set[str], set[str]]:
     """Return the keys of everyone who can still answer this ask, and of those who are online.
 
     Scripts with an expert token are not members: they count while they are online.
     """
-    passed = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
-    members = members_of(ask.project, now)
+    # no one has declined what is not stored yet
+    is_new = ask._state.adding
+    passed = set[str]() if is_new else set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
+    members = members_of(ask.project, now, desk)
     fit = {one.key for one in members if may_take(ask.skills, one.skills)}
     # If the senior has left the project, everyone with the skills can answer.
     if ask.tier == Tier.SENIOR and any(one.is_senior for one in members):
@@ -267,14 +269,14 @@ def fits(actor: Actor, ask: Ask, desk: Desk) -> bool:
     return mine is not None and mine.may_take(ask.skills, ask.tier)
 
 
-def load_for(ask: Ask, policy: RoutingRules, now: datetime) -> DeskLoad:
+def load_for(ask: Ask, policy: RoutingRules, now: datetime, desk: Desk | None = None) -> DeskLoad:
     """Return the load on people at the time of this ask."""
     ahead = _before_people(ask.project).exclude(pk=ask.pk).annotate(by=RUN_KEY)
     counts = ahead.aggregate(
         all=Count("pk"), mine=Count("pk", filter=Q(by=ask.run_key)), runs=Count("by", distinct=True)
     )
     return DeskLoad(
-        present=len(pool(ask, now)[1]),
+        present=len(pool(ask, now, desk)[1]),
         ahead=counts["all"],
         ahead_of_run=counts["mine"],
         # This run counts too, also if this is its first ask.

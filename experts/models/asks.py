@@ -7,6 +7,7 @@ Owns what a row can contain and facts about one row. Leaves changes of an ask to
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cached_property
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
@@ -268,6 +269,11 @@ class Advice(AppendOnly):
         """
         return self.source == "human" and self.author_key.startswith(TOKEN) and self.behind != TokenUser.PERSON
 
+    @cached_property
+    def file_refs(self) -> list[FileRef]:
+        """The files of a stored answer; read once, since it gets none later."""
+        return [one.ref() for one in self.files.listed()]
+
     def value(self) -> AdviceValue:
         """Return the advice as it crosses a process."""
         return AdviceValue(
@@ -278,7 +284,7 @@ class Advice(AppendOnly):
             privilege=self.privilege,
             tool_calls=[ToolCall.model_validate(call) for call in self.tool_calls] if self.tool_calls else None,
             reason=self.reason or None,
-            files=[one.ref() for one in self.files.listed()] or None,
+            files=self.file_refs or None,
             decision=self.decision,
             by=self.by or None,
         )
