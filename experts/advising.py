@@ -7,6 +7,7 @@ functions.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +20,10 @@ from episodes.record import ask_steps
 from episodes.show.decisions import decision_in_words
 from experts import attaching, closing, events, queue, tagging
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
+from experts.find.availability import desk_of
 from experts.find.similar import began_with, kept, origins
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Draft, Privilege
+from experts.rules import second_look
 from experts.rules.decisions import checked
 from experts.rules.suggested_calls import refuse_unfit
 from people.access import Actor, may_advise, visible_or_404
@@ -54,6 +57,7 @@ def answer(
     may_advise(actor)
     slot = visible_or_404(Assignment.objects.select_related("ask__episode"), actor, assignment_id, "ask__project")
     said = Said(text, tool_calls, check(slot.ask, text, tool_calls, decision))
+    _look_again(actor, slot.ask, said)
     return _accept(actor, slot, lease_token, said, nonce, _beginning(slot.ask, drafted_by, text), confidence)
 
 
@@ -82,6 +86,21 @@ def check(ask: Ask, text: str, tool_calls: list[ToolCall] | None, decision: Any)
         raise Invalid("Write an answer or suggest a call.")
     _refuse_unfit(ask, tool_calls)
     return None
+
+
+def refuse_misfit(actor: Actor, ask: Ask, text: str, decision: Any) -> None:
+    """Raise if an answer would be refused for what it says, before the ask is claimed for it."""
+    _look_again(actor, ask, Said(text, None, check(ask, text, None, decision)))
+
+
+def _look_again(actor: Actor, ask: Ask, said: Said) -> None:
+    """Raise if a rule of the project returns this answer. Models have their own check, and no one to return it to."""
+    rules = desk_of(ask.project).second_look if not actor.model else ""
+    if rules:
+        calls = [call.model_dump() for call in said.tool_calls or []]
+        # as people read them: escapes would hide letters of other scripts from a pattern
+        parts = [json.dumps(one, ensure_ascii=False) for one in (calls, said.decision) if one]
+        second_look.refuse(rules, [said.text, *parts])
 
 
 def _refuse_unfit(ask: Ask, tool_calls: list[ToolCall] | None) -> None:
@@ -200,6 +219,7 @@ def edit(
     may_advise(actor)
     seen = visible_or_404(Ask.objects.select_related("accepted", "episode"), actor, ask_id)
     said = Said(text, tool_calls, check(seen, text, tool_calls, decision))
+    _look_again(actor, seen, said)
     began = _beginning(seen, drafted_by or (began_with(seen.accepted) if seen.accepted else ""), text)
     with transaction.atomic():
         ask = closing.locked(ask_id)
@@ -289,6 +309,7 @@ def _answer_same(
         return ""  # the same press again
     try:
         refuse_unfit(tool_calls, ask.episode.tools)
+        _look_again(actor, ask, Said(text, tool_calls))
         lease = queue.claim(actor, ask.pk)
         slot = visible_or_404(Assignment.objects.all(), actor, lease.assignment_id, "ask__project")
         _accept(actor, slot, lease.lease_token, Said(text, tool_calls), nonce, began, first=first)

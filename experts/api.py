@@ -22,6 +22,7 @@ from experts.metrics import records
 from experts.models import Attachment, StandingAnswer
 from experts.rules.decisions import Misfit
 from experts.rules.file_types import TEXT
+from experts.rules.second_look import Returned
 from people.access import visible_or_404
 from people.http import REFUSALS, actor_of, refuse_unknown
 
@@ -124,7 +125,7 @@ def answer(request: HttpRequest, assignment_id: str, payload: schema.AnswerBody)
     actor, said = actor_of(request), payload.model_dump(include={"text", "nonce", "decision"})
     try:
         advice = advising.answer(actor, assignment_id, payload.lease_token, tool_calls=payload.tool_calls, **said)
-    except Misfit:
+    except (Misfit, Returned):
         desk.keep_refused(actor, assignment_id, said["text"], said["decision"])
         raise
     return advice.value()

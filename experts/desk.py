@@ -28,7 +28,7 @@ from experts.errors import DraftConflict, PolicyRefused, TooLate
 from experts.find.availability import ADVISERS, held_by, may_be_present, models_may_help
 from experts.find.panels import changeable_replies, replies_of
 from experts.models import MODEL, Ask, Assignment, Desk, Draft, ModelCall, Presence, QueueView, QuickReply
-from experts.rules import risk
+from experts.rules import risk, second_look
 from experts.rules.routing import PRESENT_FOR
 from people.access import Actor, is_id, may_advise, may_see_queue, may_set_desk, visible_or_404
 from people.audit import record
@@ -58,6 +58,7 @@ WHOLES = {
     "wait_limit_s": (1, 86_400),
     "model_tokens_per_hour": (0, 2_000_000_000),
 }
+TEXTS = {"high_risk": risk.problem_of, "second_look": second_look.problem_of}
 NO_LIMIT = ("per_hour", "per_training_step", "wait_limit_s", "model_tokens_per_hour")
 """Settings that can be empty."""
 DRAFT_ALIVE = timedelta(minutes=3)
@@ -138,8 +139,8 @@ def _problem(name: str, value: Any) -> str:
         return (
             "" if isinstance(value, int | float) and 0 <= value <= 1 else "Enter a share from 0 to 1, for example 0.05."
         )
-    if name == "high_risk":
-        return risk.problem_of(value)
+    if name in TEXTS:
+        return TEXTS[name](value)
     if name in CHOICES:
         return "" if value in CHOICES[name] else "Choose one of the options."
     if name not in WHOLES or (value is None and name in NO_LIMIT):

@@ -23,7 +23,7 @@ def answer(link: AnswerLink, text: str, decision: Any) -> Advice:
         if link.ask.accepted_id != given.pk:
             raise TooLate("This link was already used.")
         return given
-    advising.check(link.ask, text, None, decision)
+    advising.refuse_misfit(link.actor, link.ask, text, decision)
     lease = queue.claim(link.actor, link.ask.pk)
     return advising.answer(link.actor, lease.assignment_id, lease.lease_token, text, link.nonce, decision=decision)
 

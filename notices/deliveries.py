@@ -54,7 +54,7 @@ class Parcel:
     open_count: int
     deadline_at: datetime | None
     answer_path: str = ""
-    """Whoever has it can answer once in the person's name."""
+    """Anyone who has it can answer once in the person's name."""
 
     @property
     def url(self) -> str:

@@ -85,6 +85,7 @@ class Desk(models.Model):
     model_tokens_per_hour = models.IntegerField(null=True, blank=True)
     high_risk = models.CharField(max_length=1000, blank=True, default=HIGH_RISK, db_default=HIGH_RISK)
 
+    second_look = models.TextField(blank=True, default="", db_default="")
     answer_links = models.BooleanField(default=True, db_default=True)
 
     class Meta:

@@ -131,6 +131,13 @@ SECTIONS: list[tuple[str, list[Knob]]] = [
                 "patterns",
             ),
             Knob(
+                "second_look",
+                "Second look",
+                "Rules that return an answer before it leaves, one a line: pattern => reason. Example: "
+                r"\b\d{16}\b => Remove the card number. Empty: none.",
+                "patterns",
+            ),
+            Knob(
                 "answer_links",
                 "Answer links",
                 "Emails and webhooks have a link that answers this one ask in the person's name, once, without signing "
@@ -194,7 +201,7 @@ def _typed(request: MemberRequest, knob: Knob) -> str:
     if knob.kind == "switch":
         return "on" if request.POST.get(knob.name) else "off"
     # a value that is refused is shown again, so it must not be of any length
-    return request.POST.get(knob.name, "").strip()[: 1000 if knob.kind == "patterns" else 40]
+    return request.POST.get(knob.name, "").strip()[: 5000 if knob.kind == "patterns" else 40]
 
 
 def _was(text: str) -> dict[str, str]:

@@ -137,7 +137,7 @@ def _submitted(payload: Mapping[str, Any], actor: Actor, ask_id: str, given: Map
     fields = _fields(_dict(_dict(view.get("state")).get("values")))
     text, nonce = fields.get(NOTE, ""), f"slack:{view.get('id', '')}"[:150]
     try:
-        # a window can be open longer than a lease: whoever else took the ask keeps it
+        # a window can be open longer than a lease: someone else who took the ask keeps it
         decision = _decision(ask.typed, fields) if ask.typed else None
         advising.answer(actor, str(given.get("assignment")), str(given.get("lease")), text, nonce, decision=decision)
     except AppError as refused:
@@ -250,7 +250,7 @@ def _replied(said: Mapping[str, str]) -> None:
             return
         if ask.typed:
             raise Invalid("This ask wants a decision. Press Answer.")
-        advising.check(ask, said["text"], None, None)
+        advising.refuse_misfit(actor, ask, said["text"], None)
         lease = queue.claim(actor, ask.pk)
         advising.answer(actor, lease.assignment_id, lease.lease_token, with_line_ends(said["text"]), nonce)
     except (AppError, NotFound) as refused:

@@ -24,6 +24,8 @@ def form(actor):
     """What the form would send as it stands."""
     page = html(as_person(actor).get("/desk/"))
     fields = dict(re.findall(r'<input id="k-[^"]+" name="([^"]+)" value="([^"]*)"', page))
+    fields |= dict(re.findall(r'<textarea id="k-[^"]+" name="([^"]+)".*?>(.*?)</textarea>', page, re.S))
+    fields |= dict.fromkeys(re.findall(r'<input id="k-[^"]+" type="checkbox" name="([^"]+)"[^>]* checked', page), "on")
     for name, options in re.findall(r'<select id="k-[^"]+" name="([^"]+)".*?>(.*?)</select>', page, re.S):
         chosen = re.search(r'value="([^"]*)" selected', options)
         fields[name] = chosen[1] if chosen else ""
