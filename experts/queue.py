@@ -316,14 +316,18 @@ def claim(actor: Actor, ask_id: str) -> AskClaim:
 def claim_locked(actor: Actor, ask: Ask, now: datetime) -> AskClaim:
     """Claim an ask whose lock the caller holds."""
     slot = ask.assignment
-    if actor.token is not None and slot.holder == actor.key and slot.is_held(now):
-        raise _why_not(ask, now)  # two processes can share a token: the second must not take the first one's lease
+    # two processes can share a token: the second must not take the first one's lease
+    own = actor.token is None
+    if not own and slot.holder == actor.key and slot.is_held(now):
+        raise _why_not(ask, now)
     # one's own claim, to claim again, needs no second check
     if slot.holder != actor.key or slot.state != SlotState.CLAIMED:
         _refuse_unfit(actor, ask, now)
     until = lease_end(now, ask.deadline_at)
     # a deadline never changes, so the update need not look at it
-    taken = leasing.claim(Assignment.objects.filter(ask=ask), actor, now, until) if ask.deadline_at > now else None
+    # the slot above was read before the lock: only the update knows who holds it now
+    rows = Assignment.objects.filter(ask=ask)
+    taken = leasing.claim(rows, actor, now, until, own=own) if ask.deadline_at > now else None
     if taken is None:
         slot.refresh_from_db()
         raise _why_not(ask, now)

@@ -16,8 +16,12 @@ from people.access import Actor
 from people.slots import FREED, OPEN, SlotState, is_free
 
 
-def claim(slots: QuerySet[Any], actor: Actor, now: datetime, until: datetime) -> dict[str, Any] | None:
+def claim(
+    slots: QuerySet[Any], actor: Actor, now: datetime, until: datetime, *, own: bool = True
+) -> dict[str, Any] | None:
     """Claim the slot of this queryset if it is free, expired or the actor's own. Return its new columns, or None.
+
+    Without `own`, a slot that the actor holds is not claimed again.
 
     The queryset must filter on columns of its own table only. A join would become a sub-select, which is not evaluated
     again after waiting for a row that someone else was changing, so two callers could hold the slot.
@@ -27,7 +31,8 @@ def claim(slots: QuerySet[Any], actor: Actor, now: datetime, until: datetime) ->
     mine = {"holder": actor.key, "holder_name": actor.name, "lease_token": token, "lease_until": until}
     # `claimed_at` moves with a repeated claim: it is when this lease began
     mine |= {"state": SlotState.CLAIMED, "claimed_at": now}
-    return mine if slots.filter(is_free(now) | Q(holder=actor.key), state__in=OPEN).update(**mine) == 1 else None
+    free = is_free(now) | Q(holder=actor.key) if own else is_free(now)
+    return mine if slots.filter(free, state__in=OPEN).update(**mine) == 1 else None
 
 
 def held_with(slots: QuerySet[Any], token: str) -> QuerySet[Any]:

@@ -256,6 +256,20 @@ def test_of_many_claims_at_once_one_wins(project, ada, edo):
 
 
 @pytest.mark.django_db(transaction=True)
+def test_of_many_claims_by_one_token_one_wins(ada):
+    from people.access import bearer
+    from people.members import issue_token
+
+    episode, _ = recording.start_episode(ada, EpisodeStart(key="race", task="race", expert="plain"))
+    script = bearer(issue_token(ada, "script", "expert")[0])
+    for seq in range(1, 6):
+        ask, _ = queue.open_ask(ada, wanted(episode, key=f"q{seq}", seq=seq))
+        results = at_once(*[lambda ask=ask: queue.claim(script, ask.pk) for _ in range(6)])
+        assert sum(isinstance(result, queue.AskClaim) for result in results) == 1
+        assert sum(isinstance(result, AlreadyClaimed) for result in results) == 5
+
+
+@pytest.mark.django_db(transaction=True)
 def test_an_answer_and_a_finish_at_once_end_in_one_of_two_states(ada, edo):
     for number in range(5):
         episode, _ = recording.start_episode(ada, EpisodeStart(key=f"race{number}", task="race", expert="plain"))
