@@ -6,6 +6,7 @@ Only for the server's own interpreter: whatever the server starts is started as 
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -19,7 +20,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 ROOT = Path(__file__).resolve().parent.parent
 CAN_FORK = hasattr(os, "pidfd_open")
@@ -54,10 +55,11 @@ class Warm:
     def _load(self) -> socket.socket:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
-            subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, str(Path(__file__).resolve()), self.program, str(its.fileno())],
                 cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[its.fileno()], env={"PATH": os.environ["PATH"]},
             )  # fmt: skip
+        atexit.register(lambda: (ours.close(), process.wait()))
         return ours
 
 
@@ -68,6 +70,13 @@ class Fork:
         self.warm, self.pid = warm, pid
         self.stdout = open(said, encoding="utf-8", errors="replace")  # noqa: SIM115  its reader closes it
         self.returncode: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stdout.close()
+        self.wait()
 
     def poll(self) -> int | None:
         if self.returncode is None:
@@ -115,8 +124,9 @@ def main() -> None:
     """Fork for each start until the tests end."""
     program, line = sys.argv[1], socket.socket(fileno=int(sys.argv[2]))
     sys.path[0] = str(ROOT)
-    import_module(f"{program}.__main__")
-    del sys.modules[f"{program}.__main__"]  # each fork runs it
+    name = f"{program}.__main__" if hasattr(import_module(program), "__path__") else program
+    import_module(name)
+    del sys.modules[name]  # each fork runs it
     gc.freeze()
     while True:
         text, files, _, _ = socket.recv_fds(line, 1 << 20, 1)
