@@ -153,6 +153,8 @@ class _Telling:
 
     def __init__(self) -> None:
         self.said: list[PromptMessage] = []
+        self._asked: PromptMessage | None = None
+        """The last assistant message, while only results of its calls follow."""
         self._calls = 0
         self._ids: dict[str, int] = {}
 
@@ -180,6 +182,8 @@ class _Telling:
     def _say(self, role: str, content: str, part: Part, seq: int, turn: Any) -> PromptMessage:
         said = PromptMessage({"role": role, "content": readable(content)}, part, [seq], turn=turn)
         self.said.append(said)
+        if part not in ("result", "advice"):
+            self._asked = said if part == "assistant" else None
         return said
 
     def _call(self, step: Mapping[str, Any], given: Mapping[str, Any], seq: int, turn: Any) -> None:
@@ -215,13 +219,10 @@ class _Telling:
 
     def _speaker(self, turn: Any) -> PromptMessage:
         """Return the assistant message of this turn, or a new one if the turn has none yet."""
-        for said in reversed(self.said):
-            if said.part == "assistant" and turn is not None and said.turn == turn:
-                return said
-            # Results of the turn can come in between; any other message ends it.
-            if said.part not in ("result", "advice"):
-                break
-        fresh = PromptMessage({"role": "assistant", "content": ""}, "assistant", turn=turn)
+        # results of the turn can come in between; any other message ends it
+        if self._asked is not None and turn is not None and self._asked.turn == turn:
+            return self._asked
+        fresh = self._asked = PromptMessage({"role": "assistant", "content": ""}, "assistant", turn=turn)
         self.said.append(fresh)
         return fresh
 

@@ -201,7 +201,7 @@ def test_of_all_who_decide_at_once_one_is_heard(edo, ada, asked, deadline):
     used = sum(StandingAnswer.objects.values_list("used", flat=True))
     if deadline < timedelta():
         assert (ask.status, used, step["advice"]["by"]) == ("fell_back", 0, "timeout")
-        assert ask.accepted.is_fallback and step["advice"]["decision"]["calls"][0]["verdict"] == "reject"
+        assert ask.accepted.source == "fallback" and step["advice"]["decision"]["calls"][0]["verdict"] == "reject"
     else:
         assert ask.status == "answered" and heard.get() == ask.accepted
         assert step["advice"]["by"] == ask.accepted.by and used == (ask.accepted.by == "standing")

@@ -16,6 +16,7 @@ import pytest
 from pydantic import ValidationError
 
 from awmclient import blotting, gates, listening, toolcalls
+from awmclient.conversation import conversation
 from awmclient.errors import MalformedCall
 from awmclient.toolcalls import Call
 from awmclient.typed import typed_of
@@ -146,6 +147,11 @@ def edits(size):
     list(dpo([ShapedEpisode(one, shape(one, "keep"), True)], PAIRS))
 
 
+def one_turn(size):
+    call = {"kind": "tool_call", "name": "see", "arguments": {}, "result": 1, "turn": 1}
+    conversation([{**call, "seq": seq} for seq in range(1, size + 1)])
+
+
 def one_row(kind, row):
     def read(size):
         rows = [row(number) for number in range(size)]
@@ -217,6 +223,7 @@ PLACES = {
     "pairs of edited calls": (edits, 60),
     "pages: one row, changed often": (one_row("changed", lambda n: {"key": {}, "after": {f"c{n}": 1}}), 300),
     "pages: one row, removed often": (one_row("removed", lambda n: {"key": {"id": 1}, "row": {f"c{n}": 1}}), 300),
+    "calls of one turn": (one_turn, 150),
     "rulings of a judge": (refused(ValueError, lambda n: judge._read("{" * n + "```" * n)), 5_000),
 }  # fmt: skip
 
