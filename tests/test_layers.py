@@ -188,12 +188,12 @@ CLIENT_FLOORS = (
     {"policies", "outbox", "ports", "standing"},
     {"client", "chat", "scripted", "restoring"},
     {"rollout", "testing", "collecting", "adapters.transcript", "adapters.missing", "__init__"},
-    {"adapters.recording"},
+    {"adapters.recording", "adapters.pausing"},
     {"adapters"},
 )
 
 FRAMEWORKS = {"agents": "openai_agents", "langchain_core": "langgraph", "langgraph": "langgraph"} | {
-    name: name for name in ("pydantic_ai", "smolagents", "inspect_ai")
+    name: name for name in ("ag_ui", "pydantic_ai", "smolagents", "inspect_ai")
 }
 """Packages of agent frameworks, each with the adapter that imports it; no other module does."""
 SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}

@@ -1,22 +1,30 @@
-"""LangGraph: `ask_expert` as a tool, callbacks as the record. Works for every runnable of LangChain, too.
+"""LangGraph: `ask_expert` as a tool, callbacks as the record. Works for every runnable of LangChain, too. The
+interrupts of a graph with a checkpointer can be decided at the desk.
 
 async with Recording(episode) as record:
     agent = create_agent(chat, tools=[look_up, record.ask_expert])
     await agent.ainvoke({"messages": [("user", "Order tea")]}, {"callbacks": [record]})
+
+agent = create_agent(chat, tools=[pay], middleware=[HumanInTheLoopMiddleware({"pay": True})], checkpointer=saver)
+await Pauses(dash, "orders").run(agent, given, {"configurable": {"thread_id": "order-7"}})
 """
 
 from __future__ import annotations
 
+import json
 import traceback
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
-from awmclient.adapters import recording
+from awmclient.adapters import pausing, recording
 from awmclient.adapters.missing import missing
+from awmclient.adapters.pausing import Pause, PauseDecision
 from awmclient.adapters.transcript import tokens
 from awmclient.conversation import as_text
 from awmclient.schema import ASK_SPEC
 from awmclient.toolcalls import Call
+from awmclient.typed import PARTS_OF
 
 try:
     from langchain_core.callbacks import AsyncCallbackHandler
@@ -24,6 +32,7 @@ try:
     from langchain_core.outputs import ChatGeneration, LLMResult
     from langchain_core.tools import InjectedToolCallId, StructuredTool
     from langgraph.errors import GraphBubbleUp, GraphRecursionError
+    from langgraph.types import Command, Interrupt
 except ImportError as error:
     raise missing("LangGraph", "langgraph", error) from error
 
@@ -123,3 +132,118 @@ class Recording(recording.Recording, AsyncCallbackHandler):
         self, question: Question, tool_call_id: Annotated[str, InjectedToolCallId], context: Context = None
     ) -> str:
         return as_text(self.now(self.ask(question, context, tool_call_id)))
+
+
+ACTIONS, APPROVAL = "action_requests", "tool_approval"
+"""Marks of the interrupts of LangChain's `HumanInTheLoopMiddleware`: of all calls of a turn, and of one call."""
+RESUMED = "__resume__"
+"""The channel in which LangGraph keeps the answers of a task that has not ended."""
+
+
+class Pauses(pausing.Pauses):
+    """The interrupts of a graph. What `interrupt` returns depends on the value that it was given:
+
+    - the calls of `HumanInTheLoopMiddleware`: its decisions;
+    - a typed ask (`{"kind": "choice", "options": [...]}`): the decision, as in the protocol;
+    - anything else is a question: the words of the answer.
+
+    Without a decision a call is rejected, and anything else gets `{"status": "no_advice", "reason": ...}`.
+    """
+
+    async def run(self, graph: Any, given: Any, config: Mapping[str, Any], **more: Any) -> Any:
+        """Run a graph until it pauses no more; returns what `ainvoke` returns last.
+
+        A thread that was left in the middle goes on from its checkpoint, and `given` is not read: a process that starts
+        again calls the same. `more` is passed on to `ainvoke`.
+        """
+        thread = str(config["configurable"]["thread_id"])
+        result = await self._begun(graph, given, config, more)
+        while waiting := (await graph.aget_state(config)).interrupts:
+            decided = await self.decide(thread, "", [_pause_of(one) for one in waiting])
+            answers = {one.id: _answer_to(one, decided[one.id]) for one in waiting}
+            result = await graph.ainvoke(Command(resume=answers), config, **more)
+            await self.taken(thread, decided)
+        await self.settle(thread)
+        return result
+
+    async def _begun(self, graph: Any, given: Any, config: Mapping[str, Any], more: Mapping[str, Any]) -> Any:
+        state, saved = await graph.aget_state(config), await graph.checkpointer.aget_tuple(config)
+        if saved is None or _has_ended(state, saved):
+            return state.values if given is None else await graph.ainvoke(given, config, **more)
+        if state.interrupts and not any(channel == RESUMED for _, channel, _ in saved.pending_writes or []):
+            return state.values
+        # An answer that LangGraph has stored but not acted on would answer the next interrupt, if it came again.
+        return await graph.ainvoke(None, config, **more)
+
+
+def _has_ended(state: Any, saved: Any) -> bool:
+    """Return whether a thread has nothing left to do. A process can end between two writes, when no task is next."""
+    return not (state.next or saved.pending_writes or saved.metadata.get("source") == "input")
+
+
+def _pause_of(interrupt: Interrupt) -> Pause:
+    value = interrupt.value
+    if not isinstance(value, Mapping):
+        return Pause(interrupt.id, as_text(value))
+    if ACTIONS in value:
+        allowed = {one["action_name"]: one["allowed_decisions"] for one in value.get("review_configs", [])}
+        calls = [_call_of(str(at), one, allowed.get(one["name"])) for at, one in enumerate(value[ACTIONS], 1)]
+        words = "\n\n".join(str(one.get("description") or "") for one in value[ACTIONS])
+        return Pause(interrupt.id, words, {"kind": "approval", "calls": calls})
+    if value.get("type") == APPROVAL:
+        allowed, schema = _allowed_by(interrupt.response_schema)
+        return Pause(
+            interrupt.id,
+            str(value.get("description") or ""),
+            {"kind": "approval", "calls": [_call_of("1", value, allowed, schema)]},
+        )
+    if value.get("kind") in PARTS_OF:
+        return Pause(interrupt.id, str(value.get("question") or value.get("message") or "The graph paused."), value)
+    return Pause(interrupt.id, as_text(dict(value)))
+
+
+def _call_of(
+    number: str, action: Mapping[str, Any], allowed: Sequence[str] | None, schema: Any = None
+) -> dict[str, Any]:
+    call = {"id": number, "name": action["name"], "arguments": dict(action["args"])}
+    if allowed is not None and "edit" not in allowed:
+        # no edit fits, so the desk refuses one: the graph could not run it
+        return {**call, "schema": {"const": call["arguments"]}}
+    return {**call, **({"schema": schema} if schema else {})}
+
+
+def _answer_to(interrupt: Interrupt, made: PauseDecision) -> Any:
+    value = interrupt.value
+    if not isinstance(value, Mapping) or not (ACTIONS in value or value.get("type") == APPROVAL):
+        return made.answer
+    actions = value.get(ACTIONS) or [value]
+    said = (made.decision or {}).get("calls") or [{}] * len(actions)
+    decisions = [_decision_of(action, one, made) for action, one in zip(actions, said, strict=True)]
+    return {"decisions": decisions} if ACTIONS in value else decisions[0]
+
+
+def _decision_of(action: Mapping[str, Any], said: Mapping[str, Any], made: PauseDecision) -> dict[str, Any]:
+    match said.get("verdict"):
+        case "approve":
+            return {"type": "approve"}
+        case "edit":
+            return {"type": "edit", "edited_action": {"name": action["name"], "args": said["arguments"]}}
+    return {"type": "reject", "message": str(said.get("reason") or made.reason)}
+
+
+def _allowed_by(schema: Any) -> tuple[list[str] | None, Any]:
+    """Return the decisions that a graph takes on a call, and the schema of edited arguments."""
+    if not isinstance(schema, Mapping):
+        return None, None
+    names = [one for one in ("approve", "edit", "reject") if f'"{one}"' in json.dumps(schema)]
+    edited = _found(schema, "edited_action", schema.get("$defs") or {})
+    return names, _found(edited, "args", schema.get("$defs") or {}) if edited else None
+
+
+def _found(schema: Any, name: str, known: Mapping[str, Any]) -> Any:
+    """Return the property of this name, wherever it is, with its reference resolved."""
+    for one in [schema, *known.values()]:
+        found = (one.get("properties") or {}).get(name) if isinstance(one, Mapping) else None
+        if isinstance(found, Mapping):
+            return known.get(str(found.get("$ref", "")).removeprefix("#/$defs/"), found)
+    return None

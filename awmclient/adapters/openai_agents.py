@@ -1,21 +1,27 @@
-"""The OpenAI Agents SDK: `ask_expert` as a function tool, the run's hooks as the record.
+"""The OpenAI Agents SDK: `ask_expert` as a function tool, the run's hooks as the record. Calls of tools with
+`needs_approval` can be decided at the desk.
 
 async with HttpDashboard(url, token) as dash:
     episode = await dash.start_episode("Order tea", expert="plain")
     async with Recording(episode) as record:
         agent = Agent("clerk", tools=[look_up, record.ask_expert])
         await Runner.run(agent, "Order tea", hooks=record, run_config=record.run_config)
+
+await Pauses(dash, "orders", "var/threads").run(agent, "Order tea", thread="order-7")
 """
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-from awmclient.adapters import recording
+from awmclient.adapters import pausing, recording
 from awmclient.adapters.missing import missing
+from awmclient.adapters.pausing import Pause, SavedThreads
 from awmclient.adapters.transcript import UnreportedCalls, as_arguments, tokens
+from awmclient.client import HttpDashboard, SyncHttpDashboard
 from awmclient.conversation import as_text
 from awmclient.schema import ASK_SPEC
 from awmclient.toolcalls import Call
@@ -29,7 +35,11 @@ try:
         ModelResponse,
         RunConfig,
         RunHooks,
+        Runner,
+        RunResult,
+        RunState,
         Tool,
+        ToolApprovalItem,
         ToolErrorFormatterArgs,
     )
     from agents.tool_context import ToolContext
@@ -101,3 +111,70 @@ def _users(items: Iterable[Any]) -> Iterable[str]:
         if isinstance(item, Mapping) and item.get("role") == "user":
             content = item.get("content")
             yield content if isinstance(content, str) else as_text(content)
+
+
+class Pauses(pausing.Pauses):
+    """The approvals of runs. A paused run is kept in `folder` as the SDK serializes it.
+
+    The SDK runs a call as the model made it, so the desk refuses edits; a rejection can say what to call instead.
+    """
+
+    def __init__(self, dash: HttpDashboard | SyncHttpDashboard, run: str, folder: str | Path, **more: Any) -> None:
+        super().__init__(dash, run, **more)
+        self._saved = SavedThreads(folder)
+
+    async def run(self, agent: Agent[Any], given: Any, *, thread: str, context: Any = None, **more: Any) -> RunResult:
+        """Run an agent until it pauses no more. `more` is passed on to `Runner.run`.
+
+        A thread that is paused goes on from its saved state, and `given` is not read: a process that starts again
+        calls the same.
+        """
+        saved = self._saved.load(thread)
+        if saved is None:
+            result = await Runner.run(agent, given, context=context, **more)
+            if not result.interruptions:
+                return result
+            state = self._keep(thread, result)
+        else:
+            # Given to the state, not to the run: a run with a context of its own has no approvals.
+            state = await RunState.from_string(agent, saved, context_override=context)
+        while True:
+            waiting = state.get_interruptions()
+            if not waiting:
+                raise ValueError(f"The saved run of {thread} has no pause for the agent {agent.name}; was it renamed?")
+            decided = await self.decide(
+                thread, str(state.to_json()["current_turn"]), [_pause_of(one) for one in waiting]
+            )
+            for one in waiting:
+                made = decided[_name_of(one)]
+                if made.verdict == "approve":
+                    state.approve(one)
+                else:
+                    state.reject(one, rejection_message=made.reason)
+            result = await Runner.run(agent, state, **more)
+            if not result.interruptions:
+                break
+            state = self._keep(thread, result)
+            await self.taken(thread, decided)
+        await self.settle(thread)
+        self._saved.drop(thread)
+        return result
+
+    def _keep(self, thread: str, result: RunResult) -> RunState[Any, Any]:
+        state = result.to_state()
+        self._saved.save(thread, state.to_string())
+        return state
+
+
+def _pause_of(item: ToolApprovalItem) -> Pause:
+    arguments = as_arguments(_part(item, "arguments") or {})
+    return Pause.of_call(_name_of(item), item.tool_name or "tool", arguments, can_edit=False)
+
+
+def _name_of(item: ToolApprovalItem) -> str:
+    return str(_part(item, "call_id") or _part(item, "id"))
+
+
+def _part(item: ToolApprovalItem, name: str) -> Any:
+    raw = item.raw_item
+    return raw.get(name) if isinstance(raw, Mapping) else getattr(raw, name, None)

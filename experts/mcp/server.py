@@ -1,4 +1,5 @@
-"""The desk's MCP server at `/mcp`: streamable HTTP, one session is one episode, with one tool: `ask_expert`.
+"""The desk's MCP server at `/mcp`: streamable HTTP, one session is one episode, with two tools: `ask_expert`
+and `request_approval`.
 
 Owns the protocol's edge: which session a request belongs to, and what the caller of an ask sees. Leaves the session and
 its asks to `sessions`, the wait to `consumers.until_closed`, and JSON-RPC to the official SDK.
@@ -32,6 +33,7 @@ from awmclient.schema import (
     AskView,
     Finish,
 )
+from awmclient.typed import CALLS_MAX
 from episodes.live.consumers import in_database
 from episodes.record import recording
 from experts.consumers import until_closed
@@ -84,6 +86,55 @@ TOOL = types.Tool(
             "advice": {"type": "string"},
             "tool_calls": {"type": "array", "items": {"type": "object"}},
             "reason": {"type": "string", "description": "why there is no advice"},
+        },
+        "required": ["status"],
+    },
+    annotations=types.ToolAnnotations(destructiveHint=False, openWorldHint=True),
+)
+_DEADLINE = TOOL.inputSchema["properties"]["deadline_s"]
+APPROVAL = types.Tool(
+    name=sessions.APPROVAL_TOOL,
+    title="Request an approval",
+    description=(
+        "Ask a person to approve tool calls before you make them. Each comes back approved, edited or rejected. Make"
+        " only calls that are approved or edited, with the arguments that come back."
+    ),
+    inputSchema={
+        "type": "object",
+        "properties": {
+            "calls": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": CALLS_MAX,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "id": {"type": "string"},
+                        "name": {"type": "string", "description": "the tool"},
+                        "arguments": {"type": "object"},
+                        "schema": {"type": "object", "description": "JSON Schema of the arguments"},
+                        "reason": {"type": "string", "description": "why the call is needed"},
+                    },
+                    "required": ["name", "arguments"],
+                    "additionalProperties": False,
+                },
+            },
+            "question": {"type": "string"},
+            "context": {"type": "string"},
+            "deadline_s": _DEADLINE,
+            "on_timeout": {"enum": ["reject", "no_advice"]},
+        },
+        "required": ["calls"],
+        "additionalProperties": False,
+    },
+    outputSchema={
+        "type": "object",
+        "properties": {
+            "status": {"enum": ["decided", "no_advice"]},
+            "by": {"enum": ["person", "model", "standing", "timeout"]},
+            "decision": {"type": "object", "description": "of each call: id, verdict, arguments, reason"},
+            "advice": {"type": "string"},
+            "reason": {"type": "string", "description": "why there is no decision"},
         },
         "required": ["status"],
     },
@@ -170,7 +221,7 @@ def _session(scope: Scope) -> str:
 
 
 async def _tools(request: types.ListToolsRequest) -> types.ServerResult:
-    return types.ServerResult(types.ListToolsResult(tools=[TOOL]))
+    return types.ServerResult(types.ListToolsResult(tools=[TOOL, APPROVAL]))
 
 
 async def _answer(request: types.CallToolRequest) -> types.ServerResult:
@@ -271,9 +322,9 @@ class Exchange(EventStore):
     async def answer(self, tool: str, arguments: dict[str, Any], tell: Tell) -> types.CallToolResult:
         """Return what the agent sees of a call."""
         try:
-            if tool != ASK_TOOL or self.call is None:
-                raise NotFound(f"There is no tool of this name; there is {ASK_TOOL}.")
-            ask = await in_database(sessions.open_ask, self._actor, self._session, self.call.key, arguments)
+            if tool not in sessions.ASKED or self.call is None:
+                raise NotFound(f"There is no tool of this name; there are {', '.join(sessions.ASKED)}.")
+            ask = await in_database(sessions.open_ask, self._actor, self._session, self.call.key, arguments, tool)
             return result_of(await self._end_of(ask, tell))
         except Exception as error:
             return refused(as_refusal(error))
@@ -337,11 +388,11 @@ class Exchange(EventStore):
 
 
 def result_of(view: AskView) -> types.CallToolResult:
-    """Return the advice as text and as a value. Without advice, return the value only, with no text that reads as
-    advice."""
+    """Return the advice as text and as a value. Without advice, and of a decision, the text is the value as JSON."""
     advice = view.advice or Advice(text="", source="fallback", reason=view.reason or view.status)
     seen = shown(advice.observation())
-    texts = [json.dumps(seen)] if advice.is_fallback else [seen["advice"], *map(json.dumps, seen.get("tool_calls", []))]
+    is_value = advice.is_fallback or advice.decision is not None
+    texts = [json.dumps(seen)] if is_value else [seen["advice"], *map(json.dumps, seen.get("tool_calls", []))]
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=text) for text in texts if text]
     return types.CallToolResult(content=content, structuredContent=seen)
 

@@ -37,7 +37,12 @@ OURS = "mcp:"
 """Prefix of the keys of MCP episodes and asks; no other episode is a session."""
 KEY = re.compile(rf"{OURS}[0-9a-f]+:[0-9a-f]+")
 ADDRESS = {"task", "scenario", "task_idx", "run"}
-ASKED = {"question", "context", "deadline_s"}
+APPROVAL_TOOL = "request_approval"
+ASKED = {
+    ASK_TOOL: {"question", "context", "deadline_s"},
+    APPROVAL_TOOL: {"calls", "question", "context", "deadline_s", "on_timeout"},
+}
+"""The arguments of each tool."""
 TIMED_OUT = re.compile(r"-32001|\btime[ds]?[ _-]?out|deadline|time limit|too long|took longer|expired|exceeded", re.I)
 """A reason in a client's cancellation that means its own time limit; each client has its own words for it."""
 JOINED_FOR = timedelta(minutes=10)
@@ -56,6 +61,8 @@ class PendingCall(NamedTuple):
         """Return the call of a message. Its ask is named after its number and its text."""
         arguments = as_object(as_object(message.get("params")).get("arguments"))
         words = [arguments.get("question"), arguments.get("context")]
+        if as_object(message.get("params")).get("name") == APPROVAL_TOOL:
+            words += [APPROVAL_TOOL, arguments.get("calls"), arguments.get("on_timeout")]
         token = as_object(as_object(message.get("params")).get("_meta")).get("progressToken")
         key = f"{asks_of_call(message.get('id'))}{_short(words)}"
         return cls(message.get("id"), key, token if isinstance(token, str | int) else None)
@@ -139,7 +146,7 @@ def enter(actor: Actor, session: str) -> str:
 
 
 @transaction.atomic
-def open_ask(actor: Actor, session: str, key: str, arguments: dict[str, Any]) -> Ask:
+def open_ask(actor: Actor, session: str, key: str, arguments: dict[str, Any], tool: str = ASK_TOOL) -> Ask:
     """Return the ask of a call, at the next step number. The episode's lock serializes concurrent calls.
 
     1. Return the call's own ask. 2. Join one with the same text; a cancelled one is opened again. 3. Open one.
@@ -152,14 +159,24 @@ def open_ask(actor: Actor, session: str, key: str, arguments: dict[str, Any]) ->
     if known is not None:
         return known
     said = {name: value for name, value in arguments.items() if value is not None}
-    if strange := set(said) - ASKED:
-        raise Invalid(f"{min(strange)}: {ASK_TOOL} takes {', '.join(sorted(ASKED))}.")
+    if strange := set(said) - ASKED[tool]:
+        raise Invalid(f"{min(strange)}: {tool} takes {', '.join(sorted(ASKED[tool]))}.")
+    if tool == APPROVAL_TOOL:
+        said = _as_approval(said)
     try:
         # the lock of the episode keeps this number free
         wanted = AskOpen(key=key, episode=session, seq=episode.last_seq + 1, **said)
     except ValidationError as error:
         raise misshapen(error.errors()) from error
     return queue.open_ask(actor, wanted)[0]
+
+
+def _as_approval(said: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an approval. Calls without an ID are counted; silence rejects, if nothing else is said."""
+    calls = said.get("calls")
+    if isinstance(calls, list):
+        said = {**said, "calls": [{"id": str(at), **as_object(one)} for at, one in enumerate(calls, 1)]}
+    return {"question": "May the agent make these calls?", "on_timeout": "reject", **said, "kind": "approval"}
 
 
 def _known(session: str, key: str) -> Ask | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,9 @@ from episodes.models import Episode
 from experts import advising, queue
 from experts.errors import TooLate
 from experts.mcp import sessions
+from experts.mcp.server import result_of
 from experts.models import Ask, Assignment, Draft
+from people.errors import Invalid
 from tests.people_by_name import token
 from tests.reading import steps_read_by
 
@@ -105,3 +108,35 @@ def test_ask_that_nobody_holds_any_more_is_queued_again(agent, edo, session, ask
     asked(2)
     slot = Assignment.objects.get(ask=ask)
     assert (slot.state, slot.holder) == ("queued", "")
+
+
+CALLS = [{"name": "refund", "arguments": {"order": 7}}]
+
+
+def approval(number, **more):
+    return {"id": number, "params": {"name": sessions.APPROVAL_TOOL, "arguments": {"calls": CALLS, **more}}}
+
+
+def opened(agent, session, message):
+    key = sessions.PendingCall.of(message).key
+    return sessions.open_ask(agent, session, key, message["params"]["arguments"], sessions.APPROVAL_TOOL)
+
+
+def test_approval_of_a_session_is_a_typed_ask(agent, session, edo):
+    ask = opened(agent, session, approval(1))
+    assert (ask.kind, ask.typed["calls"][0]["id"], ask.typed["on_timeout"]) == ("approval", "1", "reject")
+    assert opened(agent, session, approval(2)) == ask  # its client timed out and asks again
+    assert opened(agent, session, approval(3, calls=[{**CALLS[0], "arguments": {"order": 8}}])) != ask
+    lease = queue.claim(edo, ask.pk)
+    decision = {"calls": [{"id": "1", "verdict": "reject", "reason": "Too old."}]}
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "", nonce="n", decision=decision)
+    result = result_of(sessions.look(agent, ask.pk))
+    assert result.structuredContent["decision"]["calls"][0]["verdict"] == "reject"
+    assert json.loads(result.content[0].text) == result.structuredContent
+
+
+@pytest.mark.parametrize("calls", [None, [], 7, [7], [{"name": "a", "arguments": 7}]])
+def test_approval_without_whole_calls_is_refused(agent, session, calls):
+    with pytest.raises(Invalid):
+        opened(agent, session, approval(1, calls=calls))
+    assert not Ask.objects.exists()

@@ -11,11 +11,16 @@ from pathlib import Path
 import pytest
 
 from awmclient.client import HttpDashboard, SyncHttpDashboard
+from tests.frameworks.pausing import a_name, approve, deciding
 from tests.frameworks.story import SAYS, look_up, model
+from tests.frameworks.test_call_pauses import PAYS, finished
 
 pytestmark = pytest.mark.frameworks
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "frameworks.md"
 BLOCKS = dict(re.findall(r"(?ms)^## ([^\n]+)\n\n```python\n(.+?)```", PAGE.read_text(encoding="utf-8")))
+
+
+PAUSES = dict(re.findall(r"(?ms)^### Pauses of ([^\n]+)\n\n```python\n(.+?)```", PAGE.read_text(encoding="utf-8")))
 
 
 def names_for_agents_sdk():
@@ -88,4 +93,51 @@ def test_documented_lines_record_an_episode(house, agent_token, framework, monke
 
 def test_every_framework_has_its_lines():
     assert set(BLOCKS) == set(NAMES)
-    assert all(len(block.splitlines()) <= 10 for block in BLOCKS.values())
+    assert set(PAUSES) == {"LangGraph", "the OpenAI Agents SDK", "PydanticAI", "AG-UI"}
+    assert all(len(block.splitlines()) <= 10 for block in [*BLOCKS.values(), *PAUSES.values()])
+
+
+def names_for_pauses(framework, pay, thread):
+    if framework == "the OpenAI Agents SDK":
+        from agents import function_tool
+
+        names_for_agents_sdk()
+        return {"pay": function_tool(needs_approval=True)(pay)}
+    if framework == "LangGraph":
+        from langgraph.checkpoint.memory import InMemorySaver
+
+        return {**names_for_langgraph(), "saver": InMemorySaver(), "pay": pay}
+    if framework == "PydanticAI":
+        return {**names_for_pydantic_ai(), "pay": pay}
+    from ag_ui.core import AssistantMessage, FunctionCall, ToolCall
+
+    call = ToolCall(id="c1", function=FunctionCall(name="pay", arguments='{"item": "tea"}'))
+    asked = {"id": "i1", "reason": "tool_call", "tool_call_id": "c1", "message": "Pay for tea?"}
+
+    async def play(given):
+        [entry] = given.resume
+        pay("tea" if entry.payload["approved"] else "nothing")
+        return finished(thread, "2")
+
+    messages = [AssistantMessage(id="m1", tool_calls=[call])]
+    return {"finished": finished(thread, "1", asked), "messages": messages, "play": play}
+
+
+@pytest.mark.parametrize("framework", PAUSES)
+def test_documented_lines_let_the_desk_approve(house, agent_token, expert_token, framework, monkeypatch, tmp_path):
+    made, thread = [], a_name("documented")
+
+    def pay(item: str) -> str:
+        """Pay for an item."""
+        made.append(item)
+        return f"paid {item}"
+
+    monkeypatch.chdir(tmp_path)
+    with model(PAYS, SAYS) as server, deciding(house, expert_token, approve):
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        given = {"HttpDashboard": HttpDashboard, "url": house.url, "token": agent_token, "thread": thread}
+        given |= names_for_pauses(framework, pay, thread)
+        code = compile(PAUSES[framework], str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        asyncio.run(eval(code, given))  # noqa: S307
+    assert made == ["tea"]

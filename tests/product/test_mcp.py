@@ -17,6 +17,7 @@ from mcp.types import Implementation
 from people.models import new_id
 
 ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+TOOLS = ["ask_expert", "request_approval"]
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "mover", "version": "1"}}
 
 
@@ -129,6 +130,20 @@ async def test_answer_has_text_and_value_and_is_consumed(house, token, edo):
     assert heard and heard[0][1] == pytest.approx(60, abs=15)
 
 
+async def test_approval_returns_the_decision_of_each_call(house, token, edo):
+    calls = [{"name": "refund", "arguments": {"order": order}} for order in (7, 8)]
+    decision = {"calls": [{"id": "1", "verdict": "approve"}, {"id": "2", "verdict": "reject", "reason": "Too old."}]}
+    async with talking(house, token) as (client, episode):
+        waiting = asyncio.create_task(client.call_tool("request_approval", {"calls": calls, "deadline_s": 60}))
+        [ask] = await open_asks(edo, episode)
+        await answer(edo, ask["id"], text="", decision=decision)
+        result = await waiting
+    value = result.structuredContent
+    assert not result.isError and (value["status"], value["by"]) == ("decided", "person")
+    assert [one["verdict"] for one in value["decision"]["calls"]] == ["approve", "reject"]
+    assert json.loads(result.content[0].text) == value
+
+
 async def test_a_deadline_gives_the_typed_absence_and_no_sentence(house, token, edo):
     async with talking(house, token) as (client, _):
         result = await client.call_tool("ask_expert", {"question": "Anybody?", "deadline_s": 1})
@@ -138,7 +153,7 @@ async def test_a_deadline_gives_the_typed_absence_and_no_sentence(house, token, 
 
 async def test_mcp_desk_offers_one_tool_and_clear_refusals(house, token):
     async with talking(house, token) as (client, _):
-        assert [tool.name for tool in (await client.list_tools()).tools] == ["ask_expert"]
+        assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
         for tool, arguments in [
             ("ask_expert", {}),
             ("ask_expert", {"question": "?", "deadline_s": 0}),
