@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,13 +44,16 @@ def main() -> None:
     report = Path(os.environ.get("REPORT") or ROOT / "docs" / "measured" / f"{kind}.md")
     if any(unit.result is None for unit in state.units(seeds)):
         torch.set_num_threads(1)
-        play(state, seeds)
-    page.write(kind, plan, starts_of(state, seeds), state.whole(seeds), report)
-    say(f"{report} is written")
+        play(state, seeds, lambda: show(kind, state, seeds, report))
+    show(kind, state, seeds, report)
 
 
-def starts_of(state: State, seeds: list[int]) -> dict[int, dict[str, Any]]:
-    return {seed: json.loads((state.seed(seed) / "start.json").read_text()) for seed in seeds}
+def show(kind: str, state: State, seeds: list[int], report: Path) -> None:
+    """Write the page of the seeds that are through."""
+    results = state.whole(seeds)
+    starts = {seed: json.loads((state.seed(seed) / "start.json").read_text()) for seed in results}
+    page.write(kind, state.plan, starts, results, report)
+    say(f"{report} is written, of {len(results)} of {len(seeds)} seeds")
 
 
 BEGAN = time.monotonic()
@@ -59,8 +63,8 @@ def say(text: str) -> None:
     print(f"[{time.monotonic() - BEGAN:5.0f} s] {text}", flush=True)
 
 
-def play(state: State, seeds: list[int]) -> None:
-    """Play what is left, one seed after another, in one product."""
+def play(state: State, seeds: list[int], ended: Callable[[], None]) -> None:
+    """Play what is left, one seed after another, in one product. `ended` is called after each."""
     plan = state.plan
     held = held_worlds(HELD_SEED, plan.held_desks)
     with product() as running:
@@ -79,6 +83,7 @@ def play(state: State, seeds: list[int]) -> None:
             say(f"seed {seed} starts from {start.digest}: {len(start.rows)} rows, {start.updates} updates")
             with answering(house.desk, answer_of([*worlds, *held])):
                 asyncio.run(arms(state, seed, left, house, start, worlds, held))
+            ended()
 
 
 def made_start(house: House, seed: int, plan: Plan, worlds: list[Any]) -> Start:

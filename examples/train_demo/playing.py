@@ -184,7 +184,9 @@ def answering(desk: Callable[[], httpx.Client], answer: Callable[[str], str]) ->
     def run() -> None:
         with desk() as http:
             while not through.wait(0.2):
-                answer_all(http, answer)
+                # one that failed is tried again soon: a thread that ends would leave every rollout waiting
+                with contextlib.suppress(httpx.HTTPError):
+                    answer_all(http, answer)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()

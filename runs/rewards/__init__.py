@@ -7,7 +7,7 @@ comparison: they differ by condition, so arms are compared by the verifier's out
     played     an ended episode as profiles read it
     pr428      OpenEnv's shaping, -1 to 2
     bundle_v1  four components, 0 to 1
-    priced     the outcome less a stated price for each ask
+    priced     outcome less a price for each ask
 """
 
 from __future__ import annotations
