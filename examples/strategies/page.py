@@ -153,6 +153,11 @@ def said(found: Sequence[SeedContrast], words: Callable[[SeedContrast], str] = l
     return [f"- {one.arm} against {one.control}: {words(one)}" for one in found]
 
 
+def fewer(one: SeedContrast) -> str:
+    """Say a contrast of asks: more of them are not better."""
+    return one.in_words("More", "Fewer")
+
+
 ORDER = [
     (adaptive, other) for other in ("none", "always", "mixed") for adaptive in ("adaptive_levels", "adaptive_errors")
 ]
@@ -172,8 +177,8 @@ def strategies(plan: Plan, results: Results) -> list[str]:
         *said(against(plan, results, offered, ORDER)),
     ]
     lines += ["", "## 3. Asks where needed, and where not", "", "Needed:", "", *table(plan, results, needed)]
-    lines += [*said(against(plan, results, needed, ORDER)), "", "Needless:", "", *table(plan, results, needless)]
-    lines += [*said(against(plan, results, needless, ORDER)), ""]
+    lines += [*said(against(plan, results, needed, ORDER), fewer), "", "Needless:", "", *table(plan, results, needless)]
+    lines += [*said(against(plan, results, needless, ORDER), fewer), ""]
     lines += ["## 4. Answers of people", "", f"An answer is taken to cost {ANSWER_MINUTES:g} minutes. In training:", ""]
     lines += table(plan, results, answers, "{:.0f} answers".format)
     lines += [
@@ -267,7 +272,7 @@ def prices(plan: Plan, results: Results) -> list[str]:
         "## Success with an expert", "", *table(plan, results, offered),
         *said(against(plan, results, offered, pairs)), "",
         "## Needed asks", "", *table(plan, results, needed), "## Needless asks", "", *table(plan, results, needless),
-        *said(against(plan, results, needless, pairs)), "",
+        *said(against(plan, results, needless, pairs), fewer), "",
         "## Asks of a task", "", *table(plan, results, asks, "{:.2f}".format),
         "## Success without an expert", "", *table(plan, results, alone),
     ]  # fmt: skip

@@ -27,7 +27,7 @@ from runs.statistics.sentences import p_text, points, span_text
 
 ENUMERATED = 10
 """The most seeds whose power counts every flip; more are taken for normal."""
-DRAWS = 400
+DRAWS = 1000
 UNEVEN = 1e-12
 
 
@@ -60,18 +60,25 @@ class SeedContrast:
 
     @property
     def sentence(self) -> str:
-        """Say it of shares, in points."""
+        """Say it of shares of success, in points."""
+        return self.in_words()
+
+    def in_words(self, up: str = "Better", down: str = "Worse") -> str:
+        """Say it of shares, in points. More of something need not be better: `up` and `down` name the directions."""
         seen = None if self.seen is None else math.ceil(100 * self.seen - 1e-9)
         span = "" if self.interval is None else span_text(self.interval)
-        return self._said(points(self.mean), span, "" if seen is None else f"{count(seen, 'point')} or more")
+        least = "" if seen is None else f"{count(seen, 'point')} or more"
+        return self._said(points(self.mean), span, least, up if self.mean > 0 else down)
 
     def in_units(self, unit: str) -> str:
         """Say it of numbers that are no shares."""
         low, high = self.interval or (self.mean, self.mean)
         seen = "" if self.seen is None else f"{self.seen:.2g} {unit} or more"
-        return self._said(f"{self.mean:+.2g} {unit}", f"[{low:+.2g}, {high:+.2g}]", seen)
+        return self._said(
+            f"{self.mean:+.2g} {unit}", f"[{low:+.2g}, {high:+.2g}]", seen, "More" if self.mean > 0 else "Less"
+        )
 
-    def _said(self, size: str, span: str, seen: str) -> str:
+    def _said(self, size: str, span: str, seen: str, word: str) -> str:
         ups, downs = (sum(d > 0 for d in self.differences), sum(d < 0 for d in self.differences))
         of = count(len(self.differences), "seed")
         if self.interval is None or self.p is None:
@@ -79,7 +86,7 @@ class SeedContrast:
         found = f"over these {of}: {size} {span}, {ups} up, {downs} down"
         test = f"p {p_text(self.p)} (exact sign-flip over seeds)"
         if self.is_shown:
-            return f"{self.verdict.capitalize()} {found}, {test}."
+            return f"{word} {found}, {test}."
         if not self.tested:
             return f"Not tested, since one before it in the fixed order was not shown; {found}."
         return f"No difference shown {found}, {test}. Seeds as uneven as these show {seen} in four of five repeats."

@@ -136,6 +136,7 @@ def test_page_of_prices_counts_the_seeds_that_reach_the_goal(tmp_path):
     text = file.read_text()
     assert "| 0.1 | 6 of 6 | 6 of 6 | 6 of 6 | 6 of 6 | **6 of 6** |" in text
     assert "| 0.4 | 0 of 6 | 6 of 6 | 6 of 6 | 6 of 6 | **0 of 6** |" in text
+    assert "price_0.02 against always: Fewer over these 6 seeds: -90 points" in text and "Worse" not in text
     assert (tmp_path / "prices" / "success.png").exists()
 
 
