@@ -7,7 +7,7 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  test -n "$$name" && command -v "$$name" >/dev/null 2>&1 && \
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
-.PHONY: run install install-dev install-web lock test install-train test-train train-demo test-frameworks check bench attack chaos image planted
+.PHONY: run install install-dev install-web lock test install-train test-train train-demo strategies prices test-frameworks check bench attack chaos image planted
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -74,6 +74,14 @@ test-train: install-train
 # A small model learns from demonstrations and from the environment server; SEED=N is another one (docs/training.md)
 train-demo: install-train
 	@.venv-train/bin/python -m examples.train_demo
+
+# Ways of offering help, each from the same starts over six seeds; goes on where it was killed (docs/training.md)
+strategies: install-train
+	@.venv-train/bin/python -m examples.strategies strategies
+
+# The same with a price for each ask
+prices: install-train
+	@.venv-train/bin/python -m examples.strategies prices
 
 # So do the agent frameworks of the adapters, which the product does not need
 test-frameworks:

@@ -1,47 +1,49 @@
-"""`make train-demo`: demonstrations on the environment server, SFT on their export, GRPO on the environment server, and
-what held-out tasks show, as a run of the product.
+"""`make train-demo`: demonstrations on the environment server, SFT on their export up to a start that still rises, then
+GRPO on fresh desks against more SFT, and what held-out tasks show.
 
-Everything is from scratch: a pack drawn from seeds, a product in a temporary folder, a tokenizer and a model of its
-own. SEED, SFT_S, GRPO_S (seconds) and REPORT (the page to write) are read from the environment.
+Everything is from scratch: desks drawn from seeds, a product in a temporary folder, a tokenizer and a model of its own.
+SEED, SFT_UPDATES, GRPO_S (seconds), HELD (desks of 20 tasks), STATE (where the start is kept) and REPORT (the page to
+write) are read from the environment.
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
-import json
 import os
-import subprocess
-import sys
-import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
-from typing import Any
 
 import torch
-from tokenizers import Tokenizer
 
-from awmclient.client import HttpDashboard
-from awmclient.collecting import CollectingDashboard
-from awmclient.rollout import rollout
-from awmenv.batches import EnvironmentBatch
-from awmenv.client import EnvironmentClient
 from examples.train_demo import results
-from examples.train_demo.learning import Played, grpo_update, sft
-from examples.train_demo.model import Size, Tiny, optimizers
-from examples.train_demo.playing import Endpoint, Sampler, TinyPolicy
-from examples.train_demo.words import told, trained_tokenizer
-from examples.train_demo.worlds import FAMILIES, World, write_worlds
-from tests.running import ROOT, Product, free_ports, product
+from examples.train_demo.grpo import GROUP, GROUPS, Stepped, adamw, share_of, stepped, tasks_of
+from examples.train_demo.house import (
+    TASKS,
+    House,
+    Start,
+    held_worlds,
+    kept_start,
+    trained_start,
+    training_worlds,
+)
+from examples.train_demo.learning import Until, sft
+from examples.train_demo.model import Tiny
+from examples.train_demo.playing import Ground, Reading, Sampler, answer_of, answering, ground, places
+from examples.train_demo.worlds import FAMILIES, World
+from runs.statistics.compare import Try, contrasts
+from runs.statistics.deciding import PLANNED, RUNNING, Statement
+from tests.running import ROOT, product
 
-SEED = int(os.environ.get("SEED", "1"))
-SFT_S, GRPO_S = float(os.environ.get("SFT_S", "130")), float(os.environ.get("GRPO_S", "100"))
-REPORT = Path(os.environ.get("REPORT", str(ROOT / "docs" / "measured" / "train-demo.md")))
-WORLDS, HELD_WORLDS, TASKS = 12, 5, 20
-GROUPS, GROUP, GRPO_LR = 6, 8, 5e-4
-MODELS = ("untrained", "sft", "more_sft", "grpo")
-LIMITS = {"max_steps": 8, "nudge_after": 0, "stall_after": 0}
+SEED = int(os.environ.get("SEED") or "1")
+SFT_UPDATES, GRPO_S = int(os.environ.get("SFT_UPDATES") or "600"), float(os.environ.get("GRPO_S") or "170")
+HELD = int(os.environ.get("HELD") or "25")
+STATE = Path(os.environ.get("STATE") or ROOT / "var" / "train-demo")
+REPORT = Path(os.environ.get("REPORT") or ROOT / "docs" / "measured" / "train-demo.md")
+RECORDED = 1 / 16
+"""The chance of a rollout to be recorded in the product; counts and rewards are of all."""
+AGAINST = ("start", "more_sft_time", "more_sft_episodes")
+READINGS = {"greedily": 0.0, "at temperature 1": 1.0}
 
 
 class Report:
@@ -59,200 +61,137 @@ class Report:
         self._lines += lines
 
     def write(self) -> None:
-        """Replace this seed's part of the page; those of other seeds stay."""
-        mark = f"\n## Seed {SEED}\n"
+        """Replace this seed's part of the page; those of other seeds stay if they are of this form."""
         head, *parts = (REPORT.read_text() if REPORT.exists() else HEAD).split("\n## Seed ")
-        kept = {int(part.partition("\n")[0]): f"\n## Seed {part}" for part in parts}
-        kept[SEED] = mark + "\n" + "\n".join(self._lines) + "\n"
-        page = head + "".join(kept[seed].rstrip("\n") + "\n" for seed in sorted(kept))
+        kept = {int(part.partition("\n")[0]): f"\n## Seed {part}" for part in parts} if head == HEAD else {}
+        kept[SEED] = f"\n## Seed {SEED}\n\n" + "\n".join(self._lines) + "\n"
+        page = HEAD + "".join(kept[seed].rstrip("\n") + "\n" for seed in sorted(kept))
         REPORT.write_text(page)
-        if "REPORT" not in os.environ:
+        if not os.environ.get("REPORT"):
             results.write(ROOT / "awmenv" / "README.md", page)
 
 
 HEAD = """# A small model that learns here
 
-Written by `make train-demo` ([how](../training.md)); no figure is by hand. Each part is one seed. All arms of a
-run play the same held-out tasks without an expert, greedily, and the environment's verifier judges.
+Written by `make train-demo` ([how](../training.md)); no figure is by hand. Each part is one seed. All models try the
+same held-out tasks, where an expert may be asked, and the environment's verifier judges. *Needed* asks are of the 20%
+of tasks whose fact only the expert has.
 """
 
 
-class DemoProduct:
-    """The product as the demo uses it."""
-
-    def __init__(self, running: Product, report: Report) -> None:
-        self.product, self._report = running, report
-        self.agent = running.token("agent")
-        self._launch, self._export = running.http(running.token("launch")), running.http(running.token("export"))
-        self._desk = running.http(running.token("expert"))
-
-    def play(self, plan: dict[str, Any], notes: dict[str, str] | None = None) -> str:
-        """Launch a plan and wait for its end, answering asks by the name in their question; returns the run's ID."""
-        body = {"name": plan["name"], "plan": {**LIMITS, "parallel": 12, **plan}}
-        made = self._launch.post("/runs", json=body)
-        if made.is_error:
-            raise RuntimeError(made.text)
-        run, began = str(made.json()["id"]), time.monotonic()
-        while self._comparison(run)["state"] != "finished":
-            for ask in self._desk.get("/asks", params={"status": "open"}).raise_for_status().json()["asks"]:
-                self._answer(ask, notes or {})
-            time.sleep(1.0)
-        self._report.say(f"run {plan['name']} took {time.monotonic() - began:.0f} s")
-        return run
-
-    def _answer(self, ask: dict[str, Any], notes: dict[str, str]) -> None:
-        known = [text for name, text in notes.items() if ask["question"].rstrip("?. ").endswith(name)]
-        claimed = self._desk.post(f"/asks/{ask['id']}/claim", json={})
-        if claimed.is_error or not known:
-            return
-        lease = claimed.json()
-        body = {"lease_token": lease["lease_token"], "text": known[0], "nonce": f"note-{ask['id']}"}
-        self._desk.post(f"/assignments/{lease['assignment']}/answer", json=body).raise_for_status()
-
-    def rows(self, runs: list[str]) -> list[dict[str, Any]]:
-        """Return the rows of an `sft` export of these runs."""
-        file = self.product.var / "demonstrations.jsonl"
-        filters = [word for run in runs for word in ("--filter", f"run={run}")]
-        said = self.product.manage("export", "--format", "sft", *filters, "--output", str(file))
-        self._report.say(said.strip().replace("\n", " | "))
-        return [json.loads(line) for line in file.read_text().splitlines()]
-
-    def shown(self, run: str) -> list[str]:
-        """Return what the product's comparison of a run says."""
-        found = self._comparison(run)
-        counts = [
-            f"- {arm['name']}: {arm['complete']} of {arm['complete'] + arm['others']} complete" for arm in found["arms"]
-        ]
-        return counts + [f"- {one['arm']} against {found['control']}: {one['sentence']}" for one in found["contrasts"]]
-
-    def _comparison(self, run: str) -> dict[str, Any]:
-        return dict(self._launch.get(f"/runs/{run}/comparison").raise_for_status().json())
+async def grpo(
+    place: Ground, start: Start, worlds: Sequence[World], report: Report
+) -> tuple[Tiny, float, list[Stepped]]:
+    """Train a copy of the start on rollouts of fresh desks for GRPO_S seconds; half of each group may ask."""
+    model = start.model()
+    optimizer, sampler, steps = adamw(model), Sampler(model, start.tokenizer, 1.0), list[Stepped]()
+    run = await place.start_run(f"grpo seed {SEED}", {})
+    began = time.monotonic()
+    while (gone := (time.monotonic() - began) / GRPO_S) < 1:
+        step = len(steps) + 1
+        # as many steps in all as this pace allows
+        share = share_of(step, max(step, round((step - 1) / gone) if step > 1 else step))
+        counts, losses = await stepped(
+            place, model, optimizer, tasks_of(places(worlds), SEED, step), lambda _: GROUP // 2,
+            step=step, share=share, sampler=sampler, **run,
+        )  # fmt: skip
+        steps.append(counts)
+        await place.report(run, step, losses, counts)
+        report.say(f"  step {step}: {counts.primary:.2f} complete, {counts.asks} asks, {losses}")
+    return model, time.monotonic() - began, steps
 
 
-async def _group(
-    dash: CollectingDashboard, batch: EnvironmentBatch, sampler: Sampler, world: World, at: int, **about: Any
-) -> list[Played]:
-    async def one() -> Played:
-        policy, rewards = TinyPolicy(sampler), list[float]()
-
-        async def verdict(env: EnvironmentClient, answer: str | None) -> None:
-            rewards.append(float((await env.verify(answer)).reward_type == "complete"))
-
-        async with batch.client() as env:
-            place = {"scenario": world.name, "task_idx": at, "split": "train"}
-            text = world.tasks[at].text
-            await rollout(policy, env, dash, task=text, on_end=verdict, verify=True, **LIMITS, **place, **about)
-        policy.played.reward, policy.played.counts = (rewards or [0.0])[0], bool(rewards)
-        return policy.played
-
-    return list(await asyncio.gather(*(one() for _ in range(GROUP))))
-
-
-async def grpo(house: DemoProduct, model: Tiny, tokenizer: Tokenizer, worlds: list[World], report: Report) -> float:
-    """Train on rollouts of training tasks for GRPO_S seconds; returns the seconds it took."""
-    places = [(world, at) for world in worlds for at, task in enumerate(world.tasks) if not task.note]
-    order = torch.randperm(len(places), generator=torch.Generator().manual_seed(SEED)).tolist()
-    both, sampler = optimizers(model, GRPO_LR), Sampler(model, tokenizer, 1.0)
-    url = f"http://127.0.0.1:{house.product.environment['AWMENV_PORT']}"
-    began, step, rollouts, means = time.monotonic(), 0, 0, list[float]()
-    async with HttpDashboard(house.product.url, house.agent) as http, EnvironmentBatch(url) as batch:
-        dash = CollectingDashboard(http)
-        run = await http.start_run(f"grpo seed {SEED}")
-        while (gone := (time.monotonic() - began) / GRPO_S) < 1:
-            chosen = [places[order[(step * GROUPS + at) % len(order)]] for at in range(GROUPS)]
-            step += 1
-            about = {"run": run, "training_step": step}
-            groups = await asyncio.gather(*(_group(dash, batch, sampler, world, at, **about) for world, at in chosen))
-            losses = grpo_update(model, both, groups, min(1.0, step / 5) * (1 - 0.9 * gone))
-            means.append(fmean(one.reward for group in groups for one in group))
-            rollouts += sum(len(group) for group in groups)
-            await http.report_step(run, step, losses=losses, components={"primary": means[-1]})
-            report.say(f"  step {step}: mean reward {means[-1]:.2f}, {losses}")
-    took = time.monotonic() - began
-    half = (step + 1) // 2
-    report.add(
-        f"- GRPO: {step} steps, {rollouts} rollouts on the environment server, {took:.0f} s; mean reward "
-        f"{fmean(means[:half]):.2f} in the first half of the steps, {fmean(means[-half:]):.2f} in the last"
-    )
-    return took
+async def play(house: House, start: Start, worlds: list[World], held: list[World], report: Report) -> None:
+    on = (house.environment_url, house.product.url, house.agent)
+    async with ground(*on, share=RECORDED, seed=SEED) as place:
+        model, took, steps = await grpo(place, start, worlds, report)
+        rollouts, half = sum(one.rollouts for one in steps), (len(steps) + 1) // 2
+        taught = sum(one.learned_from for one in steps) / max(1, rollouts)
+        early, late = (sum(one.primary for one in some) / len(some) for some in (steps[:half], steps[-half:]))
+        report.add(
+            f"- GRPO: {len(steps)} steps of {GROUPS} groups of {GROUP}, {rollouts:,} rollouts on the environment "
+            f"server, {took:.0f} s; {taught:.0%} of them in groups that differ; complete {early:.0%} in the first "
+            f"half of the steps, {late:.0%} in the last"
+        )
+        models = {
+            "start": start.model(),
+            "more_sft_time": start.model(),
+            "more_sft_episodes": start.model(),
+            "grpo": model,
+        }
+        for name, until in (("more_sft_time", Until(seconds=took)), ("more_sft_episodes", Until(rows=rollouts))):
+            learned = sft(models[name], start.tokenizer, start.rows, seed=SEED + 1, until=until, say=report.say)
+            report.add(f"- {name}: {learned.updates:,} updates, {learned.rows:,} rows, {learned.seconds:.0f} s")
+        for how, temperature in READINGS.items():
+            tried = {
+                name: await place.read(Sampler(one, start.tokenizer, temperature), places(held), helped=True)
+                for name, one in models.items()
+            }
+            report.add("", f"**Read {how}**, the product's comparison:", "", *found(tried), "", *by_family(tried))
+            report.write()
 
 
-def write_pack(folder: Path, worlds: list[World]) -> Path:
-    write_worlds(folder / "sources", worlds)
-    command = [sys.executable, str(ROOT / "packs/sources/build.py"), "--sources", str(folder / "sources")]
-    subprocess.run([*command, "--output", str(folder / "desks")], check=True, stdout=subprocess.DEVNULL)
-    return folder / "desks"
+def found(tried: Mapping[str, Sequence[Reading]]) -> list[str]:
+    """Return the counts, and what the product's comparison says of GRPO against each other model."""
+    tries = [
+        Try(one.place, one.place.partition("/")[0], name, 0, at, complete=one.complete, asked=one.asks > 0)
+        for name, readings in tried.items()
+        for at, one in enumerate(readings)
+    ]
+    counts = [
+        f"- {name}: {sum(one.complete for one in readings)} of {len(readings)} complete"
+        for name, readings in tried.items()
+    ]
+    planned = [Statement("grpo", other, PLANNED, RUNNING / len(AGAINST)) for other in AGAINST]
+    return counts + [f"- {one.arm} against {one.control}: {one.sentence}" for one in contrasts(tries, planned)]
+
+
+def by_family(tried: Mapping[str, Sequence[Reading]]) -> list[str]:
+    lines = [
+        f"| model | {' | '.join(FAMILIES)} | needed asks | needless asks |",
+        "|---|" + "---:|" * (len(FAMILIES) + 2),
+    ]
+    for name, readings in tried.items():
+        cells = []
+        for family in FAMILIES:
+            some = [one.complete for one in readings if one.family == family]
+            cells.append(f"{sum(some)} of {len(some)}")
+        for needs in (True, False):
+            some = [one.asks > 0 for one in readings if one.needs is needs]
+            cells.append(f"{sum(some)} of {len(some)}")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    torch.manual_seed(SEED)
     began, report = time.monotonic(), Report()
-    worlds = [World(1000 * SEED + at, FAMILIES, TASKS) for at in range(WORLDS)]
-    held = [World(900_000 + 1000 * SEED + at, FAMILIES[:4], TASKS) for at in range(HELD_WORLDS)]
-    (port,) = free_ports(1)
-    endpoint = Endpoint(port)
-    agents = {f"AWMWEB_AGENT_{name.upper()}_BASE_URL": endpoint.base_url for name in MODELS}
-    agents |= {f"AWMWEB_AGENT_{name.upper()}_MODEL": name for name in MODELS}
-    with tempfile.TemporaryDirectory() as folder, endpoint.serving():
-        pack = write_pack(Path(folder), [*worlds, *held])
-        report.say("the pack is written")
-        with product(AWMWEB_AGENTS=",".join(MODELS), **agents) as running:
-            report.say("the product is ready")
-            run_demo(DemoProduct(running, report), endpoint, worlds, held, pack, report)
+    worlds, held = training_worlds(SEED), held_worlds(SEED, HELD)
+    with product() as running:
+        house = House(running, report.say)
+        report.say("the product is ready")
+        house.load([*worlds, *held], "desks")
+        house.pin(worlds, held)
+
+        def made() -> Start:
+            return trained_start(house.demonstrations(worlds), SEED, SFT_UPDATES, report.say)
+
+        start = kept_start(STATE / f"seed-{SEED}-{SFT_UPDATES}", made)
+        asked, size = sum(row["expert_calls"] > 0 for row in start.rows), sum(w.numel() for w in start.weights.values())
+        report.add(
+            f"- {len(start.rows)} rows of the `sft` export, {asked} with an ask; {HELD * TASKS} held-out tasks",
+            f"- start {start.digest}: {size:,} parameters, {start.tokenizer.get_vocab_size()} tokens, "
+            f"{start.updates} updates of SFT in {start.seconds:.0f} s",
+        )
+        with answering(house.desk, answer_of([*worlds, *held])):
+            asyncio.run(play(house, start, worlds, held, report))
     load = os.getloadavg()[1]
     report.add(
+        "",
         f"- {time.monotonic() - began:.0f} s in all, on {os.cpu_count()} cores with a load of {load:.0f} (the mean of "
-        "five minutes, with other work): above the number of cores, all times are longer than on a quiet machine"
+        "five minutes, with other work): above the number of cores, all times are longer than on a quiet machine",
     )
     report.write()
-
-
-def run_demo(
-    house: DemoProduct, endpoint: Endpoint, worlds: list[World], held: list[World], pack: Path, report: Report
-) -> None:
-    report.say(house.product.manage("loadpack", str(pack), "--unchecked").strip().replace("\n", " | "))
-    pin(house, worlds, held, pack.parent, report)
-    places = {f"{world.name}/{at}": task for world in worlds for at, task in enumerate(world.tasks)}
-    solo, asking = ([place for place, task in places.items() if bool(task.note) is asks] for asks in (False, True))
-    notes = {task.text.partition(" of ")[2]: task.note for world in worlds for task in world.tasks if task.note}
-    scripted = {"policy": "script:demo"}
-    alone, helped = [{"name": "solo", "expert": "off"}], [{"name": "helped", "expert": "plain"}]
-    runs = [
-        house.play({**scripted, "name": "demonstrations", "tasks": solo, "arms": alone}),
-        house.play({**scripted, "name": "answered", "tasks": asking, "arms": helped}, notes),
-    ]
-    rows = house.rows(runs)
-    asked = sum(row["expert_calls"] > 0 for row in rows)
-    report.add(f"- {len(rows)} rows of the `sft` export, {asked} with an ask; {len(held) * TASKS} held-out tasks")
-    tokenizer = trained_tokenizer([text for row in rows for text, _ in told(row["messages"], row["tools"])])
-    models = {"untrained": Tiny(Size(tokenizer.get_vocab_size()))}
-    models["sft"] = copy.deepcopy(models["untrained"])
-    size = sum(weight.numel() for weight in models["sft"].parameters())
-    updates = sft(models["sft"], tokenizer, rows, seed=SEED, seconds=SFT_S, say=report.say)
-    report.add(f"- {size:,} parameters, {tokenizer.get_vocab_size()} tokens; SFT: {updates} updates in {SFT_S:.0f} s")
-    models["grpo"], models["more_sft"] = copy.deepcopy(models["sft"]), copy.deepcopy(models["sft"])
-    tasks = [f"{world.name}/{at}" for world in held for at in range(TASKS)]
-    endpoint.models = {name: Sampler(model, tokenizer, 0.0) for name, model in models.items()}
-    took = asyncio.run(grpo(house, models["grpo"], tokenizer, worlds, report))
-    more = sft(models["more_sft"], tokenizer, rows, seed=SEED + 1, seconds=took, say=report.say)
-    report.add(f"- more SFT for the same {took:.0f} s: {more} updates")
-    for name, arms in (("Before and after", ("untrained", "sft", "grpo")), ("GRPO or more SFT", ("more_sft", "grpo"))):
-        planned = [{"name": arm, "expert": "off", "policy": f"model:{arm}"} for arm in arms]
-        run = house.play({"name": name, "tasks": tasks, "arms": planned})
-        report.add("", f"**{name}**, the product's comparison:", "", *house.shown(run))
-        report.write()
-    report.add("")
-
-
-def pin(house: DemoProduct, worlds: list[World], held: list[World], folder: Path, report: Report) -> None:
-    """Pin the held-out tasks, so that no export has them."""
-    sides = {
-        side: [[world.name, at] for world in some for at in range(TASKS)]
-        for side, some in (("train", worlds), ("val", held))
-    }
-    (folder / "split.json").write_text(json.dumps(sides))
-    report.say(house.product.manage("build_split", "--read", str(folder / "split.json"), "--name", "desks").strip())
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Played:
-    """One rollout: its tokens, which of them the model drew, with what log probability, and the verifier's reward."""
+    """One rollout: its tokens, which of them the model drew, with what log probability, and how it ended."""
 
     ids: list[int]
     drawn: list[int]
@@ -31,6 +31,34 @@ class Played:
     reward: float = 0.0
     counts: bool = True
     """False where something other than the policy failed."""
+    complete: bool = False
+    helped: bool = False
+    """Whether an expert could be asked."""
+    asks: int = 0
+    executed: bool = True
+    """Whether any of its calls could be executed."""
+
+
+@dataclass(frozen=True)
+class Until:
+    """When supervised learning is over: at the first of these that is given. The learning rate falls until then."""
+
+    updates: int | None = None
+    rows: int | None = None
+    seconds: float | None = None
+
+    def gone(self, updates: int, rows: int, seconds: float) -> float:
+        pairs = ((updates, self.updates), (rows, self.rows), (seconds, self.seconds))
+        return max(done / whole for done, whole in pairs if whole)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What supervised learning took."""
+
+    updates: int
+    rows: int
+    seconds: float
 
 
 def padded(rows: Sequence[Sequence[float]], kind: torch.dtype) -> Tensor:
@@ -46,23 +74,24 @@ def logps_of(model: Tiny, ids: Tensor) -> Tensor:
 
 
 def sft(
-    model: Tiny, tokenizer: Tokenizer, rows: Sequence[Mapping[str, Any]], *, seed: int, seconds: float, say: Say
-) -> int:
-    """Train on what the agent wrote in these rows of an `sft` export for so long; returns the number of updates."""
+    model: Tiny, tokenizer: Tokenizer, rows: Sequence[Mapping[str, Any]], *, seed: int, until: Until, say: Say
+) -> Learned:
+    """Train on what the agent wrote in these rows of an `sft` export. Without a limit in seconds the same rows and seed
+    give the same weights."""
     chance, began = random.Random(seed), time.monotonic()  # noqa: S311
-    both, updates = optimizers(model, LR), 0
+    both, updates, read = optimizers(model, LR), 0, 0
     conversations = [told(row["messages"], row["tools"]) for row in rows]
     batches = _batches(conversations, tokenizer, chance)
     losses: list[float] = []
-    while (gone := (time.monotonic() - began) / seconds) < 1:
+    while (gone := until.gone(updates, read, time.monotonic() - began)) < 1:
         ids, mask = next(batches)
         loss = -(logps_of(model, ids) * mask[:, 1:]).sum() / mask[:, 1:].sum()
-        _step(model, both, loss, min(1.0, (updates + 1) / WARM_UP) * (1 - 0.95 * gone))
-        updates += 1
+        step(model, both, loss, min(1.0, (updates + 1) / WARM_UP) * (1 - 0.95 * gone))
+        updates, read = updates + 1, read + len(ids)
         losses.append(float(loss.detach()))
         if updates % 100 == 0:
             say(f"  {updates} updates, loss {fmean(losses[-100:]):.3f}, {time.monotonic() - began:.0f} s")
-    return updates
+    return Learned(updates, read, time.monotonic() - began)
 
 
 def _batches(
@@ -77,11 +106,19 @@ def _batches(
 
 
 def grpo_update(
-    model: Tiny, both: list[torch.optim.Optimizer], groups: Sequence[Sequence[Played]], share: float
+    model: Tiny,
+    both: list[torch.optim.Optimizer],
+    groups: Sequence[Sequence[Played]],
+    share: float,
+    *,
+    passes: int = 1,
+    parts: int = 1,
 ) -> dict[str, float]:
-    """Make one step by advantages within each group; rollouts of groups without a difference teach nothing.
+    """Learn by advantages within each group; rollouts of groups without a difference teach nothing.
 
-    `share` is the part of the learning rate that is used. Returns what to report as losses.
+    The rollouts of a group are of one task and had the same offer of help, since the offer is no action of theirs. All
+    are read `passes` times in `parts`, an update each; the clipped ratio keeps the model near what it drew
+    from. `share` is the part of the learning rate that is used. Returns what to report as losses, of the first update.
     """
     kept: list[tuple[Played, float]] = []
     for group in groups:
@@ -91,6 +128,18 @@ def grpo_update(
             kept += [(one, (one.reward - fmean(rewards)) / (pstdev(rewards) + 1e-4)) for one in counted]
     if not kept:
         return {"policy": 0.0, "learned_from": 0.0}
+    found: dict[str, float] = {}
+    for _ in range(passes):
+        order = [kept[at] for at in torch.randperm(len(kept)).tolist()]
+        for part in filter(None, (order[at::parts] for at in range(parts))):
+            losses = _update(model, both, part, share)
+            found = found or {**losses, "learned_from": float(len(kept))}
+    return found
+
+
+def _update(
+    model: Tiny, both: list[torch.optim.Optimizer], kept: Sequence[tuple[Played, float]], share: float
+) -> dict[str, float]:
     ids = padded([one.ids for one, _ in kept], torch.long)
     mask = padded([one.drawn for one, _ in kept], torch.float)[:, 1:]
     old = padded([one.logps for one, _ in kept], torch.float)[:, 1:]
@@ -98,12 +147,12 @@ def grpo_update(
     ratio = torch.exp((logps_of(model, ids) - old) * mask)
     gain = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.28) * advantage)
     loss = -(gain * mask).sum() / mask.sum()
-    _step(model, both, loss, share)
+    step(model, both, loss, share)
     off = float(((ratio.detach() - 1).abs() * mask).max())
-    return {"policy": float(loss.detach()), "learned_from": float(len(kept)), "ratio_off": off}
+    return {"policy": float(loss.detach()), "ratio_off": off}
 
 
-def _step(model: Tiny, both: list[torch.optim.Optimizer], loss: Tensor, share: float) -> None:
+def step(model: Tiny, both: list[torch.optim.Optimizer], loss: Tensor, share: float) -> None:
     for one in both:
         one.zero_grad()
     loss.backward()

@@ -6,22 +6,35 @@ import re
 from pathlib import Path
 
 BEGIN, END = "<!-- written by make train-demo -->", "<!-- end -->"
-MODELS = {"untrained": "untrained", "sft": "SFT", "grpo": "SFT, then GRPO", "more_sft": "SFT, then more SFT"}
+MODELS = {
+    "untrained": "untrained",
+    "sft": "SFT",
+    "start": "SFT",
+    "grpo": "SFT, then GRPO",
+    "more_sft": "SFT, then more SFT",
+    "more_sft_time": "more SFT, equal time",
+    "more_sft_episodes": "more SFT, equal episodes",
+}
 COUNT = re.compile(r"^- (\w+): (\d+) of (\d+) complete$", re.MULTILINE)
-AGAINST = re.compile(r"^- sft against untrained: (\w[\w ]*) on these .*?: ([^,]*\[[^]]*\])", re.MULTILINE)
+AGAINST = re.compile(r"^- (\w+) against (sft|start|untrained): (\w[\w ]*) on these .*?: ([^,]*\[[^]]*\])", re.MULTILINE)
 
 
 def table(page: str) -> str:
-    """Return a row for each seed: complete held-out tasks by model, and what the comparison says of SFT."""
-    lines = [f"| seed | {' | '.join(MODELS.values())} | SFT against untrained |", "|---|" + "---|" * (len(MODELS) + 1)]
+    """Return a row for each seed: complete held-out tasks by model in the first reading, and what the comparison says
+    first."""
+    rows, names = list[str](), list[str]()
     for part in page.split("\n## Seed ")[1:]:
-        counts = {name: f"{complete} of {tasks}" for name, complete, tasks in COUNT.findall(part)}
+        seed, counts = part.partition("\n")[0], dict[str, str]()
+        for name, complete, tasks in COUNT.findall(part):
+            counts.setdefault(name, f"{complete} of {tasks}")
         said = AGAINST.search(part)
-        if said is None or set(counts) != set(MODELS):
-            raise ValueError(f"The page has no results for seed {part.partition(chr(10))[0]}.")
-        cells = [*(counts[name] for name in MODELS), f"{said[1].lower()}: {said[2]}"]
-        lines.append(f"| {part.partition(chr(10))[0]} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        names = names or [name for name in MODELS if name in counts]
+        if said is None or set(counts) != set(names):
+            raise ValueError(f"The page has no results for seed {seed}.")
+        cells = [*(counts[name] for name in names), f"{said[1]}: {said[3].lower()}: {said[4]}"]
+        rows.append(f"| {seed} | {' | '.join(cells)} |")
+    head = f"| seed | {' | '.join(MODELS[name] for name in names)} | against its start |"
+    return "\n".join([head, "|---|" + "---|" * (len(names) + 1), *rows])
 
 
 def write(readme: Path, page: str) -> None:

@@ -33,7 +33,12 @@ SYLLABLES = [
 ]
 TABLES, IDS = ("customers", "tickets", "orders"), (100, 200)
 FAMILIES = ("count", "close", "refund", "assign", "agreed")
-"""`agreed` needs the expert, so held-out tasks are of the other four."""
+"""`agreed` needs a fact that only the expert has; the other four do not."""
+DEMONSTRATED = ("alone", "asked", "alone", "offered")
+"""How the tasks of a family that do not need the expert are demonstrated, in turn: without one, with a needless ask, or
+with one who is not asked. A learner of these asks about as often where it need not as it does not."""
+ON_RECORD, NOBODY = "it is on record", "of whom"
+"""What the expert says where the desk itself has the fact, and to a question without a customer's name."""
 SCHEMA = """\
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
 CREATE TABLE tickets (id INTEGER PRIMARY KEY, customer_id INTEGER NOT NULL, item TEXT NOT NULL, status TEXT NOT NULL, agent TEXT NOT NULL);
@@ -71,6 +76,21 @@ class Task:
     expected: dict[str, dict[int, dict[str, list[Any]]]] = field(default_factory=dict)
     number: int | None = None
     note: str = ""
+    name: str = ""
+    demo: str = "asked"
+
+    @property
+    def needs(self) -> bool:
+        """Whether the task needs a fact that only the expert has."""
+        return bool(self.note)
+
+    def set_demo(self, demo: str) -> None:
+        """Demonstrate a task that does not need the expert in this way. A needless ask is before the first change."""
+        self.demo = demo
+        if demo == "asked":
+            rest = self.turns[2:]
+            ask = {"ask": {"question": f"what is known of {self.name}"}, "listen": {}}
+            self.turns = [*self.turns[:2], {**ask, "advised": rest, "unadvised": rest, "after": rest}]
 
 
 class World:
@@ -85,6 +105,16 @@ class World:
         while len(names) < tasks:
             names.add(f"{self._chance.choice(FIRST)} {last_name(self._chance)}")
         self.tasks = [self._task(families[at % len(families)], name) for at, name in enumerate(sorted(names))]
+        for at, (task, name) in enumerate(zip(self.tasks, sorted(names), strict=True)):
+            task.name = name
+            if not task.needs:
+                task.set_demo(DEMONSTRATED[at // len(families) % len(DEMONSTRATED)])
+        self._notes = {task.name: task.note or ON_RECORD for task in self.tasks}
+
+    def answer(self, question: str) -> str:
+        """Answer as the expert, who knows what was agreed with whom, and that all else is on record."""
+        asked = question.rstrip("?. ")
+        return next((note for name, note in self._notes.items() if asked.endswith(name)), NOBODY)
 
     def _task(self, family: str, name: str) -> Task:
         customer = self._numbers["customers"].pop()

@@ -11,7 +11,6 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from runs.models import Plan, ShapedReward
-from runs.rewards import PROFILES
 from runs.show import rewarding
 from runs.show.comparison import is_settled
 
@@ -33,7 +32,7 @@ def pay(run_id: str) -> int:
     # taken before the outcomes are read: seeds that end meanwhile are paid by the next call
     now, judged = timezone.now(), rewarding.judged(plan)
     known = rewarding.stored(judged)
-    missing = [pk for pk in judged.tasks if len(known.get(pk, ())) < len(PROFILES)]
+    missing = [pk for pk in judged.tasks if len(known.get(pk, ())) < len(judged.profiles(pk))]
     rows = [
         ShapedReward(
             episode=one.episode,

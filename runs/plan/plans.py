@@ -39,7 +39,7 @@ OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that an episode's loop gets from its plan, by their names in `awmclient.rollout`."""
 HUMAN, MODEL = "human", "model"
 LISTED, FILTERED = "tasks by list", "tasks by filter"
-ADDED = ("offer", "people", "briefing", "outcomes", "parallel", "approve")
+ADDED = ("offer", "people", "briefing", "outcomes", "parallel", "approve", "ask_price")
 Whole = Annotated[StrictInt, WHOLE]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
 
@@ -89,7 +89,7 @@ class PlannedArm(Strict):
     agents advice before they begin: *human* a person's briefing of the task, *model* or *model:NAME* one that an expert
     model distills from earlier episodes, from their outcomes, too, if `outcomes` is true. `parallel` is the arm's own
     limit beside the plan's. `approve` names tools whose calls wait for an approval: patterns such as `create_*`, or
-    `writes`."""
+    `writes`. `ask_price` is what the reward profile *priced* takes for each ask."""
 
     name: Name
     expert: ExpertMode = "off"
@@ -100,6 +100,7 @@ class PlannedArm(Strict):
     outcomes: bool | None = None
     parallel: Whole | None = Field(None, ge=1, le=1000)
     approve: list[Name] | None = Field(None, min_length=1, max_length=100)
+    ask_price: StrictFloat | None = Field(None, ge=0, le=100)
 
     @field_validator("name", mode="before")
     @classmethod

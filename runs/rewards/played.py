@@ -33,6 +33,8 @@ class Played:
     expert_available: bool = False
     max_turns: int = 15
     reference_steps: float | None = None
+    ask_price: float | None = None
+    """What its arm says that an ask costs."""
 
     @property
     def is_complete(self) -> bool:
@@ -79,6 +81,8 @@ class RewardProfile:
 
     pay: Callable[[Played], Reward]
     components: tuple[str, ...]
+    needs_price: bool = False
+    """Whether it pays only episodes whose arm states a price of an ask."""
 
 
 def is_executed(call: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ import json
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db.models import Count
@@ -18,7 +18,8 @@ from django.db.models import Count
 from episodes.models import Episode, EpisodeState, ExpertMode, Step, StepKind
 from episodes.stored import outcomes
 from runs.models import Plan, ShapedReward
-from runs.rewards import PROFILES, Played, Reward
+from runs.rewards import PROFILES, Played, Reward, profiles
+from runs.rewards.played import RewardProfile
 
 BATCH = 200
 COLUMNS = ["profile", "task", "arm", "seed", "total", "pattern", "flags"]
@@ -29,12 +30,20 @@ FEWEST = 3
 @dataclass(frozen=True)
 class Judged:
     """The finished episodes of a plan with an outcome, in the planned order, by ID: arm and seed, task, outcome; and
-    the reference of each task that has one."""
+    the reference of each task, and the price of an ask of each arm, that has one."""
 
     arms: dict[str, tuple[str, int]]
     tasks: dict[str, str]
     types: dict[str, str]
     references: dict[str, float]
+    ask_prices: dict[str, float] = field(default_factory=dict)
+
+    def ask_price(self, episode: str) -> float | None:
+        return self.ask_prices.get(self.arms[episode][0]) if episode in self.arms else None
+
+    def profiles(self, episode: str) -> dict[str, RewardProfile]:
+        """Return what pays this episode."""
+        return profiles(self.ask_price(episode))
 
     def reference(self, episode: str) -> float | None:
         return self.references.get(self.tasks[episode])
@@ -47,7 +56,8 @@ def judged(plan: Plan) -> Judged:
     types = dict(found.values_list("episode_id", "reward_type"))
     tasks = {pk: f"{places[pk][1]}/{places[pk][2]}" for pk in places if pk in types}
     arms = {pk: (places[pk][0], places[pk][3]) for pk in tasks}
-    return Judged(arms, tasks, types, references(types, tasks))
+    prices = {arm["name"]: arm["ask_price"] for arm in plan.document["arms"] if arm.get("ask_price") is not None}
+    return Judged(arms, tasks, types, references(types, tasks), prices)
 
 
 def stored(judged: Judged) -> dict[str, dict[str, Reward]]:
@@ -74,7 +84,7 @@ def rows(plan: Plan) -> list[dict[str, Any]]:
     """
     episodes = judged(plan)
     known = stored(episodes)
-    missing = [pk for pk in episodes.tasks if len(known.get(pk, ())) < len(PROFILES)]
+    missing = [pk for pk in episodes.tasks if len(known.get(pk, ())) < len(episodes.profiles(pk))]
     # what was stored stays, whatever would be computed now
     known.update({one.episode.pk: one.rewards | known.get(one.episode.pk, {}) for one in paid(missing, episodes)})
     return [
@@ -89,7 +99,7 @@ def rows(plan: Plan) -> list[dict[str, Any]]:
             **{part: round(value, 6) for part, value in known[pk][name].components.items()},
         }
         for pk, (arm, seed) in episodes.arms.items()
-        for name in PROFILES
+        for name in episodes.profiles(pk)
     ]
 
 
@@ -115,8 +125,9 @@ def paid(ids: Sequence[str], judged: Judged) -> Iterator[Paid]:
                 expert_available=episode.expert != ExpertMode.OFF,
                 max_turns=episode.max_steps or 15,
                 reference_steps=judged.reference(episode.pk),
+                ask_price=judged.ask_price(episode.pk),
             )
-            rewards = {name: profile.pay(ended) for name, profile in PROFILES.items()}
+            rewards = {name: profile.pay(ended) for name, profile in judged.profiles(episode.pk).items()}
         yield Paid(episode, steps, rewards)
 
 

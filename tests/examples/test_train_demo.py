@@ -16,7 +16,7 @@ from awmclient.scripted import ScriptedPolicy
 from awmclient.testing import MemoryDashboard
 from awmenv.client import EnvironmentClient
 from examples.train_demo import results
-from examples.train_demo.worlds import FAMILIES, World, write_worlds
+from examples.train_demo.worlds import FAMILIES, NOBODY, ON_RECORD, World, write_worlds
 from tests.awmenv.conftest import ROOT, start_server
 
 TOOLS = [
@@ -82,12 +82,17 @@ def test_worlds_of_one_seed_are_equal_and_of_two_are_not():
     first, again, other = World(7, FAMILIES, 10), World(7, FAMILIES, 10), World(8, FAMILIES, 10)
     assert [task.text for task in first.tasks] == [task.text for task in again.tasks]
     assert first.rows == again.rows
+    assert {(task.needs, task.demo) for task in first.tasks if task.needs} == {(True, "asked")}
+    assert {task.demo for task in World(7, FAMILIES, 20).tasks if not task.needs} == {"alone", "asked", "offered"}
+    asked = first.tasks[4]
+    assert first.answer(f"how much was agreed with {asked.name}?") == asked.note
+    assert first.answer(f"what is known of {first.tasks[0].name}") == ON_RECORD and first.answer("who") == NOBODY
     assert not {task.text for task in first.tasks} & {task.text for task in other.tasks}
 
 
 @pytest.mark.train
 def test_template_learns_only_what_the_agent_wrote():
-    from examples.train_demo.words import call_of, encoded, redrawn, told, trained_tokenizer
+    from examples.train_demo.words import Redrawn, call_of, encoded, redrawn, told, trained_tokenizer
 
     segments = told(row()["messages"], row()["tools"])
     assert [text for text, learns in segments if learns] == [
@@ -102,6 +107,9 @@ def test_template_learns_only_what_the_agent_wrote():
     assert call_of("answer done", TOOLS) == "done"
     other = " ".join(text for text, _ in redrawn(segments, random.Random(1)))
     assert other.split()[3:6] != ["Ada", "Balo"] and other.count(" ".join(other.split()[4:6])) == 4
+    exchange = Redrawn(random.Random(2))
+    there = exchange.there("refund 123 45 of Ada Balo for the mug")
+    assert there != "refund 123 45 of Ada Balo for the mug" == exchange.back(there)
     tokenizer = trained_tokenizer([text for text, _ in segments])
     ids, mask = encoded(tokenizer, segments)
     learned = tokenizer.decode(
@@ -167,16 +175,17 @@ PAGE = ROOT / "docs" / "measured" / "train-demo.md"
 def test_results_on_the_space_page_are_those_of_the_demo(tmp_path):
     copy = tmp_path / "README.md"
     copy.write_text(README.read_text())
-    results.write(copy, PAGE.read_text())
+    page = PAGE.read_text()
+    results.write(copy, page)
     assert copy.read_text() == README.read_text()
-    rows = results.table(PAGE.read_text()).splitlines()[2:]
-    assert len(rows) == 3 and all("better: +" in row and row.count("of 100") == 4 for row in rows)
+    rows = results.table(page).splitlines()[2:]
+    assert len(rows) == page.count("\n## Seed ") and all(row.count("points") == 1 for row in rows)
 
 
 def test_results_of_a_page_without_them_are_refused(tmp_path):
     page = PAGE.read_text()
     with pytest.raises(ValueError, match="no results for seed 1"):
-        results.table(page.replace("- sft: 80 of 100 complete\n", "", 1))
+        results.table(re.sub(r"- \w+ against .*\n", "", page))
     (tmp_path / "README.md").write_text("nothing")
     with pytest.raises(ValueError, match="no marks"):
         results.write(tmp_path / "README.md", page)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from runs.rewards import PROFILES, Played
+from runs.rewards import PROFILES, Played, profiles
 from runs.rewards.bundle_v1 import efficiency, process, well_formed
 
 TOOLS = [
@@ -169,3 +169,16 @@ def test_efficiency_counts_calls_and_asks_of_complete_episodes():
     in_one_turn = [{**one, "turn": 1} for one in [*five, call(id=9), call(id=10)]]
     assert efficiency(played(*in_one_turn)) == pytest.approx(0.8), "calls count, not turns"
     assert efficiency(replace(played(call()), max_turns=3)) == 1.0
+
+
+def test_priced_takes_the_stated_price_for_each_ask():
+    priced = PROFILES["priced"].pay
+    told = priced(played(call(), ask(), ask("fallback"), ask_price=0.2))
+    assert told.total == pytest.approx(0.6) and told.components == {"outcome": 1.0, "asks": pytest.approx(-0.4)}
+    assert priced(played(call(), ask_price=0.2)).total == 1.0
+    assert priced(played(call(), ask(), ask_price=0.2, reward_type="others")).total == pytest.approx(-0.2)
+    assert priced(played(call(), ask())).total is None, "no price was stated"
+
+
+def test_profiles_that_need_a_price_pay_where_there_is_one():
+    assert set(profiles(0.0)) - set(profiles(None)) == {"priced"}

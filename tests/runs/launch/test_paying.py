@@ -46,9 +46,9 @@ def test_ended_run_is_paid_once_with_every_component(ada, monkeypatch):
     assert [row for row in rewarding.rows(plan) if row["profile"] != "later"] == before, "and changes no other"
     table = list(csv.DictReader(io.StringIO(in_csv("rewards", compare_run(ada, plan.pk)))))
     assert [row["style"] for row in table if row["profile"] == "later"] == ["7.0"] * 4
-    assert list(table[0])[7:] == ["primary", "process", "format", "efficiency", "style"]
+    assert list(table[0])[7:] == ["primary", "process", "format", "efficiency", "outcome", "asks", "style"]
     monkeypatch.setitem(PROFILES, "bundle.v1", RewardProfile(lambda played: Reward("bundle.v1", 1.0), ()))
-    stored_only = ["style", "format", "primary", "process", "efficiency"]
+    stored_only = ["outcome", "asks", "style", "format", "primary", "process", "efficiency"]
     assert in_csv("rewards", compare_run(ada, plan.pk)).splitlines()[0].split(",")[7:] == stored_only
 
 
@@ -77,6 +77,15 @@ def test_more_seeds_pay_again_where_the_reference_changed(ada):
         ("pr428", None), ("bundle.v1", None), ("pr428", 0.0), ("bundle.v1", 0.0),
     }  # fmt: skip
     assert len(rewarding.rows(plan)) == 12
+
+
+def test_stated_price_of_an_ask_is_paid_in_its_arm_alone(ada):
+    arms = [{"name": "free", "expert": "plain"}, {"name": "priced", "expert": "plain", "ask_price": 0.25}]
+    plan = ended_run(ada, arms=arms)
+    assert paying.pay(plan.pk) > 0 and paying.pay(plan.pk) == 0
+    rows = [row for row in rewarding.rows(plan) if row["profile"] == "priced"]
+    assert rows and {row["arm"] for row in rows} == {"priced"}
+    assert all(row["total"] == row["outcome"] and row["asks"] == 0 for row in rows)
 
 
 def test_large_runs_are_paid_a_part_at_a_time(ada, monkeypatch):

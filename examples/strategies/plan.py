@@ -1,0 +1,87 @@
+"""The ways of helping that are compared, and what every one of them gets: a plan that a state folder belongs to.
+
+Pure: it knows nothing of models. `help_of` is the whole of an arm: from the counts of the steps so far to how many
+rollouts of the next group may ask the expert.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from curriculum.rules.levels import level_of
+from curriculum.rules.ratio import Measured, Phase, Strategy, group, history
+
+Step = Mapping[str, Any]
+"""The counts of a training step, as `examples/train_demo/grpo.py` makes them."""
+WINDOW = 10
+"""The last steps whose solo rollouts decide the level of a family."""
+PHASES = {"easy": Phase.INDEPENDENCE, "medium": Phase.BALANCED, "hard": Phase.SCAFFOLD, "unknown": Phase.SCAFFOLD}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A way of helping: its rule, and what an ask costs the learner."""
+
+    name: str
+    rule: str
+    price: float = 0.0
+
+
+STRATEGIES = (
+    Arm("none", "none"),
+    Arm("always", "always"),
+    Arm("mixed", "mixed"),
+    Arm("adaptive_errors", "errors"),
+    Arm("adaptive_levels", "levels"),
+)
+"""*none* is first: the others are compared with it. *adaptive_errors* is the rule of pull request 428, which looks at
+format errors; *adaptive_levels* looks at what fails without help."""
+PRICES = (0.02, 0.05, 0.1, 0.2, 0.4)
+PRICED = (Arm("always", "always"), *(Arm(f"price_{price:g}", "always", price) for price in PRICES))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What decides the numbers of a state folder. A folder of another plan is refused."""
+
+    arms: tuple[Arm, ...]
+    sft_updates: int = 600
+    steps: int = 40
+    groups: int = 12
+    group: int = 8
+    held_desks: int = 10
+    looks: int = 4
+    """How often held-out tasks are tried on the way."""
+    look_tasks: int = 60
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def rollouts(self) -> int:
+        return self.steps * self.groups * self.group
+
+    def looks_at(self, step: int) -> bool:
+        return step % max(1, self.steps // self.looks) == 0 or step == self.steps
+
+
+def help_of(arm: Arm, size: int, steps: Sequence[Step]) -> Callable[[str], int]:
+    """Return how many of a group of `size` may ask, by the family of its task, after these steps."""
+    if arm.rule == "levels":
+        return lambda family: group(Strategy.ADAPTIVE, PHASES[level(family, steps)], size)[0]
+    plain = {"none": Strategy.BASELINE, "always": Strategy.ALWAYS, "mixed": Strategy.MIXED}
+    strategy = plain.get(arm.rule, Strategy.ADAPTIVE)
+    measured = [Measured(one["step"], one["counted"], one["errors"]) for one in steps]
+    offered = group(strategy, history(measured)[-1].phase, size)[0]
+    return lambda family: offered
+
+
+def level(family: str, steps: Sequence[Step]) -> str:
+    """Return the curriculum's level of a family by its last solo rollouts."""
+    counts = [one["solo"].get(family, (0, 0)) for one in steps[-WINDOW:]]
+    return level_of(sum(complete for complete, _ in counts), sum(of for _, of in counts))
