@@ -156,7 +156,7 @@ def _page(actor: Actor, wish: ListQuery, counted: list[str], order: str, cursor:
         rows = matching(actor, wish.said)
     elif cursor or order != sorting.NEWEST:
         rows = Episode.objects.filter(pk__in=among(counted))
-    return sorting.page(rows, order, cursor, PAGE)
+    return sorting.page(actor, rows, order, cursor, PAGE)
 
 
 def _address(wish: ListQuery, cursor: str) -> str:
