@@ -163,9 +163,9 @@ def _calm_headline(actor: Actor) -> str:
     if not live and not queued:
         return "No agents are running."
     if not live:
-        return f"{queued} {'episode is' if queued == 1 else 'episodes are'} queued. No agents are running."
-    more = f", {queued} queued" if queued else ""
-    return f"{live} {'agent is' if live == 1 else 'agents are'} running{more}. None needs a person."
+        return f"{queued:,} {'episode is' if queued == 1 else 'episodes are'} queued. No agents are running."
+    more = f", {queued:,} queued" if queued else ""
+    return f"{live:,} {'agent is' if live == 1 else 'agents are'} running{more}. None needs a person."
 
 
 def _today(actor: Actor, since: datetime) -> list[tuple[str, str, str]]:
@@ -176,11 +176,11 @@ def _today(actor: Actor, since: datetime) -> list[tuple[str, str, str]]:
     verified = visibility.verdicts_of(actor).filter(at__gt=since)
     complete = verified.filter(reward_type="complete").count()
     return [
-        ("Asks answered", str(asks["answered"]), f"{asks['mine']} by you" if asks["mine"] else ""),
+        ("Asks answered", f"{asks['answered']:,}", f"{asks['mine']:,} by you" if asks["mine"] else ""),
         ("Median time to answer", _median(asks["median"]), ""),
-        ("Fell back", str(asks["fell_back"]), f"of {asks['asked']}" if asks["asked"] else ""),
-        ("Episodes verified", str(verified.count()), f"{complete} complete" if complete else ""),
-        ("Failed (fault)", str(faults), ""),
+        ("Fell back", f"{asks['fell_back']:,}", f"of {asks['asked']:,}" if asks["asked"] else ""),
+        ("Episodes verified", f"{verified.count():,}", f"{complete:,} complete" if complete else ""),
+        ("Failed (fault)", f"{faults:,}", ""),
     ]
 
 

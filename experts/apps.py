@@ -10,7 +10,7 @@ class ExpertsConfig(AppConfig):
     name = "experts"
 
     def ready(self) -> None:
-        from episodes.find import columns
+        from episodes.find import columns, sorting
         from episodes.record import recording
         from experts import closing, endings, notifications, queue
         from notices import subjects
@@ -19,4 +19,5 @@ class ExpertsConfig(AppConfig):
         recording.on_end(closing.cancel_of_episode)
         members.on_leave(queue.release_all_of)
         columns.register("waited", endings.waited_in)
+        sorting.register("waited", endings.by_wait)
         subjects.register(notifications.AskKind())

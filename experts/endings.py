@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.db.models import F, Sum
-from django.db.models.functions import Coalesce, Least, Now
+from django.db.models import DurationField, F, FloatField, QuerySet, Sum
+from django.db.models.functions import Cast, Coalesce, Extract, Least, Now
 from django.utils import timezone
 
+from episodes.find.sorting import Beside
 from episodes.models import EpisodeState
 from episodes.show.legend import why_no_answer
 from experts.models import MODEL, Advice, Ask, AskStatus, Tier
@@ -31,16 +32,27 @@ CANCELLED = {
 }
 
 
+WAITED = Sum(Coalesce(F("closed_at"), Least(F("deadline_at"), Now())) - F("created_at"), output_field=DurationField())
+"""How long asks waited together; open ones until now."""
+
+
 def waited(ask: Ask) -> float:
     return ((ask.closed_at or ask.deadline_at) - ask.created_at).total_seconds()
 
 
 def waited_in(_actor: Actor, episodes: Sequence[str]) -> dict[str, str]:
     """Return how long these episodes waited for people, in words: their asks at people's tiers, open ones to now."""
-    until = Coalesce(F("closed_at"), Least(F("deadline_at"), Now()))
-    rows = Ask.objects.filter(episode__in=episodes, tier__in=[Tier.PEOPLE, Tier.SENIOR]).order_by()
-    found = rows.values_list("episode").annotate(waited=Sum(until - F("created_at")))
+    found = _waits().filter(episode__in=episodes).values_list("episode").annotate(waited=WAITED)
     return {pk: duration(waited.total_seconds()) for pk, waited in found}
+
+
+def by_wait(_actor: Actor) -> Beside:
+    """Return how long episodes waited for people, to sort by."""
+    return Beside(_waits(), Cast(Extract(WAITED, "epoch"), FloatField()))
+
+
+def _waits() -> QuerySet[Ask]:
+    return Ask.objects.filter(tier__in=[Tier.PEOPLE, Tier.SENIOR]).order_by()
 
 
 def headline(ask: Ask, reader: Actor | None = None) -> str:

@@ -11,7 +11,7 @@ class ReviewsConfig(AppConfig):
 
     def ready(self) -> None:
         # imported here, because models cannot be imported before all apps are loaded
-        from episodes.find import columns
+        from episodes.find import columns, sorting
         from episodes.find import narrowing as filters_of_episodes
         from notices import subjects
         from people import members
@@ -23,4 +23,5 @@ class ReviewsConfig(AppConfig):
         members.on_role(withholding.follow_role)
         subjects.register(notifications.CommentKind())
         columns.register("verdict", narrowing.verdicts_in)
+        sorting.register("verdict", narrowing.by_verdict)
         filters_of_episodes.register(narrowing.ReviewFilters())

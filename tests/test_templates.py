@@ -85,6 +85,16 @@ def test_counts_that_have_a_noun_have_thousands_separators():
     assert bare == []
 
 
+def test_counts_of_a_whole_have_thousands_separators():
+    """Also at "3 of 60,051", where no noun follows. A step's number is a place, and sizes are in bytes."""
+    plain, bare = r"\{\{ (?!at |[\w.]*\bsize |steps\.last |given\.behind )[\w.]+ \}\}", []
+    for path in map(FOLDER.joinpath, TEMPLATES):
+        text = re.sub(r'="[^"]*"', "", path.read_text(encoding="utf-8"))
+        for one in (rf"{plain}\s+of\s+\{{\{{", rf"\}}\}}(?:<\w+>)?\s*of\s+{plain}"):
+            bare += [f"{path.name}: {found}" for found in re.findall(one, text)]
+    assert bare == []
+
+
 def test_times_are_printed_by_one_tag_in_the_readers_zone():
     """`{% moment %}` says UTC, and the one script of times shows the reader's zone. A form's value is no text."""
     scripts = [

@@ -168,8 +168,8 @@ def _runs_of(run: Run, rows: Sequence[dict[str, Any]]) -> dict[str, str | None]:
     """Return by task what the rows of tasks without a counted episode open: this run, all runs (""), or nothing."""
     recorded = run.project.episodes.filter(scenario__in={row["scenario"] for row in rows}).order_by()
     there: dict[tuple[str, int | None], set[str | None]] = {}
-    for run_id, *task in recorded.values_list("run_id", "scenario", "task_idx").distinct():
-        there.setdefault((task[0], task[1]), set()).add(run_id)
+    for run_id, scenario, idx in recorded.values_list("run_id", "scenario", "task_idx").distinct():
+        there.setdefault((scenario, idx), set()).add(run_id)
     found: dict[str, str | None] = {}
     for row in rows:
         runs = there.get((row["scenario"], row["task_idx"]), set())

@@ -1,6 +1,7 @@
 """Reads: the orders of the list of episodes, with pages by key in both directions.
 
-Owns what each order sorts by. Leaves filters to `narrowing.py`. Called by the list's page.
+Owns what each order sorts by. Values that other apps know are registered in `AppConfig.ready()`. Leaves filters to
+`narrowing.py`. Called by the list's page.
 """
 
 from __future__ import annotations
@@ -8,15 +9,17 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import F, Func, QuerySet, TextField, Value
+from django.db.models import Exists, F, Func, OuterRef, QuerySet, TextField, Value
 from django.db.models.lookups import GreaterThan, LessThan
 
 from awmclient.schema import LIVE_STATES
 from episodes.models import ENDED_STATES, LAST, SORTED_BY, Episode
+from people.access import Actor
 from people.errors import Invalid
 from people.plain_text import is_storable
 
@@ -25,7 +28,25 @@ ORDERS = {
     **{NEWEST: "Newest first", "started": "Oldest first", "-length": "Longest first", "length": "Shortest first"},
     **{"-asks": "Most asks first", "asks": "Fewest asks first"},
     **{"-duration": "Slowest first", "duration": "Fastest first"},
+    **{"-waited": "Longest wait first", "waited": "Shortest wait first"},
+    **{"-verdict": "Accepted first", "verdict": "Rejected first"},
 }
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What another app knows to sort by: its rows, each with an `episode`, and a number over those of one."""
+
+    rows: QuerySet[Any]
+    by: Any
+
+
+_sources: dict[str, Callable[[Actor], Beside]] = {}
+
+
+def register(name: str, source: Callable[[Actor], Beside]) -> None:
+    """Register what a name of `ORDERS` sorts by, as far as an actor sees it."""
+    _sources[name] = source
 
 
 @dataclass(frozen=True)
@@ -37,8 +58,9 @@ class ListPage:
     after: str
 
 
-def page(rows: QuerySet[Episode], order: str, cursor: str, limit: int) -> ListPage:
+def page(actor: Actor, rows: QuerySet[Episode], order: str, cursor: str, limit: int) -> ListPage:
     """Return one page of these episodes; equal ones go by time and ID. Rows that are added meanwhile shift no page.
+    Episodes without a value come last in both directions.
 
     Raises:
         Invalid: the order or the cursor is unknown.
@@ -49,8 +71,12 @@ def page(rows: QuerySet[Episode], order: str, cursor: str, limit: int) -> ListPa
     place = _read(cursor) if cursor else None
     is_back = place is not None and place.is_back
     is_down = order.startswith("-") != is_back
-    value = SORTED_BY.get(order, SORTED_BY.get(order.removeprefix("-")))
-    if value is None:
+    name = order.removeprefix("-")
+    value = SORTED_BY.get(order, SORTED_BY.get(name))
+    if name in _sources:
+        none = -LAST if order.startswith("-") else LAST
+        found = _first_beside(rows, _sources[name](actor), none, place, is_down, limit)
+    elif value is None:
         found = _first(rows, None, place, is_down, limit)
     else:
         # the indexes hold ended episodes; live ones are few
@@ -81,6 +107,28 @@ def _first(
     ordered = rows.order_by(*(one.desc() if is_down else one.asc() for one in key))
     by = Value(0.0) if value is None else value
     return list(ordered.annotate(by=by).values_list("by", "created_at", "pk")[: limit + 1])
+
+
+def _first_beside(
+    rows: QuerySet[Episode], values: Beside, none: float, place: _Place | None, is_down: bool, limit: int
+) -> list[tuple[float, datetime, str]]:
+    """Return the keys of one more row than a page has, by values of another app: those with one, then the others."""
+    is_back, is_past = place is not None and place.is_back, place is not None and place.by == none
+    found: list[tuple[float, datetime, str]] = []
+    if is_back or not is_past:
+        grouped = values.rows.filter(episode__in=rows.order_by().values("pk")).order_by()
+        grouped = grouped.values("episode_id", "episode__created_at").annotate(by=values.by)
+        key = [F("by"), F("episode__created_at"), F("episode_id")]
+        if place is not None:
+            there = [Value(one) for one in (place.by, place.at, place.pk)]
+            grouped = grouped.filter((LessThan if is_down else GreaterThan)(_row(key), _row(there)))
+        ordered = grouped.order_by(*(one.desc() if is_down else one.asc() for one in key))
+        found += ordered.values_list("by", "episode__created_at", "episode_id")[: limit + 1]
+    if is_past or not is_back:
+        others = rows.exclude(Exists(values.rows.filter(episode=OuterRef("pk"))))
+        keys = _first(others, None, place if is_past else None, is_down, limit)
+        found += [(none, at, pk) for _, at, pk in keys]
+    return sorted(found, reverse=is_down)
 
 
 def _row(parts: list[Any]) -> Func:

@@ -98,6 +98,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "after": _address(wish, page.after),
         "count": len(counted),
         "uncounted": len(counted) > COUNTED,
+        "counted_max": COUNTED,
         "order": order,
         "order_words": sorting.ORDERS.get(order, ""),
         "orders": [(wish.query(sort=[name]), words, name == order) for name, words in sorting.ORDERS.items()],
@@ -156,7 +157,7 @@ def _page(actor: Actor, wish: ListQuery, counted: list[str], order: str, cursor:
         rows = matching(actor, wish.said)
     elif cursor or order != sorting.NEWEST:
         rows = Episode.objects.filter(pk__in=among(counted))
-    return sorting.page(rows, order, cursor, PAGE)
+    return sorting.page(actor, rows, order, cursor, PAGE)
 
 
 def _address(wish: ListQuery, cursor: str) -> str:
@@ -197,11 +198,11 @@ def _count_line(count: int, total: int) -> str:
 def _headline(tally: dict[str, int]) -> str:
     if not tally["total"]:
         return "No episodes yet."
-    counts = f"{tally['total']} recorded, {tally['live']} live."
+    counts = f"{tally['total']:,} recorded, {tally['live']:,} live."
     if not tally["verified"]:
         return f"No verified episodes yet. {counts}"
     verified = "verified episode is" if tally["verified"] == 1 else "verified episodes are"
-    return f"{tally['complete']} of {tally['verified']} {verified} complete. {counts}"
+    return f"{tally['complete']:,} of {tally['verified']:,} {verified} complete. {counts}"
 
 
 def _lag() -> str:

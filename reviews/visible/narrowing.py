@@ -14,13 +14,14 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Value
+from django.db.models import Avg, Case, Exists, FloatField, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import Lower, StrIndex
 from django.db.models.lookups import GreaterThan
 
 from episodes.find.search import WORDS_MAX, Hit
 from episodes.find.search_text import excerpt_of, matches, terms_of
 from episodes.find.selection import among
+from episodes.find.sorting import Beside
 from episodes.visible import visibility
 from people.access import Actor, scoped, sees_outcomes
 from people.errors import Invalid
@@ -107,6 +108,13 @@ def verdicts_in(actor: Actor, episodes: Sequence[str]) -> dict[str, str]:
     for episode, decision in _verdicts().filter(episode__in=open_to).values_list("episode_id", "decision"):
         given.setdefault(episode, Counter())[decision] += 1
     return {episode: _in_words(counts) for episode, counts in given.items()}
+
+
+def by_verdict(actor: Actor) -> Beside:
+    """Return the share of accepting verdicts of episodes, to sort by, without those that a reader cannot see."""
+    rows = _verdicts().exclude(episode__in=visibility.held(actor)) if sees_outcomes(actor) else Verdict.objects.none()
+    accepts = Case(When(decision=VerdictDecision.ACCEPT, then=1.0), default=0.0)
+    return Beside(rows.order_by(), Avg(accepts, output_field=FloatField()))
 
 
 def _in_words(counts: Counter[str]) -> str:

@@ -7,6 +7,7 @@ import { isNumber } from "../forms/exact-json.js";
 import { bind } from "../shell/keys.js";
 import { announce } from "../shell/toast.js";
 import { visible } from "../shell/visible-text.js";
+import { bindDigits, DIGITS } from "./part-digits.js";
 
 /**
  * @typedef {{id: string, name: string, arguments?: Record<string, unknown>, schema?: object, reason?: string, writes?: boolean, high_risk?: boolean}} Call
@@ -19,11 +20,6 @@ import { visible } from "../shell/visible-text.js";
 const VERDICTS = [["approve", "Approve"], ["edit", "Edit"], ["reject", "Reject"]];
 /** @type {[string, string][]} */
 const VERDICT_KEYS = [["approve-call", "approve"], ["edit-call", "edit"], ["reject-call", "reject"]];
-/** @type {[string, number][]} */
-const DIGITS = [
-  ["part-1", 0], ["part-2", 1], ["part-3", 2], ["part-4", 3], ["part-5", 4],
-  ["part-6", 5], ["part-7", 6], ["part-8", 7], ["part-9", 8],
-];
 const TYPES = { boolean: "boolean", object: "object" };
 
 /**
@@ -78,22 +74,6 @@ export function choiceOf(typed, chosen, other) {
   const count = chosen.length + (other.trim() ? 1 : 0);
   const problem = count === 0 ? "Choose an option." : count > 1 && !typed.many ? "Choose one option." : "";
   return { decision: { chosen, ...(other.trim() ? { other } : {}) }, problem };
-}
-
-/**
- * Bind each digit to the call, option or field with this number.
- * @param {(place: number) => HTMLElement | undefined} partAt
- * @param {(part: HTMLElement) => void} take
- */
-function bindDigits(partAt, take) {
-  for (const [id, place] of DIGITS) {
-    if (!partAt(place)) continue;
-    bind(id, () => {
-      const part = partAt(place);
-      take(part);
-      part.scrollIntoView({ block: "nearest" });
-    });
-  }
 }
 
 const make = (tag, css = "", text = "") => Object.assign(document.createElement(tag), { className: css, textContent: text });

@@ -172,23 +172,35 @@ def test_member_removed_while_answering_keeps_the_text(house, agent, person):
     assert agent.look(ask)["status"] == "open"
 
 
+COLOR = "one => getComputedStyle(one).color"
+
+
 def test_unreachable_server_is_said_and_text_is_resent(house, agent, person):
     ask = agent.ask()
     edo = claimed(person(house.link("edo", "expert")), house, ask)
     edo.keyboard.type("Into 4127.")
     expect(edo.locator("[data-saved]")).to_contain_text(re.compile(r"saved \d"))
     held = []
+    saved, problem = edo.locator("[data-saved]"), edo.locator("[data-problem]")
+    calm = saved.evaluate(COLOR)
     edo.route("**/answer", lambda route: held.append(route))
     with edo.expect_request("**/answer"):
         edo.keyboard.press("Control+Shift+Enter")  # without the next ask, which would be shown meanwhile
-    expect(edo.locator("[data-saved]")).to_have_text("sending")
-    expect(edo.locator("[data-problem]")).to_be_hidden()
+    expect(saved).to_have_text("sending")
+    assert saved.evaluate(COLOR) == calm
+    expect(problem).to_be_hidden()
     edo.context.set_offline(True)
     held[0].abort()
     edo.unroute("**/answer")
-    expect(edo.locator("[data-problem]")).to_contain_text("Not sent: can't reach the server.")
+    expect(problem).to_contain_text("Not sent: can't reach the server.")
+    assert problem.evaluate(COLOR) != calm
     edo.context.set_offline(False)
-    expect(edo.locator("[data-problem]")).to_be_hidden()
+    expect(problem).to_be_hidden()
+    expect(saved).to_contain_text(re.compile(r"saved \d"))
+    expect(saved).not_to_have_class(re.compile("bad"))
+    assert saved.evaluate(COLOR) == calm
+    for banner in edo.locator("[role=alert]").all():
+        expect(banner).to_be_hidden()
     expect(edo.locator("[data-said]")).to_have_text("You're online again. Your answer is saved, not sent yet.")
     edo.keyboard.press("Control+Enter")
     left(edo, ask)

@@ -184,6 +184,8 @@ def test_phone_gives_verdict_type_and_label_by_taps(house, person):
     following = page.get_by_role("button", name="Give and next")
     expect(following).to_be_visible()  # the script is there
     first = page.locator("main").get_attribute("data-review")
+    for early in ("[data-act-target=accept]", "[data-act-target=reject]"):
+        expect(page.locator(early)).to_be_in_viewport()  # the verdict comes before the steps
     assert page.evaluate(BEHIND) == []  # what is scrolled to is never behind the bars
 
     def ends_above_the_bars():

@@ -170,6 +170,8 @@ def test_passing_next_and_newest_go_by_keys_from_any_page(house, ask, person):
     expect(row(edo, passed)).to_contain_text("You declined.")
     edo.keyboard.press("c")
     expect(edo.locator("[data-said]")).to_contain_text("You declined.")
+    edo.goto(house.url + "/")
+    assert row(edo, newest).locator(".body").bounding_box()["width"] > 440, "a question has room on Home"
     edo.goto(house.url + "/people/")
     edo.keyboard.press("g")
     edo.keyboard.press("a")

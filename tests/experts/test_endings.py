@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
-from awmclient.schema import Finish
+from awmclient.schema import EpisodeStart, Finish
 from episodes.record import recording
 from episodes.show.step_cards import card_of
 from episodes.visible import trajectory
@@ -25,6 +26,7 @@ from people.access import bearer, expert_model, system
 from people.members import issue_token
 from tests.asking import MODEL
 from tests.browsing import as_person, html
+from tests.episodes.find.paging import read_through
 
 REASONS = {
     "deadline": "No answer before the deadline.",
@@ -161,3 +163,14 @@ def test_home_does_not_call_the_desk_empty_while_models_answer(ada, project, mod
     assert not availability.outlook(project, timezone.now()).present
     waits = board.underline(availability.outlook(project, timezone.now()))
     assert waits == "No one is online. Asks wait for someone; a model prepares a draft for the deadline."
+
+
+def test_list_is_sorted_by_time_waited_for_people(asked, ada):
+    for wait in (0, 40, 10, 90):  # without an ask of people, then in seconds
+        ask = asked()
+        Ask.objects.filter(pk=ask.pk).update(
+            closed_at=ask.created_at + timedelta(seconds=wait), tier="people" if wait else "llm"
+        )
+    recording.start_episode(ada, EpisodeStart(key="without", task="t"))
+    assert read_through(ada, "-waited") == ["e3", "e1", "e2", "without", "e0"]
+    assert read_through(ada, "waited") == ["e2", "e1", "e3", "e0", "without"]

@@ -133,6 +133,7 @@ def test_counts_are_bounded(desk, page, monkeypatch):
     monkeypatch.setattr(facets, "COUNTED", 2)
     monkeypatch.setattr(many, "COUNTED", 2)
     assert "More than 2 episodes match." in page("?q=Sort")
+    assert "Counted among the newest 2." in page("?q=Sort")
 
 
 def test_list_goes_on_by_keyset(ada, page, monkeypatch):

@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from awmclient.schema import AskOpen, EpisodeStart, StepBatch
 from episodes.find import lists
 from episodes.find.facets import ListQuery, counted
+from episodes.models import Episode, OutcomeHold
 from episodes.pages import many
 from episodes.record import recording
 from experts import advising, queue
@@ -22,6 +23,7 @@ from reviews.record import annotating, assigning, deciding, schemas
 from reviews.record.deciding import Wanted
 from reviews.visible.places import Place
 from tests.browsing import as_person, html
+from tests.episodes.find.paging import read_through
 from tests.people_by_name import token
 from tests.reviews.conftest import ended
 
@@ -271,3 +273,23 @@ def test_list_shows_the_comment_that_was_found(ada, episode):
     assert "&lt;b&gt;" in page and "Comment" in page
     api = as_person(ada).get("/api/v1/episodes?q=zorkmidword").json()["items"]
     assert [one["key"] for one in api] == ["one"]
+
+
+def test_list_is_sorted_by_the_verdicts_that_a_reader_sees(ada, rita, edo, queue):
+    for key in ("none", "good", "split", "bad", "last"):
+        ended(ada, key)
+    assigning.fill(ada, queue.pk, Episode.objects.all())
+    reviews = {one.episode.key: one for one in queue.reviews.select_related("episode")}
+    for key, first, second in (
+        ("good", "accept", "accept"),
+        ("split", "reject", "accept"),
+        ("bad", "reject", "reject"),
+    ):
+        judge(rita, reviews[key], first)
+        judge(edo, reviews[key], second)
+    assert read_through(ada, "-verdict") == ["good", "split", "bad", "last", "none"]
+    assert read_through(ada, "verdict") == ["bad", "split", "good", "none", "last"]
+    OutcomeHold.objects.create(actor_key=ada.key, episode=reviews["bad"].episode)
+    assert read_through(ada, "-verdict") == ["good", "split", "last", "bad", "none"]
+    page = html(as_person(ada).get("/episodes/?columns=verdict&sort=-verdict"))
+    assert 'aria-sort="descending"' in page and "Accepted first" in page
