@@ -191,11 +191,11 @@ def _pause_of(interrupt: Interrupt) -> Pause:
         words = "\n\n".join(str(one.get("description") or "") for one in value[ACTIONS])
         return Pause(interrupt.id, words, {"kind": "approval", "calls": calls})
     if value.get("type") == APPROVAL:
-        allowed, schema = _allowed_by(interrupt.response_schema)
+        taken, schema = _allowed_by(interrupt.response_schema)
         return Pause(
             interrupt.id,
             str(value.get("description") or ""),
-            {"kind": "approval", "calls": [_call_of("1", value, allowed, schema)]},
+            {"kind": "approval", "calls": [_call_of("1", value, taken, schema)]},
         )
     if value.get("kind") in PARTS_OF:
         return Pause(interrupt.id, str(value.get("question") or value.get("message") or "The graph paused."), value)
