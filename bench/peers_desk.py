@@ -3,7 +3,7 @@
 *cycles*: asks that are opened, claimed and answered a second by 8 clients without keep-alive; the peer's create and
 complete, which has no claim, is the limit, and the aim 1.5 times it. *typed*: the same with an approval; the limit is
 our own question. *claims*: of 8 claimers of one ask, how many got it. *killed*: answers that were acknowledged and are
-gone after kill -9 of the server. *deadline*: answers within 50 ms of a deadline of which person and agent heard
+missing after kill -9 of the server. *deadline*: answers within 50 ms of a deadline of which person and agent heard
 differently. The peer's shortest deadline is a minute, so *deadline* looks at ours alone.
 
 The peer is installed from the package registry into a folder of its own, or found there: `--peer DIR`.
@@ -217,7 +217,7 @@ def doubled(take: Callable[[str], bool], opened: Callable[[str], str]) -> int:
 
 
 def lost(desk: Ours | Theirs, answer: Callable[[str], int]) -> tuple[int, int]:
-    """Return how many answers were acknowledged before a kill -9 in their midst, and how many of them are gone."""
+    """Return how many answers were acknowledged before a kill -9 in their midst, and how many of them are missing."""
     asks = [desk.opened(f"killed {number}") for number in range(KILLED_AFTER * 2)]
     acknowledged: list[str] = []
 
@@ -275,8 +275,8 @@ def main() -> None:
         line(
             "peer.doubled", doubled(lambda one: theirs.complete(one) == 200, theirs.opened), "tasks", None, asks=CLAIMED
         )
-        for name, (sure, gone) in (("desk", lost(ours, ours_answered)), ("peer", lost(theirs, theirs.complete))):
-            line(f"{name}.lost", gone, "answers", None, acknowledged=sure)
+        for name, (sure, missing) in (("desk", lost(ours, ours_answered)), ("peer", lost(theirs, theirs.complete))):
+            line(f"{name}.lost", missing, "answers", None, acknowledged=sure)
         line("desk.split", split(ours), "answers", None, answers=NEAR, within_ms=50)
 
 

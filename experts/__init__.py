@@ -16,7 +16,7 @@
     attaching      writes: files of asks and answers
     tagging        writes: tags of a question, late texts
     batch          writes: approve or reject several approvals
-    links          writes: answers through a signed link, without a session
+    links          writes: answers through a signed link
     standing_answers  writes: approvals ahead, and their ends
     llm            the model expert
     consumers      queue socket and waiting poll

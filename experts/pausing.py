@@ -60,8 +60,8 @@ def pause(actor: Actor, run_id: str, wanted: RunInterrupts) -> tuple[InterruptsV
         _end(actor, run, wanted, wanted.outcome.type)
     views = [_view(actor, wanted, one, found[one.id]) for one in interrupts]
     decided = [one.resume for one in views if one.resume is not None]
-    episode = next((ask.episode_id for ask in found.values()), None)
-    about = {"thread_id": wanted.thread_id, "run_id": wanted.run_id, "episode": episode}
+    opened = next((ask.episode_id for ask in found.values()), None)
+    about = {"thread_id": wanted.thread_id, "run_id": wanted.run_id, "episode": opened}
     return InterruptsView(**about, interrupts=views, resume=decided if len(decided) == len(views) else None), made
 
 

@@ -31,7 +31,7 @@ WINDOW_S = 2
 AGAIN = {"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout"}
 ENDED = {"user_not_found", "channel_not_found", "account_inactive", "users_not_found", "cannot_dm_bot"}
 OUT = (URLError, OSError, SlackClientError)
-"""What the client raises if Slack is away; `SlackApiError` is one of them, and is looked at first."""
+"""What the client raises if Slack does not answer; `SlackApiError` is one of them, and is looked at first."""
 TEXT_CHARS = 2900
 """Of a text in a message or a window; Slack takes 3,000."""
 REDRAWN_FOR = timedelta(days=1)

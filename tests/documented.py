@@ -103,6 +103,7 @@ ONLY_READ = {  # first words of a block that no test can run, and why
     "make run     # installs": "starting the product is what `tests/running.py` does; `make test` is this",
     ".venv/bin/python manage.py benchmark": "takes 30 s; tests/product/test_benchmark.py runs it on four tasks",
     "make train-demo": "trains for ten minutes; `make test-train` walks the same program",
+    "make strategies": "trains for hours; tests/examples/test_strategies.py walks the same program",
     "AWMWEB_URL=http://127.0.0.1:8000 AWMWEB_TOKEN=<scope agent>": "trains a model of 0.6 billion parameters on a GPU",
     "AWMWEB_ENVIRONMENTS=lab": "needs a server of others; its plan is proven beside it",
     "AWMWEB_EXPORTS_S3": "needs a bucket at a provider; tests/exports/build/test_store.py has one of its own",

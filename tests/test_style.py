@@ -406,7 +406,7 @@ def test_long_sentences_are_found_in_prose_only(text, lines):
 
 SAME_NAMES = {
     "Command": "the class that Django looks for in each command",
-    "Recording": "one for each agent framework, by the same calls",
+    **dict.fromkeys(("Recording", "Pauses"), "one for each agent framework, by the same calls"),
     "_Needles": "one file in two packages, equal byte for byte (decision 18)",
     **dict.fromkeys(("Advice", "Briefing"), "a row, and its shape on the wire"),
     **dict.fromkeys(

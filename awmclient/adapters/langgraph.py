@@ -236,11 +236,11 @@ def _allowed_by(schema: Any) -> tuple[list[str] | None, Any]:
     if not isinstance(schema, Mapping):
         return None, None
     names = [one for one in ("approve", "edit", "reject") if f'"{one}"' in json.dumps(schema)]
-    edited = _found(schema, "edited_action", schema.get("$defs") or {})
-    return names, _found(edited, "args", schema.get("$defs") or {}) if edited else None
+    edited = _property(schema, "edited_action", schema.get("$defs") or {})
+    return names, _property(edited, "args", schema.get("$defs") or {}) if edited else None
 
 
-def _found(schema: Any, name: str, known: Mapping[str, Any]) -> Any:
+def _property(schema: Any, name: str, known: Mapping[str, Any]) -> Any:
     """Return the property of this name, wherever it is, with its reference resolved."""
     for one in [schema, *known.values()]:
         found = (one.get("properties") or {}).get(name) if isinstance(one, Mapping) else None

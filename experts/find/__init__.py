@@ -6,6 +6,8 @@
     filters       facets, search and sort of the queue
     board         queue rows, headline, one ask's page
     panels        what is beside the answer form
+    earlier_decisions  earlier decisions on the same tools
+    answer_links  links that answer without a session
     similar       earlier answers that can help
     attached      files of asks that an actor sees
     my_answers    a person's answers, and their ends

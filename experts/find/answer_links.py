@@ -1,6 +1,6 @@
 """Reads: answer links, signed addresses with which one person answers one ask without a session.
 
-Owns what a link says and whom it stands for. Nothing is stored: the ask itself says whether a link was used. It ends
+Owns what a link says and who answers with it. Nothing is stored: the ask itself says whether a link was used. It ends
 with the deadline, with the person's rights, and with the project's setting.
 """
 

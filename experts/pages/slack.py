@@ -1,6 +1,6 @@
 """Presses, windows and replies of Slack: another view of the same lease.
 
-Owns Slack's payloads and the answer's window. Slack's signature stands for a session here; the person is the member who
+Owns Slack's payloads and the answer's window. Slack's signature replaces a session here; the person is the member who
 confirmed this Slack account by a code. Every write is a function of `queue.py` or `advising.py`. Slack repeats what was
 not answered within three seconds, so each answer has a nonce.
 """
@@ -173,7 +173,7 @@ def _decision(typed: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, 
 
 
 def _window(ask: Ask) -> dict[str, Any] | None:
-    """Return the window of an answer; None if Slack cannot show the ask whole: nobody decides on half a call."""
+    """Return the window of an answer; None if Slack cannot show the ask whole."""
     blocks = [*_texts(ask.question)] if len(ask.question) <= slack.TEXT_CHARS else []
     typed = ask.typed or {}
     asked = _calls(typed) if ask.kind == "approval" else _options(typed) if ask.kind == "choice" else []

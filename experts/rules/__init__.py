@@ -3,6 +3,8 @@
     routing          tiers, deadlines, lease length, chances
     suggested_calls  suggested calls that fit a tool
     decisions        decisions that fit what was asked
+    risk             high-risk tools; approvals of one press
+    second_look      rules that return an answer
     interrupts       pauses of other agents as typed asks
     file_types       which files can be attached
 

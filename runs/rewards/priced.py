@@ -2,7 +2,7 @@
 ask where it must and nowhere else.
 
 Every ask costs its price, also one without advice: a person was interrupted. It pays only where an arm states the
-price (`ask_price`), since a price that nobody stated would be an opinion.
+price (`ask_price`), since a price that was not stated would be an opinion.
 """
 
 from __future__ import annotations

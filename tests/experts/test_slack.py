@@ -99,7 +99,7 @@ def test_account_is_confirmed_by_a_code_that_slack_brings(edo, asked, there):
     assert sent["bearer"] == "Bearer xoxb-token" and "too early" not in json.dumps(there.calls)
 
 
-def test_question_is_answered_in_the_window_and_its_message_follows(edo, asked, there, way):
+def test_question_is_answered_in_its_window(edo, asked, there, way):
     row = told(ask := asked("Merge <!channel> into 4127?"))
     (sent,) = there.of("chat.postMessage")
     assert "<!channel>" not in sent["text"] and sent["blocks"][1]["text"]["type"] == "plain_text"
@@ -116,7 +116,7 @@ def test_question_is_answered_in_the_window_and_its_message_follows(edo, asked, 
     assert "awm_answer" not in json.dumps(changed["blocks"])
 
 
-def test_calls_are_decided_in_the_window_and_a_missing_reason_is_named(asked, there, way):
+def test_calls_are_decided_in_the_window_with_reasons(asked, there, way):
     row = told(ask := asked(**approval(REPLY, {"ticket": 9007199254740993})))
     pressed(row, "awm_answer")
     assert "9007199254740993" in json.dumps(window(there))
@@ -170,7 +170,7 @@ def test_of_two_views_one_claims_and_the_other_is_told(ada, asked, there, way):
     assert fresh(ask).accepted.text == "mine" and "Not sent" in there.of("chat.postMessage")[-1]["text"]
 
 
-def test_reply_in_the_thread_answers_once_and_edits_change_nothing(asked, there, way):
+def test_reply_in_the_thread_answers_once(asked, there, way):
     row = told(ask := asked())
     replied(row, "edited", subtype="message_changed")
     replied(row, "a bot", bot_id="B1")
@@ -235,7 +235,7 @@ def test_challenge_of_the_events_address_is_answered(there):
 @pytest.mark.parametrize(
     ("code", "state"), [("ratelimited", "waiting"), ("user_not_found", "failed"), ("internal_error", "waiting")]
 )
-def test_refusal_of_slack_is_named_and_tried_again_where_it_helps(asked, there, way, code, state):
+def test_refusal_of_slack_is_named_and_perhaps_tried_again(asked, there, way, code, state):
     there.refuses["chat.postMessage"] = code
     row = told(asked())
     assert (row.state, row.words) == (state, f"Slack responded {code}.")

@@ -167,7 +167,7 @@ def test_langgraph_pauses_in_a_loop_are_asked_once_each(house, agent_token, expe
 
 
 # langchain-ai/agent-chat-ui#269: going on does not start the agent again
-def test_langgraph_thread_goes_on_after_a_restart_and_reads_no_input(house, agent_token, expert_token):
+def test_langgraph_thread_goes_on_after_a_restart(house, agent_token, expert_token):
     from langgraph.checkpoint.memory import InMemorySaver
 
     from awmclient.adapters.langgraph import Pauses

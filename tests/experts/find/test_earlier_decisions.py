@@ -31,7 +31,7 @@ def test_decisions_on_the_same_tools_of_30_days_are_shown(edo, asked):
     assert "Use the template." in page and "1 decision on these tools" in page
 
 
-def test_decisions_with_verifier_access_stay_hidden_from_blind_asks(edo, asked):
+def test_decisions_with_verifier_access_stay_from_blind_asks(edo, asked):
     seen = asked(expert="informed", **approval(REPLY))
     batch.decide(edo, [seen.pk], "reject", "The verifier wants another order.", "1")
     assert found(edo, asked(**approval(REPLY))) == ([], 0)

@@ -89,7 +89,7 @@ def test_page_keeps_the_text_and_sends_it_once_mended(ada, edo, asked):
         advising.edit(edo, ask.pk, CARD, None)
 
 
-def test_calls_and_decisions_are_looked_at_and_links_claim_nothing(ada, edo, asked):
+def test_calls_and_decisions_are_looked_at_before_a_claim(ada, edo, asked):
     desk.set_policy(ada, second_look=RULE)
     ask, other = asked(**approval({**REPLY, "card": "4111111111111111"})), asked(**approval(REPLY))
     decision = {"calls": [{"id": "1", "verdict": "approve"}]}
