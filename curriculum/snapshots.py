@@ -37,11 +37,13 @@ class CurriculumView:
 
 
 def run_of(actor: Actor, pk: str = "") -> Run:
-    """Return the named run, or the one that reported a training step last. Raises `NotFound` or `NoRun`."""
+    """Return the run with this ID or name, or the one that trained last. Raises `NotFound` or `NoRun`."""
     may_read(actor)
     rows = Run.objects.select_related("project")
     if pk:
-        return visible_or_404(rows, actor, pk)
+        named = [] if "\x00" in pk else list(rows.filter(project=actor.project, name=pk)[:2])
+        # of several runs of a name only the ID says which
+        return named[0] if len(named) == 1 else visible_or_404(rows, actor, pk)
     steps = scoped(TrainingStep.objects.all(), actor.project, "run__project").order_by("-at", "-pk")
     last = steps.values_list("run", flat=True).first()
     if last is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -134,6 +135,17 @@ class Broken(AppError):
     status = 500
 
 
+OF_SIZE = {"too_long", "too_short", "string_too_long", "string_too_short"} | {
+    f"{than}{equal}" for than in ("less_than", "greater_than") for equal in ("", "_equal")
+}
+"""Kinds of pydantic's errors whose messages hold a bound and no value of the sender but its length."""
+
+
 def words_of(wrong: Mapping[str, Any]) -> str:
-    """Return pydantic's message for one wrong value, without its prefix for a validator's own message."""
-    return str(wrong["msg"]).removeprefix("Value error, ")
+    """Return pydantic's message for one wrong value: without its prefix for a validator's own message, and bounds with
+    thousands separators.
+    """
+    words = str(wrong["msg"]).removeprefix("Value error, ").replace(" after validation", "")
+    if wrong.get("type") not in OF_SIZE:
+        return words
+    return re.sub(r"(?<![\d.])\d{4,}(?!\d)", lambda number: f"{int(number[0]):,}", words)

@@ -41,6 +41,8 @@ def test_list_of_runs_leads_to_a_trainers_curriculum(train, ada):
     assert "/curriculum/?run=" not in html(as_person(ada).get("/runs/"))
     train.play(7)
     assert f'href="/projects/lab/curriculum/?run={train.run.pk}"' in html(as_person(ada).get("/runs/"))
+    assert as_person(ada).get("/curriculum/", {"run": train.run.name}).status_code == 200
+    assert as_person(ada).get("/curriculum/", {"run": "no such run"}).status_code == 404
 
 
 def test_page_links_to_pages_of_the_web_alone(train, ada):

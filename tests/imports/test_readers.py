@@ -407,7 +407,7 @@ def test_lists_of_tools_that_differ_a_little_stay_apart(rows_of):
         ({"messages": [*MESSAGES[:2], {"role": "assistant", "tool_calls": {"a": 1}}]}, "not a list"),
         ({"messages": [*MESSAGES[:2], {"role": "assistant", "tool_calls": [{"function": {}}]}]}, "no name"),
         ({**OPENAI, "tools": [{"name": "x" * 300}]}, "at most 200"),
-        ({**RECORD, "task": "x" * 30_000}, "at most 20000 characters"),
+        ({**RECORD, "task": "x" * 30_000}, "at most 20,000 characters"),
         ({**RECORD, "steps": ["x"]}, "A step is not an object."),
         ({**RECORD, "surprise": 1}, "surprise: Extra inputs"),
         ({**ATIF, "steps": [{"source": "oracle"}]}, "Step 1 is not of source"),
