@@ -41,6 +41,7 @@ READ_KEYWORDS = frozenset({
 """The keywords of JSON Schema that a form's answer is checked against."""
 NOTES = frozenset({
     "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id",
+    "enumNames",
 })  # fmt: skip
 """Keywords that a form's schema can have beside them. They describe, and refuse no answer."""
 

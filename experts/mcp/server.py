@@ -1,5 +1,5 @@
-"""The desk's MCP server at `/mcp`: streamable HTTP, one session is one episode, with two tools: `ask_expert`
-and `request_approval`.
+"""The desk's MCP server at `/mcp`: streamable HTTP, one session is one episode, with three tools: `ask_expert`,
+`request_approval` and `answer_elicitation`.
 
 Owns the protocol's edge: which session a request belongs to, and what the caller of an ask sees. Leaves the session and
 its asks to `sessions`, the wait to `consumers.until_closed`, and JSON-RPC to the official SDK.
@@ -140,6 +140,34 @@ APPROVAL = types.Tool(
     },
     annotations=types.ToolAnnotations(destructiveHint=False, openWorldHint=True),
 )
+ELICITATION = types.Tool(
+    name=sessions.ELICITATION_TOOL,
+    title="Answer an elicitation",
+    description=(
+        "Let a person fill in what another server asks your user for (MCP elicitation). Give the message and the schema"
+        " as you got them, and return the result as it comes back."
+    ),
+    inputSchema={
+        "type": "object",
+        "properties": {
+            "message": {"type": "string", "description": "the elicitation's message"},
+            "requested_schema": {"type": "object", "description": "its requestedSchema"},
+            "context": {"type": "string"},
+            "deadline_s": _DEADLINE,
+        },
+        "required": ["message", "requested_schema"],
+        "additionalProperties": False,
+    },
+    outputSchema={
+        "type": "object",
+        "properties": {
+            "action": {"enum": ["accept", "cancel"]},
+            "content": {"type": "object", "description": "the values that a person gave, which fit the schema"},
+        },
+        "required": ["action"],
+    },
+    annotations=types.ToolAnnotations(destructiveHint=False, openWorldHint=True),
+)
 SERVER: Server[Any, Any] = Server(
     "awmweb", version=settings.VERSION, instructions="People and models who help when you are stuck."
 )
@@ -221,7 +249,7 @@ def _session(scope: Scope) -> str:
 
 
 async def _tools(request: types.ListToolsRequest) -> types.ServerResult:
-    return types.ServerResult(types.ListToolsResult(tools=[TOOL, APPROVAL]))
+    return types.ServerResult(types.ListToolsResult(tools=[TOOL, APPROVAL, ELICITATION]))
 
 
 async def _answer(request: types.CallToolRequest) -> types.ServerResult:
@@ -325,7 +353,7 @@ class Exchange(EventStore):
             if tool not in sessions.ASKED or self.call is None:
                 raise NotFound(f"There is no tool of this name; there are {', '.join(sessions.ASKED)}.")
             ask = await in_database(sessions.open_ask, self._actor, self._session, self.call.key, arguments, tool)
-            return result_of(await self._end_of(ask, tell))
+            return result_of(await self._end_of(ask, tell), ask.kind)
         except Exception as error:
             return refused(as_refusal(error))
 
@@ -379,7 +407,8 @@ class Exchange(EventStore):
             await send_callback(EventMessage(types.JSONRPCMessage(message), last_event_id))
 
         try:
-            result = result_of(await self._end_of(await in_database(sessions.find, self._session, call.key), tell))
+            ask = await in_database(sessions.find, self._session, call.key)
+            result = result_of(await self._end_of(ask, tell), ask.kind)
         except Exception as error:
             result = refused(as_refusal(error))
         said = result.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -387,14 +416,20 @@ class Exchange(EventStore):
         return None
 
 
-def result_of(view: AskView) -> types.CallToolResult:
+def result_of(view: AskView, kind: str = "question") -> types.CallToolResult:
     """Return the advice as text and as a value. Without advice, and of a decision, the text is the value as JSON."""
     advice = view.advice or Advice(text="", source="fallback", reason=view.reason or view.status)
-    seen = shown(advice.observation())
-    is_value = advice.is_fallback or advice.decision is not None
+    seen = shown(_elicited(advice) if kind == "form" else advice.observation())
+    is_value = kind == "form" or advice.is_fallback or advice.decision is not None
     texts = [json.dumps(seen)] if is_value else [seen["advice"], *map(json.dumps, seen.get("tool_calls", []))]
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=text) for text in texts if text]
     return types.CallToolResult(content=content, structuredContent=seen)
+
+
+def _elicited(advice: Advice) -> dict[str, Any]:
+    """Return the result of an elicitation; without an answer it is cancelled, which is no refusal by a person."""
+    value = advice.decision.value if advice.decision is not None else None
+    return {"action": "accept", "content": value} if value is not None else {"action": "cancel"}
 
 
 def refused(error: AppError) -> types.CallToolResult:

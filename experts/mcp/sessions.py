@@ -38,9 +38,11 @@ OURS = "mcp:"
 KEY = re.compile(rf"{OURS}[0-9a-f]+:[0-9a-f]+")
 ADDRESS = {"task", "scenario", "task_idx", "run"}
 APPROVAL_TOOL = "request_approval"
+ELICITATION_TOOL = "answer_elicitation"
 ASKED = {
     ASK_TOOL: {"question", "context", "deadline_s"},
     APPROVAL_TOOL: {"calls", "question", "context", "deadline_s", "on_timeout"},
+    ELICITATION_TOOL: {"message", "requested_schema", "context", "deadline_s"},
 }
 """The arguments of each tool."""
 TIMED_OUT = re.compile(r"-32001|\btime[ds]?[ _-]?out|deadline|time limit|too long|took longer|expired|exceeded", re.I)
@@ -61,8 +63,11 @@ class PendingCall(NamedTuple):
         """Return the call of a message. Its ask is named after its number and its text."""
         arguments = as_object(as_object(message.get("params")).get("arguments"))
         words = [arguments.get("question"), arguments.get("context")]
-        if as_object(message.get("params")).get("name") == APPROVAL_TOOL:
-            words += [APPROVAL_TOOL, arguments.get("calls"), arguments.get("on_timeout")]
+        match as_object(message.get("params")).get("name"):
+            case "request_approval":
+                words += [APPROVAL_TOOL, arguments.get("calls"), arguments.get("on_timeout")]
+            case "answer_elicitation":
+                words += [ELICITATION_TOOL, arguments.get("message"), arguments.get("requested_schema")]
         token = as_object(as_object(message.get("params")).get("_meta")).get("progressToken")
         key = f"{asks_of_call(message.get('id'))}{_short(words)}"
         return cls(message.get("id"), key, token if isinstance(token, str | int) else None)
@@ -161,8 +166,7 @@ def open_ask(actor: Actor, session: str, key: str, arguments: dict[str, Any], to
     said = {name: value for name, value in arguments.items() if value is not None}
     if strange := set(said) - ASKED[tool]:
         raise Invalid(f"{min(strange)}: {tool} takes {', '.join(sorted(ASKED[tool]))}.")
-    if tool == APPROVAL_TOOL:
-        said = _as_approval(said)
+    said = AS_ASK.get(tool, dict)(said)
     try:
         # the lock of the episode keeps this number free
         wanted = AskOpen(key=key, episode=session, seq=episode.last_seq + 1, **said)
@@ -177,6 +181,15 @@ def _as_approval(said: dict[str, Any]) -> dict[str, Any]:
     if isinstance(calls, list):
         said = {**said, "calls": [{"id": str(at), **as_object(one)} for at, one in enumerate(calls, 1)]}
     return {"question": "May the agent make these calls?", "on_timeout": "reject", **said, "kind": "approval"}
+
+
+def _as_form(said: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a form that another server's elicitation asks for."""
+    names = {"message": "question", "requested_schema": "response_schema"}
+    return {"question": "", "kind": "form"} | {names.get(name, name): value for name, value in said.items()}
+
+
+AS_ASK = {APPROVAL_TOOL: _as_approval, ELICITATION_TOOL: _as_form}
 
 
 def _known(session: str, key: str) -> Ask | None:

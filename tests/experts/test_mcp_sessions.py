@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from episodes.models import Episode
-from experts import advising, queue
+from experts import advising, closing, queue
 from experts.errors import TooLate
 from experts.mcp import sessions
 from experts.mcp.server import result_of
@@ -133,6 +133,50 @@ def test_approval_of_a_session_is_a_typed_ask(agent, session, edo):
     result = result_of(sessions.look(agent, ask.pk))
     assert result.structuredContent["decision"]["calls"][0]["verdict"] == "reject"
     assert json.loads(result.content[0].text) == result.structuredContent
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "email": {"type": "string", "format": "email"},
+        "size": {"type": "string", "enum": ["s", "l"], "enumNames": ["Small", "Large"]},
+    },
+    "required": ["email"],
+}
+
+
+def elicited(agent, session, number, schema, **more):
+    given = {"message": "Where to?", "requested_schema": schema, **more}
+    message = {"id": number, "params": {"name": sessions.ELICITATION_TOOL, "arguments": given}}
+    key = sessions.PendingCall.of(message).key
+    return sessions.open_ask(agent, session, key, given, sessions.ELICITATION_TOOL)
+
+
+def test_elicitation_of_a_session_is_a_form_and_its_result(agent, session, edo):
+    ask = elicited(agent, session, 1, SCHEMA)
+    assert (ask.kind, ask.question) == ("form", "Where to?")
+    assert elicited(agent, session, 2, SCHEMA) == ask
+    assert elicited(agent, session, 3, {**SCHEMA, "required": []}) != ask
+    lease = queue.claim(edo, ask.pk)
+    value = {"email": "dana@example.org", "size": "s"}
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "", nonce="n", decision={"value": value})
+    result = result_of(sessions.look(agent, ask.pk), ask.kind)
+    assert result.structuredContent == {"action": "accept", "content": value}
+    assert json.loads(result.content[0].text) == result.structuredContent
+
+
+def test_elicitation_without_an_answer_is_cancelled(agent, session):
+    ask = elicited(agent, session, 1, SCHEMA)
+    closing.cancel(agent, ask.pk)
+    result = result_of(sessions.look(agent, ask.pk), ask.kind)
+    assert result.structuredContent == {"action": "cancel"} and not result.isError
+
+
+@pytest.mark.parametrize("schema", [None, 7, {"type": "object", "$ref": "https://example.org/x"}, {"type": "string"}])
+def test_elicitation_that_no_form_can_show_is_refused(agent, session, schema):
+    with pytest.raises(Invalid):
+        elicited(agent, session, 1, schema)
+    assert not Ask.objects.exists()
 
 
 @pytest.mark.parametrize("calls", [None, [], 7, [7], [{"name": "a", "arguments": 7}]])

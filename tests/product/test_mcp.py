@@ -17,7 +17,7 @@ from mcp.types import Implementation
 from people.models import new_id
 
 ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
-TOOLS = ["ask_expert", "request_approval"]
+TOOLS = ["ask_expert", "request_approval", "answer_elicitation"]
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "mover", "version": "1"}}
 
 
