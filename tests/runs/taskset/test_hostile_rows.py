@@ -4,7 +4,6 @@ process that reports lives, and what it and its children take is bounded.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -35,14 +34,13 @@ def manage(var: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str]
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         family, peak = psutil.Process(process.pid), 0
-        while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
-            with contextlib.suppress(psutil.NoSuchProcess):
+        while process.poll() is None:
+            try:
                 held = [one.memory_info().rss for one in [family, *family.children(recursive=True)]]
-                peak = max(peak, *held)
-            time.sleep(0.25)  # a look at all processes takes long; only what nobody waited for is not in `usage`
-        _pid, status, usage = ended
-        process.returncode = os.waitstatus_to_exitcode(status)
-        peak = max(peak, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+            except psutil.NoSuchProcess:
+                continue
+            peak = max(peak, *held)
+            time.sleep(0.02)
         said = process.stdout.read() if process.stdout else ""
         return subprocess.CompletedProcess(command, process.returncode, said), peak / 1e6
 
