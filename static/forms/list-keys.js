@@ -8,7 +8,7 @@ import { say } from "../shell/toast.js";
 import { counted } from "../shell/numbers.js";
 
 const folded = (row) => row.parentElement.closest("details:not([open])");
-const rows = () => [...document.querySelectorAll("[data-list] [data-key]:not(.empty)")].filter((row) => row.querySelector("a") && !folded(row));
+const rows = () => [...document.querySelectorAll("[data-list] [data-key]:not(.empty)")].filter((row) => !folded(row));
 const selected = () => document.querySelector('[data-list] [aria-selected="true"]');
 const isClosed = (row) => row.hasAttribute("data-gone");
 
@@ -72,8 +72,9 @@ const part = (name) => {
 export function open() {
   const row = selected();
   if (!row) return false;
-  (row.querySelector('[data-row="open"]') || row.querySelector("a")).click();
-  return true;
+  const link = row.querySelector('[data-row="open"]') || row.querySelector("a");
+  link?.click(); // a row can lead nowhere
+  return Boolean(link);
 }
 
 /** Send a row's command without leaving the page; the frame that follows changes the row. */
@@ -189,7 +190,7 @@ function startChoosing() {
     if (!boxes().some((box) => box.checked) && !choose()) return false;
     const first = /** @type {HTMLElement} */ (document.querySelector("[data-bulk-first]:enabled"));
     if (first instanceof HTMLInputElement) first.select();
-    else first.focus();
+    else first?.focus();
     return true;
   });
   document.addEventListener("change", (event) => {

@@ -70,7 +70,7 @@ def shown(actor, episode, query=""):
 def test_chosen_table_has_start_rows_and_changes(rita, server, episode):
     server.answers[:] = [(200, LISTED), (200, {**LISTED, **PAGE})]
     page = shown(rita, episode, "step=2&table=tickets")
-    assert "tickets, 1,234 rows, 1 changed" in page and "Start rows 1 to 2 of 1234" in page
+    assert "tickets, 1,234 rows, 1 changed" in page and "Start rows 1 to 2 of 1,234" in page
     assert "<ins>Edo</ins>" in page and "&lt;i&gt;Bob&lt;/i&gt;" in page and "data-from" in page
     assert "&lt;b&gt;evil⟨U+202E⟩" in page and "<b>evil" not in page and "3 more tables not listed." in page
     first = shown(rita, episode, "step=1&table=tickets")
