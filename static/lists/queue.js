@@ -175,11 +175,9 @@ function selectEqual() {
 }
 
 function startTogether() {
-  const approve = /** @type {HTMLElement} */ (document.querySelector("[data-approves]"));
-  if (!approve) return;
+  if (!document.querySelector("[data-approves]")) return;
   document.addEventListener("awm:chosen", offerTogether);
   document.querySelector("[data-more-equal]").addEventListener("click", selectEqual);
-  bind("approve-chosen", () => { if (!approve.hidden) approve.click(); return !approve.hidden; });
   offerTogether();
 }
 
