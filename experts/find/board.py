@@ -224,7 +224,7 @@ def _row(ask: Ask, spot: Spot, now: datetime, high_risk: str) -> AskRow:
 def reached(ask: Ask, held: bool = False) -> str:
     """Return which tier an ask is routed to and why: "People: audit sample (5%)."; empty for the default routing."""
     if ask.handed_to:
-        why = "" if ask.tier_reason == "handed" else clean(ask.tier_reason)
+        why = "" if ask.tier_reason == "handed" else clean(ask.tier_reason).rstrip(" .")
         return f"For {clean(ask.handed_to_name)}{f': {why}' if why else ''}."
     known = REASONS.get(ask.tier_reason)
     why = known.format(chance=percent(ask.chance)) if known is not None else clean(ask.tier_reason)

@@ -36,11 +36,19 @@ export function movedOver(at, step, closed) {
   return closed[to] ? at : to;
 }
 
+/** Scroll a row into view, above the bar of the selection. */
+function show(row) {
+  row.scrollIntoView({ block: "nearest" });
+  const bar = document.querySelector(".bulk");
+  const covered = bar?.checkVisibility() ? row.getBoundingClientRect().bottom - bar.getBoundingClientRect().top : 0;
+  if (covered > 0) window.scrollBy(0, covered);
+}
+
 function select(row) {
   selected()?.removeAttribute("aria-selected");
   if (!row) return;
   row.setAttribute("aria-selected", "true");
-  row.scrollIntoView({ block: "nearest" });
+  show(row);
 }
 
 function move(step, from = selected()) {
@@ -166,6 +174,7 @@ export function choose(row = selected(), on = undefined) {
   box.checked = on ?? !box.checked;
   chooseAlike(box);
   countChosen();
+  if (row === selected()) show(row); // the bar came
   return true;
 }
 

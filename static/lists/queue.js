@@ -166,6 +166,7 @@ function offerTogether() {
   offer("data-why-not", approvals.length > 0 && !together);
   const why = !all ? "Not all of them are approvals" : highRisk ? `${grouped(highRisk)} of high risk` : tools.has("") ? "Some have several calls" : `${grouped(tools.size)} tools`;
   document.querySelector("[data-why-not]").textContent = `${why}: approve them one by one.`;
+  print(); // "a" is a key while its button is there
 }
 
 function selectEqual() {

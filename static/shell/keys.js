@@ -278,12 +278,26 @@ let listening = false;
 /** @type {((event: KeyboardEvent) => string | null) | null} */
 let press = null;
 
+/**
+ * Press the main button of an open dialog by Ctrl+Enter, as it sends on pages.
+ * @param {KeyboardEvent} event
+ */
+function sendDialog(event) {
+  const isSend = event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.repeat && !event.isComposing;
+  /** @type {HTMLButtonElement | null} */
+  const main = isSend && !event.defaultPrevented ? document.querySelector("dialog[open] button.main") : null;
+  if (!main) return;
+  event.preventDefault();
+  main.click();
+}
+
 function listen() {
   listening = true;
   press = dispatcher({ page: document.body.dataset.page || "plain", usable, run, surroundings });
   document.addEventListener("keydown", (event) => {
     press(event);
     keep(event);
+    sendDialog(event);
   });
   document.addEventListener("click", (event) => {
     const id = event.target instanceof Element && event.target.closest("[data-act]")?.dataset.act;

@@ -145,6 +145,12 @@ def test_equal_calls_are_approved_by_one_press(desk, person, ask):
     expect(row).to_contain_text("high risk")
     row.locator("input.tick").check()
     expect(page.locator("[data-why-not]")).to_have_text("1 of high risk: approve them one by one.")
+    page.set_viewport_size({"width": 1024, "height": 240})
+    for key in ("End", "x", "x"):  # the last row is the refund's
+        page.keyboard.press(key)
+    bottom = "one => one.getBoundingClientRect().bottom - document.querySelector('.bulk').getBoundingClientRect().top"
+    assert page.locator("[aria-selected=true]").evaluate(bottom) <= 1, "the bar covers the row in view"
+    page.set_viewport_size({"width": 1280, "height": 720})
     expect(page.locator("[data-approves]")).to_be_hidden()
     page.keyboard.press("Escape")
     page.locator(f'[data-key="{first[0]}"] input.tick').check()
@@ -157,14 +163,16 @@ def test_equal_calls_are_approved_by_one_press(desk, person, ask):
     page.locator(f'[data-key="{third[0]}"] input.tick').check()
     page.get_by_role("button", name="Reject 1").click()
     page.keyboard.type("Use the template.")
-    page.get_by_role("button", name="Reject the calls").click()
+    page.keyboard.press("Control+Enter")  # a dialog, too
     expect(page.locator("main")).to_contain_text("Rejected 1 call.")
     expect(rows).to_have_count(1)
     said = [one()["advice"]["decision"]["calls"][0] for _, one, _ in (first, second, third)]
     assert [one["verdict"] for one in said] == ["approve", "approve", "reject"]
     assert said[2]["reason"] == "Use the template."
     page.locator(f'[data-key="{refund[0]}"] a.q').click()
+    expect(page.locator("[data-keyline]")).to_contain_text("next step")
     page.keyboard.press("c")
+    expect(page.locator("[data-keyline]")).to_contain_text("approve call")
     page.keyboard.press("a")
     expect(page.locator(".callcard")).to_contain_text("standing answers are off")
     expect(page.locator(".standing-box")).to_be_hidden()

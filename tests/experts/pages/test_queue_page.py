@@ -255,7 +255,7 @@ def test_named_handover_goes_to_that_person_first(asked, ada, edo, project):
     for one in (ada, edo, noa):
         desk.seen(one)
     queue.claim(edo, handed.pk)
-    told = as_person(edo).post(f"/queue/{handed.pk}/hand", {"to": noa.key, "reason": "she knows it"}, headers=JSON)
+    told = as_person(edo).post(f"/queue/{handed.pk}/hand", {"to": noa.key, "reason": "she knows it."}, headers=JSON)
     assert told.json() == {"said": "Transferred to noa."}
     assert "For noa: she knows it." in page(edo) and availability.to_tell(fresh(handed), timezone.now()) == {noa.key}
     assert board.next_for(noa, timezone.now()).pk == handed.pk
