@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -107,7 +108,8 @@ def test_link_ends_and_then_shows_no_names_and_no_calls(edo, ada, asked, end):
         type(edo.project).objects.filter(pk=edo.project.pk).update(archived_at=timezone.now())
     for form in ({}, {"decision": APPROVE}):
         status, text = opened(path, **form)
-        assert status == 410 and GONE in text and "send_reply" not in text and "edo" not in text
+        assert status == 410 and GONE in text
+        assert not re.search(r"\b(send_reply|edo)\b", text), "as words: a token can hold any letters"
     assert not Advice.objects.filter(ask=ask).exists()
 
 

@@ -227,6 +227,11 @@ def test_payload_that_is_not_slacks_breaks_nothing(db, there, payload):
     assert posted("/slack/events", payload, content_type="application/json").status_code in (200, 404, 422)
 
 
+def test_form_in_parts_is_refused(there):
+    for path in ("/slack/interactions", "/slack/events"):
+        assert Client().post(path, {"payload": "{}"}).status_code == 401
+
+
 def test_challenge_of_the_events_address_is_answered(there):
     body = json.dumps({"type": "url_verification", "challenge": "c"})
     assert posted("/slack/events", body, content_type="application/json").json() == {"challenge": "c"}
