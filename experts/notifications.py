@@ -86,7 +86,11 @@ class AskSubject:
             return endings.headline(self.ask)
         if not slot.is_held(now):
             return ""
-        return "Claimed by you." if slot.holder == person else f"Claimed by {slot.holder_name}."
+        return "Claimed by you." if self.is_held_by(person, now) else f"Claimed by {slot.holder_name}."
+
+    def is_held_by(self, person: str, now: datetime) -> bool:
+        slot = self.ask.assignment
+        return self.ask.is_open and slot.is_held(now) and slot.holder == person
 
     def answer_path(self, person: str) -> str:
         return answer_path(self.ask, person) if desk_of(self.ask.project).answer_links else ""

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.error import URLError
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.utils import timezone
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
@@ -143,18 +144,19 @@ def reply(channel: str, ts: str, words: str) -> None:
         log.warning("Slack did not take a reply: %s", type(error).__name__)
 
 
-def pressed_by(delivery_id: str, slack_user: str) -> tuple[Delivery, Actor] | None:
+def pressed_by(kind: str, delivery_id: str, slack_user: str) -> tuple[Delivery, Actor] | None:
     """Return the delivery of a pressed message and the person who pressed; None if it was not sent to them."""
-    rows = Delivery.objects.select_related("subscription").filter(subscription__kind=Channel.SLACK)
-    found = rows.filter(pk=delivery_id, subscription__target=slack_user, subscription__ended_at=None).first()
-    return _with_person(found)
+    return _with_person(_sent_to(kind, slack_user).filter(pk=delivery_id).first())
 
 
-def replied_to(channel: str, ts: str, slack_user: str) -> tuple[Delivery, Actor] | None:
+def replied_to(kind: str, channel: str, ts: str, slack_user: str) -> tuple[Delivery, Actor] | None:
     """Return the delivery whose message a person replied to; None if it was not sent to them."""
-    rows = Delivery.objects.select_related("subscription").filter(subscription__kind=Channel.SLACK)
-    rows = rows.exclude(kind__in=subjects.OWN).filter(subscription__target=slack_user, subscription__ended_at=None)
-    return _with_person(rows.filter(receipt={"channel": channel, "ts": ts}).first())
+    return _with_person(_sent_to(kind, slack_user).filter(receipt={"channel": channel, "ts": ts}).first())
+
+
+def _sent_to(kind: str, slack_user: str) -> QuerySet[Delivery]:
+    ways = {"subscription__kind": Channel.SLACK, "subscription__target": slack_user, "subscription__ended_at": None}
+    return Delivery.objects.select_related("subscription").filter(kind=kind, **ways)
 
 
 def _with_person(found: Delivery | None) -> tuple[Delivery, Actor] | None:
@@ -191,8 +193,10 @@ def _update(row: Delivery, subject: subjects.Subject, words: str) -> bool:
     parcel = deliveries.parcel_of(row, subject)
     blocks = _blocks(parcel)
     if words:
-        # without buttons: a press would be refused
-        blocks = [*blocks[:2], {"type": "context", "elements": [plain(words)]}, _actions([_link(parcel)])]
+        # a press of anyone but the holder would be refused
+        held = subject.is_held_by(row.subscription.user_key, timezone.now()) and bool(parcel.answer_path)
+        buttons = [*([_button("Answer", "awm_answer", row.pk)] if held else []), _link(parcel)]
+        blocks = [*blocks[:2], {"type": "context", "elements": [plain(words)]}, _actions(buttons)]
     try:
         _client().chat_update(**row.receipt, text=_escaped(f"{parcel.title}: {parcel.text}"), blocks=blocks)
     except SlackApiError as refused:

@@ -87,6 +87,9 @@ class Subject(Protocol):
     def state_for(self, person: str, now: datetime) -> str:
         """Return who holds it or how it ended, for messages that can be changed; empty while it waits for someone."""
 
+    def is_held_by(self, person: str, now: datetime) -> bool:
+        """Return whether this person holds it."""
+
     def answer_path(self, person: str) -> str:
         """Return the address with which this person answers it without a session; empty if there is none."""
 

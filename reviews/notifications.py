@@ -85,6 +85,9 @@ class CommentSubject:
     def state_for(self, person: str, now: datetime) -> str:
         return ""
 
+    def is_held_by(self, person: str, now: datetime) -> bool:
+        return False
+
     def answer_path(self, person: str) -> str:
         return ""
 

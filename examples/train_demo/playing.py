@@ -30,7 +30,7 @@ from examples.batches import Batches
 from examples.train_demo.learning import Played
 from examples.train_demo.model import Tiny
 from examples.train_demo.words import END, Redrawn, call_of, encoded, told
-from examples.train_demo.worlds import NOBODY, Task, World
+from examples.train_demo.worlds import NO_ONE, Task, World
 
 LONGEST = 400
 """Tokens of an episode; a longer one gives up."""
@@ -212,6 +212,6 @@ def answer_of(worlds: Sequence[World]) -> Callable[[str], str]:
     """Return an expert who knows all of these desks."""
 
     def answer(question: str) -> str:
-        return next((said for world in worlds if (said := world.answer(question)) != NOBODY), NOBODY)
+        return next((said for world in worlds if (said := world.answer(question)) != NO_ONE), NO_ONE)
 
     return answer

@@ -37,7 +37,7 @@ FAMILIES = ("count", "close", "refund", "assign", "agreed")
 DEMONSTRATED = ("alone", "asked", "alone", "offered")
 """How the tasks of a family that do not need the expert are demonstrated, in turn: without one, with a needless ask, or
 with one who is not asked. A learner of these asks about as often where it need not as it does not."""
-ON_RECORD, NOBODY = "it is on record", "of whom"
+ON_RECORD, NO_ONE = "it is on record", "of whom"
 """What the expert says where the desk itself has the fact, and to a question without a customer's name."""
 SCHEMA = """\
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
@@ -114,7 +114,7 @@ class World:
     def answer(self, question: str) -> str:
         """Answer as the expert, who knows what was agreed with whom, and that all else is on record."""
         asked = question.rstrip("?. ")
-        return next((note for name, note in self._notes.items() if asked.endswith(name)), NOBODY)
+        return next((note for name, note in self._notes.items() if asked.endswith(name)), NO_ONE)
 
     def _task(self, family: str, name: str) -> Task:
         customer = self._numbers["customers"].pop()

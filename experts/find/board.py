@@ -47,6 +47,8 @@ from reviews.models import Annotation
 
 ROWS = 25
 SAME_SHOWN = 24
+CALLS_SHOWN = 2
+"""Calls of an approval in its row: an agent's texts can be long, and the queue draws itself again often."""
 CLOSED = 15
 SEARCHED = 500
 REASONS = {
@@ -85,7 +87,8 @@ class AskRow:
     lacks: list[str]
     acted: int
     calls: list[Decided] = field(default_factory=list)
-    """The calls of an approval."""
+    """The first calls of an approval."""
+    call_count: int = 0
     high_risk: bool = False
     others: list[AskRow] = field(default_factory=list)
     alike: int = 1
@@ -216,7 +219,8 @@ def _row(ask: Ask, spot: Spot, now: datetime, high_risk: str) -> AskRow:
         declined=f"Declined by {', '.join(declined[:2])}." if declined and spot.place != PASSED else "",
         lacks=spot.lacks,
         acted=actions_in(ask.episode.strip[: ask.seq]),
-        calls=proposed_lines(calls),
+        calls=proposed_lines(calls[:CALLS_SHOWN]),
+        call_count=len(calls),
         high_risk=any(is_high(high_risk, call["name"]) for call in calls),
     )
 

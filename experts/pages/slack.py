@@ -19,6 +19,7 @@ from episodes.show.decisions import proposed_lines
 from experts import advising, closing, queue
 from experts.find.reading import asks_of
 from experts.models import Ask
+from experts.notifications import KIND
 from notices import slack
 from people.access import Actor, visible_or_404
 from people.errors import AppError, BadJson, Invalid, NotFound, Unauthenticated
@@ -41,7 +42,7 @@ def interaction(request: HttpRequest) -> HttpResponse:
     if payload.get("type") == "block_actions":
         return _pressed(payload, user)
     given = _given(payload)
-    found = slack.pressed_by(str(given.get("delivery", "")), user)
+    found = slack.pressed_by(KIND, str(given.get("delivery", "")), user)
     if found is None:
         return _problem("You can't answer this ask.")
     row, actor = found
@@ -91,8 +92,9 @@ def _dict(value: Any) -> dict[str, Any]:
 def _given(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a window carries from its press: delivery, assignment and lease. Signed with the request."""
     try:
-        return _dict(json.loads(str(_dict(payload.get("view")).get("private_metadata", ""))))
-    except ValueError:
+        carried = str(_dict(payload.get("view")).get("private_metadata", ""))
+        return _dict(parse_json(carried.encode("utf-8", "surrogatepass")))
+    except BadJson:
         return {}
 
 
@@ -101,7 +103,7 @@ def _pressed(payload: Mapping[str, Any], user: str) -> HttpResponse:
     action = _dict(actions[0]) if isinstance(actions, list) and actions else {}
     if action.get("action_id") not in (ANSWER, "awm_claim"):
         return HttpResponse()  # a link, which Slack reports, too
-    found = slack.pressed_by(str(action.get("value", "")), user)
+    found = slack.pressed_by(KIND, str(action.get("value", "")), user)
     if found is None:
         return _message(payload, "You can't answer this ask.")
     row, actor = found
@@ -144,13 +146,27 @@ def _submitted(payload: Mapping[str, Any], actor: Actor, ask_id: str, given: Map
     view = _dict(payload.get("view"))
     fields = _fields(_dict(_dict(view.get("state")).get("values")))
     text, nonce = fields.get(NOTE, ""), f"slack:{view.get('id', '')}"[:150]
+    # Slack sends again what was not answered in time
+    if ask.advice.filter(author_key=actor.key, nonce=nonce, late=False).exists():
+        return HttpResponse()
     try:
-        # a window can be open longer than a lease: someone else who took the ask keeps it
         decision = _decision(ask.typed, fields) if ask.typed else None
-        advising.answer(actor, str(given.get("assignment")), str(given.get("lease")), text, nonce, decision=decision)
+        advising.refuse_misfit(actor, ask, text, decision)
+        advising.answer(actor, *_held(actor, ask, given), text, nonce, decision=decision)
     except AppError as refused:
         return _problem(refused.message)
     return HttpResponse()
+
+
+def _held(actor: Actor, ask: Ask, given: Mapping[str, Any]) -> tuple[str, str]:
+    """Return assignment and lease: a new claim, since a window can be open longer than a lease. If someone else has the
+    ask, the lease of the press: with it the text is stored beside the ask.
+    """
+    try:
+        lease = queue.claim(actor, ask.pk)
+    except AppError:
+        return str(given.get("assignment")), str(given.get("lease"))
+    return lease.assignment_id, lease.lease_token
 
 
 def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,7 +261,7 @@ def _input(block: str, label: str, element: dict[str, Any], optional: bool = Fal
 
 def _replied(said: Mapping[str, str]) -> None:
     """Answer the question of a message with the reply in its thread."""
-    found = slack.replied_to(said["channel"], said["thread_ts"], said["user"])
+    found = slack.replied_to(KIND, said["channel"], said["thread_ts"], said["user"])
     if found is None:
         return
     row, actor = found

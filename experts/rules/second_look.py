@@ -40,7 +40,8 @@ def problem_of(setting: str) -> str:
 
 def refuse(setting: str, said: Iterable[str]) -> None:
     """Raise with the reason of the first rule that finds its pattern in one of these texts."""
-    texts = list(said)
+    # RE2 reads UTF-8, which has no lone surrogates
+    texts = [text.encode("utf-8", "replace").decode() for text in said]
     for pattern, reason in _rules(setting):
         compiled = _compiled(pattern)
         if any(compiled.search(text) for text in texts):

@@ -82,7 +82,7 @@ def launch(*arguments: str, environment: Mapping[str, str]) -> subprocess.Popen[
 
 
 def _tell_no_interpreter(settings: Iterable[str]) -> bool:
-    """Tell whether these are settings of the server alone, and none is a secret that somebody may look for."""
+    """Tell whether these are settings of the server alone, and none is a secret that someone may look for."""
     return all(name.startswith("AWMENV_") and not name.startswith("AWMENV_JUDGE_") for name in settings)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 
 DEADLINE_S = 2
-NOBODY = "Nobody knows?"
+NO_ONE = "Nobody knows?"
 ROUND_S = 0.05
 
 
@@ -46,7 +46,7 @@ def ask(http: httpx.Client, diary: Diary, end: float) -> None:
     episode = until_heard(http, "POST", "/episodes", start).json()["id"]
     while time.time() < end:
         number += 1
-        words = f"{name} {number}?" if number % 4 else NOBODY
+        words = f"{name} {number}?" if number % 4 else NO_ONE
         question = {"key": f"q{number}", "episode": episode, "seq": number, "question": words}
         began = time.time()
         view = until_heard(http, "POST", "/asks", question | {"deadline_s": DEADLINE_S}).json()
@@ -63,7 +63,7 @@ def answer(http: httpx.Client, diary: Diary, end: float) -> None:
     name, number = f"answerer{random.getrandbits(40)}", 0
     while time.time() < end:
         listed = until_heard(http, "GET", "/asks?status=open").json()["asks"]
-        found = [one for one in listed if one["question"] != NOBODY]
+        found = [one for one in listed if one["question"] != NO_ONE]
         if not found:
             time.sleep(ROUND_S)
             continue

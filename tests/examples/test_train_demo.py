@@ -16,7 +16,7 @@ from awmclient.scripted import ScriptedPolicy
 from awmclient.testing import MemoryDashboard
 from awmenv.client import EnvironmentClient
 from examples.train_demo import results
-from examples.train_demo.worlds import FAMILIES, NOBODY, ON_RECORD, World, write_worlds
+from examples.train_demo.worlds import FAMILIES, NO_ONE, ON_RECORD, World, write_worlds
 from tests.awmenv.conftest import ROOT, start_server
 
 TOOLS = [
@@ -86,7 +86,7 @@ def test_worlds_of_one_seed_are_equal_and_of_two_are_not():
     assert {task.demo for task in World(7, FAMILIES, 20).tasks if not task.needs} == {"alone", "asked", "offered"}
     asked = first.tasks[4]
     assert first.answer(f"how much was agreed with {asked.name}?") == asked.note
-    assert first.answer(f"what is known of {first.tasks[0].name}") == ON_RECORD and first.answer("who") == NOBODY
+    assert first.answer(f"what is known of {first.tasks[0].name}") == ON_RECORD and first.answer("who") == NO_ONE
     assert not {task.text for task in first.tasks} & {task.text for task in other.tasks}
 
 

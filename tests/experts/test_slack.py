@@ -6,13 +6,15 @@ import hashlib
 import hmac
 import json
 import time
+from datetime import timedelta
 from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from experts import advising, queue
-from experts.models import Advice, Ask
+from experts.models import Advice, Ask, Assignment
 from notices import sending, slack, subscriptions
 from notices.models import Delivery
 from people import members
@@ -168,6 +170,25 @@ def test_of_two_views_one_claims_and_the_other_is_told(ada, asked, there, way):
     advising.answer(ada, lease.assignment_id, lease.lease_token, "mine", "n")
     replied(row, "too late")
     assert fresh(ask).accepted.text == "mine" and "Not sent" in there.of("chat.postMessage")[-1]["text"]
+
+
+def test_window_outlives_its_lease_and_no_text_is_lost(ada, edo, asked, there, way):
+    row = told(ask := asked())
+    pressed(row, "awm_claim")
+    slack.redraw("ask", ask.pk)
+    kept = json.dumps(there.of("chat.update")[-1]["blocks"])
+    assert "Claimed by you." in kept and "awm_answer" in kept and "awm_claim" not in kept
+    pressed(row, "awm_answer")
+    Assignment.objects.filter(ask=ask).update(lease_until=timezone.now() - timedelta(seconds=1))
+    assert submitted(window(there), {"note": {"value": "Into 4127."}}).content == b""
+    assert fresh(ask).accepted.text == "Into 4127."
+    row = told(other := asked(task="another"))
+    pressed(row, "awm_answer")
+    Assignment.objects.filter(ask=other).update(lease_until=timezone.now() - timedelta(seconds=1))
+    queue.claim(ada, other.pk)
+    answer = submitted(window(there), {"note": {"value": "Mine, too late."}}, view_id="V2").json()
+    assert answer["response_action"] == "errors" and fresh(other).is_open
+    assert Advice.objects.get(ask=other, late=True).text == "Mine, too late."
 
 
 def test_reply_in_the_thread_answers_once(asked, there, way):

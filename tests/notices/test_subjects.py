@@ -47,6 +47,9 @@ class Mention:
     def state_for(self, person, now):
         return ""
 
+    def is_held_by(self, person, now):
+        return False
+
     def answer_path(self, person):
         return ""
 

@@ -35,6 +35,7 @@ def is_returned(setting, *said):
         (RULE, CARD, "Not sent: Remove the card number."),
         (RULE, "Use card 12.", ""),
         (RULE, "La GARANTÍA no.", "Not sent: Write English."),
+        (RULE, f"\ud800 {CARD}", "Not sent: Remove the card number."),
         ("", CARD, ""),
         ("\n  \n", CARD, ""),
     ],
