@@ -21,9 +21,19 @@ if (document.body.dataset.page === "run") {
     compared()?.click();
     return Boolean(compared());
   });
+  const known = new Set(numbers().map((one) => one.id));
+  let areOpen = false;
   bind("numbers", () => {
-    const isOpen = numbers().some((one) => one.open);
-    for (const one of numbers()) one.open = !isOpen;
+    areOpen = !numbers().some((one) => one.open);
+    for (const one of numbers()) one.open = areOpen;
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    // charts of rewards load when they come into view: they follow the last v
+    const arrived = numbers().filter((one) => !known.has(one.id));
+    for (const one of arrived) {
+      one.open = areOpen;
+      known.add(one.id);
+    }
   });
 }
 start();
