@@ -20,7 +20,7 @@ from episodes.record import ask_steps
 from episodes.show.decisions import decision_in_words
 from experts import attaching, closing, events, queue, tagging
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
-from experts.find.availability import desk_of
+from experts.find.availability import desk_read_with
 from experts.find.similar import began_with, kept, origins
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Draft, Privilege
 from experts.rules import second_look
@@ -55,7 +55,8 @@ def answer(
 ) -> Advice:
     """Answer a claimed ask. Compares the text with its source before any lock is taken."""
     may_advise(actor)
-    slot = visible_or_404(Assignment.objects.select_related("ask__episode"), actor, assignment_id, "ask__project")
+    slots = Assignment.objects.select_related("ask__episode", "ask__project__desk")
+    slot = visible_or_404(slots, actor, assignment_id, "ask__project")
     said = Said(text, tool_calls, check(slot.ask, text, tool_calls, decision))
     _look_again(actor, slot.ask, said)
     return _accept(actor, slot, lease_token, said, nonce, _beginning(slot.ask, drafted_by, text), confidence)
@@ -94,8 +95,11 @@ def refuse_misfit(actor: Actor, ask: Ask, text: str, decision: Any) -> None:
 
 
 def _look_again(actor: Actor, ask: Ask, said: Said) -> None:
-    """Raise if a rule of the project returns this answer. Models have their own check, and no one to return it to."""
-    rules = desk_of(ask.project).second_look if not actor.model else ""
+    """Raise if a rule of the project returns this answer. Models have their own check, and no one to return it to.
+
+    The ask was read with `project__desk`.
+    """
+    rules = desk_read_with(ask.project).second_look if not actor.model else ""
     if rules:
         calls = [call.model_dump() for call in said.tool_calls or []]
         # as people read them: escapes would hide letters of other scripts from a pattern

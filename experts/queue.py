@@ -97,10 +97,14 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
         refuse_default(typed)  # an agent wrote schema and value: nothing is locked while they are compared
     # The lock of the episode serializes its asks, so that a repeated key finds the first one.
     with transaction.atomic():
-        episode = visible_or_404(Episode.objects.select_for_update(), actor, wanted.episode)
+        episodes = Episode.objects.select_related("project__desk").select_for_update(of=("self",))
+        episode = visible_or_404(episodes, actor, wanted.episode)
         refuse_other_loop(actor, episode.origin)
-        known = Ask.objects.select_related("accepted").filter(episode=episode, key=wanted.key).first()
-        if known is not None:
+        # at most `OPEN_MAX` open ones, and the one with this key
+        near = Ask.objects.filter(Q(key=wanted.key) | Q(status=AskStatus.OPEN), episode=episode)
+        keys = dict(near.values_list("key", "pk"))
+        if wanted.key in keys:
+            known = Ask.objects.select_related("accepted").get(pk=keys[wanted.key])
             if known.body_digest != digest:
                 raise AskConflict(_conflict(known, wanted))
             # a loop that repeats its ask is alive
@@ -110,7 +114,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
             raise ExpertOff
         if episode.expert == ExpertMode.INFORMED:  # another token may have started the episode, e.g. our worker
             recording.refuse_help(actor, episode.run, episode.expert)
-        if Ask.objects.open().filter(episode=episode).count() >= OPEN_MAX:
+        if len(keys) >= OPEN_MAX:
             raise TooManyAsks(f"This episode has {OPEN_MAX} open asks, the maximum. Wait until one is closed.")
         # an episode that was failed as lost is reopened by its loop's ask
         reopen_or_refuse(episode, actor)
@@ -210,7 +214,7 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed:
         deadline_at=deadline(now, wanted.deadline_s),
         human_deadline_at=deadline(now, wanted.human_deadline_s) if wanted.human_deadline_s else None,
     )
-    desk_now = availability.desk_of(actor.project)
+    desk_now = availability.desk_read_with(episode.project)
     ends_now = _place(ask, now, desk_now)
     said = wanted.model_dump(include={"seq", "question", "context", "turn", "call_id", "thread"}, exclude_none=True)
     if typed:

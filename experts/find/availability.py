@@ -74,6 +74,11 @@ def desk_of(project: Project) -> Desk:
     return Desk.objects.filter(project=project).first() or Desk(project=project)
 
 
+def desk_read_with(project: Project) -> Desk:
+    """Return the settings of a project that was read with its `desk` in this transaction, without another query."""
+    return getattr(project, "desk", None) or Desk(project=project)
+
+
 def policy_of(desk: Desk, episode: Episode) -> RoutingRules:
     """Return the desk's settings as a value.
 
@@ -229,23 +234,42 @@ def _seats(project: Project, now: datetime) -> list[Seat]:
     return [*seats, *(Seat(key, name, [], False, count, seen=False) for name, key, count in others)]
 
 
-def pool(ask: Ask, now: datetime, desk: Desk | None = None) -> tuple[set[str], set[str]]:
+def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
     """Return the keys of everyone who can still answer this ask, and of those who are online.
 
     Scripts with an expert token are not members: they count while they are online.
     """
+    present = list(here(ask.project, now))
+    fit = (_fit(ask, members_of(ask.project, now)) | _fit_scripts(ask, present)) - _declined(ask)
+    return fit, fit & {one.actor_key for one in present}
+
+
+def online_for(ask: Ask, now: datetime, desk: Desk | None = None) -> int:
+    """Return how many of those who can still answer this ask are online."""
+    present = list(here(ask.project, now))
+    people = {one.actor_key for one in present if not one.actor_key.startswith(TOKEN)}
+    if people:  # of the members only who is online counts
+        people &= _fit(ask, members_of(ask.project, now, desk))
+    return len((people | _fit_scripts(ask, present)) - _declined(ask))
+
+
+def _declined(ask: Ask) -> set[str]:
     # no one has declined what is not stored yet
-    is_new = ask._state.adding
-    passed = set[str]() if is_new else set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
-    members = members_of(ask.project, now, desk)
+    rows = Decline.objects.none() if ask._state.adding else Decline.objects.filter(ask=ask)
+    return set(rows.values_list("author_key", flat=True))
+
+
+def _fit(ask: Ask, members: list[Member]) -> set[str]:
+    """Return the keys of the members with the skills. If the senior has left the project, everyone with them can
+    answer what is for the senior."""
     fit = {one.key for one in members if may_take(ask.skills, one.skills)}
-    # If the senior has left the project, everyone with the skills can answer.
-    if ask.tier == Tier.SENIOR and any(one.is_senior for one in members):
-        fit &= {one.key for one in members if one.is_senior}
-    present = {one.actor_key: one for one in here(ask.project, now)}
-    scripts = {key for key, one in present.items() if key.startswith(TOKEN) and may_take(ask.skills, one.skills)}
-    all_of_them = (fit | (scripts if ask.tier != Tier.SENIOR else set())) - passed
-    return all_of_them, all_of_them & set(present)
+    seniors = {one.key for one in members if one.is_senior}
+    return fit & seniors if ask.tier == Tier.SENIOR and seniors else fit
+
+
+def _fit_scripts(ask: Ask, present: list[Presence]) -> set[str]:
+    fit = (one.actor_key for one in present if one.actor_key.startswith(TOKEN) and may_take(ask.skills, one.skills))
+    return set(fit) if ask.tier != Tier.SENIOR else set()
 
 
 def to_tell(ask: Ask, now: datetime) -> set[str]:
@@ -276,16 +300,22 @@ def load_for(ask: Ask, policy: RoutingRules, now: datetime, desk: Desk | None = 
         all=Count("pk"), mine=Count("pk", filter=Q(by=ask.run_key)), runs=Count("by", distinct=True)
     )
     return DeskLoad(
-        present=len(pool(ask, now, desk)[1]),
+        present=online_for(ask, now, desk),
         ahead=counts["all"],
         ahead_of_run=counts["mine"],
         # This run counts too, also if this is its first ask.
         runs=counts["runs"] + (counts["mine"] == 0),
         usual_s=usual_time(ask.project),
         left_s=((ask.human_deadline_at or ask.deadline_at) - now).total_seconds(),
-        group=Ask.objects.open().filter(project=ask.project, group=ask.group).exclude(pk=ask.pk).count() + 1,
+        group=_others_of_group(ask) + 1,
         **_spent(ask, policy, now),
     )
+
+
+def _others_of_group(ask: Ask) -> int:
+    if ask._state.adding and ask.group == ask.pk:
+        return 0  # it begins one
+    return Ask.objects.open().filter(project=ask.project, group=ask.group).exclude(pk=ask.pk).count()
 
 
 def _before_people(project: Project) -> QuerySet[Ask]:

@@ -284,3 +284,15 @@ def test_an_answer_and_a_finish_at_once_end_in_one_of_two_states(ada, edo):
         answered = not any(isinstance(one, TooLate) for one in results)
         assert closed.status == ("answered" if answered else "cancelled")
         assert Episode.objects.get(pk=episode.pk).state == "finished"
+
+
+def test_ask_claim_and_answer_take_few_statements(ada, episode, django_assert_max_num_queries):
+    """Each costs as much as a small page; the limits count the lock, the rules, the rows, the log and the savepoint."""
+    script = bearer(issue_token(ada, "script", "expert")[0])
+    queue.claim(script, queue.open_ask(ada, wanted(episode))[0].pk)
+    with django_assert_max_num_queries(18):
+        ask, _ = queue.open_ask(ada, wanted(episode, key="q2", seq=2))
+    with django_assert_max_num_queries(7):
+        lease = queue.claim(script, ask.pk)
+    with django_assert_max_num_queries(18):
+        advising.answer(script, lease.assignment_id, lease.lease_token, "Into the oldest.", "n1")
