@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -22,7 +23,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from episodes.find import columns as columns_of_apps
 from episodes.find import facets, narrowing, search, sorting
-from episodes.find.facets import COUNTED, Facet, ListQuery
+from episodes.find.facets import COUNTED, Chip, Facet, ListQuery
 from episodes.find.narrowing import SAID, matching
 from episodes.find.selection import NOT_VERIFIED, among, moment_of
 from episodes.models import Episode
@@ -63,7 +64,7 @@ SHOWN = ("steps", "arm", "length", "asks", "duration", "started")
 NO_MATCH = "No episodes match."
 LAG_S = 10
 NOT_EXPORTED = ("q", "state", "tool", "asked", "error", "length", "briefed", "key", *SAID)
-"""Filters of the list that exports do not have."""
+"""ListFilters of the list that exports do not have."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
@@ -71,71 +72,145 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 @member_required()
 def episodes(request: MemberRequest) -> HttpResponse:
     """Show the list; search, filters and the place in it come from the query string."""
-    actor = request.actor
-    wish, refused = ListQuery.read(request.GET), ""
-    found: list[Episode] = []
-    counted, sieve, page = list[str](), list[Facet](), sorting.ListPage([], "", "")
-    order, columns = wish.looks.get("sort", [sorting.NEWEST])[0], _columns(wish)
+    actor, wish, cursor = request.actor, ListQuery.read(request.GET), request.GET.get("cursor", "")
+    look, found, refused = _look(wish), ListRows([], "", "", 0), ""
+    counted, sieve = list[str](), list[Facet]()
     try:
         counted, sieve = facets.counted(actor, wish)
-        page = _page(actor, wish, counted, order, request.GET.get("cursor", ""))
-        rows_by_id = Episode.objects.select_related("run").in_bulk(page.ids)
-        found = [rows_by_id[pk] for pk in page.ids if pk in rows_by_id]
+        found = _rows(actor, wish, look, counted, cursor)
     except Invalid as error:
         refused = error.message
     tally = {"total": wall.total_of(actor)} if wish.said else wall.tallies(actor)
-    words, days = wish.first("q"), {name: _day(wish, name) for name in ("since", "until")}
-    hits = search.hits(found, words)
-    hits |= narrowing.hits(actor, [one.pk for one in found if one.pk not in hits], words)
-    cells = columns_of_apps.cells(actor, columns, page.ids)
     context = {
-        "rows": [
-            {"row": row, "hit": hits.get(row.episode.pk), "cells": cells[row.episode.pk]}
-            for row in wall.rows_with_outcomes(actor, found)
-        ],
-        "columns_max": COLUMNS_MAX,
-        "before": _address(wish, page.before),
-        "after": _address(wish, page.after),
-        "count": len(counted),
-        "uncounted": len(counted) > COUNTED,
-        "counted_max": COUNTED,
-        "order": order,
-        "order_words": sorting.ORDERS.get(order, ""),
-        "orders": [(wish.query(sort=[name]), words, name == order) for name, words in sorting.ORDERS.items()],
-        "heads": [_head(wish, name, order) for name in columns],
-        "columns": columns,
-        "choices": [(name, words, name in columns) for name, words in COLUMNS.items()],
-        "kept": [(name, one) for name, values in {**wish.said, **wish.looks, "columns": []}.items() for one in values],
-        "looks": [(name, values[0]) for name, values in wish.looks.items()],
-        "compared": MULTIPLES,
-        "selected_max": SELECTED,
-        "cursor": request.GET.get("cursor", ""),
-        "live_count": _live_of(counted) if holds(actor, may_launch) else 0,
-        "kept_selection": take(request, PAGE_NAME) if is_visit(request) else "",
-        "wish": wish,
-        "days": days,
-        "zone": zone_name(zone_of(request)),
-        "has_days": any(days.values()),
-        "hidden": [
-            (name, value) for name, values in wish.without("q").items() for value in values if value != days.get(name)
-        ],
-        "facets": sieve,
-        "chips": facets.chips(actor.project, wish),
-        "refused": refused,
+        "headline": _count_line(len(counted), tally["total"]) if wish.said else _headline(tally),
         "total": tally["total"],
         "withheld": visibility.withheld_here(actor),
-        "lag": _lag() if words else "",
-        "export_query": _export_query(wish),
-        "not_exported": _not_exported(wish),
-        "headline": _count_line(len(counted), tally["total"]) if wish.said else _headline(tally),
+        "refused": refused,
+        "lag": _lag() if wish.first("q") else "",
+        "wish": wish,
+        "filters": _filters(request, wish, sieve),
+        "found": found,
+        "look": look,
+        "cursor": cursor,
+        "selection": ListSelection(
+            take(request, PAGE_NAME) if is_visit(request) else "",
+            _live_of(counted) if holds(actor, may_launch) else 0,
+        ),
         "views": list(EPISODE_VIEWS.of(actor)),
         "me": actor.key,
-        "may_export": holds(actor, may_export),
-        "may_launch": holds(actor, may_launch),
-        "may_label": holds(actor, may_annotate),
-        "may_queue": holds(actor, may_set_reviews),
+        "may": {name: holds(actor, right) for name, right in RIGHTS.items()},
     }
     return render(request, "episodes/list.html", context)
+
+
+@dataclass(frozen=True)
+class ListRows:
+    """A page of the list, the addresses of the pages beside it, and how many match."""
+
+    rows: list[dict[str, Any]]
+    before: str
+    after: str
+    count: int
+
+    @property
+    def counted_max(self) -> int:
+        return COUNTED
+
+    @property
+    def is_uncounted(self) -> bool:
+        return self.count > self.counted_max
+
+
+def _rows(actor: Actor, wish: ListQuery, look: ListLook, counted: list[str], cursor: str) -> ListRows:
+    page = _page(actor, wish, counted, look.order, cursor)
+    rows_by_id = Episode.objects.select_related("run").in_bulk(page.ids)
+    found = [rows_by_id[pk] for pk in page.ids if pk in rows_by_id]
+    words = wish.first("q")
+    hits = search.hits(found, words)
+    hits |= narrowing.hits(actor, [one.pk for one in found if one.pk not in hits], words)
+    cells = columns_of_apps.cells(actor, look.columns, page.ids)
+    rows = [
+        {"row": row, "hit": hits.get(row.episode.pk), "cells": cells[row.episode.pk]}
+        for row in wall.rows_with_outcomes(actor, found)
+    ]
+    return ListRows(rows, _address(wish, page.before), _address(wish, page.after), len(counted))
+
+
+@dataclass(frozen=True)
+class ListLook:
+    """The order and the columns of the list, and the choices for both. Another choice of columns keeps `kept`."""
+
+    order: str
+    columns: tuple[str, ...]
+    orders: list[tuple[str, str, bool]]
+    heads: list[Head]
+    choices: list[tuple[str, str, bool]]
+    kept: list[tuple[str, str]]
+
+    columns_max = COLUMNS_MAX
+
+    @property
+    def order_words(self) -> str:
+        return sorting.ORDERS.get(self.order, sorting.ORDERS[sorting.NEWEST])
+
+
+def _look(wish: ListQuery) -> ListLook:
+    order, columns = wish.looks.get("sort", [sorting.NEWEST])[0], _columns(wish)
+    kept = {**wish.said, **wish.looks, "columns": []}
+    return ListLook(
+        order,
+        columns,
+        [(wish.query(sort=[name]), words, name == order) for name, words in sorting.ORDERS.items()],
+        [_head(wish, name, order) for name in columns],
+        [(name, words, name in columns) for name, words in COLUMNS.items()],
+        [(name, one) for name, values in kept.items() for one in values],
+    )
+
+
+@dataclass(frozen=True)
+class ListFilters:
+    """What the list is filtered by, and the form that changes it. `hidden` fields are shown elsewhere."""
+
+    chips: list[Chip]
+    facets: list[Facet]
+    days: dict[str, str]
+    zone: str
+    hidden: list[tuple[str, str]]
+    export_query: str
+    not_exported: list[str]
+
+    @property
+    def has_days(self) -> bool:
+        return any(self.days.values())
+
+
+def _filters(request: MemberRequest, wish: ListQuery, sieve: list[Facet]) -> ListFilters:
+    days = {name: _day(wish, name) for name in ("since", "until")}
+    others = [(name, one) for name, values in wish.without("q").items() for one in values if one != days.get(name)]
+    looks = [(name, values[0]) for name, values in wish.looks.items()]
+    return ListFilters(
+        facets.chips(request.actor.project, wish),
+        sieve,
+        days,
+        zone_name(zone_of(request)),
+        [*looks, *others],
+        _export_query(wish),
+        _not_exported(wish),
+    )
+
+
+@dataclass(frozen=True)
+class ListSelection:
+    """What the bar below the list needs. `kept`: the episodes of a refused form; `live`: how many can be stopped."""
+
+    kept: str
+    live: int
+
+    most, compared = SELECTED, MULTIPLES
+
+
+RIGHTS = {"export": may_export, "launch": may_launch, "label": may_annotate, "queue": may_set_reviews}
+"""What a person may do with the episodes of the list."""
 
 
 def _live_of(counted: list[str]) -> int:
