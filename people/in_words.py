@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
+COUNTDOWN_LEVELS = {"late": 0.2, "soon": 0.45}
+"""A countdown changes color below these shares of a deadline's time; pages hand them to `clock.js`."""
+
+
+def countdown_level(left_s: float, budget_s: float | None) -> str:
+    """Return `late`, `soon`, or nothing while there is time."""
+    share = left_s / budget_s if budget_s else 1.0
+    return next((name for name, below in COUNTDOWN_LEVELS.items() if share < below), "")
+
 
 def clock(seconds: float | None) -> str:
     """Return seconds as m:ss, or h:mm:ss from an hour on."""

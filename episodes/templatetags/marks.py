@@ -20,7 +20,7 @@ from episodes.show.html_cache import context_of, picture_of
 from episodes.show.step_cards import initials, number
 from episodes.show.windows import ShownStep
 from episodes.stored import strip as line
-from people.in_words import ago, bytes_in_words, clock, count, duration, percent
+from people.in_words import COUNTDOWN_LEVELS, ago, bytes_in_words, clock, count, countdown_level, duration, percent
 from people.plain_text import clean, writable
 from people.prose import in_line, prose
 
@@ -38,8 +38,6 @@ register.filter("duration", duration)
 
 # PITCH: pixels from mark to mark. RING: circumference of the countdown's circle, 2 pi times its radius of 8.
 PITCH, RING = 13, 50.27
-LEVELS = {"late": 0.2, "soon": 0.45}
-"""The countdown changes color below these shares of a deadline's time; pages hand them to `clock.js`."""
 _NULL = SafeString('<i class="dim">null</i>')
 STATES = {
     "queued": ("e-queued", "idle", "Queued"),
@@ -229,12 +227,12 @@ def picture_book() -> SafeString:
 @register.simple_tag
 def countdown_levels() -> SafeString:
     """Return the levels of countdowns as attributes of the page's body."""
-    return format_html_join(" ", 'data-{}="{}"', LEVELS.items())
+    return format_html_join(" ", 'data-{}="{}"', COUNTDOWN_LEVELS.items())
 
 
 @register.simple_tag
-def countdown_level(name: str) -> str:
-    return f"{LEVELS[name]:.0%}"
+def countdown_share(name: str) -> str:
+    return f"{COUNTDOWN_LEVELS[name]:.0%}"
 
 
 @register.simple_tag
@@ -244,14 +242,13 @@ def countdown(
     """Return ring and m:ss until a deadline; `clock.js` updates it by server time."""
     left = max(0.0, (deadline - (now or timezone.now())).total_seconds())
     share = min(1.0, left / budget_s) if budget_s else 1.0
-    level = next((name for name, below in LEVELS.items() if share < below), "")
     return format_html(
         '<span class="cd {} {}" role="timer" data-deadline="{}" data-budget="{}"><svg viewBox="0 0 20 20"'
         ' aria-hidden="true"><circle cx="10" cy="10" r="8"/><circle class="arc" cx="10" cy="10" r="8"'
         # the gap of 60 is longer than the ring, so there is one arc
         ' stroke-dasharray="{} 60"/></svg><span data-left>{}</span><span class="vh"> left</span></span>',
         css,
-        level,
+        countdown_level(left, budget_s),
         deadline.isoformat(),
         f"{budget_s or 0:.0f}",
         f"{share * RING:.1f}",

@@ -41,7 +41,7 @@ from experts.find.reading import NOT_LISTED, asks_of
 from experts.models import LATE, TOKEN, Ask, AskStatus, Tier
 from experts.rules.risk import is_high, only_call
 from people.access import Actor
-from people.in_words import clock
+from people.in_words import clock, countdown_level
 from people.plain_text import clean
 from reviews.models import Annotation
 
@@ -95,7 +95,7 @@ class AskRow:
 
     @property
     def late(self) -> bool:
-        return self.left_s < 0.2 * self.budget_s
+        return countdown_level(self.left_s, self.budget_s) == "late"
 
     @property
     def state(self) -> str:

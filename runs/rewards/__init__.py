@@ -23,4 +23,4 @@ def profiles(ask_price: float | None) -> dict[str, RewardProfile]:
     return {name: one for name, one in PROFILES.items() if ask_price is not None or not one.needs_price}
 
 
-__all__ = ["PROFILES", "Played", "Profile", "Reward", "profiles"]
+__all__ = ["PROFILES", "Played", "Reward", "RewardProfile", "profiles"]
