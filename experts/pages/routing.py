@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -263,6 +264,7 @@ def _page(
         "senior": [("", "No one"), *((str(one.pk), display_name(one.user)) for one in advisers)],
     }
     outlook = availability.outlook(actor.project, now)
+    changes = scoped(AuditEntry.objects.filter(verb="desk.changed"), actor.project).order_by("-at")
     context = {
         "frame": "experts/_parts.html" if request.htmx else "base.html",  # type: ignore[attr-defined]
         "headline": headline(row),
@@ -274,9 +276,18 @@ def _page(
         "tiers": [(words, outlook.by_tier.get(str(tier), 0)) for tier, words in Tier.choices if tier != Tier.CACHE],
         "models": availability.expert_models(actor.project, now),
         "tokens": availability.tokens_spent(actor.project, now),
-        "changes": scoped(AuditEntry.objects.filter(verb="desk.changed"), actor.project).order_by("-at")[:CHANGES],
+        "changes": [(one, _changed(one)) for one in changes[:CHANGES]],
     }
     return render(request, "experts/desk.html", context, status=422 if problems else 200)
+
+
+def _changed(entry: AuditEntry) -> str:
+    """Return what a change set, with the labels of the form in place of the names that the log keeps."""
+    words = entry.reason
+    for name in entry.target.split(", "):
+        if name in KNOBS:
+            words = re.sub(rf"(^|; ){name}: ", rf"\1{KNOBS[name].label}: ", words, count=1)
+    return words
 
 
 def _sections(texts: Mapping[str, str], choices: Mapping[str, Any], problems: Mapping[str, str]) -> dict[str, Any]:
