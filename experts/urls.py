@@ -25,6 +25,7 @@ urlpatterns = [
     path("queue/views/<str:pk>/drop", saved_views.drop, name="drop_view"),
     path("queue/bulk", queue.bulk, name="bulk"),
     path("queue/decide", queue.decide_together, name="decide_together"),
+    path("queue/ahead", queue.ahead_together, name="ahead_together"),
     path("queue/standing/<str:pk>/end", queue.end_standing, name="end_standing"),
     path("queue/<str:pk>/<str:action>", queue.row_action, name="row_action"),
     path("slack/interactions", slack.interaction, name="slack_interaction"),

@@ -17,9 +17,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from pydantic import ValidationError
 
-from awmclient.schema import AnswerBody
+from awmclient.schema import AnswerBody, StandingAnswerBody
 from episodes.stored import packs
-from experts import advising, desk, queue, tagging
+from experts import advising, desk, queue, standing_answers, tagging
 from experts.errors import DraftConflict
 from experts.find import availability
 from experts.find.earlier_decisions import earlier_decisions
@@ -38,6 +38,7 @@ from experts.models import Ask, Privilege
 from experts.rules.suggested_calls import calls_of, refuse_unfit
 from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
 from people.errors import AppError, Forbidden, Invalid, words_of
+from people.in_words import count
 from people.json_text import parse_typed
 from people.parts import part_of
 from people.plain_text import clean
@@ -77,6 +78,17 @@ def decision_of(request: HttpRequest) -> Any:
     """Return the decision of a form, from the JSON of its script; None without one."""
     text = request.POST.get("decision", "")
     return parse_typed(text, "The decision") if text else None
+
+
+def give_ahead(request: MemberRequest, wanted: StandingAnswerBody, refused_words: str) -> None:
+    """Give a standing answer after what it came with, which stays sent if this one is refused."""
+    try:
+        _, answered = standing_answers.give(request.actor, wanted)
+    except AppError as refused:
+        messages.warning(request, f"{refused_words}: {refused.message}")
+        return
+    if answered:
+        messages.success(request, f"The standing answer approved {count(answered, 'open ask')}.")
 
 
 def _first(error: ValidationError) -> str:

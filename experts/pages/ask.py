@@ -31,7 +31,6 @@ from experts import (
     desk,
     endings,
     queue,
-    standing_answers,
 )
 from experts.errors import AlreadyClaimed, LeaseLost, TooLate
 from experts.find import board, eligibility
@@ -51,7 +50,7 @@ from experts.find.panels import (
 )
 from experts.find.reading import asks_of
 from experts.models import Advice, Ask, Tier
-from experts.pages.answer import ask_form, ask_page, checked_body, tags_for
+from experts.pages.answer import ask_form, ask_page, checked_body, give_ahead, tags_for
 from experts.rules.file_types import MOST_BYTES
 from experts.rules.routing import LEASE_S
 from people.access import (
@@ -63,7 +62,6 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError, Invalid
-from people.in_words import count
 from people.json_text import parse_typed
 from people.parts import part_of
 from people.plain_text import clean
@@ -334,7 +332,7 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     repeated = Advice.objects.filter(ask=pk, author_key=actor.key, nonce=checked.nonce, late=False).exists()
     sent = advising.answer(actor, slot, token, *given, drafted_by=drafted_by, decision=checked.decision)
     for wanted in [] if repeated else ahead:
-        _give(request, wanted)
+        give_ahead(request, wanted, "The answer is sent. Calls like it are not approved")
     if chosen := request.POST.getlist("with"):
         text, nonce, calls = given
         one = Ask.objects.get(pk=pk)
@@ -342,17 +340,6 @@ def _send(request: MemberRequest, pk: str) -> Advice:
         said = advising.answer_group(actor, one, text, calls, nonce, chosen[:200], drafted_by=drafted_by)
         _tell_family(request, said)
     return sent
-
-
-def _give(request: MemberRequest, wanted: StandingAnswerBody) -> None:
-    """Give a standing answer after the answer that it came with, which stays sent if this one is refused."""
-    try:
-        _, answered = standing_answers.give(request.actor, wanted)
-    except AppError as refused:
-        messages.warning(request, f"The answer is sent. Calls like it are not approved: {refused.message}")
-        return
-    if answered:
-        messages.success(request, f"The standing answer approved {count(answered, 'open ask')}.")
 
 
 def _standing(request: MemberRequest) -> list[StandingAnswerBody]:

@@ -165,6 +165,18 @@ def test_equal_calls_are_approved_by_one_press(desk, person, ask):
     page.keyboard.type("Use the template.")
     page.keyboard.press("Control+Enter")  # a dialog, too
     expect(page.locator("main")).to_contain_text("Rejected 1 call.")
+    fourth = ask("Reply?", kind="approval", calls=calls[0], on_timeout="reject")
+    page.locator(f'[data-key="{fourth[0]}"] input.tick').check()
+    page.keyboard.press("y")
+    expect(page.locator("#ahead")).to_contain_text("Approve 1 call of send_reply, and calls like it?")
+    page.locator("#ahead select[name=hours]").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # of a field: sends the form
+    expect(page.locator(".standing li")).to_contain_text("0 of 20 used")
+    assert fourth[1]()["advice"]["decision"]["calls"][0]["verdict"] == "approve"
+    page.get_by_role("button", name="End the standing answer").click()
+    expect(page.locator(".standing")).to_have_count(0)
     expect(rows).to_have_count(1)
     said = [one()["advice"]["decision"]["calls"][0] for _, one, _ in (first, second, third)]
     assert [one["verdict"] for one in said] == ["approve", "approve", "reject"]
