@@ -196,6 +196,49 @@ def test_equal_calls_are_approved_by_one_press(desk, person, ask):
     page.wait_for_url("**/queue/")
 
 
+def test_equal_asks_are_one_row_that_stays_true(desk, person, ask):
+    calls = [{**CALLS[1], "arguments": {**REPLY, "ticket_id": 5}}]
+    asks = [ask(f"Reply {n}?", kind="approval", calls=calls, on_timeout="reject") for n in range(4)]
+    (first, *_), (second, *_), (third, *_), (fourth, *_) = asks
+    page = person(desk.link("lea", "expert"))
+    page.goto(f"{desk.url}/queue/?kind=approval")
+    expect(page.locator("#connection-words")).to_have_text("Live")
+    rows, group = page.locator(".asks > .askrow"), page.locator(".samequestion summary")
+    expect(rows).to_have_count(1)
+    expect(group).to_contain_text("4 equal asks.")
+    page.keyboard.press("j")  # a list in use changes in place
+    page.keyboard.press("o")
+    page.keyboard.press("j")
+    expect(page.locator(f'[data-key="{second}"]')).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("x")
+    expect(page.locator("[data-chosen]")).to_have_text("1 ask selected")
+    with desk.http(desk.token("expert")) as other:
+        assert other.post(
+            f"/asks/{first}/claim"
+        ).is_success  # someone else takes the first: the next one heads the group
+    expect(rows).to_have_attribute("data-key", second)
+    expect(group).to_contain_text("4 equal asks.")
+    expect(page.locator(f'[data-key="{first}"] .go')).to_contain_text("Claimed by")
+    expect(page.locator(f'input.tick[value="{second}"]')).to_be_checked()
+    expect(page.locator("input.tick:checked")).to_have_count(1)
+    with desk.http(desk.token("agent")) as loop:
+        assert loop.post(f"/asks/{second}/cancel").is_success
+        expect(rows).to_have_attribute("data-key", third)
+        expect(group).to_contain_text("3 equal asks.")
+        expect(rows).not_to_have_attribute("data-gone", "")
+        expect(page.locator("input.tick:checked")).to_have_count(0)
+        assert loop.post(f"/asks/{first}/cancel").is_success
+        expect(group).to_contain_text("2 equal asks.")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("o")  # folded, it is selected as one
+    page.keyboard.press("x")
+    expect(page.locator("[data-approves]")).to_contain_text("Approve 2")
+    page.keyboard.press("a")
+    expect(page.locator("main")).to_contain_text("Approved 2 calls.")
+    assert [one()["status"] for _, one, _ in asks] == ["cancelled", "cancelled", "answered", "answered"]
+
+
 def test_an_option_is_chosen_and_changed_by_digits(desk, person, ask):
     ask_id, seen, _ = ask("Which Dana?", kind="choice", options=OPTIONS, other=True, on_timeout={"value": "owner_12"})
     page = claimed(desk, person, ask_id, "jonas")
