@@ -250,6 +250,8 @@ class Advice(AppendOnly):
     taken_from = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="taken_up_by")
     taken_kept = models.FloatField(null=True, blank=True)
     took_s = models.FloatField(null=True, blank=True)
+    overruled = models.TextField(blank=True, default="", db_default="")
+    """The model and its reason, where a second look returned the answer and its author sent it anyway. For people."""
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from awmclient.schema import AnswerBody, StandingAnswerBody
 from episodes.stored import packs
-from experts import advising, desk, queue, standing_answers, tagging
+from experts import advising, desk, looking, queue, standing_answers, tagging
 from experts.errors import DraftConflict
 from experts.find import availability
 from experts.find.earlier_decisions import earlier_decisions
@@ -34,6 +34,7 @@ from experts.find.panels import (
 )
 from experts.find.reading import asks_of
 from experts.find.similar import earlier
+from experts.looking import Wanted
 from experts.models import Ask, Privilege
 from experts.rules.suggested_calls import calls_of, refuse_unfit
 from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
@@ -78,6 +79,11 @@ def decision_of(request: HttpRequest) -> Any:
     """Return the decision of a form, from the JSON of its script; None without one."""
     text = request.POST.get("decision", "")
     return parse_typed(text, "The decision") if text else None
+
+
+def wanted_of(request: HttpRequest, said: AnswerBody) -> Wanted:
+    """Return a form's answer for the second look of a model."""
+    return Wanted(said.text, said.tool_calls, said.decision, "anyway" in request.POST)
 
 
 def give_ahead(request: MemberRequest, wanted: StandingAnswerBody, refused_words: str) -> None:
@@ -219,8 +225,10 @@ def keep_unsent(request: MemberRequest, pk: str) -> HttpResponse:
 def edit(request: MemberRequest, pk: str) -> HttpResponse:
     """Edit the person's answer, until the agent has read it."""
     wants_json = request.headers.get("Accept") == "application/json"
-    body = checked_body(request, _ask(request, pk), "mine")
+    one = _ask(request, pk)
+    body = checked_body(request, one, "mine")
     try:
+        before = looking.overruled(request.actor, one, wanted_of(request, body))
         advising.edit(
             request.actor,
             pk,
@@ -229,6 +237,7 @@ def edit(request: MemberRequest, pk: str) -> HttpResponse:
             body.nonce,
             drafted_by=request.POST.get("drafted_by", ""),
             decision=body.decision,
+            overruled=before,
         )
     except AppError as refused:
         if wants_json:

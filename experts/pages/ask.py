@@ -30,6 +30,7 @@ from experts import (
     closing,
     desk,
     endings,
+    looking,
     queue,
 )
 from experts.errors import AlreadyClaimed, LeaseLost, TooLate
@@ -49,8 +50,9 @@ from experts.find.panels import (
     written_by,
 )
 from experts.find.reading import asks_of
+from experts.looking import ReturnedByModel
 from experts.models import Advice, Ask, Tier
-from experts.pages.answer import ask_form, ask_page, checked_body, give_ahead, tags_for
+from experts.pages.answer import ask_form, ask_page, checked_body, give_ahead, tags_for, wanted_of
 from experts.rules.file_types import MOST_BYTES
 from experts.rules.routing import LEASE_S
 from people.access import (
@@ -297,7 +299,7 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
             return _refusal(refused, request.actor, pk)
         late = isinstance(refused, TooLate)
         # a late text is stored beside the ask; any other is shown in the form again
-        given = {} if late else {"given_text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
+        given = {} if late else _given_again(request, refused)
         return _ask(request, pk, _words(refused, request.actor, pk), refused.status, **given)
     following, lease = (None, None) if _watches(request) else _claim_next(request)
     shown = pk if _watches(request) else following
@@ -314,6 +316,12 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
     return JsonResponse(reply)
 
 
+def _given_again(request: MemberRequest, refused: AppError) -> dict[str, Any]:
+    """Return what a refused form said, for the page that shows it again."""
+    said = {"given_text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
+    return {**said, "may_overrule": isinstance(refused, ReturnedByModel)}
+
+
 def _watches(request: MemberRequest) -> bool:
     return "watch" in (request.POST.get("then"), request.POST.get("watch"))
 
@@ -324,13 +332,17 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     Refusals are shown on the next page.
     """
     actor, slot, token = _lease(request, pk)
-    checked = checked_body(request, asks_of(actor).get(pk=pk), token)
+    one = asks_of(actor).get(pk=pk)
+    checked = checked_body(request, one, token)
     given, drafted_by = (checked.text, checked.nonce, checked.tool_calls), request.POST.get("drafted_by", "")
     # read before the answer is sent, so that a wrong one refuses the whole
     ahead = _standing(request)
     # the same press again, whose first response was lost, gives none twice
     repeated = Advice.objects.filter(ask=pk, author_key=actor.key, nonce=checked.nonce, late=False).exists()
-    sent = advising.answer(actor, slot, token, *given, drafted_by=drafted_by, decision=checked.decision)
+    before = "" if repeated else looking.overruled(actor, one, wanted_of(request, checked))
+    sent = advising.answer(
+        actor, slot, token, *given, drafted_by=drafted_by, decision=checked.decision, overruled=before
+    )
     for wanted in [] if repeated else ahead:
         give_ahead(request, wanted, "The answer is sent. Calls like it are not approved")
     if chosen := request.POST.getlist("with"):

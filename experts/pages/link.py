@@ -18,6 +18,7 @@ from experts import closing, endings, links
 from experts.find import board
 from experts.find.answer_links import AnswerLink, link_of
 from experts.find.panels import typed_for_form
+from experts.looking import ReturnedByModel
 from experts.pages.answer import decision_of
 from people import addresses
 from people.errors import AppError, Invalid
@@ -42,7 +43,7 @@ def answer_link(request: HttpRequest, token: str) -> HttpResponse:
         else:
             if len(text) > TEXT_MAX:
                 raise Invalid(f"Enter at most {TEXT_MAX:,} characters.")
-            links.answer(link, text, decision_of(request))
+            links.answer(link, text, decision_of(request), anyway="anyway" in request.POST)
     except AppError as refused:
         return _show(request, link, refused, text, request.POST.get("decision", ""))
     return redirect(request.path)
@@ -78,6 +79,7 @@ def _show(
         "lines": decided_lines(ask.typed, said.decision) if said is not None else [],
         "may_withdraw": mine and ask.consumed_at is None and ask.episode.is_live,
         "problem": refused.message if refused is not None else "",
+        "may_overrule": isinstance(refused, ReturnedByModel),
         "text": text,
         "decision": decision,
         "ask_path": addresses.in_project(ask.project.slug, f"/asks/{ask.pk}/"),

@@ -139,6 +139,14 @@ SECTIONS: list[tuple[str, list[Knob]]] = [
                 "patterns",
             ),
             Knob(
+                "second_look_model",
+                "Second look by a model",
+                "An expert model that reads people's answers on the ask's page and through links before they leave. "
+                "It can return one with its reason; the person can send it anyway. It takes 6 s at most, and an answer "
+                "never waits for a model that fails.",
+                "choice",
+            ),
+            Knob(
                 "answer_links",
                 "Answer links",
                 "Emails and webhooks have a link that answers this one ask in the person's name, once, without signing "
@@ -261,6 +269,7 @@ def _page(
     advisers = availability.advisers(actor.project, now)
     choices = {
         "cache": Desk._meta.get_field("cache").flatchoices,
+        "second_look_model": _models(row.second_look_model),
         "senior": [("", "No one"), *((str(one.pk), display_name(one.user)) for one in advisers)],
     }
     outlook = availability.outlook(actor.project, now)
@@ -279,6 +288,13 @@ def _page(
         "changes": [(one, _changed(one)) for one in changes[:CHANGES]],
     }
     return render(request, "experts/desk.html", context, status=422 if problems else 200)
+
+
+def _models(now: str) -> list[tuple[str, str]]:
+    """Return the expert models to choose from; one that was chosen and is no longer configured stays."""
+    known = [(name, f"{name} ({endpoint.model})") for name, endpoint in settings.EXPERT_ENDPOINTS.items()]
+    gone = [(now, f"{now}, not configured")] if now and now not in settings.EXPERT_ENDPOINTS else []
+    return [("", "Off"), *known, *gone]
 
 
 def _changed(entry: AuditEntry) -> str:
