@@ -33,7 +33,7 @@ from experts import (
     looking,
     queue,
 )
-from experts.errors import AlreadyClaimed, LeaseLost, TooLate
+from experts.errors import AlreadyClaimed, LeaseLost, TooLate, Used
 from experts.find import board, eligibility
 from experts.find.attached import question_files, unsent_files
 from experts.find.panels import (
@@ -52,7 +52,8 @@ from experts.find.panels import (
 from experts.find.reading import asks_of
 from experts.looking import ReturnedByModel
 from experts.models import Advice, Ask, Tier
-from experts.pages.answer import ask_form, ask_page, checked_body, give_ahead, tags_for, wanted_of
+from experts.pages.answer import ask_form, ask_page, checked_body, give_ahead, tags_for, typed_again, wanted_of
+from experts.rules import decision_fields
 from experts.rules.file_types import MOST_BYTES
 from experts.rules.routing import LEASE_S
 from people.access import (
@@ -90,7 +91,10 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
     # the state, not the lease: an expired claim that no one else took can still answer
     mine = (slot.holder == actor.key and slot.state == "claimed") or bool(given.get("ahead"))
     said, lens = mine_of(actor, one, now), lens_of(actor, one.episode)
-    amending = said.may_edit and "amend" in request.GET
+    amending = said.may_edit and ("amend" in request.GET or bool(given.get("amend")))
+    writes = amending or (one.is_open and mine)
+    written = written_by(actor, one) if amending or one.is_open else None
+    typed = typed_for_form(one)
     context = {
         **_after(one, actor),
         **(_hands(actor, one, now) if one.is_open and mine else {}),
@@ -102,8 +106,8 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "late": board.late_words(one),
         "unsent": None if one.is_open else unsent(actor, one),
         "amending": amending,
-        "writes": amending or (one.is_open and mine),
-        "written": written_by(actor, one) if amending or one.is_open else None,
+        "writes": writes,
+        "written": written,
         # a page that is fetched ahead is not being looked at
         "looking": desk.look_at(actor, one.pk) if one.is_open and not given.get("ahead") else [],
         "reached": board.reached(one, held) if one.is_open else "",
@@ -128,7 +132,8 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "tools": wall.tools_of(one.episode),
         "tools_data": [tool for tool in one.episode.tools if isinstance(tool, dict)],
         "thread": thread_of(one),
-        "typed": typed_for_form(one),
+        "typed": typed,
+        **(_plain(typed, given.get("given_decision") or (written and written.decision)) if typed and writes else {}),
         "run": one.episode.run_id or "",
         "kind": KINDS.get(one.kind, ""),
         "on_timeout": on_timeout_in_words(one.typed) if one.typed else "",
@@ -137,6 +142,11 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         **given,
     }
     return render(request, "experts/ask.html", context, status=status)
+
+
+def _plain(typed: dict[str, Any], draft: Any) -> dict[str, Any]:
+    """Return the fields of a decision for pages without scripts, and the verdicts of a call."""
+    return {"plain": decision_fields.fields_of(typed, draft), "verdicts": decision_fields.VERDICTS}
 
 
 @require_GET
@@ -299,7 +309,7 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
             return _refusal(refused, request.actor, pk)
         late = isinstance(refused, TooLate)
         # a late text is stored beside the ask; any other is shown in the form again
-        given = {} if late else _given_again(request, refused)
+        given = {} if late else _given_again(request, pk, refused)
         return _ask(request, pk, _words(refused, request.actor, pk), refused.status, **given)
     following, lease = (None, None) if _watches(request) else _claim_next(request)
     shown = pk if _watches(request) else following
@@ -316,10 +326,41 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
     return JsonResponse(reply)
 
 
-def _given_again(request: MemberRequest, refused: AppError) -> dict[str, Any]:
+def _given_again(request: MemberRequest, pk: str, refused: AppError) -> dict[str, Any]:
     """Return what a refused form said, for the page that shows it again."""
     said = {"given_text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
-    return {**said, "may_overrule": isinstance(refused, ReturnedByModel)}
+    typed = typed_again(request, asks_of(request.actor).get(pk=pk))
+    return {**said, "given_decision": typed, "may_overrule": isinstance(refused, ReturnedByModel)}
+
+
+@require_POST
+@ask_form
+def edit(request: MemberRequest, pk: str) -> HttpResponse:
+    """Edit the person's answer, until the agent has read it."""
+    wants_json = request.headers.get("Accept") == "application/json"
+    try:
+        one = asks_of(request.actor).get(pk=pk)
+        body = checked_body(request, one, "mine")
+        before = looking.overruled(request.actor, one, wanted_of(request, body))
+        advising.edit(
+            request.actor,
+            pk,
+            body.text,
+            body.tool_calls,
+            body.nonce,
+            drafted_by=request.POST.get("drafted_by", ""),
+            decision=body.decision,
+            overruled=before,
+        )
+    except AppError as refused:
+        if wants_json:
+            raise
+        if isinstance(refused, Used):
+            # the page of a closed ask has no form: it offers to save this text as an annotation
+            desk.keep_refused(request.actor, one.assignment.pk, request.POST.get("text", ""), None)
+        given = _given_again(request, pk, refused)
+        return _ask(request, pk, _words(refused, request.actor, pk), refused.status, amend=True, **given)
+    return JsonResponse({"next": reverse("ask", args=[pk])}) if wants_json else redirect("ask", pk)
 
 
 def _watches(request: MemberRequest) -> bool:
