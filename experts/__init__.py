@@ -19,6 +19,7 @@
     links          writes: answers through a signed link
     standing_answers  writes: approvals ahead, and their ends
     llm            the model expert
+    looking        the second look of a model
     consumers      queue socket and waiting poll
     mcp/           the desk as an MCP tool
     pages/         queue, ask, answer, routing

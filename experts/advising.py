@@ -52,6 +52,7 @@ def answer(
     drafted_by: str = "",
     confidence: float | None = None,
     decision: Any = None,
+    overruled: str = "",
 ) -> Advice:
     """Answer a claimed ask. Compares the text with its source before any lock is taken."""
     may_advise(actor)
@@ -59,7 +60,8 @@ def answer(
     slot = visible_or_404(slots, actor, assignment_id, "ask__project")
     said = Said(text, tool_calls, check(slot.ask, text, tool_calls, decision))
     _look_again(actor, slot.ask, said)
-    return _accept(actor, slot, lease_token, said, nonce, _beginning(slot.ask, drafted_by, text), confidence)
+    began = _beginning(slot.ask, drafted_by, text)
+    return _accept(actor, slot, lease_token, said, nonce, began, confidence, overruled=overruled)
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,11 @@ def check(ask: Ask, text: str, tool_calls: list[ToolCall] | None, decision: Any)
     return None
 
 
-def refuse_misfit(actor: Actor, ask: Ask, text: str, decision: Any) -> None:
-    """Raise if an answer would be refused for what it says, before the ask is claimed for it."""
-    _look_again(actor, ask, Said(text, None, check(ask, text, None, decision)))
+def refuse_misfit(actor: Actor, ask: Ask, text: str, decision: Any, tool_calls: list[ToolCall] | None = None) -> Said:
+    """Raise if an answer would be refused for what it says, before the ask is claimed for it; return it checked."""
+    said = Said(text, tool_calls, check(ask, text, tool_calls, decision))
+    _look_again(actor, ask, said)
+    return said
 
 
 def _look_again(actor: Actor, ask: Ask, said: Said) -> None:
@@ -122,6 +126,7 @@ def _accept(
     began: Beginning,
     confidence: float | None = None,
     first: Ask | None = None,
+    overruled: str = "",
 ) -> Advice:
     """Store an answer, with the files of the `first` ask of its group.
 
@@ -149,7 +154,7 @@ def _accept(
             refusal = lost if ask.is_open else TooLate()
         if refusal is not None and repeated is not None:
             raise refusal  # the text is stored already; after a new claim the same text is accepted
-        advice = _new_advice(ask, actor, words, began, nonce=nonce, confidence=confidence)
+        advice = _new_advice(ask, actor, words, began, nonce=nonce, confidence=confidence, overruled=overruled)
         advice.late = refusal is not None
         advice.took_s = (now - slot.claimed_at).total_seconds() if slot.claimed_at and held else None
         advice.save(force_insert=True)
@@ -218,6 +223,7 @@ def edit(
     *,
     drafted_by: str = "",
     decision: Any = None,
+    overruled: str = "",
 ) -> Advice:
     """Replace the caller's answer with a new row. Raises if the agent has read it. Marks of a model's draft stay."""
     may_advise(actor)
@@ -232,7 +238,9 @@ def edit(
         if nonce and before.nonce == nonce:
             return before
         # the time from claim to answer stays that of the first version
-        advice = _new_advice(ask, actor, said, began, nonce=nonce, supersedes=before, took_s=before.took_s)
+        advice = _new_advice(
+            ask, actor, said, began, nonce=nonce, supersedes=before, took_s=before.took_s, overruled=overruled
+        )
         advice.drafted_by = advice.drafted_by or before.drafted_by
         advice.taken_from_id = advice.taken_from_id or before.taken_from_id
         advice.save(force_insert=True)

@@ -141,6 +141,8 @@ def _problem(name: str, value: Any) -> str:
         )
     if name in TEXTS:
         return TEXTS[name](value)
+    if name == "second_look_model":
+        return "" if value in ("", *settings.EXPERT_ENDPOINTS) else "Choose a model that is configured."
     if name in CHOICES:
         return "" if value in CHOICES[name] else "Choose one of the options."
     if name not in WHOLES or (value is None and name in NO_LIMIT):
@@ -333,7 +335,8 @@ def called(
         duration_s=duration_s,
         fault=fault[:2000],
     )
-    if ask is not None and fault:
+    # a second look that fails holds nothing up: the ask stays where it is
+    if ask is not None and fault and purpose != "look":
         note_model_fault(model, ask.episode, fault)
 
 

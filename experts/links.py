@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from experts import advising, queue
+from experts import advising, looking, queue
 from experts.errors import TooLate
 from experts.find.answer_links import AnswerLink
+from experts.looking import Wanted
 from experts.models import Advice
 
 
-def answer(link: AnswerLink, text: str, decision: Any) -> Advice:
+def answer(link: AnswerLink, text: str, decision: Any, *, anyway: bool = False) -> Advice:
     """Claim and answer the ask of a link. A link answers once, also if the answer is withdrawn.
 
     Raises without a claim if the answer does not fit, or if someone else holds the ask.
@@ -24,8 +25,10 @@ def answer(link: AnswerLink, text: str, decision: Any) -> Advice:
             raise TooLate("This link was already used.")
         return given
     advising.refuse_misfit(link.actor, link.ask, text, decision)
+    before = looking.overruled(link.actor, link.ask, Wanted(text, None, decision, anyway))
     lease = queue.claim(link.actor, link.ask.pk)
-    return advising.answer(link.actor, lease.assignment_id, lease.lease_token, text, link.nonce, decision=decision)
+    given = (lease.assignment_id, lease.lease_token, text, link.nonce)
+    return advising.answer(link.actor, *given, decision=decision, overruled=before)
 
 
 def withdraw(link: AnswerLink) -> None:

@@ -32,7 +32,7 @@ from episodes.models import Episode
 from episodes.quoting import Secret
 from episodes.stored import packs
 from episodes.visible import trajectory
-from episodes.visible.lens import MODEL
+from episodes.visible.lens import MODEL, Lens
 from experts import advising, desk, queue
 from experts.find.availability import desk_of, load_for, policy_of, tokens_are_spent
 from experts.models import Ask, Privilege, Tier
@@ -247,7 +247,7 @@ async def _do(call: Callable[..., Any], *args: Any) -> Any:
 
 async def _said(model: Actor, ask: Ask, purpose: str) -> ModelAnswer:
     """Return a model's reply to one ask within the remaining time. Raises `EndpointError`."""
-    material = await _do(_material, ask)
+    material = await _do(material_of, ask)
     known, source = {name: value for name, value in material.items() if name != HINT}, ""
     if ask.privilege == Privilege.SEES_VERIFIER:
         source = await _do(_verifier_of, ask)
@@ -330,20 +330,25 @@ async def _call(
     except EndpointError as fault:
         await _note(model, ask, purpose, start, fault.message)
         raise
-    usage = message.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
-    total = usage.get("total_tokens")
     content = message.get("content")
     words = content if isinstance(content, str) else ""
-    cost = (
-        # Not isinstance: True is an int. Without a count, about four characters per token.
-        total if type(total) is int and 0 <= total <= TOKENS_MOST else (len(messages[1]["content"]) + len(words)) // 4
-    )
+    cost, by_kind = cost_of(message, messages)
     why = unusable(words)
-    await _note(model, ask, purpose, start, why, cost, counts_by_kind(usage))
+    await _note(model, ask, purpose, start, why, cost, by_kind)
     if why:
         raise EndpointError(why, "unusable")
     return words
+
+
+def cost_of(message: dict[str, Any], messages: list[dict[str, str]]) -> tuple[int, tuple[int, int, int] | None]:
+    """Return the tokens of a reply, and by kind: as the endpoint counts them, else from the length of the texts."""
+    usage = message.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    total, content = usage.get("total_tokens"), message.get("content")
+    # Not isinstance: True is an int. Without a count, about four characters per token.
+    if type(total) is not int or not 0 <= total <= TOKENS_MOST:
+        total = (len(messages[-1]["content"]) + len(content if isinstance(content, str) else "")) // 4
+    return total, counts_by_kind(usage)
 
 
 def counts_by_kind(usage: dict[str, Any]) -> tuple[int, int, int] | None:
@@ -369,10 +374,10 @@ async def _note(
     await database_sync_to_async(desk.called)(model, ask, purpose, **about)
 
 
-def _material(ask: Ask) -> dict[str, Any]:
+def material_of(ask: Ask, lens: Lens = MODEL) -> dict[str, Any]:
     """Return what the agent knows and asked, bounded. The newest steps are kept first."""
     episode = Episode.objects.get(pk=ask.episode_id)
-    steps = trajectory.steps_of(episode, max(0, ask.seq - 1 - STEPS_SHOWN), STEPS_SHOWN, lens=MODEL)
+    steps = trajectory.steps_of(episode, max(0, ask.seq - 1 - STEPS_SHOWN), STEPS_SHOWN, lens=lens)
     # read again: a person can add a hint after the ask was loaded
     hint = Ask.objects.values_list("draft_hint", flat=True).get(pk=ask.pk)
     return {

@@ -43,6 +43,7 @@ from experts.find import availability
 from experts.find.similar import began_with, marks_of
 from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Decline, Desk, Draft, Privilege, Tier
 from experts.rules.decisions import refuse_default
+from experts.rules.risk import digest_of
 from experts.rules.routing import (
     deadline,
     draft_time,
@@ -193,6 +194,7 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed:
     cached answer if there is one.
     """
     now = timezone.now()
+    privilege = Privilege.SEES_VERIFIER if episode.expert == ExpertMode.INFORMED else Privilege.BLIND
     ask = Ask(
         project=actor.project,
         episode=episode,
@@ -204,11 +206,12 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed:
         priority=wanted.priority,
         skills=wanted.skills or [],
         group_key=wanted.group_key or "",
-        privilege=Privilege.SEES_VERIFIER if episode.expert == ExpertMode.INFORMED else Privilege.BLIND,
+        privilege=privilege,
         # a decision belongs to its own calls, options or form: it is no example for another ask
         marks=[] if typed else marks_of(wanted.question, episode.scenario, episode.task_idx, episode.task),
         kind=wanted.kind,
         typed=typed or None,
+        calls_digest=digest_of(typed, privilege),
         thread=_earlier(episode, wanted.thread) if wanted.thread else None,
         created_at=now,
         deadline_at=deadline(now, wanted.deadline_s),

@@ -79,8 +79,13 @@ def end(actor: Actor, standing_id: str) -> StandingAnswer:
 def covers(standing: StandingAnswer, call: Mapping[str, Any]) -> bool:
     """Return whether an answer covers a call: its tool, and equal JSON values for the arguments that it names."""
     given = call.get("arguments") or {}
-    same = all(name in given and _json(given[name]) == _json(value) for name, value in standing.arguments.items())
+    same = all(same_value(given, name, value) for name, value in standing.arguments.items())
     return bool(standing.tool == call["name"] and same)
+
+
+def same_value(arguments: Mapping[str, Any], name: str, value: Any) -> bool:
+    """Return whether these arguments have this JSON value under this name."""
+    return name in arguments and _json(arguments[name]) == _json(value)
 
 
 def _json(value: Any) -> str:

@@ -72,7 +72,7 @@ ESCALATED = ("low_confidence", "llm_asked", "fault")
 
 @dataclass
 class AskRow:
-    """One open ask in a list, with the asks that share its question below it."""
+    """One open ask in a list, with the asks that share its question or its calls below it."""
 
     ask: Ask
     place: str
@@ -90,6 +90,7 @@ class AskRow:
     """The first calls of an approval."""
     call_count: int = 0
     high_risk: bool = False
+    family: str = ""
     others: list[AskRow] = field(default_factory=list)
     alike: int = 1
 
@@ -215,6 +216,7 @@ def _row(ask: Ask, spot: Spot, now: datetime, high_risk: str) -> AskRow:
         waited_s=(now - ask.created_at).total_seconds(),
         held=spot.held(now),
         may_claim=spot.place == FREE,
+        family=spot.family,
         reached=reached(ask, spot.held(now)),
         declined=f"Declined by {', '.join(declined[:2])}." if declined and spot.place != PASSED else "",
         lacks=spot.lacks,

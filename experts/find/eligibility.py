@@ -32,7 +32,7 @@ class Epoch(Func):
 
 COLUMNS = (
     *("pk", "tier", "priority", Epoch(F("created_at")), Epoch(F("deadline_at")), "skills", "group", "privilege"),
-    *("kind", "episode__run_id", "episode__run__name", "episode__arm", "episode_id"),
+    *("kind", "calls_digest", "episode__run_id", "episode__run__name", "episode__arm", "episode_id"),
     *(
         "handed_to",
         "assignment__state",
@@ -61,6 +61,7 @@ class Spot:
     group: str
     privilege: str
     kind: str
+    calls_digest: str
     run_id: str | None
     run: str | None
     arm: str
@@ -74,6 +75,11 @@ class Spot:
     for_other: bool = False
     """Whether it was handed to a colleague who is online: *Claim next* leaves it to them."""
     lacks: list[str] = field(default_factory=list)
+
+    @property
+    def family(self) -> str:
+        """What the asks of one row share: their question, or the calls that they want approved."""
+        return self.calls_digest or self.group
 
     @property
     def run_key(self) -> str:

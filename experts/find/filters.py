@@ -37,7 +37,7 @@ SHOWS = {
     "mine": "Mine",
     "forme": "Claimable",
     "model": "Model",
-    "grouped": "Same question",
+    "grouped": "Grouped",
 }
 SORTS = {
     "deadline": "deadline",
@@ -104,7 +104,7 @@ class QueueQuery:
 def matching(actor: Actor, found: list[Spot], wish: QueueQuery, now: datetime) -> list[Spot]:
     """Return the open asks that match, in the requested order."""
     # sizes of all open asks, also of those that the filters leave out
-    sizes = Counter(one.group for one in found)
+    sizes = Counter(one.family for one in found)
     some = [one for one in found if _belongs(one, wish.show, sizes) and _passes(one, wish)]
     if wish.q:
         saying = _saying(actor, now, wish.q)
@@ -123,14 +123,14 @@ def _belongs(one: Spot, show: str, sizes: Counter[str]) -> bool:
         case "model":
             return not one.for_people
         case "grouped":
-            return sizes[one.group] > 1
+            return sizes[one.family] > 1
     return True
 
 
 def _passes(one: Spot, wish: QueueQuery) -> bool:
     wanted = (
         *((wish.tier, one.tier), (wish.run, one.run_id), (wish.arm, one.arm)),
-        *((wish.sight, one.privilege), (wish.group, one.group), (wish.kind, one.kind)),
+        *((wish.sight, one.privilege), (wish.group, one.family), (wish.kind, one.kind)),
     )
     return all(not want or want == has for want, has in wanted) and (not wish.skill or wish.skill in one.skills)
 
@@ -158,16 +158,17 @@ def sorted_by(some: list[Spot], sort: str) -> list[Spot]:
 
 
 def groups(some: Iterable[Spot], found: Iterable[Spot], *, alone: bool = False) -> list[list[Spot]]:
-    """Group asks with the same question at the position of the first; the ask this person can act on comes first."""
+    """Group asks with the same question or equal calls at the position of the first; the ask this person can act on
+    comes first."""
     families: dict[str, list[Spot]] = {}
     for one in found:
-        families.setdefault(one.group, []).append(one)
+        families.setdefault(one.family, []).append(one)
     if alone:
         return [[one] for one in some]
     seen: dict[str, list[Spot]] = {}
     for one in some:
         # the whole group, also asks that the filters leave out: one answer serves all of them
-        seen.setdefault(one.group, families[one.group])
+        seen.setdefault(one.family, families[one.family])
     return [sorted(family, key=_rank) for family in seen.values()]
 
 
@@ -177,7 +178,7 @@ def _rank(one: Spot) -> int:
 
 def facets(found: list[Spot], wish: QueueQuery) -> list[tuple[str, str, int, str]]:
     """Return name, label, count and address of each facet. Counts and addresses keep the other filters."""
-    sizes = Counter(one.group for one in found)
+    sizes = Counter(one.family for one in found)
     left = [one for one in found if _passes(one, wish)] if wish.filters else found
     counts = {show: sum(_belongs(one, show, sizes) for one in left) for show in SHOWS}
     return [(show, words, counts[show], wish.query(show=show)) for show, words in SHOWS.items()]
@@ -189,7 +190,7 @@ def choices(found: list[Spot], wish: QueueQuery) -> list[tuple[str, str, str, li
     Each has name, label, selected value and values with their counts under the other filters. A filter that would
     narrow nothing is left out, unless it is set.
     """
-    sizes = Counter(one.group for one in found)
+    sizes = Counter(one.family for one in found)
     shown = [one for one in found if _belongs(one, wish.show, sizes)] if wish.show != QueueQuery.show else found
     runs = {one.run_id: clean(one.run) for one in found if one.run_id}
     called: dict[str, dict[str, str]] = {

@@ -150,6 +150,9 @@ class Ask(models.Model):
     )
     typed = JsonText(null=True, blank=True)
     """What it wants, as `awmclient.typed.TypedAsk`; none for a question."""
+    calls_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
+    """Of an approval: equal where tools, arguments and verifier access are, see `rules/risk.py`; the queue shows such
+    asks as one row."""
     thread = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="continued_by")
     # what an agent got cannot be deleted before its ask
     accepted = models.OneToOneField("Advice", null=True, blank=True, on_delete=models.PROTECT, related_name="+")
@@ -247,6 +250,8 @@ class Advice(AppendOnly):
     taken_from = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="taken_up_by")
     taken_kept = models.FloatField(null=True, blank=True)
     took_s = models.FloatField(null=True, blank=True)
+    overruled = models.TextField(blank=True, default="", db_default="")
+    """The model and its reason, where a second look returned the answer and its author sent it anyway. For people."""
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -86,6 +86,8 @@ class Desk(models.Model):
     high_risk = models.CharField(max_length=1000, blank=True, default=HIGH_RISK, db_default=HIGH_RISK)
 
     second_look = models.TextField(blank=True, default="", db_default="")
+    second_look_model = models.CharField(max_length=60, blank=True, default="", db_default="")
+    """The name of an expert model that reads answers of people, see `looking.py`; empty for none."""
     answer_links = models.BooleanField(default=True, db_default=True)
 
     class Meta:
@@ -147,7 +149,13 @@ class ModelCall(AppendOnly):
     model_key = models.CharField(max_length=160)
     purpose = models.CharField(
         max_length=8,
-        choices=[("answer", "Answer"), ("draft", "Draft"), ("criteria", "Criteria"), ("briefing", "Briefing")],
+        choices=[
+            ("answer", "Answer"),
+            ("draft", "Draft"),
+            ("criteria", "Criteria"),
+            ("briefing", "Briefing"),
+            ("look", "Second look"),
+        ],
     )
     fault = models.TextField(blank=True)
     tokens = models.IntegerField(default=0)

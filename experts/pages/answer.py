@@ -12,14 +12,13 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
-from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from pydantic import ValidationError
 
-from awmclient.schema import AnswerBody
+from awmclient.schema import AnswerBody, StandingAnswerBody
 from episodes.stored import packs
-from experts import advising, desk, queue, tagging
+from experts import advising, desk, queue, standing_answers, tagging
 from experts.errors import DraftConflict
 from experts.find import availability
 from experts.find.earlier_decisions import earlier_decisions
@@ -30,14 +29,18 @@ from experts.find.panels import (
     shared_replies,
     tables_of,
     tags_of,
+    typed_for_form,
     written_by,
 )
 from experts.find.reading import asks_of
 from experts.find.similar import earlier
+from experts.looking import Wanted
 from experts.models import Ask, Privilege
+from experts.rules import decision_fields
 from experts.rules.suggested_calls import calls_of, refuse_unfit
 from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
 from people.errors import AppError, Forbidden, Invalid, words_of
+from people.in_words import count
 from people.json_text import parse_typed
 from people.parts import part_of
 from people.plain_text import clean
@@ -66,17 +69,51 @@ def checked_body(request: MemberRequest, ask: Ask, token: str) -> AnswerBody:
     calls = calls_of(request.POST.get("tool_calls", ""))
     body = {"lease_token": token, "text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
     try:
-        checked = AnswerBody.model_validate({**body, "tool_calls": calls, "decision": decision_of(request)})
+        checked = AnswerBody.model_validate({**body, "tool_calls": calls, "decision": decision_of(request, ask)})
     except ValidationError as error:
         raise Invalid(_first(error)) from error
     refuse_unfit(calls, ask.episode.tools)
     return checked
 
 
-def decision_of(request: HttpRequest) -> Any:
-    """Return the decision of a form, from the JSON of its script; None without one."""
+def decision_of(request: HttpRequest, ask: Ask) -> Any:
+    """Return the decision of a form: from the JSON of its script, or from plain fields without one; else None."""
+    if (written := _written(request)) is not None:
+        return written
+    typed = typed_for_form(ask)
+    return decision_fields.decision_of(typed, request.POST.getlist) if typed and _is_plain(request) else None
+
+
+def typed_again(request: HttpRequest, ask: Ask) -> dict[str, Any] | None:
+    """Return what was typed into the plain fields of a refused form, to show it again."""
+    typed = typed_for_form(ask)
+    return decision_fields.draft_of(typed, request.POST.getlist) if typed and _is_plain(request) else None
+
+
+def _written(request: HttpRequest) -> Any:
+    """Return the decision as a script wrote it; None without one."""
     text = request.POST.get("decision", "")
     return parse_typed(text, "The decision") if text else None
+
+
+def _is_plain(request: HttpRequest) -> bool:
+    return decision_fields.MARK in request.POST
+
+
+def wanted_of(request: HttpRequest, said: AnswerBody) -> Wanted:
+    """Return a form's answer for the second look of a model."""
+    return Wanted(said.text, said.tool_calls, said.decision, "anyway" in request.POST)
+
+
+def give_ahead(request: MemberRequest, wanted: StandingAnswerBody, refused_words: str) -> None:
+    """Give a standing answer after what it came with, which stays sent if this one is refused."""
+    try:
+        _, answered = standing_answers.give(request.actor, wanted)
+    except AppError as refused:
+        messages.warning(request, f"{refused_words}: {refused.message}")
+        return
+    if answered:
+        messages.success(request, f"The standing answer approved {count(answered, 'open ask')}.")
 
 
 def _first(error: ValidationError) -> str:
@@ -107,7 +144,7 @@ def save_draft(request: MemberRequest, pk: str) -> JsonResponse:
             # nine digits always fit the column
             int(version) if version.isdecimal() and len(version) < 10 else 0,
             drafted_by=request.POST.get("drafted_by", ""),
-            decision=decision_of(request),
+            decision=_written(request),
         )
     except DraftConflict as conflict:
         other = written_by(request.actor, _ask(request, pk))
@@ -200,29 +237,6 @@ def tag(request: MemberRequest, pk: str) -> HttpResponse:
 def keep_unsent(request: MemberRequest, pk: str) -> HttpResponse:
     tagging.keep_unsent(request.actor, _ask(request, pk))
     return redirect("ask", pk)
-
-
-@require_POST
-@ask_form
-def edit(request: MemberRequest, pk: str) -> HttpResponse:
-    """Edit the person's answer, until the agent has read it."""
-    wants_json = request.headers.get("Accept") == "application/json"
-    body = checked_body(request, _ask(request, pk), "mine")
-    try:
-        advising.edit(
-            request.actor,
-            pk,
-            body.text,
-            body.tool_calls,
-            body.nonce,
-            drafted_by=request.POST.get("drafted_by", ""),
-            decision=body.decision,
-        )
-    except AppError as refused:
-        if wants_json:
-            raise
-        messages.warning(request, refused.message)
-    return JsonResponse({"next": reverse("ask", args=[pk])}) if wants_json else redirect("ask", pk)
 
 
 @require_POST

@@ -30,10 +30,10 @@ from experts import (
     closing,
     desk,
     endings,
+    looking,
     queue,
-    standing_answers,
 )
-from experts.errors import AlreadyClaimed, LeaseLost, TooLate
+from experts.errors import AlreadyClaimed, LeaseLost, TooLate, Used
 from experts.find import board, eligibility
 from experts.find.attached import question_files, unsent_files
 from experts.find.panels import (
@@ -50,8 +50,10 @@ from experts.find.panels import (
     written_by,
 )
 from experts.find.reading import asks_of
+from experts.looking import ReturnedByModel
 from experts.models import Advice, Ask, Tier
-from experts.pages.answer import ask_form, ask_page, checked_body, tags_for
+from experts.pages.answer import ask_form, ask_page, checked_body, give_ahead, tags_for, typed_again, wanted_of
+from experts.rules import decision_fields
 from experts.rules.file_types import MOST_BYTES
 from experts.rules.routing import LEASE_S
 from people.access import (
@@ -63,7 +65,6 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError, Invalid
-from people.in_words import count
 from people.json_text import parse_typed
 from people.parts import part_of
 from people.plain_text import clean
@@ -90,7 +91,10 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
     # the state, not the lease: an expired claim that no one else took can still answer
     mine = (slot.holder == actor.key and slot.state == "claimed") or bool(given.get("ahead"))
     said, lens = mine_of(actor, one, now), lens_of(actor, one.episode)
-    amending = said.may_edit and "amend" in request.GET
+    amending = said.may_edit and ("amend" in request.GET or bool(given.get("amend")))
+    writes = amending or (one.is_open and mine)
+    written = written_by(actor, one) if amending or one.is_open else None
+    typed = typed_for_form(one)
     context = {
         **_after(one, actor),
         **(_hands(actor, one, now) if one.is_open and mine else {}),
@@ -102,8 +106,8 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "late": board.late_words(one),
         "unsent": None if one.is_open else unsent(actor, one),
         "amending": amending,
-        "writes": amending or (one.is_open and mine),
-        "written": written_by(actor, one) if amending or one.is_open else None,
+        "writes": writes,
+        "written": written,
         # a page that is fetched ahead is not being looked at
         "looking": desk.look_at(actor, one.pk) if one.is_open and not given.get("ahead") else [],
         "reached": board.reached(one, held) if one.is_open else "",
@@ -128,7 +132,8 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "tools": wall.tools_of(one.episode),
         "tools_data": [tool for tool in one.episode.tools if isinstance(tool, dict)],
         "thread": thread_of(one),
-        "typed": typed_for_form(one),
+        "typed": typed,
+        **(_plain(typed, given.get("given_decision") or (written and written.decision)) if typed and writes else {}),
         "run": one.episode.run_id or "",
         "kind": KINDS.get(one.kind, ""),
         "on_timeout": on_timeout_in_words(one.typed) if one.typed else "",
@@ -137,6 +142,11 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         **given,
     }
     return render(request, "experts/ask.html", context, status=status)
+
+
+def _plain(typed: dict[str, Any], draft: Any) -> dict[str, Any]:
+    """Return the fields of a decision for pages without scripts, and the verdicts of a call."""
+    return {"plain": decision_fields.fields_of(typed, draft), "verdicts": decision_fields.VERDICTS}
 
 
 @require_GET
@@ -299,7 +309,7 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
             return _refusal(refused, request.actor, pk)
         late = isinstance(refused, TooLate)
         # a late text is stored beside the ask; any other is shown in the form again
-        given = {} if late else {"given_text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
+        given = {} if late else _given_again(request, pk, refused)
         return _ask(request, pk, _words(refused, request.actor, pk), refused.status, **given)
     following, lease = (None, None) if _watches(request) else _claim_next(request)
     shown = pk if _watches(request) else following
@@ -316,6 +326,43 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
     return JsonResponse(reply)
 
 
+def _given_again(request: MemberRequest, pk: str, refused: AppError) -> dict[str, Any]:
+    """Return what a refused form said, for the page that shows it again."""
+    said = {"given_text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
+    typed = typed_again(request, asks_of(request.actor).get(pk=pk))
+    return {**said, "given_decision": typed, "may_overrule": isinstance(refused, ReturnedByModel)}
+
+
+@require_POST
+@ask_form
+def edit(request: MemberRequest, pk: str) -> HttpResponse:
+    """Edit the person's answer, until the agent has read it."""
+    wants_json = request.headers.get("Accept") == "application/json"
+    try:
+        one = asks_of(request.actor).get(pk=pk)
+        body = checked_body(request, one, "mine")
+        before = looking.overruled(request.actor, one, wanted_of(request, body))
+        advising.edit(
+            request.actor,
+            pk,
+            body.text,
+            body.tool_calls,
+            body.nonce,
+            drafted_by=request.POST.get("drafted_by", ""),
+            decision=body.decision,
+            overruled=before,
+        )
+    except AppError as refused:
+        if wants_json:
+            raise
+        if isinstance(refused, Used):
+            # the page of a closed ask has no form: it offers to save this text as an annotation
+            desk.keep_refused(request.actor, one.assignment.pk, request.POST.get("text", ""), None)
+        given = _given_again(request, pk, refused)
+        return _ask(request, pk, _words(refused, request.actor, pk), refused.status, amend=True, **given)
+    return JsonResponse({"next": reverse("ask", args=[pk])}) if wants_json else redirect("ask", pk)
+
+
 def _watches(request: MemberRequest) -> bool:
     return "watch" in (request.POST.get("then"), request.POST.get("watch"))
 
@@ -326,15 +373,19 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     Refusals are shown on the next page.
     """
     actor, slot, token = _lease(request, pk)
-    checked = checked_body(request, asks_of(actor).get(pk=pk), token)
+    one = asks_of(actor).get(pk=pk)
+    checked = checked_body(request, one, token)
     given, drafted_by = (checked.text, checked.nonce, checked.tool_calls), request.POST.get("drafted_by", "")
     # read before the answer is sent, so that a wrong one refuses the whole
     ahead = _standing(request)
     # the same press again, whose first response was lost, gives none twice
     repeated = Advice.objects.filter(ask=pk, author_key=actor.key, nonce=checked.nonce, late=False).exists()
-    sent = advising.answer(actor, slot, token, *given, drafted_by=drafted_by, decision=checked.decision)
+    before = "" if repeated else looking.overruled(actor, one, wanted_of(request, checked))
+    sent = advising.answer(
+        actor, slot, token, *given, drafted_by=drafted_by, decision=checked.decision, overruled=before
+    )
     for wanted in [] if repeated else ahead:
-        _give(request, wanted)
+        give_ahead(request, wanted, "The answer is sent. Calls like it are not approved")
     if chosen := request.POST.getlist("with"):
         text, nonce, calls = given
         one = Ask.objects.get(pk=pk)
@@ -342,17 +393,6 @@ def _send(request: MemberRequest, pk: str) -> Advice:
         said = advising.answer_group(actor, one, text, calls, nonce, chosen[:200], drafted_by=drafted_by)
         _tell_family(request, said)
     return sent
-
-
-def _give(request: MemberRequest, wanted: StandingAnswerBody) -> None:
-    """Give a standing answer after the answer that it came with, which stays sent if this one is refused."""
-    try:
-        _, answered = standing_answers.give(request.actor, wanted)
-    except AppError as refused:
-        messages.warning(request, f"The answer is sent. Calls like it are not approved: {refused.message}")
-        return
-    if answered:
-        messages.success(request, f"The standing answer approved {count(answered, 'open ask')}.")
 
 
 def _standing(request: MemberRequest) -> list[StandingAnswerBody]:

@@ -18,7 +18,9 @@ from experts import closing, endings, links
 from experts.find import board
 from experts.find.answer_links import AnswerLink, link_of
 from experts.find.panels import typed_for_form
-from experts.pages.answer import decision_of
+from experts.looking import ReturnedByModel
+from experts.pages.answer import decision_of, typed_again
+from experts.rules import decision_fields
 from people import addresses
 from people.errors import AppError, Invalid
 from people.plain_text import clean
@@ -42,7 +44,7 @@ def answer_link(request: HttpRequest, token: str) -> HttpResponse:
         else:
             if len(text) > TEXT_MAX:
                 raise Invalid(f"Enter at most {TEXT_MAX:,} characters.")
-            links.answer(link, text, decision_of(request))
+            links.answer(link, text, decision_of(request, link.ask), anyway="anyway" in request.POST)
     except AppError as refused:
         return _show(request, link, refused, text, request.POST.get("decision", ""))
     return redirect(request.path)
@@ -62,6 +64,7 @@ def _show(
     if given is not None and not given.late and not mine and ask.is_open:
         return _page(request, {}, 410)
     said = ask.accepted if not ask.is_open else None
+    typed = typed_for_form(ask)
     context = {
         "link": found,
         "ask": ask,
@@ -70,7 +73,9 @@ def _show(
         "question_is_markdown": is_markdown(ask.question),
         "context": clean(ask.context or ""),
         "on_timeout": on_timeout_in_words(ask.typed) if ask.typed else "",
-        "typed": typed_for_form(ask),
+        "typed": typed,
+        "plain": decision_fields.fields_of(typed, typed_again(request, ask)) if typed else None,
+        "verdicts": decision_fields.VERDICTS,
         "budget_s": board.budget_of(ask),
         "mine": mine,
         "headline": "" if ask.is_open else endings.headline(ask),
@@ -78,6 +83,7 @@ def _show(
         "lines": decided_lines(ask.typed, said.decision) if said is not None else [],
         "may_withdraw": mine and ask.consumed_at is None and ask.episode.is_live,
         "problem": refused.message if refused is not None else "",
+        "may_overrule": isinstance(refused, ReturnedByModel),
         "text": text,
         "decision": decision,
         "ask_path": addresses.in_project(ask.project.slug, f"/asks/{ask.pk}/"),

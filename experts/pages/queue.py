@@ -27,7 +27,7 @@ from experts.find import availability, board, eligibility, filters, my_answers
 from experts.find.panels import ways_of_project
 from experts.find.reading import active_standing, asks_of
 from experts.models import Ask
-from experts.pages.answer import transferred
+from experts.pages.answer import give_ahead, transferred
 from people.access import (
     Actor,
     MemberRequest,
@@ -42,6 +42,7 @@ from people.access import (
 from people.addresses import is_visit
 from people.errors import AppError, Invalid, NotFound
 from people.in_words import count as counted
+from people.parts import part_of
 from people.selections import keep, take
 from people.slots import SlotState
 from people.zones import midnight, zone_of
@@ -122,12 +123,21 @@ def end_standing(request: MemberRequest, pk: str) -> HttpResponse:
 @require_POST
 @member_required(may_advise)
 def decide_together(request: MemberRequest) -> HttpResponse:
-    """Approve or reject the chosen approvals; refusals are shown with their reasons and stay selected."""
+    """Approve or reject the chosen approvals; refusals are shown with their reasons and stay selected.
+
+    With the verdict `ahead` they are approved, and calls like them by a standing answer.
+    """
     back = f"{reverse('queue')}{_query(request.POST.get('back', ''))}"
     chosen = [pk for pk in request.POST.getlist("ask") if is_id(pk)][:BULK_MAX]
     verdict, reason = request.POST.get("verdict", ""), request.POST.get("reason", "")[:REASON_MAX]
+    nonce, wanted = request.POST.get("nonce", ""), None
     try:
-        said = batch.decide(request.actor, chosen, verdict, reason, request.POST.get("nonce", ""))
+        if verdict == "ahead":
+            verdict, found = "approve", batch.alike(request.actor, chosen)
+            # read before anything is approved, so that a wrong one refuses the whole
+            wanted = batch.ahead_of(found, request.POST.dict(), request.POST.getlist("same"))
+            wanted = None if batch.is_repeat(request.actor, found.asks, nonce) else wanted
+        said = batch.decide(request.actor, chosen, verdict, reason, nonce)
     except AppError as refused:
         messages.warning(request, refused.message)
         keep(request, PAGE_NAME, chosen)
@@ -136,10 +146,26 @@ def decide_together(request: MemberRequest) -> HttpResponse:
     if done:
         word = "Approved" if verdict == "approve" else "Rejected"
         messages.success(request, f"{word} {counted(done, 'call')}. You can withdraw each until its agent reads it.")
+        if wanted is not None:
+            give_ahead(request, wanted, "The calls are approved. Calls like them are not")
     keep(request, PAGE_NAME, [pk for pk, why in said.items() if why])
     for why, count in Counter(why for why in said.values() if why).items():
         messages.warning(request, f"{count} not decided: {why}")
     return redirect(back)
+
+
+@require_GET
+@part_of("queue", "Approve calls like these")
+@member_required(may_advise)
+def ahead_together(request: MemberRequest) -> HttpResponse:
+    """Show the form that approves the chosen approvals and calls like them, or why they cannot be."""
+    chosen = [pk for pk in request.GET.getlist("ask") if is_id(pk)][:BULK_MAX]
+    context: dict[str, Any] = {"nonce": secrets.token_urlsafe(12), "back": _query(request.GET.get("back", ""))}
+    try:
+        context["alike"] = batch.alike(request.actor, chosen)
+    except AppError as refused:
+        context["problem"] = refused.message
+    return render(request, "experts/_ahead.html", context)
 
 
 @require_POST

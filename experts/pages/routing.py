@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -138,6 +139,14 @@ SECTIONS: list[tuple[str, list[Knob]]] = [
                 "patterns",
             ),
             Knob(
+                "second_look_model",
+                "Second look by a model",
+                "An expert model that reads people's answers on the ask's page and through links before they leave. "
+                "It can return one with its reason; the person can send it anyway. It takes 6 s at most, and an answer "
+                "never waits for a model that fails.",
+                "choice",
+            ),
+            Knob(
                 "answer_links",
                 "Answer links",
                 "Emails and webhooks have a link that answers this one ask in the person's name, once, without signing "
@@ -260,9 +269,11 @@ def _page(
     advisers = availability.advisers(actor.project, now)
     choices = {
         "cache": Desk._meta.get_field("cache").flatchoices,
+        "second_look_model": _models(row.second_look_model),
         "senior": [("", "No one"), *((str(one.pk), display_name(one.user)) for one in advisers)],
     }
     outlook = availability.outlook(actor.project, now)
+    changes = scoped(AuditEntry.objects.filter(verb="desk.changed"), actor.project).order_by("-at")
     context = {
         "frame": "experts/_parts.html" if request.htmx else "base.html",  # type: ignore[attr-defined]
         "headline": headline(row),
@@ -274,9 +285,25 @@ def _page(
         "tiers": [(words, outlook.by_tier.get(str(tier), 0)) for tier, words in Tier.choices if tier != Tier.CACHE],
         "models": availability.expert_models(actor.project, now),
         "tokens": availability.tokens_spent(actor.project, now),
-        "changes": scoped(AuditEntry.objects.filter(verb="desk.changed"), actor.project).order_by("-at")[:CHANGES],
+        "changes": [(one, _changed(one)) for one in changes[:CHANGES]],
     }
     return render(request, "experts/desk.html", context, status=422 if problems else 200)
+
+
+def _models(now: str) -> list[tuple[str, str]]:
+    """Return the expert models to choose from; one that was chosen and is no longer configured stays."""
+    known = [(name, f"{name} ({endpoint.model})") for name, endpoint in settings.EXPERT_ENDPOINTS.items()]
+    gone = [(now, f"{now}, not configured")] if now and now not in settings.EXPERT_ENDPOINTS else []
+    return [("", "Off"), *known, *gone]
+
+
+def _changed(entry: AuditEntry) -> str:
+    """Return what a change set, with the labels of the form in place of the names that the log keeps."""
+    words = entry.reason
+    for name in entry.target.split(", "):
+        if name in KNOBS:
+            words = re.sub(rf"(^|; ){name}: ", rf"\1{KNOBS[name].label}: ", words, count=1)
+    return words
 
 
 def _sections(texts: Mapping[str, str], choices: Mapping[str, Any], problems: Mapping[str, str]) -> dict[str, Any]:

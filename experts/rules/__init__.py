@@ -3,6 +3,7 @@
     routing          tiers, deadlines, lease length, chances
     suggested_calls  suggested calls that fit a tool
     decisions        decisions that fit what was asked
+    decision_fields  decisions in forms without scripts
     risk             high-risk tools; approvals of one press
     second_look      rules that return an answer
     interrupts       pauses of other agents as typed asks

@@ -1,10 +1,12 @@
-"""Which tools are of high risk, and which approvals one press can decide. Pure.
+"""Which tools are of high risk, which approvals are equal, and which of them one press can decide. Pure.
 
 Calls of a high-risk tool are decided one by one: no standing answer and no batch approves them.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -41,6 +43,16 @@ def only_call(typed: Mapping[str, Any] | None) -> str:
     """Return the tool of an approval of a single call; empty for any other ask."""
     calls = (typed or {}).get("calls") or []
     return calls[0]["name"] if len(calls) == 1 else ""
+
+
+def digest_of(typed: Mapping[str, Any] | None, privilege: str) -> str:
+    """Return what is equal for approvals with the same calls and the same verifier access; empty for other asks."""
+    calls = (typed or {}).get("calls") or []
+    if not calls:
+        return ""
+    # as a text: in Python 1 equals true
+    said = json.dumps([privilege, [[one["name"], one.get("arguments") or {}] for one in calls]], sort_keys=True)
+    return hashlib.sha256(said.encode()).hexdigest()
 
 
 def why_not_together(tools: Iterable[str], setting: str) -> str:

@@ -157,6 +157,7 @@ def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int 
         "gold": reports.gold_lines(queue),
         "sampled": reports.accepted_in_sample(actor, queue),
         "differing": reports.disagreeing(actor, queue)[:50],
+        "declines": reports.declined_with_reason(actor, queue) if holds(actor, may_set_reviews) else [],
         "views": list(EPISODE_VIEWS.of(actor)),
         **(filling.sources(actor, queue) if holds(actor, may_set_reviews) else {}),
         "me": actor.key,

@@ -41,6 +41,7 @@ from reviews.statistics.agreement import (
 from reviews.visible.annotated import current
 
 VERIFIER = "verifier"
+DECLINES = 20
 
 
 @dataclass(frozen=True)
@@ -279,6 +280,12 @@ def disagreeing(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) 
     table = judged(actor, queue, only_sample=only_sample)
     ids = [review for review, judges in table.items() if len(set(judges.values())) > 1]
     return list(queue.reviews.filter(pk__in=ids).select_related("episode").order_by("-worth", "pk"))
+
+
+def declined_with_reason(actor: Actor, queue: ReviewQueue) -> list[ReviewDecline]:
+    """Return the newest declines with a reason, but for episodes that the actor still has to judge."""
+    rows = ReviewDecline.objects.filter(review__queue=queue).exclude(reason="").select_related("review__episode")
+    return list(visibility.with_open_outcome(actor, rows, "review__episode_id").order_by("-at")[:DECLINES])
 
 
 def accepted_in_sample(actor: Actor, queue: ReviewQueue) -> Share:

@@ -171,6 +171,7 @@ function startWords() {
 
 function listen() {
   form.addEventListener("input", (event) => {
+    offerAnyway(false);
     if (event.target === field("text") && !field("text").value.trim()) mark(""); // nothing of the draft is left
     if (event.target === field("text")) saver.touch();
     if (form.dataset.next) lookAhead(form.dataset.next);
@@ -276,7 +277,12 @@ async function settle() {
   while (saver.state === "busy" && performance.now() < end) await new Promise((done) => setTimeout(done, 30));
 }
 
-async function send(then, path = form.action) {
+/**
+ * Send the answer.
+ * @param {string} then
+ * @param {{path?: string, anyway?: boolean}} [how] `anyway`: its author has read why a second look returned it
+ */
+async function send(then, { path = form.action, anyway = false } = {}) {
   if (form.dataset.sending) return;
   if (isBlank()) {
     sayNear("[data-problem]", builder ? "Write an answer or add a call." : "Write an answer.", true);
@@ -286,14 +292,16 @@ async function send(then, path = form.action) {
   if (form.dataset.problems) return sayWrong();
   busy(true);
   sayNear("[data-problem]", "");
+  offerAnyway(false);
   const saved = page.querySelector("[data-saved]").textContent;
   sayNear("[data-saved]", "sending");
   await settle();
   const before = saver.state;
   saver.stop();
   field("then").value = then;
-  const known = ahead();
-  const sending = deliver(path, undefined, { headers: { "X-Swap": known?.ask || "page" } });
+  const [known, body] = [ahead(), new FormData(form)];
+  if (anyway) body.set("anyway", "1");
+  const sending = deliver(path, body, { headers: { "X-Swap": known?.ask || "page" } });
   const early = then === "next" && known?.ask ? showEarly(known.page) : null;
   const { ok, answer, error } = await sending;
   if (!ok) early?.back();
@@ -310,6 +318,11 @@ async function send(then, path = form.action) {
   saver.state = before;
   busy(false);
   refused(error);
+}
+
+/** Offer to send what a second look has returned. Another answer is looked at again. */
+function offerAnyway(on) {
+  /** @type {HTMLElement} */ (form.querySelector("[data-anyway]")).hidden = !on;
 }
 
 /** Note what does not fit; words about a value that changed go, and those of the server stay. */
@@ -333,6 +346,7 @@ function refused(error) {
   } else if (isOut(error)) cast(error);
   else if (error.code === "consumed" || error.code === "still_open") freeze(`${error.message} ${error.code === "consumed" ? keepWords() : ""}`);
   else sayNear("[data-problem]", error.message, true);
+  offerAnyway(error.code === "second_look_model");
   if (error.code !== "lease_lost") return;
   lease?.lostTo(error.held_by);
   saver.chosen(0); // the text was saved beside the ask and is a draft again
@@ -352,7 +366,7 @@ function cast(error) {
 }
 
 /** Save an answer to a closed ask as an annotation; the page then shows it. */
-const keepLate = () => send("watch", form.dataset.late);
+const keepLate = () => send("watch", { path: form.dataset.late });
 
 /** Discard the text and leave the page. */
 async function discard() {
@@ -472,7 +486,9 @@ export function startForm() {
   startAttachments(form, page.dataset.ask);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    send(/** @type {HTMLButtonElement} */ (event.submitter)?.value || "next");
+    const by = /** @type {HTMLButtonElement | null} */ (event.submitter);
+    if (by?.name === "anyway") send(field("then").value, { anyway: true });
+    else send(by?.value || "next");
   });
   form.addEventListener("keydown", (event) => {
     const plain = event.key === "Enter" && !event.ctrlKey && !event.metaKey;

@@ -478,6 +478,7 @@ export function startDecision(box, typed, onChange) {
     const { decision, problem } = part.read();
     onChange(decision, problem, part instanceof Approval ? part.standing() : []);
   };
+  box.replaceChildren(); // the fields of a page without scripts
   const part = new PARTS[typed.kind](box, typed, tell);
   tell();
   return {

@@ -10,6 +10,7 @@ import { fetchFragment } from "../shell/connection.js";
 import { mergeParts } from "../shell/html-merge.js";
 import { startMore } from "../shell/disclosure.js";
 import { boxes, countChosen, start as startRows } from "../forms/list-keys.js";
+import { say } from "../shell/toast.js";
 import { grouped } from "../shell/numbers.js";
 import { coalesce } from "../shell/stream.js";
 
@@ -50,13 +51,13 @@ function showEnds(asked = Infinity) {
 const rowOf = (ask) => document.querySelector(`.askrow[data-key="${CSS.escape(ask)}"]`);
 
 /**
- * Fade the row of a closed ask without a request; the next refresh removes it. A row of a group with the same
- * question needs a request to show the next of the group.
+ * Fade the row of a closed ask without a request; the next refresh removes it. A row of a group needs a request: the group
+ * shows its next ask and its count.
  */
 function close({ ask, status }) {
   const at = performance.now();
   ended.set(ask, { status, at });
-  if (rowOf(ask)?.querySelector("[data-same]")) look();
+  if (rowOf(ask)?.querySelector("[data-same]") || rowOf(ask)?.closest("[data-same]")) look();
   else showEnds(at);
 }
 
@@ -161,6 +162,7 @@ function offerTogether() {
   const together = tools.size === 1 && Boolean(tool);
   const all = approvals.length > 0 && approvals.length === chosen.length;
   offer("data-approves", together, chosen.length);
+  offer("data-alike", together);
   offer("data-rejects", all, chosen.length);
   offer("data-more-equal", together && equal.length > 0, equal.length);
   offer("data-why-not", approvals.length > 0 && !together);
@@ -175,9 +177,28 @@ function selectEqual() {
   countChosen();
 }
 
+/** Show the form that approves the selected calls and calls like them. */
+async function openAhead() {
+  /** @type {HTMLElement} */
+  const button = document.querySelector("[data-alike]");
+  /** @type {HTMLDialogElement} */
+  const dialog = document.querySelector("dialog#ahead");
+  const wanted = new URL(button.dataset.alike, location.href);
+  for (const box of boxes().filter((one) => one.checked)) wanted.searchParams.append("ask", box.value);
+  wanted.searchParams.set("back", /** @type {HTMLInputElement} */ (document.querySelector("#bulk [name=back]")).value);
+  try {
+    mergeParts(await fetchFragment(wanted), dialog);
+  } catch {
+    say("Can't reach the server. Try again when you're online.", true);
+    return;
+  }
+  dialog.showModal();
+}
+
 function startTogether() {
   if (!document.querySelector("[data-approves]")) return;
   document.addEventListener("awm:chosen", offerTogether);
+  document.querySelector("[data-alike]").addEventListener("click", openAhead);
   document.querySelector("[data-more-equal]").addEventListener("click", selectEqual);
   offerTogether();
 }

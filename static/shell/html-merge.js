@@ -64,15 +64,41 @@ function applyList(list, fresh) {
 
 const rowsOf = (list) => new Map([...list.children].filter((row) => row.dataset.key).map((row) => [row.dataset.key, row]));
 
+const nests = (row, key) => row.querySelector(`[data-same] [data-key="${CSS.escape(key)}"]`) !== null;
+
+/**
+ * Return the row that goes on as `row` among `others`: the one with its key, else the one of its group, whose first ask can change.
+ * @param {Map<string, HTMLElement>} others
+ * @param {HTMLElement} row
+ */
+const sameRow = (others, row) => others.get(row.dataset.key) || [...others.values()].find((one) => nests(one, row.dataset.key) || nests(row, one.dataset.key));
+
+/** Morph a row; a tick stays with its own ask, whichever row of the group has that now. */
+function morphRow(row, next, held) {
+  const ticked = new Set([...row.querySelectorAll("input.tick:checked")].map((box) => box.value));
+  morph(row, next, held);
+  row.querySelector(`[data-same] [data-key="${CSS.escape(row.dataset.key)}"]`)?.remove(); // it heads the group now
+  for (const box of row.querySelectorAll("input.tick")) box.checked = ticked.has(box.value);
+}
+
 /** Change known rows in place; none comes, leaves or moves. Return how many rows are new. */
 function inPlace(list, fresh) {
   const next = rowsOf(fresh);
-  for (const [key, row] of rowsOf(list)) {
-    row.toggleAttribute("data-gone", !next.has(key));
-    if (next.has(key)) morph(row, next.get(key), true);
-    next.delete(key);
+  for (const row of rowsOf(list).values()) {
+    const now = sameRow(next, row);
+    row.toggleAttribute("data-gone", !now);
+    if (!now) continue;
+    next.delete(now.dataset.key);
+    morphRow(row, now, true);
   }
   return next.size;
+}
+
+/** Change the rows of an open group in place. New ones come behind them: no pill counts them. */
+function inGroup(list, fresh) {
+  inPlace(list, fresh);
+  const [had, more] = [rowsOf(list), list.querySelector(":scope > .more")];
+  for (const [key, row] of rowsOf(fresh)) if (!had.has(key)) list.insertBefore(row.cloneNode(true), more);
 }
 
 /** Put the rows of `fresh` in order; a known row stays the same element. */
@@ -80,9 +106,11 @@ function arrange(list, fresh) {
   const had = rowsOf(list);
   let at = list.firstElementChild;
   for (const row of fresh.children) {
-    const old = row.dataset.key && had.get(row.dataset.key);
-    had.delete(row.dataset.key);
-    if (old) morph(old, row, false);
+    const old = row.dataset.key && sameRow(had, row);
+    if (old) {
+      had.delete(old.dataset.key);
+      morphRow(old, row, false);
+    }
     const placed = old || row.cloneNode(true);
     if (placed === at) at = at.nextElementSibling;
     else list.insertBefore(placed, at);
@@ -108,7 +136,7 @@ export function morph(old, next, held) {
   for (const { name, value } of [...next.attributes]) if (!KEPT.has(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
   if (next.hasAttribute("data-rows")) {
     const folded = old.closest("details:not([open])");
-    if (held && !folded) inPlace(old, next);
+    if (held && !folded) inGroup(old, next);
     else arrange(old, next);
     return;
   }

@@ -66,6 +66,7 @@ export const KEYS = [
   { id: "choose-down", keys: ["Shift+J"], words: "extend selection down", page: "queue episodes" },
   { id: "choose-up", keys: ["Shift+K"], words: "extend selection up", page: "queue episodes" },
   { id: "approve-chosen", keys: ["a"], words: "approve selected calls", page: "queue", line: true },
+  { id: "approve-alike", keys: ["y"], words: "approve calls like the selected ones", page: "queue", line: true },
   { id: "choose-all", keys: ["Shift+X"], words: "select all that match", page: "episodes" },
   { id: "bulk", keys: ["b"], words: "bulk actions", page: "queue episodes" },
   { id: "bulk-review", keys: ["q"], words: "queue for review", page: "episodes live", line: true },

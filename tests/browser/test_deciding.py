@@ -165,6 +165,18 @@ def test_equal_calls_are_approved_by_one_press(desk, person, ask):
     page.keyboard.type("Use the template.")
     page.keyboard.press("Control+Enter")  # a dialog, too
     expect(page.locator("main")).to_contain_text("Rejected 1 call.")
+    fourth = ask("Reply?", kind="approval", calls=calls[0], on_timeout="reject")
+    page.locator(f'[data-key="{fourth[0]}"] input.tick').check()
+    page.keyboard.press("y")
+    expect(page.locator("#ahead")).to_contain_text("Approve 1 call of send_reply, and calls like it?")
+    page.locator("#ahead select[name=hours]").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # of a field: sends the form
+    expect(page.locator(".standing li")).to_contain_text("0 of 20 used")
+    assert fourth[1]()["advice"]["decision"]["calls"][0]["verdict"] == "approve"
+    page.get_by_role("button", name="End the standing answer").click()
+    expect(page.locator(".standing")).to_have_count(0)
     expect(rows).to_have_count(1)
     said = [one()["advice"]["decision"]["calls"][0] for _, one, _ in (first, second, third)]
     assert [one["verdict"] for one in said] == ["approve", "approve", "reject"]
@@ -182,6 +194,49 @@ def test_equal_calls_are_approved_by_one_press(desk, person, ask):
     page.keyboard.press("Escape")
     page.keyboard.press("Control+Enter")  # no ask is left open for the tests below
     page.wait_for_url("**/queue/")
+
+
+def test_equal_asks_are_one_row_that_stays_true(desk, person, ask):
+    calls = [{**CALLS[1], "arguments": {**REPLY, "ticket_id": 5}}]
+    asks = [ask(f"Reply {n}?", kind="approval", calls=calls, on_timeout="reject") for n in range(4)]
+    (first, *_), (second, *_), (third, *_), (fourth, *_) = asks
+    page = person(desk.link("lea", "expert"))
+    page.goto(f"{desk.url}/queue/?kind=approval")
+    expect(page.locator("#connection-words")).to_have_text("Live")
+    rows, group = page.locator(".asks > .askrow"), page.locator(".samequestion summary")
+    expect(rows).to_have_count(1)
+    expect(group).to_contain_text("4 equal asks.")
+    page.keyboard.press("j")  # a list in use changes in place
+    page.keyboard.press("o")
+    page.keyboard.press("j")
+    expect(page.locator(f'[data-key="{second}"]')).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("x")
+    expect(page.locator("[data-chosen]")).to_have_text("1 ask selected")
+    with desk.http(desk.token("expert")) as other:
+        assert other.post(
+            f"/asks/{first}/claim"
+        ).is_success  # someone else takes the first: the next one heads the group
+    expect(rows).to_have_attribute("data-key", second)
+    expect(group).to_contain_text("4 equal asks.")
+    expect(page.locator(f'[data-key="{first}"] .go')).to_contain_text("Claimed by")
+    expect(page.locator(f'input.tick[value="{second}"]')).to_be_checked()
+    expect(page.locator("input.tick:checked")).to_have_count(1)
+    with desk.http(desk.token("agent")) as loop:
+        assert loop.post(f"/asks/{second}/cancel").is_success
+        expect(rows).to_have_attribute("data-key", third)
+        expect(group).to_contain_text("3 equal asks.")
+        expect(rows).not_to_have_attribute("data-gone", "")
+        expect(page.locator("input.tick:checked")).to_have_count(0)
+        assert loop.post(f"/asks/{first}/cancel").is_success
+        expect(group).to_contain_text("2 equal asks.")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("o")  # folded, it is selected as one
+    page.keyboard.press("x")
+    expect(page.locator("[data-approves]")).to_contain_text("Approve 2")
+    page.keyboard.press("a")
+    expect(page.locator("main")).to_contain_text("Approved 2 calls.")
+    assert [one()["status"] for _, one, _ in asks] == ["cancelled", "cancelled", "answered", "answered"]
 
 
 def test_an_option_is_chosen_and_changed_by_digits(desk, person, ask):

@@ -9,6 +9,7 @@ from experts import batch, desk, queue
 from experts.models import Ask, StandingAnswer
 from experts.rules import risk
 from people.errors import AppError, Forbidden, Invalid
+from people.models import AuditEntry
 from tests.browsing import as_person
 from tests.experts.test_standing_answers import REPLY, approval, give
 
@@ -91,6 +92,55 @@ def test_page_says_how_many_were_decided_and_keeps_the_rest(edo, ada, asked):
     text = page.content.decode()
     assert "Approved 2 calls." in text and "1 not decided" in text and asks[0].pk in text
     assert page.redirect_chain[-1][0].endswith("?kind=approval")
+
+
+def ahead(asks, **more):
+    return {"ask": [one.pk for one in asks], "verdict": "ahead", "hours": "1", "at_most": "3", "nonce": "n", **more}
+
+
+def test_calls_like_the_approved_ones_are_approved_ahead(edo, asked):
+    asks = [asked(**approval({**REPLY, "ticket": number})) for number in range(2)]
+    other = asked(**approval({**REPLY, "template": "other"}))
+    page = as_person(edo)
+    form = page.get("/queue/ahead", {"ask": [one.pk for one in asks]}, headers={"HX-Request": "true"}).content.decode()
+    assert 'value="template"' in form and 'value="ticket"' not in form, "only what all of them share"
+    for _ in range(2):  # the same press again
+        page.post("/queue/decide", ahead(asks, same=["template", "ticket"]), follow=True)
+    standing = StandingAnswer.objects.get()
+    assert (standing.arguments, standing.at_most, standing.author) == ({"template": "refund"}, 3, "edo")
+    assert AuditEntry.objects.filter(verb="standing_answer.given", target=standing.pk).count() == 1
+    like = asked(**approval({**REPLY, "ticket": 9}))
+    assert like.accepted.by == "standing" and verdicts(*asks, other) == ["approve", "approve", None]
+    page.post(f"/queue/standing/{standing.pk}/end")
+    assert asked(**approval({**REPLY, "ticket": 10})).is_open, "undone"
+
+
+def test_ahead_of_a_batch_refuses_before_it_approves(edo, asked):
+    risky = [asked(**approval(REPLY, name="create_refund")) for _ in range(2)]
+    fit = [asked(**approval(REPLY)) for _ in range(2)]
+    page = as_person(edo)
+    for body, why in (
+        (ahead(risky), "create_refund is of high risk"),
+        (ahead(fit, at_most="0"), "from 1 to 100,000"),
+        (ahead(fit, at_most="many"), "from 1 to 100,000"),
+        (ahead(fit, hours="9" * 30), "from 1 to 100,000"),
+        (ahead(fit, run="of another"), "not all of that run"),
+    ):
+        assert why in page.post("/queue/decide", body, follow=True).content.decode()
+    form = page.get("/queue/ahead", {"ask": [one.pk for one in risky]}, headers={"HX-Request": "true"}).content.decode()
+    assert "of high risk" in form and "<form" not in form
+    assert Ask.objects.filter(status="open").count() == 4 and not StandingAnswer.objects.exists()
+
+
+def test_ahead_with_verifier_access_stays_in_its_run(edo, asked):
+    asks = [asked(**approval(REPLY), expert="informed") for _ in range(2)]
+    page = as_person(edo)
+    said = page.post("/queue/decide", ahead(asks), follow=True).content.decode()
+    assert "in their run only" in said and not StandingAnswer.objects.exists()
+    run = Run.objects.create(project=edo.project, name="r", expert="informed")
+    Episode.objects.filter(pk__in=[one.episode_id for one in asks]).update(run=run)
+    page.post("/queue/decide", ahead(asks, run=run.pk), follow=True)
+    assert StandingAnswer.objects.get().privilege == "sees_verifier" and verdicts(*asks) == ["approve"] * 2
 
 
 def test_standing_answer_for_an_ended_run_is_refused(edo, asked):

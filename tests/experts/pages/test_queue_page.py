@@ -16,6 +16,7 @@ from experts.models import Ask, Presence
 from people.models import Membership, Role
 from tests.asking import MODEL
 from tests.browsing import as_person, html
+from tests.experts.test_standing_answers import approval
 from tests.people_by_name import person, token
 
 JSON = {"accept": "application/json"}
@@ -87,8 +88,8 @@ def test_facets_count_mine_unclaimed_for_me_and_the_models(asked, ada, edo, set_
     set_(hard, skills=["german"])
     queue.decline_unclaimed(edo, passed.pk)
     seen = page(edo)
-    assert re.findall(r">(Open|Unclaimed|Mine|Claimable|Model|Same question) (\d+)</a>", seen) == [
-        ("Open", "6"), ("Unclaimed", "3"), ("Mine", "1"), ("Claimable", "2"), ("Model", "1"), ("Same question", "0"),
+    assert re.findall(r">(Open|Unclaimed|Mine|Claimable|Model|Grouped) (\d+)</a>", seen) == [
+        ("Open", "6"), ("Unclaimed", "3"), ("Mine", "1"), ("Claimable", "2"), ("Model", "1"), ("Grouped", "0"),
     ]  # fmt: skip
     assert set(rows(edo, "?show=forme")) == {mine.pk, free.pk}
     assert rows(edo, "?show=model") == [models_.pk] and rows(edo, "?show=mine") == [mine.pk]
@@ -137,6 +138,30 @@ def test_those_that_ask_the_same_are_one_row_that_unfolds(asked, edo):
     queue.claim(edo, group[2].pk)
     assert rows(edo)[0] == group[2].pk  # what I can act on stands in front of its group
     assert len(rows(edo, f"?group={group[0].pk}")) == 3
+
+
+def test_asks_with_equal_calls_are_one_row_with_a_count(asked, ada, edo, monkeypatch):
+    refund = {"order": 1, "amount": 2}
+    equal = [asked(f"Refund {n}?", **approval(dict(sorted(refund.items(), reverse=n > 0)))) for n in range(3)]
+    apart = [
+        asked("Refund?", **approval({"order": True, "amount": 2})),  # in Python equal to 1
+        asked("Refund?", **approval(refund, name="other")),
+        asked("Refund?", **approval(refund, refund)),
+        asked("Refund?", expert="informed", **approval(refund)),
+        asked("Refund?", kind="choice", options=[{"id": "a", "label": "a"}]),
+    ]
+    seen = page(edo)
+    assert sorted(rows(edo)) == sorted([equal[0].pk, *(one.pk for one in apart)])
+    assert "<b>3 equal asks.</b> One press can decide all." in seen
+    assert ">Grouped 3</a>" in seen and ">Open 8</a>" in seen, "counts are of asks"
+    queue.claim(edo, equal[1].pk)
+    queue.claim(ada, equal[0].pk)
+    assert rows(edo, "?show=grouped") == [equal[1].pk], "what I can act on is first"
+    assert set(rows(edo, f"?group={equal[0].calls_digest}")) == {one.pk for one in equal}
+    closing.cancel(ada, equal[2].pk)
+    assert "<b>2 equal asks.</b>" in page(edo)
+    monkeypatch.setattr(board, "ROWS", 4)
+    assert len(rows(edo)) == 4 and len(rows(edo, "?page=2")) == 2
 
 
 def test_search_sort_and_page_stand_in_the_query_string(asked, edo, set_, monkeypatch):

@@ -7,7 +7,9 @@ import re
 import pytest
 from django.utils import timezone
 
+from awmclient.schema import EpisodeStart
 from episodes.models import Episode
+from episodes.record import recording
 from people.models import Role
 from reviews.record import assigning, deciding
 from reviews.statistics import reports
@@ -47,6 +49,39 @@ def test_open_queues_are_listed_before_closed_ones(ada, queue):
 def test_no_claim_is_offered_to_roles_without_the_right(project, role, address):
     page = html(as_person(person(project, "una", role)).get(address))
     assert not re.search("[Cc]laim(?!ed)", page) and "data-duty" not in page
+
+
+def test_reason_of_a_decline_is_optional_and_shown_to_leads(ada, edo, rita, queue, review):
+    client, held = as_person(rita), assigning.claim(rita, review.pk)
+    assert 'name="reason"' in html(client.get(f"/reviews/{review.pk}/"))
+    said = {"lease_token": held.lease_token, "reason": "I wrote <this> task."}
+    client.post(f"/reviews/{review.pk}/decline", said)
+    assigning.decline(edo, review.pk)
+    lead = html(as_person(ada).get(f"/reviews/queues/{queue.pk}/"))
+    assert "I wrote &lt;this&gt; task." in lead and lead.count("<small>rita,") == 1 and "<small>edo," not in lead
+    assert "I wrote" not in html(client.get(f"/reviews/queues/{queue.pk}/")), "for those who set up reviews"
+    assigning.claim(ada, review.pk)
+    assert "I wrote" not in html(as_person(ada).get(f"/reviews/queues/{queue.pk}/")), "ada still has to judge it"
+
+
+def test_share_of_a_sample_says_what_its_interval_is(ada, rita, queue):
+    for key in ("one", "two"):
+        ended(ada, key)
+    assigning.fill(ada, queue.pk, Episode.objects.all(), sample=2)
+    for review in queue.reviews.all():
+        claim = assigning.claim(rita, review.pk)
+        deciding.decide(rita, review.pk, claim.lease_token, deciding.Wanted("accept"))
+    assert "2 of 2 accepted <small>(95% interval 34% to 100%)</small>" in html(
+        as_person(ada).get(f"/reviews/queues/{queue.pk}/")
+    )
+
+
+def test_queueing_waits_until_an_episode_can_be_reviewed(ada, project):
+    going, _ = recording.start_episode(ada, EpisodeStart(key="going", task="t"))
+    page = as_person(ada)
+    assert '<button class="btn main" disabled>Queue for review' in html(page.get(f"/reviews/add/?episode={going.pk}"))
+    done = ended(ada, "done")
+    assert '<button class="btn main">Queue for review' in html(page.get(f"/reviews/add/?episode={done.pk}"))
 
 
 def test_episodes_of_one_task_are_told_apart_where_judges_differ(ada, edo, rita, queue):

@@ -1,0 +1,276 @@
+"""The decision of a typed ask as plain fields of a form, for pages whose scripts do not run. Pure.
+
+`fields_of` says which fields a page has, filled from a draft; `draft_of` returns what was typed as such a draft, for a
+form that is shown again; `decision_of` returns the decision. The agent wrote names, options and schemas: only a bounded
+part is read, and fields and options are sent by their place, because a page shows some signs as codes.
+`decisions.py` checks the decision as it checks those of scripts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from people.errors import Invalid
+from people.json_text import parse_typed
+from people.plain_text import clean, cleaned, with_line_ends, writable
+
+MARK = "plain"
+"""Names the field that says that a form was sent without scripts, which remove it."""
+VERDICTS = [("approve", "Approve"), ("edit", "Edit"), ("reject", "Reject")]
+FIELDS_MAX, OPTIONS_MAX, HELP_CHARS = 100, 500, 300
+TYPES = ("string", "integer", "number", "boolean", "array", "object")
+WORDS = {
+    "integer": "a whole number",
+    "number": "a number, such as 0.5",
+    "boolean": "true or false",
+    "array": "a list in JSON, such as [1, 2]",
+    "object": 'an object in JSON, such as {"a": 1}',
+}
+Post = Callable[[str], list[str]]
+"""Returns the values of a field by its name."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One value of a call or of a form."""
+
+    name: str
+    label: str
+    text: str
+    required: bool
+    help: str
+    options: list[str] | None = None
+    """What can be chosen; None where a text is typed."""
+
+
+@dataclass(frozen=True)
+class CallFields:
+    """One call to decide."""
+
+    place: int
+    call: Mapping[str, Any]
+    verdict: str
+    reason: str
+    lines: list[tuple[str, str]]
+    fields: list[Field]
+    left: int
+    """Arguments without a field."""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The plain fields of a decision."""
+
+    kind: str
+    calls: list[CallFields] = field(default_factory=list)
+    options: list[tuple[Mapping[str, Any], bool]] = field(default_factory=list)
+    """Each option, and whether it is chosen."""
+    many: bool = False
+    takes_other: bool = False
+    other: str = ""
+    fields: list[Field] = field(default_factory=list)
+    left: int = 0
+
+
+def fields_of(typed: Mapping[str, Any], draft: Mapping[str, Any] | None) -> Fields:
+    """Return the fields of a typed ask, filled from a draft or an earlier decision."""
+    # a draft is what a program or an earlier version has stored, and can have any shape
+    said = _dict(draft)
+    if typed["kind"] == "approval":
+        known = {str(one.get("id")): one for one in map(_dict, _list(said.get("calls")))}
+        calls = [_call(place, one, known.get(one["id"], {})) for place, one in enumerate(typed["calls"])]
+        return Fields("approval", calls=calls)
+    if typed["kind"] == "choice":
+        chosen = _list(said.get("chosen"))
+        options = [(one, one["id"] in chosen) for one in typed["options"]]
+        more = {"many": bool(typed.get("many")), "takes_other": bool(typed.get("other"))}
+        return Fields("choice", options=options, other=str(said.get("other") or ""), **more)
+    schema = typed["response_schema"]
+    texts = _dict(said.get("texts")) or _texts(_dict(said.get("value")) or _defaults(schema))
+    shown, left = _shape(schema, {})
+    return Fields("form", fields=_fields(shown, schema, texts, "field"), left=left)
+
+
+def draft_of(typed: Mapping[str, Any], post: Post) -> dict[str, Any]:
+    """Return what was typed, as drafts have it: texts, right or not."""
+    if typed["kind"] == "approval":
+        return {"calls": [_call_draft(n, call, post) for n, call in enumerate(typed["calls"])]}
+    if typed["kind"] == "choice":
+        known = {str(place): one["id"] for place, one in enumerate(typed["options"])}
+        return {"chosen": [known[one] for one in post("chosen") if one in known], "other": _one(post, "other")}
+    shown, _ = _shape(typed["response_schema"], {})
+    return {"texts": {name: _text(post, f"field:{n}", one) for n, (name, one) in enumerate(shown.items())}}
+
+
+def decision_of(typed: Mapping[str, Any], post: Post) -> dict[str, Any]:
+    """Return the decision of the fields. Raises `Invalid` with the field whose text is no value."""
+    draft = draft_of(typed, post)
+    if typed["kind"] == "approval":
+        both = zip(typed["calls"], draft["calls"], strict=True)
+        return {"calls": [_decided(number, call, said) for number, (call, said) in enumerate(both, 1)]}
+    if typed["kind"] == "choice":
+        return {"chosen": draft["chosen"]} | ({"other": draft["other"]} if draft["other"].strip() else {})
+    shown, _ = _shape(typed["response_schema"], {})
+    return {"value": _values(shown, draft["texts"], {}, "")}
+
+
+def _call(place: int, call: Mapping[str, Any], said: Mapping[str, Any]) -> CallFields:
+    given = call.get("arguments") or {}
+    shown, left = _shape(call.get("schema"), given)
+    texts = _dict(said.get("texts")) or _texts(_dict(said.get("arguments")) or given)
+    lines = [(clean(name), clean(in_words(value))) for name, value in given.items()]
+    fields = _fields(shown, call.get("schema"), texts, f"arg:{place}")
+    verdict, reason = str(said.get("verdict") or ""), str(said.get("reason") or "")
+    return CallFields(place, call, verdict, reason, lines, fields, left)
+
+
+def _call_draft(place: int, call: Mapping[str, Any], post: Post) -> dict[str, Any]:
+    shown, _ = _shape(call.get("schema"), call.get("arguments") or {})
+    texts = {name: _text(post, f"arg:{place}:{n}", one) for n, (name, one) in enumerate(shown.items())}
+    said = {"id": call["id"], "verdict": _one(post, f"call:{place}"), "reason": _one(post, f"why:{place}")}
+    return said | {"texts": texts}
+
+
+def _decided(number: int, call: Mapping[str, Any], draft: Mapping[str, Any]) -> dict[str, Any]:
+    verdict = draft["verdict"]
+    said = {"id": call["id"], "verdict": verdict}
+    if verdict not in ("approve", "edit", "reject"):
+        raise Invalid(f"Decide call {number}: {clean(call['name'])}.")
+    if verdict == "reject":
+        return said | {"reason": draft["reason"]}
+    if verdict == "approve":
+        return said
+    given = call.get("arguments") or {}
+    shown, _ = _shape(call.get("schema"), given)
+    # what has no field stays as it was proposed
+    kept = {name: value for name, value in given.items() if name not in shown}
+    return said | {"arguments": kept | _values(shown, draft["texts"], given, f"Call {number}: ")}
+
+
+def _values(
+    shown: Mapping[str, Mapping[str, Any]], texts: Mapping[str, str], given: Mapping[str, Any], where: str
+) -> dict[str, Any]:
+    """Return the values of texts; one that was not changed stays as it is, digit by digit."""
+    made = {}
+    for name, schema in shown.items():
+        text = texts.get(name, "")
+        if name in given and text in _unchanged(given[name]):
+            made[name] = given[name]
+        elif text.strip() or (text and type_of(schema) == "string"):
+            made[name] = _value(text, schema, f"{where}{clean(name)}")
+    return made
+
+
+def _unchanged(value: Any) -> tuple[str, str]:
+    """Return the texts that a field sends for a value that no one touched: as it is, and as a page shows it."""
+    text = in_words(value)
+    return with_line_ends(text), with_line_ends(cleaned(writable(text).encode()).decode())
+
+
+def _value(text: str, schema: Mapping[str, Any], name: str) -> Any:
+    kind = type_of(schema)
+    if kind == "enum":
+        found = [one for one in schema["enum"] if in_words(one) == text]
+        if not found:
+            raise Invalid(f"{name} must be one of its {len(schema['enum'])} choices.")
+        return found[0]
+    if kind == "string":
+        return text
+    value = parse_typed(text.strip(), name)
+    fits = {
+        "integer": isinstance(value, int | float) and not isinstance(value, bool) and value == int(value),
+        "number": isinstance(value, int | float) and not isinstance(value, bool),
+        "boolean": isinstance(value, bool),
+        "array": isinstance(value, list),
+        "object": isinstance(value, dict),
+    }[kind]
+    if not fits:
+        raise Invalid(f"{name} must be {WORDS[kind]}.")
+    return value
+
+
+def type_of(schema: Mapping[str, Any]) -> str:
+    """Return the type of a field; of a union the first that is not null."""
+    if isinstance(schema.get("enum"), list):
+        return "enum"
+    forms = schema.get("anyOf") or schema.get("oneOf")
+    wanted = [schema.get("type"), *(one.get("type") for one in _list(forms)[:FIELDS_MAX] if isinstance(one, dict))]
+    flat = [kind for one in wanted for kind in (one[:FIELDS_MAX] if isinstance(one, list) else [one])]
+    return next((kind for kind in flat if isinstance(kind, str) and kind in TYPES), "string")
+
+
+def in_words(value: Any) -> str:
+    """Return a value as a field shows it: texts as they are, others as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _shape(schema: Any, beside: Mapping[str, Any]) -> tuple[dict[str, Mapping[str, Any]], int]:
+    """Return the fields of a schema and of values beside it, the required ones first if there are many, and how many
+    have none."""
+    named = schema.get("properties") if isinstance(schema, dict) else None
+    known = dict(named) if isinstance(named, dict) else {}
+    kinds = {bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
+    known |= {name: {"type": kinds.get(type(one), "string")} for name, one in beside.items() if name not in known}
+    names = list(known)
+    if len(names) > FIELDS_MAX:
+        needed = _required(schema)
+        names = sorted(names, key=lambda name: name not in needed)[:FIELDS_MAX]
+    return {name: known[name] if isinstance(known[name], dict) else {} for name in names}, len(known) - len(names)
+
+
+def _fields(shown: Mapping[str, Mapping[str, Any]], schema: Any, texts: Mapping[str, Any], prefix: str) -> list[Field]:
+    needed = _required(schema)
+    made = []
+    for n, (name, one) in enumerate(shown.items()):
+        text = texts.get(name, "")
+        options = _options(one)
+        help_ = one.get("description") if isinstance(one.get("description"), str) else ""
+        said = "; ".join(filter(None, (clean(help_)[:HELP_CHARS].rstrip("."), WORDS.get(type_of(one), ""))))
+        made.append(Field(f"{prefix}:{n}", clean(name), str(text), name in needed, said, options))
+    return made
+
+
+def _options(schema: Mapping[str, Any]) -> list[str] | None:
+    kind = type_of(schema)
+    if kind == "boolean":
+        return ["true", "false"]
+    return [in_words(one) for one in schema["enum"]] if kind == "enum" and len(schema["enum"]) <= OPTIONS_MAX else None
+
+
+def _required(schema: Any) -> set[str]:
+    listed = _list(schema.get("required")) if isinstance(schema, dict) else []
+    return {one for one in listed if isinstance(one, str)}
+
+
+def _defaults(schema: Any) -> dict[str, Any]:
+    shown, _ = _shape(schema, {})
+    return {name: one["default"] for name, one in shown.items() if "default" in one}
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: in_words(value) for name, value in values.items()}
+
+
+def _dict(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(post: Post, name: str, schema: Mapping[str, Any]) -> str:
+    """Return the text of a field, or of the option that was chosen by its place."""
+    text, options = _one(post, name), _options(schema)
+    if options is None:
+        return text
+    fits = text.isascii() and text.isdigit() and len(text) < 5 and int(text) < len(options)
+    return options[int(text)] if fits else ""
+
+
+def _one(post: Post, name: str) -> str:
+    # browsers send the lines of a field with CR and LF
+    return with_line_ends(next(iter(post(name)), ""))
