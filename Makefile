@@ -87,6 +87,8 @@ prices: install-train
 test-frameworks:
 	@test -x .venv-frameworks/bin/pip || "$$($(FIND_PYTHON))" -m venv .venv-frameworks
 	@.venv-frameworks/bin/python -m pip install -q --no-deps --require-hashes -r requirements-frameworks.lock
+	@test -x .venv-mcp2/bin/pip || "$$($(FIND_PYTHON))" -m venv .venv-mcp2
+	@.venv-mcp2/bin/python -m pip install -q --no-deps --require-hashes -r requirements-mcp2.lock
 	@.venv-frameworks/bin/python -m pytest -m frameworks tests/frameworks
 
 # TESTED=1 leaves out the tests among the checks, for a run that makes all tests afterwards

@@ -148,6 +148,10 @@ Heard = Literal["deadline", "unreachable"]
 """The reason of the absent advice that an agent got from a loop that stopped waiting."""
 
 
+ASKS_BACK = "asks_back"
+"""The `reason` of an answer that is a question. The agent answers it with an ask whose `thread` is this one."""
+
+
 class Advice(Shape):
     """What an ask came back with. A fallback has empty text; the agent then hears `no_advice`, never a sentence."""
 
@@ -776,6 +780,8 @@ class AnswerBody(Shape):
     tool_calls: Annotated[list[ToolCall], Field(max_length=20)] | None = None
     decision: Annotated[TypedDecision | Any, Field(union_mode="left_to_right")] = None
     """Of an approval, a choice or a form; the text is then a note beside it and can be empty."""
+    asks_back: StrictBool = False
+    """The text is a question, which the agent is to answer first."""
     nonce: Line
 
 

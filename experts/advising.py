@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from awmclient.schema import ToolCall
+from awmclient.schema import ASKS_BACK, ToolCall
 from episodes.record import ask_steps
 from episodes.show.decisions import decision_in_words
 from experts import attaching, closing, events, queue, tagging
@@ -53,12 +53,14 @@ def answer(
     confidence: float | None = None,
     decision: Any = None,
     overruled: str = "",
+    asks_back: bool = False,
 ) -> Advice:
     """Answer a claimed ask. Compares the text with its source before any lock is taken."""
     may_advise(actor)
     slots = Assignment.objects.select_related("ask__episode", "ask__project__desk")
     slot = visible_or_404(slots, actor, assignment_id, "ask__project")
-    said = Said(text, tool_calls, check(slot.ask, text, tool_calls, decision))
+    said = Said(text, tool_calls, check(slot.ask, text, tool_calls, decision), asks_back)
+    _refuse_question(slot.ask, said)
     _look_again(actor, slot.ask, said)
     began = _beginning(slot.ask, drafted_by, text)
     return _accept(actor, slot, lease_token, said, nonce, began, confidence, overruled=overruled)
@@ -66,15 +68,17 @@ def answer(
 
 @dataclass(frozen=True)
 class Said:
-    """What an answer says: words, suggested calls, and the decision of a typed ask."""
+    """What an answer says: words, suggested calls, the decision of a typed ask, and whether it is a question."""
 
     text: str
     tool_calls: list[ToolCall] | None = None
     decision: dict[str, Any] | None = None
+    asks_back: bool = False
 
     def columns(self) -> dict[str, Any]:
         calls = [call.model_dump() for call in self.tool_calls] if self.tool_calls else None
-        return {"text": self.text, "tool_calls": calls, "decision": self.decision}
+        reason = ASKS_BACK if self.asks_back else ""
+        return {"text": self.text, "tool_calls": calls, "decision": self.decision, "reason": reason}
 
 
 def check(ask: Ask, text: str, tool_calls: list[ToolCall] | None, decision: Any) -> dict[str, Any] | None:
@@ -89,6 +93,14 @@ def check(ask: Ask, text: str, tool_calls: list[ToolCall] | None, decision: Any)
         raise Invalid("Write an answer or suggest a call.")
     _refuse_unfit(ask, tool_calls)
     return None
+
+
+def _refuse_question(ask: Ask, said: Said) -> None:
+    """Raise if this answer cannot be a question to the agent."""
+    if said.asks_back and ask.typed:
+        raise Invalid("asks_back: a typed ask is answered with a decision. Reject with your question as the reason.")
+    if said.asks_back and (said.tool_calls or not said.text.strip()):
+        raise Invalid("asks_back: write the question as text, without suggested calls.")
 
 
 def refuse_misfit(actor: Actor, ask: Ask, text: str, decision: Any, tool_calls: list[ToolCall] | None = None) -> Said:
@@ -224,11 +236,13 @@ def edit(
     drafted_by: str = "",
     decision: Any = None,
     overruled: str = "",
+    asks_back: bool = False,
 ) -> Advice:
     """Replace the caller's answer with a new row. Raises if the agent has read it. Marks of a model's draft stay."""
     may_advise(actor)
     seen = visible_or_404(Ask.objects.select_related("accepted", "episode"), actor, ask_id)
-    said = Said(text, tool_calls, check(seen, text, tool_calls, decision))
+    said = Said(text, tool_calls, check(seen, text, tool_calls, decision), asks_back)
+    _refuse_question(seen, said)
     _look_again(actor, seen, said)
     began = _beginning(seen, drafted_by or (began_with(seen.accepted) if seen.accepted else ""), text)
     with transaction.atomic():

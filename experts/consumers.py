@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qs
 
 from channels.generic.http import AsyncHttpConsumer
@@ -83,8 +83,23 @@ class AskWait(AsyncHttpConsumer):
         return await in_database(_read_once, self.scope, pk, known)
 
 
+class Dated(Protocol):
+    @property
+    def deadline_at(self) -> datetime: ...
+
+
+Seen = TypeVar("Seen", bound=Dated)
+
+
 async def until_closed(pk: str, read: Callable[[], Awaitable[AskView]], seconds: float) -> AskView:
-    """Return the ask once it is closed, or its current state when the time is up.
+    """Return the ask once it is closed, or its current state when the time is up."""
+    return await until_news(pk, read, lambda view: view.status == "open", seconds)
+
+
+async def until_news(
+    pk: str, read: Callable[[], Awaitable[Seen]], waits: Callable[[Seen], bool], seconds: float
+) -> Seen:
+    """Return what is read of an ask once that is nothing to wait for, or its current state when the time is up.
 
     Keeps neither a thread nor a connection between two reads. A hint, the deadline or the next heartbeat wakes it; each
     read closes an expired ask.
@@ -93,7 +108,7 @@ async def until_closed(pk: str, read: Callable[[], Awaitable[AskView]], seconds:
     # listen before the first read: a change in between would otherwise be missed
     async with hub().listening(ask_topic(pk)) as listener:
         view = await read()
-        while view.status == "open" and (left := end - asyncio.get_running_loop().time()) > 0:
+        while waits(view) and (left := end - asyncio.get_running_loop().time()) > 0:
             # a wait counts as a heartbeat, so one longer than the heartbeat interval must be recorded in between
             await _news(listener, min(left, _until(view.deadline_at), settings.AWMWEB_HEARTBEAT_S / 3))
             view = await read()

@@ -137,3 +137,10 @@ class NoSuchMethod(AppError):
 
     code = "method_not_allowed"
     status = 405
+
+
+class TaskEnded(AppError):
+    """This task has ended."""
+
+    code = "task_ended"
+    status = 409

@@ -77,8 +77,10 @@ LOCKS = (
         "requirements-dev.lock",
         overrides=FOR_THE_PRODUCT,
     ),
+    # what it shares with the product need not be of one version: they meet on the wire alone
+    Lock("requirements-mcp2.lock", "requirements-mcp2.txt", {}),
 )
-ELSEWHERE = ("requirements-train.lock", "requirements-frameworks.lock")
+ELSEWHERE = ("requirements-train.lock", "requirements-frameworks.lock", "requirements-mcp2.lock")
 """Installed into environments of their own (Makefile)."""
 
 

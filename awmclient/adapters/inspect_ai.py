@@ -1,35 +1,55 @@
-"""Inspect AI: `ask_expert` as a tool, hooks as the record. Each sample is an episode.
+"""Inspect AI: `ask_expert` as a tool, hooks as the record. Each sample is an episode. An approver asks the desk.
 
 with SyncHttpDashboard(url, token) as dash, recorded(dash, expert="plain"):
     eval(Task(samples, solver=[use_tools(look_up(), ask_expert()), generate()]), model="openai-api/local/my-model")
+
+with SyncHttpDashboard(url, token) as dash, decided(dash, "evals"):
+    eval(Task(samples, solver=[use_tools(pay()), generate()]), approval=[ApprovalPolicy(desk(), "pay*")], model=model)
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import itertools
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 from awmclient.adapters import recording
 from awmclient.adapters.missing import missing
+from awmclient.adapters.pausing import Pause, PauseDecision, Pauses
 from awmclient.adapters.transcript import as_arguments, tokens
 from awmclient.bodies import EpisodeFields
-from awmclient.client import SyncHttpDashboard
+from awmclient.client import HttpDashboard, SyncHttpDashboard
 from awmclient.conversation import as_text
 from awmclient.errors import BoundaryFault
-from awmclient.schema import ASK_SPEC, ASK_TOOL
+from awmclient.interrupts import PAUSE_S
+from awmclient.schema import ASK_SPEC, ASK_TOOL, CONTEXT_MAX
 from awmclient.toolcalls import Call
 
 try:
+    from inspect_ai.approval import Approval, Approver, approver
     from inspect_ai.event import InfoEvent, ModelEvent, SpanBeginEvent, SpanEndEvent, ToolEvent
-    from inspect_ai.hooks import BeforeModelGenerate, Hooks, SampleEnd, SampleEvent, SampleScoring, SampleStart, hooks
+    from inspect_ai.hooks import (
+        BeforeModelGenerate,
+        Hooks,
+        SampleAttemptStart,
+        SampleEnd,
+        SampleEvent,
+        SampleScoring,
+        SampleStart,
+        TaskStart,
+        hooks,
+    )
     from inspect_ai.log import EvalSample, transcript
+    from inspect_ai.model import ChatMessage, ChatMessageTool, ContentText
     from inspect_ai.scorer import value_to_float
-    from inspect_ai.tool import Tool, ToolDef
+    from inspect_ai.tool import Tool, ToolCall, ToolCallView, ToolDef
     from inspect_ai.util import LimitExceededError
 except ImportError as error:
     raise missing("Inspect AI", "inspect_ai", error) from error
@@ -205,3 +225,140 @@ class _Recorder(Hooks):
 
     def _of(self, sample: str) -> _Sample | None:
         return _target[-1].samples.get(sample)
+
+
+@dataclass
+class _Desk:
+    """Who decides, and the tasks and samples of evaluations, while `decided` is entered."""
+
+    pauses: Pauses
+    tasks: dict[str, str] = field(default_factory=dict)
+    samples: dict[str, _Calls] = field(default_factory=dict)
+
+
+_desks: list[_Desk] = []
+_calls: ContextVar[_Calls | None] = ContextVar("awmclient_calls", default=None)
+
+
+@contextlib.contextmanager
+def decided(dash: HttpDashboard | SyncHttpDashboard, run: str, *, deadline_s: int = PAUSE_S) -> Iterator[None]:
+    """Let the approver `desk` of evaluations inside the block ask this dashboard. `run` collects the samples.
+
+    A sample that an evaluation runs again (`eval_retry`, or an attempt after an error) finds the decision on a call
+    that it makes again after the same words. Without a decision by the deadline a call is rejected.
+    """
+    made = _Desk(Pauses(dash, run, deadline_s=deadline_s))
+    _desks.append(made)
+    try:
+        yield
+    finally:
+        _desks.remove(made)
+
+
+@approver(name="awmweb_desk")
+def desk() -> Approver:
+    """Return the approver that lets people at the desk approve, edit (*modify*) or reject calls."""
+
+    async def approve(message: str, call: ToolCall, view: ToolCallView, history: list[ChatMessage]) -> Approval:
+        calls = _calls.get()
+        if calls is None:
+            raise RuntimeError("The approver works inside awmclient.adapters.inspect_ai.decided")
+        made = await calls.decide(message, call, history)
+        if made.verdict == "edit":
+            edited = replace(call, arguments=made.arguments)
+            return Approval(decision="modify", modified=edited, explanation=made.edited)
+        if made.verdict == "approve":
+            return Approval(decision="approve")
+        return Approval(decision="reject", explanation=made.reason)
+
+    return approve
+
+
+class _Calls:
+    """The calls of one attempt of a sample, and the decisions on them.
+
+    A call is named by the words before it, because a model gives it another ID when the sample runs again; equal ones
+    are counted.
+    """
+
+    def __init__(self, pauses: Pauses, thread: str) -> None:
+        self._pauses, self._thread = pauses, thread
+        self._count: Counter[str] = Counter()
+        self._schemas: dict[str, Any] = {}
+        self._waiting: dict[str, dict[str, PauseDecision]] = {}
+        self._ran: dict[str, PauseDecision] = {}
+        self._edited: dict[str, str] = {}
+
+    async def decide(self, message: str, call: ToolCall, history: list[ChatMessage]) -> PauseDecision:
+        name = _digest([*map(_said, history), call.function, call.arguments])
+        self._count[name] += 1
+        pause = Pause.of_call(
+            f"{name}:{self._count[name]}", call.function, call.arguments, schema=self._schemas.get(call.function)
+        )
+        if message.strip():
+            pause = replace(pause, typed={**pause.typed, "context": message.strip()[:CONTEXT_MAX]})
+        made = (await self._pauses.decide(self._thread, name, [pause]))[pause.id]
+        # models that give equal calls one ID make them one after the other
+        self._waiting.setdefault(call.id, {})[pause.id] = made
+        if made.edited:
+            self._edited[call.id] = made.edited
+        return made
+
+    def before_model(self, data: BeforeModelGenerate) -> None:
+        """Note the tools' schemas, and say what was edited beside its result: the call stays as the model wrote it."""
+        self._schemas |= {one.name: one.parameters.model_dump(exclude_none=True) for one in data.tools}
+        for place, one in enumerate(data.input):
+            words = self._edited.get(one.tool_call_id or "") if isinstance(one, ChatMessageTool) else None
+            if words and not one.text.startswith(words):  # a retry sees it again
+                is_text = isinstance(one.content, str)
+                said = f"{words}\n\n{one.content}" if is_text else [ContentText(text=words), *one.content]
+                data.input[place] = one.model_copy(update={"content": said})
+
+    async def returned(self, call_id: str) -> None:
+        self._ran |= self._waiting.pop(call_id, {})
+        await self.confirm()
+
+    async def confirm(self) -> None:
+        """Confirm the decisions on calls that were made. What an unavailable dashboard missed is sent with the next."""
+        ran = dict(self._ran)
+        await self._pauses.taken(self._thread, ran)
+        self._ran = {name: made for name, made in self._ran.items() if name not in ran}
+
+
+def _said(message: ChatMessage) -> list[Any]:
+    """Return a message without IDs."""
+    made = getattr(message, "tool_calls", None) or []
+    return [message.role, message.text, [[call.function, call.arguments] for call in made]]
+
+
+def _digest(said: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(said, default=str, sort_keys=True).encode()).hexdigest()[:32]
+
+
+@hooks(name="awmclient_desk", description="Confirms decisions of the desk after their calls")
+class _Confirmer(Hooks):
+    def enabled(self) -> bool:
+        return bool(_desks)
+
+    async def on_task_start(self, data: TaskStart) -> None:
+        # the ID of the task, which a retry keeps: a new evaluation asks anew
+        _desks[-1].tasks[data.eval_id] = f"{data.spec.task} {data.spec.task_id}"
+
+    async def on_sample_attempt_start(self, data: SampleAttemptStart) -> None:
+        found = _desks[-1]
+        thread = f"{found.tasks[data.eval_id]}, sample {data.summary.id}, epoch {data.summary.epoch}"
+        calls = found.samples[data.sample_id] = _Calls(found.pauses, thread)
+        _calls.set(calls)
+
+    async def on_before_model_generate(self, data: BeforeModelGenerate) -> None:
+        if calls := _calls.get():
+            calls.before_model(data)
+
+    async def on_sample_event(self, data: SampleEvent) -> None:
+        event, calls = data.event, _desks[-1].samples.get(data.sample_id)
+        if calls is not None and isinstance(event, ToolEvent) and not event.pending:
+            await calls.returned(event.id)
+
+    async def on_sample_end(self, data: SampleEnd) -> None:
+        if calls := _desks[-1].samples.pop(data.sample_id, None):
+            await calls.confirm()

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
+from awmclient.schema import ASKS_BACK
 from episodes.models import Episode, StepKind
 from episodes.visible import visibility
 from experts.models import (
@@ -372,8 +373,9 @@ def known_answer(ask: Ask, cache: str) -> Advice | None:
     same = rows.filter(ask__question=ask.question, ask__context=ask.context, privilege=ask.privilege, late=False)
     if ask.privilege == Privilege.BLIND:  # a briefing may have contained outcomes that its asker passed on
         same = same.exclude(visibility.was_informed("ask__episode", [StepKind.BRIEFING]))
-    # only an answer that its own agent got
-    return same.filter(ask__accepted=F("pk")).order_by("-created_at").first() if sources else None
+    # only an answer that its own agent got, and no question to that agent
+    got = same.filter(ask__accepted=F("pk")).exclude(reason=ASKS_BACK)
+    return got.order_by("-created_at").first() if sources else None
 
 
 def held_by(key: str, now: datetime) -> int:

@@ -1,6 +1,7 @@
 """How does an agent ask over MCP?
 
-    server    the MCP server and its one tool
+    server    the MCP server and its tools
+    tasks     asks that a client polls as tasks
     sessions  MCP sessions in the database
 
 Only `awmweb.asgi` imports it.

@@ -1,8 +1,8 @@
 """The desk's MCP server at `/mcp`: streamable HTTP, one session is one episode, with three tools: `ask_expert`,
-`request_approval` and `answer_elicitation`.
+`request_approval` and `answer_elicitation`, the first two also as tasks.
 
 Owns the protocol's edge: which session a request belongs to, and what the caller of an ask sees. Leaves the session and
-its asks to `sessions`, the wait to `consumers.until_closed`, and JSON-RPC to the official SDK.
+its asks to `sessions`, tasks to `tasks`, the wait to `consumers.until_news`, and JSON-RPC to the official SDK.
 
 No session lives in a process: its ID is the episode's ID, an ask is identified by the call that opened it, and a broken
 stream continues after its last event ID, in any web process. Called by `awmweb/asgi.py`.
@@ -23,6 +23,9 @@ from django.utils import timezone
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import EventMessage, EventStore, StreamableHTTPServerTransport
+from mcp.shared.exceptions import McpError
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS
 
 from awmclient.schema import (
     ASK_SPEC,
@@ -36,9 +39,9 @@ from awmclient.schema import (
 from awmclient.typed import CALLS_MAX
 from episodes.live.consumers import in_database
 from episodes.record import recording
-from experts.consumers import until_closed
+from experts.consumers import until_closed, until_news
 from experts.errors import ForeignOrigin, NoSession, NoSuchMethod
-from experts.mcp import sessions
+from experts.mcp import sessions, tasks
 from experts.models import Ask
 from people.access import Actor, may_record
 from people.bodies import Body, HungUp, Receive, Send, bearer_secret, header
@@ -61,6 +64,7 @@ HEADERS = [(b"cache-control", b"no-store, no-transform"), (b"x-content-type-opti
 Scope = dict[str, Any]
 Message = MutableMapping[str, Any]
 Tell = Callable[[types.ProgressNotificationParams], Awaitable[None]]
+PutQuestion = Callable[[types.JSONRPCRequest], Awaitable[None]]
 
 TOOL = types.Tool(
     name=ASK_TOOL,
@@ -217,16 +221,30 @@ async def _post(actor: Actor, scope: Scope, receive: Receive, send: Send) -> Non
         session = await in_database(sessions.enter, actor, _session(scope))
     if message.get("method") == "notifications/cancelled":
         await in_database(sessions.withdraw, actor, session, params)
-    exchange = Exchange(actor, session, scope, receive, send)
-    if message.get("method") == "tools/call":
+    if "method" not in message and str(message.get("id")).startswith(tasks.INPUT):
+        # not for the SDK: the process that asked may be another one
+        await in_database(tasks.reply, actor, message)
+        return await respond(send, 202, {})
+    exchange = Exchange(actor, session, scope, receive, send, _has_tasks(scope, message, params))
+    if message.get("method") == "tools/call" or (exchange.has_tasks and message.get("method") == "tasks/result"):
         exchange.call = sessions.PendingCall.of(message)
+        exchange.is_task = exchange.has_tasks and message["method"] == "tools/call" and "task" in params
     await exchange.run(raw)
+
+
+def _has_tasks(scope: Scope, message: Message, params: dict[str, Any]) -> bool:
+    """Return whether this client speaks the version that has tasks. To others nothing says that there are any."""
+    if message.get("method") != "initialize":
+        return header(scope, b"mcp-protocol-version") == tasks.VERSION
+    wanted = params.get("protocolVersion")
+    # an unknown version is answered with the newest
+    return wanted == tasks.VERSION or wanted not in SUPPORTED_PROTOCOL_VERSIONS
 
 
 async def _get(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve the stream of a session. With a last event ID, serve the rest of a call after a lost connection."""
     session = await in_database(sessions.enter, actor, _session(scope))
-    exchange = Exchange(actor, session, scope, receive, send)
+    exchange = Exchange(actor, session, scope, receive, send, _has_tasks(scope, {}, {}))
     if last := header(scope, b"last-event-id"):
         exchange.call = sessions.PendingCall.after(last)
     await exchange.run(b"")
@@ -249,23 +267,74 @@ def _session(scope: Scope) -> str:
 
 
 async def _tools(request: types.ListToolsRequest) -> types.ServerResult:
-    return types.ServerResult(types.ListToolsResult(tools=[TOOL, APPROVAL, ELICITATION]))
+    offered = [TOOL, APPROVAL, ELICITATION]
+    return types.ServerResult(types.ListToolsResult(tools=TASK_TOOLS if _exchange().has_tasks else offered))
 
 
 async def _answer(request: types.CallToolRequest) -> types.ServerResult:
-    context = SERVER.request_context
-    exchange: Exchange = context.request.scope[EXCHANGE]  # type: ignore[union-attr]
+    context, exchange = SERVER.request_context, _exchange()
+    if exchange.is_task:
+        return types.ServerResult(await exchange.begin(request.params.name, request.params.arguments or {}))
+    given = request.params.arguments or {}
+    return types.ServerResult(await exchange.answer(request.params.name, given, _teller(context)))
 
+
+def _exchange() -> Exchange:
+    found: Exchange = SERVER.request_context.request.scope[EXCHANGE]  # type: ignore[union-attr]
+    return found
+
+
+def _teller(context: Any) -> Tell:
     async def tell(params: types.ProgressNotificationParams) -> None:
         notice = types.ServerNotification(types.ProgressNotification(params=params))
         # on the stream of the call itself: a session can have several open
         await context.session.send_notification(notice, related_request_id=str(context.request_id))
 
-    return types.ServerResult(await exchange.answer(request.params.name, request.params.arguments or {}, tell))
+    return tell
+
+
+async def _task(request: types.GetTaskRequest) -> types.ServerResult:
+    state = await _exchange().of_task(tasks.look, request.params.taskId)
+    return types.ServerResult(types.GetTaskResult(**state.task().model_dump()))
+
+
+async def _task_result(request: types.GetTaskPayloadRequest) -> types.ServerResult:
+    context, exchange = SERVER.request_context, _exchange()
+
+    async def ask(wanted: types.JSONRPCRequest) -> None:
+        beside = ServerMessageMetadata(related_request_id=context.request_id)
+        await context.session.send_message(SessionMessage(types.JSONRPCMessage(wanted), metadata=beside))
+
+    call = exchange.of_task(exchange.result, request.params.taskId, _teller(context), ask if exchange.streams else None)
+    return types.ServerResult(types.GetTaskPayloadResult.model_validate(await call))
+
+
+async def _tasks(request: types.ListTasksRequest) -> types.ServerResult:
+    found, cursor = await _exchange().of_task(tasks.listed, request.params.cursor if request.params else None)
+    return types.ServerResult(types.ListTasksResult(tasks=[one.task() for one in found], nextCursor=cursor))
+
+
+async def _cancel_task(request: types.CancelTaskRequest) -> types.ServerResult:
+    state = await _exchange().of_task(tasks.cancel, request.params.taskId)
+    return types.ServerResult(types.CancelTaskResult(**state.task().model_dump()))
 
 
 SERVER.request_handlers |= {types.ListToolsRequest: _tools, types.CallToolRequest: _answer}
 OPTIONS = SERVER.create_initialization_options()
+SERVER.request_handlers |= {
+    types.GetTaskRequest: _task,
+    types.GetTaskPayloadRequest: _task_result,
+    types.ListTasksRequest: _tasks,
+    types.CancelTaskRequest: _cancel_task,
+}
+# written out: the SDK adds it only with its own store of tasks
+_OF_CALLS = types.ServerTasksRequestsCapability(tools=types.TasksToolsCapability(call=types.TasksCallCapability()))
+_CAN = types.ServerTasksCapability(
+    list=types.TasksListCapability(), cancel=types.TasksCancelCapability(), requests=_OF_CALLS
+)
+TASK_OPTIONS = OPTIONS.model_copy(update={"capabilities": OPTIONS.capabilities.model_copy(update={"tasks": _CAN})})
+MAY_BE_TASKS = types.ToolExecution(taskSupport="optional")
+TASK_TOOLS = [one.model_copy(update={"execution": MAY_BE_TASKS}) for one in (TOOL, APPROVAL)] + [ELICITATION]
 
 
 class Exchange(EventStore):
@@ -275,8 +344,9 @@ class Exchange(EventStore):
     ask again.
     """
 
-    def __init__(self, actor: Actor, session: str, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, actor: Actor, session: str, scope: Scope, receive: Receive, send: Send, has_tasks: bool) -> None:
         self.call: sessions.PendingCall | None = None
+        self.has_tasks, self.is_task, self.streams = has_tasks, False, False
         self._actor, self._session = actor, session
         self._scope = {**scope, EXCHANGE: self}
         self._receive, self._send = receive, send
@@ -286,7 +356,8 @@ class Exchange(EventStore):
     async def run(self, body: bytes) -> None:
         """Run a server and a transport for this request, until its response, a hang-up or the end of the session."""
         self._body = [body]
-        streams = self.call is not None and "text/event-stream" in header(self._scope, b"accept")
+        streams = not self.is_task and self.call is not None and "text/event-stream" in header(self._scope, b"accept")
+        self.streams = streams
         transport = StreamableHTTPServerTransport(
             self._session,
             is_json_response_enabled=not streams,
@@ -296,7 +367,9 @@ class Exchange(EventStore):
         async with transport.connect() as (reading, writing):
             answering = asyncio.create_task(transport.handle_request(self._scope, self._take, self._pass))
             # stateless: this server lives as long as one request, and has seen no initialize
-            serving = asyncio.create_task(SERVER.run(reading, writing, OPTIONS, stateless=True))
+            serving = asyncio.create_task(
+                SERVER.run(reading, writing, TASK_OPTIONS if self.has_tasks else OPTIONS, stateless=True)
+            )
             attending = asyncio.create_task(self._attend())
             try:
                 await asyncio.wait([answering, attending], return_when=asyncio.FIRST_COMPLETED)
@@ -357,6 +430,58 @@ class Exchange(EventStore):
         except Exception as error:
             return refused(as_refusal(error))
 
+    async def begin(self, tool: str, arguments: dict[str, Any]) -> types.CreateTaskResult:
+        """Open a task for a call. What the desk refuses is an error of the request: there is no task then."""
+        if tool not in (sessions.ASK_TOOL, sessions.APPROVAL_TOOL):
+            raise McpError(types.ErrorData(code=types.METHOD_NOT_FOUND, message=f"{tool} is no tool with tasks."))
+        key = self.call.key if self.call else ""
+        state = await self.of_task(tasks.begin, self._session, key, arguments, tool)
+        return types.CreateTaskResult(task=state.task())
+
+    async def of_task(self, do: Callable[..., Any], *given: Any) -> Any:
+        """Do something with tasks of this token. Refusals are errors in the words of JSON-RPC."""
+        try:
+            if not self.has_tasks:
+                raise McpError(types.ErrorData(code=types.METHOD_NOT_FOUND, message="Method not found"))
+            if asyncio.iscoroutinefunction(do):
+                return await do(*given)
+            return await in_database(do, self._actor, *given)
+        except McpError:
+            raise
+        except Exception as error:
+            said = as_refusal(error)
+            data = {"code": said.code}
+            raise McpError(types.ErrorData(code=types.INVALID_PARAMS, message=said.message, data=data)) from error
+
+    async def result(self, task: str, tell: Tell, ask: PutQuestion | None) -> dict[str, Any]:
+        """Wait for the end of a task; returns what its call would have returned. `ask` puts an expert's question."""
+        state, asked = await self._read_task(task, ask is not None), set[str]()
+        telling = asyncio.create_task(self._progress(state.first, tell))
+        try:
+            while state.view is None:
+                if state.status == "input_required" and ask is not None and state.last.pk not in asked:
+                    asked.add(state.last.pk)
+                    await ask(state.asking())
+                state = await self._next_of(state, task, ask is not None)
+        finally:
+            await _end(telling)
+        said = result_of(state.view, state.last.kind).model_dump(by_alias=True, mode="json", exclude_none=True)
+        return {**said, "_meta": tasks.related(task)}
+
+    async def _next_of(self, seen: tasks.TaskState, task: str, can_ask: bool) -> tasks.TaskState:
+        def same(state: tasks.TaskState) -> bool:
+            return (state.status, state.last.pk) == (seen.status, seen.last.pk)
+
+        return await until_news(seen.last.pk, partial(self._read_task, task, can_ask), same, math.inf)
+
+    async def _read_task(self, task: str, can_ask: bool) -> tasks.TaskState:
+        while True:
+            try:
+                self._actor = await TOKENS.actor(bearer_secret(self._scope) or "")
+                return await in_database(tasks.read_result, self._actor, task, can_ask)
+            except AWAY:
+                await asyncio.sleep(1)
+
     async def _end_of(self, ask: Ask, tell: Tell) -> AskView:
         telling = asyncio.create_task(self._progress(ask, tell))
         try:
@@ -403,9 +528,17 @@ class Exchange(EventStore):
             said = params.model_dump(by_alias=True, mode="json", exclude_none=True)
             await say(types.JSONRPCNotification(jsonrpc="2.0", method="notifications/progress", params=said))
 
-        async def say(message: types.JSONRPCNotification | types.JSONRPCResponse) -> None:
+        async def say(message: types.JSONRPCNotification | types.JSONRPCResponse | types.JSONRPCRequest) -> None:
             await send_callback(EventMessage(types.JSONRPCMessage(message), last_event_id))
 
+        if call.key.startswith(sessions.OF_TASK):
+            try:
+                waiting = self.of_task(self.result, call.key.removeprefix(sessions.OF_TASK), tell, say)
+                await say(types.JSONRPCResponse(jsonrpc="2.0", id=call.number, result=await waiting))
+            except McpError as error:
+                refusal = types.JSONRPCError(jsonrpc="2.0", id=call.number, error=error.error)
+                await send_callback(EventMessage(types.JSONRPCMessage(refusal), last_event_id))
+            return None
         try:
             ask = await in_database(sessions.find, self._session, call.key)
             result = result_of(await self._end_of(ask, tell), ask.kind)

@@ -35,8 +35,14 @@ from people.models import new_id
 
 OURS = "mcp:"
 """Prefix of the keys of MCP episodes and asks; no other episode is a session."""
-KEY = re.compile(rf"{OURS}[0-9a-f]+:[0-9a-f]+")
+KEY = re.compile(rf"{OURS}[0-9a-f]+:[0-9a-f]+|task:[0-9a-z]+")
+TASK = "mcp-task:"
+"""Prefix of the key of an ask that a call with a task opened. Calls without one neither join nor cancel it."""
+OF_TASK = "task:"
+"""Prefix of the key of a call that waits for a task."""
 ADDRESS = {"task", "scenario", "task_idx", "run"}
+ELICITS = "elicitation"
+"""Says in the policy of a session's episode that its client can ask its user."""
 APPROVAL_TOOL = "request_approval"
 ELICITATION_TOOL = "answer_elicitation"
 ASKED = {
@@ -52,7 +58,7 @@ JOINED_FOR = timedelta(minutes=10)
 
 
 class PendingCall(NamedTuple):
-    """A tool call: its number in the session, the key of its ask, and the token for progress messages."""
+    """A call that waits: its number in the session, the key of its ask or task, and the token for progress messages."""
 
     number: Any
     key: str
@@ -61,6 +67,10 @@ class PendingCall(NamedTuple):
     @classmethod
     def of(cls, message: dict[str, Any]) -> PendingCall:
         """Return the call of a message. Its ask is named after its number and its text."""
+        token = as_object(as_object(message.get("params")).get("_meta")).get("progressToken")
+        token = token if isinstance(token, str | int) else None
+        if message.get("method") == "tasks/result":
+            return cls(message.get("id"), f"{OF_TASK}{as_object(message.get('params')).get('taskId')}", token)
         arguments = as_object(as_object(message.get("params")).get("arguments"))
         words = [arguments.get("question"), arguments.get("context")]
         match as_object(message.get("params")).get("name"):
@@ -68,9 +78,7 @@ class PendingCall(NamedTuple):
                 words += [APPROVAL_TOOL, arguments.get("calls"), arguments.get("on_timeout")]
             case "answer_elicitation":
                 words += [ELICITATION_TOOL, arguments.get("message"), arguments.get("requested_schema")]
-        token = as_object(as_object(message.get("params")).get("_meta")).get("progressToken")
-        key = f"{asks_of_call(message.get('id'))}{_short(words)}"
-        return cls(message.get("id"), key, token if isinstance(token, str | int) else None)
+        return cls(message.get("id"), f"{asks_of_call(message.get('id'))}{_short(words)}", token)
 
     @classmethod
     def after(cls, event_id: str) -> PendingCall:
@@ -115,6 +123,8 @@ def begin(actor: Actor, params: dict[str, Any], query: str) -> str:
         said = {"task": f"A session of {client}", **said}
         said["run"] = said.get("run") or _run_of(actor, client)
         policy = {"client": client, "version": hello.clientInfo.version}
+        if hello.capabilities.elicitation is not None:
+            policy[ELICITS] = True
         plan = EpisodeStart(key=OURS + new_id(), environment="mcp", expert="plain", policy=policy, **said)
     except ValidationError as error:
         raise misshapen(error.errors()) from error
@@ -128,12 +138,12 @@ def _name(client: types.Implementation) -> str:
 
 def _run_of(actor: Actor, client: str) -> str:
     """Return the run that collects the episodes of this client of this token."""
-    mine = {"mcp": _token_id(actor)}
+    mine = {"mcp": token_id(actor)}
     known = scoped(Run.objects.filter(name=client, metadata=mine), actor.project).order_by("-created_at").first()
     return (known or recording.start_run(actor, RunStart(name=client, metadata=mine))[0]).pk
 
 
-def _token_id(actor: Actor) -> str:
+def token_id(actor: Actor) -> str:
     return actor.token.pk if actor.token else ""
 
 
@@ -143,7 +153,7 @@ def enter(actor: Actor, session: str) -> str:
     Every request is a heartbeat, which reopens an episode that was given up as lost. An ended episode counts as not
     found.
     """
-    mine = Episode.objects.filter(key__startswith=OURS, token=_token_id(actor))
+    mine = Episode.objects.filter(key__startswith=OURS, token=token_id(actor))
     episode = recording.heartbeat(actor, visible_or_404(mine, actor, session).pk)
     if not episode.is_live:
         raise NotFound("This session has ended; initialize a new one.")
@@ -195,11 +205,15 @@ AS_ASK = {APPROVAL_TOOL: _as_approval, ELICITATION_TOOL: _as_form}
 def _known(session: str, key: str) -> Ask | None:
     """Return the ask of this call, or one with the same text whose end the agent has not received.
 
-    A client that lost the connection, timed out or cancelled a moment ago asks again and gets the same ask.
+    A client that lost the connection, timed out or cancelled a moment ago asks again and gets the same ask. A task
+    that was cancelled stays so.
     """
-    asks, now = Ask.objects.filter(episode=session, key__startswith=OURS), timezone.now()
-    withdrawn = Q(status=AskStatus.CANCELLED, reason="asker", closed_at__gt=now - JOINED_FOR, deadline_at__gt=now)
-    unheard = asks.filter(withdrawn | Q(status__in=[AskStatus.OPEN, AskStatus.ANSWERED]), consumed_at__isnull=True)
+    is_task, now = key.startswith(TASK), timezone.now()
+    asks = Ask.objects.filter(episode=session, key__startswith=TASK if is_task else OURS)
+    wanted = Q(status__in=[AskStatus.OPEN, AskStatus.ANSWERED])
+    if not is_task:
+        wanted |= Q(status=AskStatus.CANCELLED, reason="asker", closed_at__gt=now - JOINED_FOR, deadline_at__gt=now)
+    unheard = asks.filter(wanted, consumed_at__isnull=True)
     same_words = unheard.filter(key__endswith=key.rpartition(":")[2])
     # its own ask first: two calls with the same words are two asks
     return asks.filter(key=key).first() or same_words.order_by("-created_at").first()

@@ -67,7 +67,8 @@ TAG_STATES = {"yes": "yes", "no": "no", "": "not set"}
 def checked_body(request: MemberRequest, ask: Ask, token: str) -> AnswerBody:
     """Return a form's answer. Raises if it exceeds the limits or has calls that the agent's tools refuse."""
     calls = calls_of(request.POST.get("tool_calls", ""))
-    body = {"lease_token": token, "text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
+    body: dict[str, Any] = {name: request.POST.get(name, "") for name in ("text", "nonce")}
+    body |= {"lease_token": token, "asks_back": "asks_back" in request.POST}
     try:
         checked = AnswerBody.model_validate({**body, "tool_calls": calls, "decision": decision_of(request, ask)})
     except ValidationError as error:

@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 from pydantic import ValidationError
 
-from awmclient.schema import StandingAnswerBody
+from awmclient.schema import ASKS_BACK, StandingAnswerBody
 from awmclient.typed import CALLS_MAX
 from episodes.show import wall, windows
 from episodes.show.decisions import KINDS, on_timeout_in_words
@@ -113,6 +113,7 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "reached": board.reached(one, held) if one.is_open else "",
         "passed_on": passed_on(one) if one.is_open else [],
         "question_files": question_files(one),
+        "asks_back": amending and one.accepted is not None and one.accepted.reason == ASKS_BACK,
         "sent_files": one.accepted.files.listed() if amending and one.accepted else (),
         "my_files": [file.ref().model_dump() for file in unsent_files(actor, one)],
         "most_bytes": MOST_BYTES,
@@ -351,6 +352,7 @@ def edit(request: MemberRequest, pk: str) -> HttpResponse:
             drafted_by=request.POST.get("drafted_by", ""),
             decision=body.decision,
             overruled=before,
+            asks_back=body.asks_back,
         )
     except AppError as refused:
         if wants_json:
@@ -381,12 +383,12 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     # the same press again, whose first response was lost, gives none twice
     repeated = Advice.objects.filter(ask=pk, author_key=actor.key, nonce=checked.nonce, late=False).exists()
     before = "" if repeated else looking.overruled(actor, one, wanted_of(request, checked))
-    sent = advising.answer(
-        actor, slot, token, *given, drafted_by=drafted_by, decision=checked.decision, overruled=before
-    )
+    more = {"decision": checked.decision, "asks_back": checked.asks_back}
+    sent = advising.answer(actor, slot, token, *given, drafted_by=drafted_by, overruled=before, **more)
     for wanted in [] if repeated else ahead:
         give_ahead(request, wanted, "The answer is sent. Calls like it are not approved")
-    if chosen := request.POST.getlist("with"):
+    # a question to one agent is none to the others
+    if (chosen := request.POST.getlist("with")) and not checked.asks_back:
         text, nonce, calls = given
         one = Ask.objects.get(pk=pk)
         # a form can list any number of asks

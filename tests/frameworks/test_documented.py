@@ -93,7 +93,7 @@ def test_documented_lines_record_an_episode(house, agent_token, framework, monke
 
 def test_every_framework_has_its_lines():
     assert set(BLOCKS) == set(NAMES)
-    assert set(PAUSES) == {"LangGraph", "the OpenAI Agents SDK", "PydanticAI", "AG-UI"}
+    assert set(PAUSES) == {"LangGraph", "the OpenAI Agents SDK", "PydanticAI", "Inspect AI", "AG-UI"}
     assert all(len(block.splitlines()) <= 10 for block in [*BLOCKS.values(), *PAUSES.values()])
 
 
@@ -109,6 +109,12 @@ def names_for_pauses(framework, pay, thread):
         return {**names_for_langgraph(), "saver": InMemorySaver(), "pay": pay}
     if framework == "PydanticAI":
         return {**names_for_pydantic_ai(), "pay": pay}
+    if framework == "Inspect AI":
+        from inspect_ai.dataset import Sample
+
+        from tests.frameworks.test_inspect_pauses import pay_tool
+
+        return {**names_for_inspect(), "pay": lambda: pay_tool(pay), "samples": [Sample("Order tea", id=thread)]}
     from ag_ui.core import AssistantMessage, FunctionCall, ToolCall
 
     call = ToolCall(id="c1", function=FunctionCall(name="pay", arguments='{"item": "tea"}'))
@@ -134,10 +140,14 @@ def test_documented_lines_let_the_desk_approve(house, agent_token, expert_token,
 
     monkeypatch.chdir(tmp_path)
     with model(PAYS, SAYS) as server, deciding(house, expert_token, approve):
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "none")
-        given = {"HttpDashboard": HttpDashboard, "url": house.url, "token": agent_token, "thread": thread}
+        for kind in ("OPENAI", "LOCAL"):
+            monkeypatch.setenv(f"{kind}_BASE_URL", server.base_url)
+            monkeypatch.setenv(f"{kind}_API_KEY", "none")
+        given = {"HttpDashboard": HttpDashboard, "SyncHttpDashboard": SyncHttpDashboard}
+        given |= {"url": house.url, "token": agent_token, "thread": thread}
         given |= names_for_pauses(framework, pay, thread)
         code = compile(PAUSES[framework], str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        asyncio.run(eval(code, given))  # noqa: S307
+        coroutine = eval(code, given)  # noqa: S307
+        if inspect.isawaitable(coroutine):
+            asyncio.run(coroutine)
     assert made == ["tea"]

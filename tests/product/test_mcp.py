@@ -49,12 +49,13 @@ def _http(house, token):
 
 
 @asynccontextmanager
-async def talking(house, token, query="", name="mover", **more):
+async def talking(house, token, query="", name="mover", elicitation_callback=None, **more):
     """A session of the official client; its id beside it."""
+    who = {"client_info": Implementation(name=name, version="1"), "elicitation_callback": elicitation_callback}
     async with (
         _http(house, token) as http,
         streamable_http_client(f"{house.url}/mcp{query}", http_client=http, **more) as (read, write, session_id),
-        ClientSession(read, write, client_info=Implementation(name=name, version="1")) as client,
+        ClientSession(read, write, **who) as client,
     ):
         await client.initialize()
         await client.list_tools()

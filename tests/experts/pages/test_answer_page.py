@@ -11,9 +11,10 @@ from django.utils import timezone
 from awmclient.schema import STEP, AskOpen, EpisodeStart
 from episodes.record import recording
 from episodes.stored import packs
-from experts import closing, desk, queue
+from experts import advising, closing, desk, queue
 from experts.models import Advice, Ask, Desk, Draft, QuickReply
 from people.access import expert_model, system
+from people.errors import Invalid
 from people.models import Membership
 from reviews.models import Annotation
 from tests.browsing import as_person, html
@@ -216,6 +217,28 @@ def test_an_answer_is_amended_until_the_agent_has_read_it(asked, ada, edo):
     assert (late.status_code, late.json()["error"]["code"]) == (409, "consumed")
     gone = page(client, ask, "?amend=1")
     assert "Amend" not in gone and "<textarea" not in gone
+
+
+def test_question_to_the_agent_is_for_it_alone(asked, ada, edo):
+    desk.set_policy(ada, cache="all")
+    first, second = asked(), asked()
+    client = held(edo, first)
+    send(client, first, "Which store?", asks_back="1", **{"with": [second.pk]})
+    assert fresh(first).accepted.value().reason == "asks_back" and fresh(second).is_open
+    assert fresh(asked()).is_open  # no answer for an agent with the same question
+    assert 'name="asks_back" value="1" checked' in page(client, first, "?amend=1")
+    send(client, first, "Into 4131.", "amend", "?amend=1")
+    assert fresh(first).accepted.value().reason is None
+
+
+def test_typed_ask_takes_no_question_back(asked, ada, edo):
+    episode = asked().episode
+    options = [{"id": "a", "label": "A"}, {"id": "b", "label": "B"}]
+    wanted = AskOpen(key="c", episode=episode.pk, seq=2, question="Which?", kind="choice", options=options)
+    lease = queue.claim(edo, queue.open_ask(ada, wanted)[0].pk)
+    with pytest.raises(Invalid, match="a typed ask is answered with a decision"):
+        given = (lease.assignment_id, lease.lease_token, "Which store?", "n1")
+        advising.answer(edo, *given, decision={"chosen": ["a"]}, asks_back=True)
 
 
 def test_an_answer_is_taken_back_by_its_author_only(asked, ada, edo):
