@@ -15,9 +15,10 @@ from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 from trl.models import unwrap_model_for_generation
 
-from awmclient.client import HttpDashboard, SyncHttpDashboard
+from awmclient.client import SyncHttpDashboard
 from examples.batches import Batches, Continued, Generate
-from examples.grpo.rollouts import Place, Rollouts, play, reward
+from examples.grpo.recipe import Recipe
+from examples.grpo.rollouts import Place, Rollouts, apart, connected, lead, play
 from examples.grpo.turns import Chat, Drawn
 
 
@@ -88,6 +89,12 @@ class Reports(TrainerCallback):
         self._losses, self._saved, self._reported = {}, None, step
 
 
+def dtype_of(recipe: Recipe) -> str:
+    """Return the type to load weights in: as saved if only adapters are trained. Else 32 bits: in 16 small steps are
+    rounded away."""
+    return "auto" if recipe.lora else "float32"
+
+
 def trainer_of(
     model: Any,
     tokenizer: Any,
@@ -96,25 +103,29 @@ def trainer_of(
     run: str,
     folder: Path,
     steps: int,
-    groups: int = 2,
-    group: int = 8,
-    lora: bool = False,
-    vllm: str = "",
+    recipe: Recipe,
     generate_with: Callable[[Any], Generate] | None = None,
     **more: Any,
 ) -> GRPOTrainer:
-    """Return TRL's trainer. `vllm` is `colocate`, `server`, or empty for the model itself; `more` is for the config."""
-    rollouts = Rollouts(place, run, Chat(tokenizer), generate_with or (from_vllm if vllm else from_model))
-    drawn = {"use_vllm": True, "vllm_mode": vllm} if vllm else {}
+    """Return TRL's trainer of a recipe; `more` is for its config."""
+    draws = generate_with or (from_vllm if recipe.vllm else from_model)
+    rollouts = Rollouts(place, run, recipe.arm, Chat(tokenizer, place.thinking), draws)
+    drawn = {
+        "use_vllm": True, "vllm_mode": recipe.vllm, "vllm_gpu_memory_utilization": recipe.vllm_memory,
+        "vllm_max_model_length": place.longest + place.new_tokens,
+    } if recipe.vllm else {}  # fmt: skip
     machine = {} if torch.accelerator.is_available() else {"use_cpu": True, "bf16": False}
+    size = recipe.groups * recipe.group
     config = GRPOConfig(
-        output_dir=str(folder), max_steps=steps, num_generations=group, per_device_train_batch_size=groups * group,
-        max_completion_length=place.new_tokens, logging_steps=1, report_to=[], **{**machine, **drawn, **more},
+        output_dir=str(folder), max_steps=steps, num_generations=recipe.group, learning_rate=recipe.learning_rate,
+        beta=recipe.beta, temperature=recipe.temperature, max_completion_length=place.new_tokens,
+        per_device_train_batch_size=recipe.at_once, gradient_accumulation_steps=size // recipe.at_once,
+        logging_steps=1, report_to=[], **{**machine, **drawn, **more},
     )  # fmt: skip
     return GRPOTrainer(
-        model=model, args=config, processing_class=tokenizer, reward_funcs=reward, rollout_func=rollouts,
-        train_dataset=Dataset.from_dict({"prompt": [f"group {at}" for at in range(groups)]}),
-        peft_config=LoraConfig(r=16, lora_alpha=32, target_modules="all-linear") if lora else None,
+        model=model, args=config, processing_class=tokenizer, reward_funcs=lead, rollout_func=rollouts,
+        train_dataset=Dataset.from_dict({"prompt": [f"group {at}" for at in range(recipe.groups)]}),
+        peft_config=LoraConfig(r=16, lora_alpha=32, target_modules="all-linear") if recipe.lora else None,
         callbacks=[Reports(place, run, rollouts)],
     )  # fmt: skip
 
@@ -138,10 +149,10 @@ def evaluate(
             return drawn_by(model, tokenizer, contexts, 0.0, place.new_tokens)
 
     async def played() -> list[Drawn]:
-        draw, chat = Batches(generate), Chat(tokenizer)
-        about = {"run": run, "arm": arm, "split": "validation", "expert": "off"}
-        async with HttpDashboard(place.url, place.token) as dash:
-            some = (play(place, chat, dash, draw, scenario=name, task_idx=at, **about) for name, at in tasks)
+        draw, chat = Batches(generate), Chat(tokenizer, place.thinking)
+        about = {"run": run, "arm": arm, "split": "validation"}
+        async with connected(place) as connections:
+            some = (play(connections, chat, draw, scenario=name, task_idx=at, **about) for name, at in tasks)
             return list(await asyncio.gather(*some))
 
-    return fmean(one.reward or 0.0 for one in asyncio.run(played()))
+    return fmean(one.complete for one in apart(played()))

@@ -17,10 +17,11 @@ _BEFORE = [{"role": "user", "content": "."}, {"role": "assistant", "content": ""
 
 
 class Chat:
-    """A chat template whose turns end with the tokenizer's end-of-sequence token, as ChatML's do."""
+    """A chat template whose turns end with the tokenizer's end-of-sequence token, as ChatML's do. Without `thinking` a
+    template of Qwen 3 opens each turn behind an empty thought; templates that know no thoughts ignore it."""
 
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer, self.end = tokenizer, tokenizer.eos_token_id
+    def __init__(self, tokenizer: Any, thinking: bool = False) -> None:
+        self.tokenizer, self.end, self._thinking = tokenizer, tokenizer.eos_token_id, thinking
         self._turns_before = self._text(_BEFORE, None).count(tokenizer.eos_token)
 
     def opening(self, messages: Sequence[Any], tools: Sequence[Any]) -> list[int]:
@@ -35,7 +36,7 @@ class Chat:
 
     def _text(self, messages: list[Any], tools: list[Any] | None) -> str:
         asked = {"tools": tools, "add_generation_prompt": messages is not _BEFORE, "tokenize": False}
-        return str(self.tokenizer.apply_chat_template(messages, **asked))
+        return str(self.tokenizer.apply_chat_template(messages, enable_thinking=self._thinking, **asked))
 
     def _ids(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -44,13 +45,17 @@ class Chat:
 @dataclass
 class Drawn:
     """One rollout as a trainer takes it. `mask` is 1 for tokens that the model drew; the other lists are as long. A
-    `reward` of None says that it has no outcome: an infrastructure fault is not the model's."""
+    `reward` of None says that it has no outcome: an infrastructure fault is not the model's. `lead` is how far the
+    reward is above the others that had the same offer of help; `settled` of `rollouts.py` sets it."""
 
     prompt: list[int] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
     mask: list[int] = field(default_factory=list)
     logps: list[float] = field(default_factory=list)
     reward: float | None = None
+    lead: float = 0.0
+    helped: bool = False
+    complete: bool = False
     episode: str = ""
 
     def keep(self, ids: Sequence[int], logps: Sequence[float], mask: int) -> None:

@@ -70,12 +70,18 @@ class Plan:
         return step % max(1, self.steps // self.looks) == 0 or step == self.steps
 
 
+def strategy_of(arm: Arm) -> Strategy | None:
+    """Return the strategy of the product's curriculum that an arm is; None if the trainer has to decide."""
+    return {
+        "none": Strategy.BASELINE, "always": Strategy.ALWAYS, "mixed": Strategy.MIXED, "errors": Strategy.ADAPTIVE,
+    }.get(arm.rule)  # fmt: skip
+
+
 def help_of(arm: Arm, size: int, steps: Sequence[Step]) -> Callable[[str], int]:
     """Return how many of a group of `size` may ask, by the family of its task, after these steps."""
-    if arm.rule == "levels":
+    strategy = strategy_of(arm)
+    if strategy is None:
         return lambda family: group(Strategy.ADAPTIVE, PHASES[level(family, steps)], size)[0]
-    plain = {"none": Strategy.BASELINE, "always": Strategy.ALWAYS, "mixed": Strategy.MIXED}
-    strategy = plain.get(arm.rule, Strategy.ADAPTIVE)
     measured = [Measured(one["step"], one["counted"], one["errors"]) for one in steps]
     offered = group(strategy, history(measured)[-1].phase, size)[0]
     return lambda family: offered

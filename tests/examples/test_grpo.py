@@ -18,6 +18,12 @@ from types import ModuleType, SimpleNamespace
 import httpx
 import pytest
 
+from awmclient.client import HttpDashboard
+from awmenv.batches import EnvironmentBatch
+from examples.grpo.recipe import RECIPES, Recipe
+from examples.grpo.rollouts import Place, Rollouts, settled
+from examples.grpo.turns import Chat, Drawn
+from tests.documented import proves, run
 from tests.running import ROOT, product, until
 from tests.tiny_model import write_tiny_model
 
@@ -137,13 +143,28 @@ def house():
 
 
 def place_of(house):
-    from examples.grpo.rollouts import Place
-
     environment = f"http://127.0.0.1:{house.environment['AWMENV_PORT']}"
     return Place(house.url, house.token("agent"), environment, ask_deadline_s=15)
 
 
-CPU = {"gradient_checkpointing": False, "learning_rate": 1e-3}
+@pytest.fixture
+def sent(monkeypatch):
+    """How many episodes each request has recorded, and how many worlds each message has stepped."""
+    found = SimpleNamespace(episodes=[], worlds=[])
+    record, exchange = HttpDashboard.record_whole, EnvironmentBatch._exchange
+    monkeypatch.setattr(
+        HttpDashboard, "record_whole", lambda dash, some: found.episodes.append(len(some)) or record(dash, some)
+    )
+    monkeypatch.setattr(
+        EnvironmentBatch,
+        "_exchange",
+        lambda batch, socket, some: found.worlds.append(len(some)) or exchange(batch, socket, some),
+    )
+    return found
+
+
+CPU = {"gradient_checkpointing": False}
+TRIED = Recipe(help="always", groups=1, group=GROUP, at_once=2, lora=False, learning_rate=1e-3)
 COUNTED = """
 import json
 from curriculum.models import TrainingStep
@@ -164,11 +185,10 @@ def test_trl_trains_on_asking_rollouts_as_the_dashboard_dies(house, model, quiet
 
     place, (net, tokenizer), desk = place_of(house), model, Desk(house)
     with SyncHttpDashboard(place.url, place.token) as dash:
-        plan = {"group_size": GROUP, "strategy": "always"}
-        run = dash.start_run("grpo", metadata={"curriculum": plan})
+        run = dash.start_run("grpo", metadata=TRIED.metadata())
     script, drawn = Script(tokenizer), []
     trainer = trainer_of(
-        net, tokenizer, place, run=run, folder=tmp_path, steps=STEPS, groups=1, group=GROUP, generate_with=script,
+        net, tokenizer, place, run=run, folder=tmp_path, steps=STEPS, recipe=TRIED, generate_with=script,
         save_steps=STEPS, **CPU,
     )  # fmt: skip
     played = trainer.rollout_func
@@ -187,6 +207,7 @@ def test_trl_trains_on_asking_rollouts_as_the_dashboard_dies(house, model, quiet
     assert [(one["training_step"], bool(one["checkpoint"])) for one in found["steps"]] == [(1, False), (2, True)]
     for step in drawn:
         assert sorted(step["reward"]) == [0.0, 0.0, 1.0, 1.0]
+        assert step["lead"] == [value - 0.5 for value in step["reward"]]
         for ids, mask in zip(step["completion_ids"], step["env_mask"], strict=True):
             assert len(ids) == len(mask)
             learned, read = (
@@ -204,8 +225,9 @@ def test_merged_adapters_are_saved_whole_and_answer_the_same(base, model, house,
 
     place, (net, tokenizer) = place_of(house), model
     trainer = trainer_of(
-        net, tokenizer, place, run="none", folder=tmp_path, steps=1, groups=1, group=GROUP, lora=True, **CPU
-    )
+        net, tokenizer, place, run="none", folder=tmp_path, steps=1,
+        recipe=TRIED.model_copy(update={"lora": True}), **CPU,
+    )  # fmt: skip
     with torch.no_grad():
         for name, weight in trainer.model.named_parameters():
             if "lora_B" in name:
@@ -226,9 +248,6 @@ def test_merged_adapters_are_saved_whole_and_answer_the_same(base, model, house,
 
 
 def test_rollout_without_a_verdict_is_no_advantage_and_no_loss():
-    from examples.grpo.rollouts import settled
-    from examples.grpo.turns import Drawn
-
     judged = [Drawn([1], [2, 3], [1, 1], [0.0, 0.0], reward=float(at)) for at in range(2)]
     lost, never = Drawn([1], [2, 3], [1, 0], [0.0, 0.0]), Drawn()
     found = settled([*judged, lost, never])
@@ -236,26 +255,95 @@ def test_rollout_without_a_verdict_is_no_advantage_and_no_loss():
     assert found[2].mask == [0, 0] and (found[3].prompt, found[3].ids, found[3].mask) == ([1], [0], [0])
 
 
-def test_notebook_runs_from_top_to_bottom(house, base, quiet, tmp_path, monkeypatch):
-    """All cells, in one namespace, as a reader would run them; a step of the tiny model is drawn by itself."""
+def test_lead_is_over_those_with_the_same_offer_of_help():
+    group = [Drawn([1], [2], [1], [0.0], reward=value, helped=helped)
+             for value, helped in ((1.0, True), (0.9, True), (0.0, False), (1.0, False), (None, False))]  # fmt: skip
+    assert [one.lead for one in settled(group)] == pytest.approx([0.05, -0.05, -0.5, 0.5, 0.0])
+
+
+def played_by(recipe, place, tokenizer, run, step=0, solo=()):
+    """Play one step of a recipe as TRL calls it, with a script in place of its model."""
+    rollouts = Rollouts(place, run, recipe.arm, Chat(tokenizer), Script(tokenizer))
+    rollouts.solo += solo
+    trainer = SimpleNamespace(num_generations=recipe.group, state=SimpleNamespace(global_step=step))
+    return rollouts([None] * recipe.group, trainer), rollouts
+
+
+OFFERED = {"none": 0, "always": 4, "mixed": 2, "adaptive_errors": 3, "adaptive_levels": 3, "priced": 4}
+"""How many of a group of four may ask in the first step."""
+
+
+@pytest.mark.parametrize("file", sorted(RECIPES.glob("*.yaml")), ids=lambda file: file.stem)
+async def test_recipe_offers_help_by_its_rule(file, house, model, quiet, sent):
+    """Within a running event loop, as a notebook has one."""
+    recipe, place = Recipe.read(file, groups=1, group=GROUP), replace(place_of(house), ask_deadline_s=1)
+    async with HttpDashboard(place.url, place.token) as dash:
+        run = await dash.start_run(file.stem, metadata=recipe.metadata())
+    found, rollouts = played_by(recipe, place, model[1], run)
+    assert sum(found["helped"]) == OFFERED[file.stem]
+    paid = recipe.arm.price if file.stem == "priced" else 0.0
+    assert sorted(found["reward"]) == pytest.approx([-paid, -paid, 1 - paid, 1 - paid])
+    assert max(sent.worlds) == GROUP, "worlds of a group begin in one message"
+    assert sum(sent.episodes) == GROUP - OFFERED[file.stem], "who asks an expert is live, all others are collected"
+    if file.stem == "none":
+        assert len(sent.episodes) < GROUP
+        [counts] = rollouts.solo[0]["solo"].values()
+        assert counts == [2, 4]
+    if file.stem == "adaptive_levels":
+        found, _ = played_by(recipe, place, model[1], run, 1, [{"solo": {"notes_1": [8, 8]}}])
+        assert sum(found["helped"]) == 1, "a scenario that is easy alone gets least help"
+
+
+async def test_notebook_runs_from_top_to_bottom(house, base, quiet, tmp_path, monkeypatch):
+    """All cells, in one namespace and within an event loop, as a kernel runs them; the tiny model draws by itself."""
     cells = json.loads((ROOT / "examples/grpo/grpo.ipynb").read_text())["cells"]
     place = place_of(house)
+    changed = {"groups": 1, "group": 2, "new_tokens": 8, "ask_deadline_s": 1}
     given = {
         "AWMWEB_URL": place.url, "AWMWEB_TOKEN": place.token, "AWMENV_URL": place.environment_url, "MODEL": str(base),
-        "STEPS": "1", "GROUP": "2", "OUTPUT": str(tmp_path / "out"), "HELD_OUT": "lamps_1/0", "NEW_TOKENS": "8",
-        "ASK_DEADLINE_S": "1",
+        "STEPS": "1", "OUTPUT": str(tmp_path / "out"), "HELD_OUT": "lamps_1/0", "CHANGED": json.dumps(changed),
     }  # fmt: skip
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     names = {}
     for cell in cells:
         if cell["cell_type"] == "code":
-            exec(compile("".join(cell["source"]), "grpo.ipynb", "exec"), names)  # noqa: S102
+            exec(compile("".join(cell["source"]), f"grpo.ipynb, cell {cell['id']}", "exec"), names)  # noqa: S102
     assert (Path(given["OUTPUT"]) / "merged" / "model.safetensors").exists()
     assert set(names["shares"]) == {"before", "after"}
 
 
-def test_loop_of_verl_plays_draws_and_masks(house, model, quiet, monkeypatch):
+@proves("docs/training.md", "import asyncio")
+async def test_documented_rollouts_teach_a_loop_of_ones_own(block, house, model, quiet, sent):
+    """The trainer stands in for prime-rl and the like: it takes the rows, and makes a step of policy gradient."""
+    import torch
+
+    made = await run(block, {})
+    place, (net, tokenizer) = place_of(house), model
+    script, asked = Script(tokenizer), []
+
+    async def draw(context):
+        asked.append(len(context))
+        [(ids, _)] = script.generate([context])
+        return ids, [-1.0] * len(ids)
+
+    prompts = [{"scenario": "notes_1", "task_idx": at, "split": "train"} for at in (0, 1)]
+    rows = await made["rollouts"](place, tokenizer, draw, prompts, GROUP)
+    assert len(rows) == 2 * GROUP and max(sent.worlds) == 2 * GROUP and len(sent.episodes) < 2 * GROUP
+    assert sorted(one["reward"] for one in rows[:GROUP]) == [0.0, 0.0, 1.0, 1.0]
+    before = [one.detach().clone() for one in net.parameters()]
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for one in rows:
+        assert len(one["token_ids"]) == len(one["mask"]) == len(one["logprobs"])
+        assert {value for value, bit in zip(one["logprobs"], one["mask"], strict=True) if bit} == {-1.0}
+        ids, mask = torch.tensor(one["token_ids"]), torch.tensor(one["mask"])
+        logps = net(ids[None]).logits[0, :-1].log_softmax(-1).gather(1, ids[1:, None])[:, 0]
+        (-one["advantage"] * logps[mask[1:]].sum()).backward()
+    optimizer.step()
+    assert any(not torch.equal(*pair) for pair in zip(before, net.parameters(), strict=True))
+
+
+def test_loop_of_verl_plays_draws_and_masks(house, model, quiet, sent, monkeypatch):
     """verl itself needs a cluster of GPUs; what it hands to a loop and takes from it is stood in for."""
     place, (_, tokenizer) = place_of(house), model
     script, requests = Script(tokenizer), set()
@@ -281,13 +369,22 @@ def test_loop_of_verl_plays_draws_and_masks(house, model, quiet, monkeypatch):
     monkeypatch.delitem(sys.modules, "examples.own_verl", raising=False)
     own = importlib.import_module("examples.own_verl")
     monkeypatch.setattr(own, "PLACE", replace(own.PLACE, ask_deadline_s=1))
-    loop = own.AwmwebLoop()
-    loop.tokenizer, loop.server_manager = tokenizer, Servers()
     script.asked = 1
     told = {"scenario": "notes_1", "task_idx": 0, "expert": "plain"}
-    found = asyncio.run(loop.run({"temperature": 1.0}, extra_info=told, raw_prompt=[]))
-    assert found.reward_score == 1.0 and len(requests) == 1
-    assert len(found.response_ids) == len(found.response_mask) == len(found.response_logprobs)
-    drawn = [value for value, bit in zip(found.response_logprobs, found.response_mask, strict=True) if bit]
-    assert set(drawn) == {-1.0} and 0 in found.response_mask
-    assert "Write a note" in tokenizer.decode(found.prompt_ids)
+
+    def rollout():
+        loop = own.AwmwebLoop()
+        loop.tokenizer, loop.server_manager = tokenizer, Servers()
+        return loop.run({"temperature": 1.0}, extra_info=told, raw_prompt=[])
+
+    async def worker():
+        return await asyncio.gather(rollout(), rollout())
+
+    found = asyncio.run(worker())
+    assert sorted(one.reward_score for one in found) == [0.0, 1.0] and len(requests) == 2
+    assert max(sent.worlds) == 2, "rollouts of a worker are stepped in one message"
+    for one in found:
+        assert len(one.response_ids) == len(one.response_mask) == len(one.response_logprobs)
+        drawn = [value for value, bit in zip(one.response_logprobs, one.response_mask, strict=True) if bit]
+        assert set(drawn) == {-1.0} and 0 in one.response_mask
+        assert "Write a note" in tokenizer.decode(one.prompt_ids)
