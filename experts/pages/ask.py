@@ -383,8 +383,16 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     # the same press again, whose first response was lost, gives none twice
     repeated = Advice.objects.filter(ask=pk, author_key=actor.key, nonce=checked.nonce, late=False).exists()
     before = "" if repeated else looking.overruled(actor, one, wanted_of(request, checked))
-    more = {"decision": checked.decision, "asks_back": checked.asks_back}
-    sent = advising.answer(actor, slot, token, *given, drafted_by=drafted_by, overruled=before, **more)
+    sent = advising.answer(
+        actor,
+        slot,
+        token,
+        *given,
+        drafted_by=drafted_by,
+        decision=checked.decision,
+        overruled=before,
+        asks_back=checked.asks_back,
+    )
     for wanted in [] if repeated else ahead:
         give_ahead(request, wanted, "The answer is sent. Calls like it are not approved")
     # a question to one agent is none to the others
