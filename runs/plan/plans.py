@@ -40,6 +40,7 @@ OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 HUMAN, MODEL = "human", "model"
 LISTED, FILTERED = "tasks by list", "tasks by filter"
 ADDED = ("offer", "people", "briefing", "outcomes", "parallel", "approve", "ask_price")
+COMPLETE_AT = 1.0
 Whole = Annotated[StrictInt, WHOLE]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
 
@@ -124,7 +125,8 @@ class PlanDocument(Strict):
     """A whole plan. `tasks` is a list of `scenario/idx` or a filter; `control` names the arm to compare with, the first
     by default; `primary` the one whose contrast with it leads, by default the first. `shuffle` seeds the order in which
     tasks are run and read. `environment` names a server of `AWMWEB_ENVIRONMENTS`; `texts` has the texts of listed tasks
-    that only this server knows."""
+    that only this server knows. `complete_at` is the reward from which an episode on a server without verifiers counts
+    as complete."""
 
     name: Name
     tasks: Tasks = TaskFilter()
@@ -143,6 +145,7 @@ class PlanDocument(Strict):
     shuffle: Whole = Field(1, ge=0, le=2**31 - 1)
     environment: str = Field("awm", min_length=1, max_length=100)
     texts: dict[str, Prose] | None = None
+    complete_at: StrictFloat = Field(COMPLETE_AT, ge=-1e9, le=1e9)
     start: bool = True
 
     @field_validator("control", "primary", mode="before")
@@ -175,6 +178,8 @@ class PlanDocument(Strict):
             del plan["environment"]
         if self.texts is None:
             del plan["texts"]
+        if self.complete_at == COMPLETE_AT:
+            del plan["complete_at"]
         if not self.primary:
             del plan["primary"]
         if isinstance(plan["tasks"], dict) and not plan["tasks"]["partial"]:
@@ -205,7 +210,7 @@ def differing(stored: Mapping[str, Any], plan: PlanDocument) -> list[str]:
 
 def _said_in(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a plan's fields without empty and derived ones; older plans may lack them."""
-    said: dict[str, Any] = {"environment": "awm", **_without_none(document)}
+    said: dict[str, Any] = {"environment": "awm", "complete_at": COMPLETE_AT, **_without_none(document)}
     if said["control"] == said["arms"][0]["name"]:
         del said["control"]
     if not said.get("primary"):
