@@ -43,6 +43,8 @@ from awmenv.models import Observation, SessionState, Tool, one_line
 
 log = logging.getLogger(__name__)
 MAX_FRAME = 128 * 1024 * 1024
+MAX_REASON = 10_000
+"""The most of an error's words: a server can send a whole frame of them."""
 RESTORES_A_CALL, RESTORES = 2, 5
 """Lost worlds in a call, and in an episode, after which it ends: the calls themselves may be the cause."""
 OTHER_DATABASE = "leaves another database"
@@ -416,6 +418,7 @@ def _refusal(data: dict[str, Any]) -> AwmenvError:
     code, message = str(data.get("code", "")).lower(), str(data.get("message", "refused"))
     if details := _details(data.get("errors")):
         message = f"{message}: {details}"
+    message = message[:MAX_REASON]
     if code == "capacity_reached":
         most = data.get("max_sessions")
         return CapacityReached(message, code, most if type(most) is int and most > 0 else None)

@@ -117,6 +117,8 @@ class PlainClient(EnvironmentClient):
                 error="The environment ended the episode without a reward, and there is no verifier.",
             )
         kind, words = "others", "The agent stopped before the environment ended the episode. There is no verifier."
+        if not done and reward is not None:
+            words += f" The last step had the reward {reward:g}."
         if done and reward is not None:
             kind = "complete" if reward >= self._complete_at else "incomplete" if reward > 0 else "others"
             words = f"The environment gave the reward {reward:g} with the step that ended the episode."

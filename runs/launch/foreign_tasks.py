@@ -1,13 +1,14 @@
 """The tasks of a plan on a plain OpenEnv server: of its Task API, by seed, or by IDs that the plan lists.
 
 Reads only. `planning` asks before a launch and for previews. A script is written for the worlds of packs, so such a
-plan has a model or a person as its policy.
+plan has a model as its policy.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import re
+from itertools import islice
 
 from awmenv.offers import SEED
 from episodes.models import Split, SplitTask
@@ -27,8 +28,7 @@ def tasks_of(actor: Actor, document: PlanDocument, at: ServerProfile, server: Se
     for policy in sorted({arm.policy or document.policy for arm in document.arms}):
         if policy.startswith("script:"):
             raise UnknownPolicy(
-                f"{policy} is for tasks of packs. On the environment {at.name} a policy is `model`, `model:NAME` or "
-                "`person`."
+                f"{policy} is for tasks of packs. On the environment {at.name} a policy is `model` or `model:NAME`."
             )
     named = _listed(actor, document, server)
     if not named:
@@ -51,15 +51,16 @@ def _listed(actor: Actor, document: PlanDocument, server: ServerReport) -> list[
     if wanted.split:
         return _of_split(actor, wanted, server)
     if not server.splits:
-        return [(SEED, number) for number in range(wanted.limit or SEEDS)] if _matches(SEED, wanted) else []
-    found = [
-        (split, index)
-        for split, number in server.splits.items()
-        if _matches(split, wanted)
-        # no more than are needed: a split can have billions
-        for index in range(min(number, wanted.limit or MAX_EPISODES + 1))
-    ]
-    return found[: wanted.limit]
+        return (
+            [(SEED, number) for number in range(min(wanted.limit or SEEDS, MAX_EPISODES + 1))]
+            if _matches(SEED, wanted)
+            else []
+        )
+    named = (
+        (split, index) for split, number in server.splits.items() if _matches(split, wanted) for index in range(number)
+    )
+    # no more than are needed: a server can name billions
+    return list(islice(named, wanted.limit or MAX_EPISODES + 1))
 
 
 def _of_split(actor: Actor, wanted: TaskFilter, server: ServerReport) -> list[tuple[str, int]]:

@@ -39,7 +39,7 @@ OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that an episode's loop gets from its plan, by their names in `awmclient.rollout`."""
 HUMAN, MODEL = "human", "model"
 LISTED, FILTERED = "tasks by list", "tasks by filter"
-ADDED = ("offer", "people", "briefing", "outcomes", "parallel", "approve", "ask_price")
+ADDED = ("offer", "people", "briefing", "outcomes", "parallel", "approve", "ask_price", "environment")
 COMPLETE_AT = 1.0
 Whole = Annotated[StrictInt, WHOLE]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
@@ -90,7 +90,8 @@ class PlannedArm(Strict):
     agents advice before they begin: *human* a person's briefing of the task, *model* or *model:NAME* one that an expert
     model distills from earlier episodes, from their outcomes, too, if `outcomes` is true. `parallel` is the arm's own
     limit beside the plan's. `approve` names tools whose calls wait for an approval: patterns such as `create_*`, or
-    `writes`. `ask_price` is what the reward profile *priced* takes for each ask."""
+    `writes`. `ask_price` is what the reward profile *priced* takes for each ask. `environment` is another place to name
+    the plan's: arms are compared on the same tasks, so it is the same for all."""
 
     name: Name
     expert: ExpertMode = "off"
@@ -102,6 +103,7 @@ class PlannedArm(Strict):
     parallel: Whole | None = Field(None, ge=1, le=1000)
     approve: list[Name] | None = Field(None, min_length=1, max_length=100)
     ask_price: StrictFloat | None = Field(None, ge=0, le=100)
+    environment: str | None = Field(None, min_length=1, max_length=100)
 
     @field_validator("name", mode="before")
     @classmethod
@@ -155,6 +157,7 @@ class PlanDocument(Strict):
 
     @model_validator(mode="after")
     def _fits(self) -> PlanDocument:
+        self._share_environment()
         names = [arm.name for arm in self.arms]
         if len(set(names)) < len(names):
             raise ValueError("two arms have the same name")
@@ -169,6 +172,20 @@ class PlanDocument(Strict):
         if self.texts and self.environment == "awm":
             raise ValueError("texts are for tasks of a further server; the built-in one has those of its packs")
         return self
+
+    def _share_environment(self) -> None:
+        """Move the environment that arms name to the plan, so that one plan has one form."""
+        named = {arm.environment for arm in self.arms if arm.environment is not None}
+        if not named:
+            return
+        is_said = "environment" in self.model_fields_set
+        if len({*named, *([self.environment] if is_said else [])}) > 1:
+            raise ValueError("arms name different environments; they are compared on the tasks of one")
+        if not is_said and any(arm.environment is None for arm in self.arms):
+            raise ValueError("some arms name an environment and others do not; name it once for the plan")
+        self.environment = named.pop()
+        for arm in self.arms:
+            arm.environment = None
 
     @property
     def digest(self) -> str:

@@ -33,11 +33,16 @@ from runs.errors import NotPlayable, UnknownEnvironment
 
 BUILTIN = "awm"
 PATIENCE_S = 3.0
+"""How long a server may be silent before it counts as not responding."""
+PROBE_S = 10.0
+"""The most time for its health, metadata and schema together: it can send them byte by byte."""
 DISCOVERY_S = 30.0
 """The most time to find out what a plain server offers: it may build a world for it."""
 KNOWN_S = 20.0
 """How long an answer is kept for the form, which asks at each change."""
 MAX_BODY = 2 * 1024 * 1024
+MAX_TEXT, MAX_TEXTS = 20_000, 64 * 1024 * 1024
+"""The most characters of the words of one task, and of those of all."""
 TASKS_AT_ONCE = 100
 SHOWN_TOOLS = 12
 T = TypeVar("T")
@@ -160,7 +165,7 @@ def probe(at: ServerProfile) -> ServerReport:
 
 def asked(at: ServerProfile) -> tuple[ServerReport, dict[str, Any]]:
     """Return what `probe` does, and the server's `/schema`."""
-    return _waited(_probed(at, PATIENCE_S))
+    return _waited(_probed(at))
 
 
 def discover(at: ServerProfile) -> ServerReport:
@@ -194,10 +199,10 @@ def _waited(asked: Coroutine[Any, Any, T]) -> T:
         return thread.submit(asyncio.run, asked).result()
 
 
-async def _probed(at: ServerProfile, patience_s: float) -> tuple[ServerReport, dict[str, Any]]:
+async def _probed(at: ServerProfile) -> tuple[ServerReport, dict[str, Any]]:
     """Return the report of a server and its `/schema`."""
     try:
-        async with asyncio.timeout(patience_s), _client(at) as client:
+        async with asyncio.timeout(PROBE_S), _client(at, PATIENCE_S) as client:
             health, about, schema = [await _object(client, path) for path in ("/health", "/metadata", "/schema")]
     except TimeoutError:
         return ServerReport(at.address, problem="no answer in time"), {}
@@ -226,7 +231,7 @@ def _is_plain(schema: Mapping[str, Any]) -> bool:
 async def _discovered(at: ServerProfile, report: ServerReport, schema: dict[str, Any]) -> ServerReport:
     """Return a plain server's report with what it offers: asks a session of its own for it, and plays nothing."""
     try:
-        async with asyncio.timeout(DISCOVERY_S), _client(at) as client:
+        async with asyncio.timeout(DISCOVERY_S), _client(at, DISCOVERY_S) as client:
             async with at.plain_client(schema) as session:
                 offer = await session.offered()
                 specs = [
@@ -292,8 +297,9 @@ def task_texts(at: ServerProfile, split: str, indexes: list[int]) -> dict[int, s
 
 async def _task_texts(at: ServerProfile, split: str, indexes: list[int]) -> dict[int, str]:
     found: dict[int, str] = {}
+    wanted, size = set(indexes), 0
     try:
-        async with asyncio.timeout(DISCOVERY_S), _client(at) as client:
+        async with asyncio.timeout(DISCOVERY_S), _client(at, DISCOVERY_S) as client:
             name = await _environment_name(client)
             for start in sorted({index - index % TASKS_AT_ONCE for index in indexes}):
                 asked = {"split": split, "start": start, "stop": start + TASKS_AT_ONCE}
@@ -301,16 +307,20 @@ async def _task_texts(at: ServerProfile, split: str, indexes: list[int]) -> dict
                 specs = said.get("tasks") if isinstance(said, dict) else None
                 if not isinstance(specs, list):
                     continue
-                found |= {start + place: text for place, one in enumerate(specs) if (text := task_text(one))}
+                for index, one in enumerate(specs[:TASKS_AT_ONCE], start):
+                    if index in wanted and (text := task_text(one)[:MAX_TEXT]):
+                        found[index], size = text, size + len(text)
+                if size > MAX_TEXTS:
+                    raise ValueError(f"The words of its tasks have more than {MAX_TEXTS >> 20} MB.")
     except (TimeoutError, httpx.HTTPError, ValueError) as error:
         raise NotPlayable(f"The environment server {at.name} did not name its tasks. {reason_of(error)}") from error
-    return {index: found[index][:20_000] for index in indexes if index in found}
+    return found
 
 
-def _client(at: ServerProfile) -> httpx.AsyncClient:
+def _client(at: ServerProfile, patience_s: float) -> httpx.AsyncClient:
     # identity: a compressed body is small only until it is read
     headers = {**at.headers, "Accept-Encoding": "identity"}
-    return httpx.AsyncClient(base_url=at.address, headers=headers, timeout=at.timeout_s, trust_env=False)
+    return httpx.AsyncClient(base_url=at.address, headers=headers, timeout=patience_s, trust_env=False)
 
 
 async def _json(client: httpx.AsyncClient, path: str, body: Mapping[str, Any] | None = None) -> Any:

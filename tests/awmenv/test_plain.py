@@ -10,10 +10,13 @@ import httpx
 import pytest
 from openenv.core.env_server.http_server import create_app
 
-from awmenv.errors import BrokenServer, NothingToPlay, ServerTimeout, SessionLost
+from awmenv.errors import BrokenServer, NothingToPlay, ServerRefused, ServerTimeout, SessionLost
 from awmenv.models import Tool
 from awmenv.offers import actions_in, offer_of, reset_arguments, task_text, without_success
 from awmenv.plain import PlainClient
+from runs.launch import foreign_tasks
+from runs.plan import servers
+from runs.plan.plans import MAX_EPISODES, plan_of
 from tests.runs.openenv_worlds import (
     Drawers,
     Guess,
@@ -28,8 +31,8 @@ from tests.runs.openenv_worlds import (
 LOOK = ("look", {"drawer": 0})
 
 
-async def play(server, *calls, timeout_s=5.0):
-    schema = httpx.get(f"{server.url}/schema").json()
+async def play(server, *calls, timeout_s=60.0):
+    schema = httpx.get(f"{server.url}/schema", timeout=60).json()
     async with PlainClient(server.url, timeout_s=timeout_s, schema=schema) as env:
         await env.list_tools()
         await env.begin({"seed": 1})
@@ -160,3 +163,39 @@ def test_observation_without_success_keeps_its_shape():
     deep = json.loads('{"a":' * 150 + "1" + "}" * 150)
     assert without_success({"Score": 1, "board": [{"done": True, "row": 1}]}) == {"board": [{"row": 1}]}
     assert "nested too deeply" in json.dumps(without_success(deep))
+
+
+@pytest.mark.parametrize(
+    ("drip", "size", "words"),
+    [(0.01, 10_000, "no answer in time"), (0.0, 3 << 20, "has more than 2 MB")],
+    ids=["byte by byte", "three megabytes"],
+)
+def test_probe_is_bounded_in_time_and_size(monkeypatch, drip, size, words):
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for place in range(size if drip else 3):
+            more = place < (size - 1 if drip else 2)
+            await send({"type": "http.response.body", "body": b" " * (1 if drip else 1 << 20), "more_body": more})
+            await asyncio.sleep(drip)
+
+    monkeypatch.setattr(servers, "PROBE_S", 5.0)
+    with served(app) as server:
+        assert words in servers.probe(servers.ServerProfile("lab", server.url)).problem
+
+
+def test_tasks_of_an_endless_split_are_taken_as_needed():
+    server = servers.ServerReport("", splits={f"s{number}": 2**31 - 1 for number in range(100)})
+    assert len(foreign_tasks._listed(None, plan_of(PLAN | {"tasks": {"limit": 3}}), server)) == 3
+    assert len(foreign_tasks._listed(None, plan_of(PLAN), server)) == MAX_EPISODES + 1, "which the launch refuses"
+
+
+PLAN = {"name": "t", "arms": [{"name": "a"}], "environment": "lab", "policy": "model"}
+
+
+def test_words_of_an_error_are_bounded():
+    with served(drawers()) as server:
+        said = {"type": "error", "data": {"message": "<b>" * 1_000_000, "code": "SESSION_ERROR"}}
+        server.spoil = lambda text: json.dumps(said) if '"observation"' in text else text
+        with pytest.raises(ServerRefused) as refused:
+            asyncio.run(play(server, LOOK))
+    assert len(str(refused.value)) == 10_000

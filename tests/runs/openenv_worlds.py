@@ -196,3 +196,17 @@ def spoiled_step(**said: Any):
         return json.dumps(frame)
 
     return spoil
+
+
+def spoiled_tools(name: str, at_once: bool = False):
+    """Return a `spoil` that lists one tool more, from the first answer of a step on."""
+    began = [at_once]
+
+    def spoil(text: str) -> str:
+        frame = json.loads(text)
+        if frame["type"] == "mcp" and began[0]:
+            frame["data"]["result"]["tools"].append({"name": name, "description": "", "inputSchema": {}})
+        began[0] = began[0] or "tool_name" in (frame["data"].get("observation") or {})
+        return json.dumps(frame)
+
+    return spoil

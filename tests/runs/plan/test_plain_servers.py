@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+from pathlib import Path
 
+import openenv.cli
 import pytest
+import yaml
+from django.core.management import call_command
+from openenv.core.env_server.http_server import create_app
+from openenv.core.env_server.types import Action
 from websockets.sync.client import connect
 
 from awmclient.chat import EndpointConfig
 from awmclient.policies import Turn
 from awmclient.toolcalls import Call
-from episodes.models import Episode
-from runs.errors import NotPlayable, UnknownPolicy, UnknownTask
+from episodes.models import Episode, Run
+from runs.errors import BadPlan, NotPlayable, UnknownPolicy, UnknownTask
 from runs.launch import launching, planning
-from runs.plan import servers
+from runs.plan import replaceable, servers
 from runs.plan.plans import plan_from_yaml
 from runs.play import playing
+from runs.show.comparison import compare_run
+from runs.show.report import markdown
 from tests.browsing import as_person, html
 from tests.documented import starting
 from tests.running import until
-from tests.runs.openenv_worlds import Drawers, Guess, Tasked, drawers, guess, served, tasked
-from tests.runs.planned import launched
+from tests.runs.openenv_worlds import (
+    Drawers,
+    Guess,
+    GuessObservation,
+    Tasked,
+    drawers,
+    guess,
+    served,
+    spoiled_step,
+    spoiled_tools,
+    tasked,
+)
+from tests.runs.planned import document, launched
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ALONE = {"environment": "lab", "policy": "model", "arms": [{"name": "alone"}]}
@@ -36,7 +56,7 @@ def house(settings, monkeypatch):
 @pytest.fixture
 def serving(settings, request):
     with served(request.param()) as server:
-        settings.ENVIRONMENTS = {"lab": {"url": server.url, "timeout_s": 5.0}}
+        settings.ENVIRONMENTS = {"lab": {"url": server.url, "timeout_s": 60.0}}
         yield server
 
 
@@ -179,3 +199,109 @@ def test_documented_plans_are_launched_on_their_servers(ada, serving, name, task
     said = str(plan.tries.order_by("position").first().episode.task)
     expected = {"Drawers": "Find the key", "Numbers": "Guess the number.", "Held out": "of test."}
     assert expected[name] in said
+
+
+def ends(monkeypatch, plan, *calls):
+    episode, _ = played(monkeypatch, plan, *calls)
+    return episode.state, episode.fault, episode.fault_detail
+
+
+@pytest.mark.parametrize("serving", [drawers], indirect=True)
+def test_broken_word_is_a_fault_and_moves_no_neighbor(ada, rita, serving, settings, monkeypatch):
+    bad = {
+        "no number: 'great <b>'": spoiled_step(reward="great <b>"),
+        "no number: nan": spoiled_step(reward=float("nan")),
+        "more than 4 MB": lambda said: "x" * (50 << 20) if '"observation"' in said else said,
+        "changed its tools since the launch (new: more)": spoiled_tools("more"),
+    }
+    plans = {words: launched(ada, **ALONE, name=words, tasks=["seed/2"]) for words in bad}
+    with served(drawers()) as other:
+        settings.ENVIRONMENTS["good"] = {"url": other.url, "timeout_s": 60.0}
+        for words, plan in plans.items():
+            # the list is as at the launch until the first call
+            serving.spoil = bad[words]
+            assert ends(monkeypatch, plan, ("look", {"drawer": 2}))[:2] == ("failed", "environment")
+            episode = Episode.objects.get(run=plan.run)
+            assert words in episode.fault_detail and len(episode.fault_detail) < 400 and not episode.outcomes.exists()
+        assert "great <b>" not in html(as_person(rita).get(f"/episodes/{Episode.objects.first().pk}/"))
+        resets = len(Drawers.resets)
+        neighbor = launched(ada, **{**ALONE, "environment": "good"}, tasks=["seed/2"])
+        assert ends(monkeypatch, neighbor, ("take", {"drawer": 2})) == ("finished", "", "")
+    assert (resets, len(Drawers.resets)) == (4, 5), "nothing is tried again"
+
+
+@pytest.mark.parametrize("serving", [drawers], indirect=True)
+def test_server_that_changed_since_the_launch_is_a_fault(ada, serving, monkeypatch):
+    plans = [launched(ada, **ALONE, name=name, tasks=["seed/2"]) for name in ("version", "tools")]
+    monkeypatch.setattr(Drawers, "version", "2.0.0")
+    assert "drawers 1.2.0 then, drawers 2.0.0 now" in ends(monkeypatch, plans[0])[2]
+    monkeypatch.undo()
+    monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: None)
+    serving.spoil = spoiled_tools("more", at_once=True)
+    assert "offers something else than at the launch" in ends(monkeypatch, plans[1])[2]
+    assert Drawers.resets == []
+
+
+def test_server_that_offers_nothing_launches_no_run(ada, settings):
+    with served(create_app(Guess, Action, GuessObservation, "empty")) as server:
+        settings.ENVIRONMENTS = {"lab": {"url": server.url}}
+        with pytest.raises(NotPlayable, match="lab cannot be played. The server offers nothing to play"):
+            launched(ada, **ALONE)
+        assert "offers nothing to play" in html(as_person(ada).get("/runs/preview", FORM))
+    assert not Run.objects.exists()
+
+
+FORM = {"name": "by form", "arm": "baseline", "policy": "model", "environment": "lab", "seeds": "1", "parallel": "8"}
+
+
+@pytest.mark.parametrize("serving", [tasked], indirect=True)
+def test_command_form_and_api_launch_on_a_plain_server(ada, serving, tmp_path, capsys):
+    as_person(ada).post("/runs/", FORM)
+    assert Run.objects.get(name="by form").plan.tries.count() == 5
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump({**ALONE, "name": "by file", "tasks": ["test/0"]}))
+    call_command("run", str(tmp_path / "plan.yaml"), project=ada.project.slug)
+    assert "1 episode, running" in capsys.readouterr().out
+    report = markdown(compare_run(ada, Run.objects.get(name="by file").pk), [], {})
+    assert "lab at the launch: Tasked" in report and "Not to be had: state differences" in report
+
+
+def test_environment_that_openenv_ships_is_played(ada, settings, tmp_path, monkeypatch):
+    """The environment of `openenv init`: it echoes, pays every step, and never ends."""
+    shipped = Path(openenv.cli.__file__).parent / "templates" / "openenv_env"
+    for file in shipped.rglob("*.py"):
+        target = tmp_path / "shipped_env" / str(file.relative_to(shipped)).replace("__ENV_NAME__", "shipped")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        text = file.read_text().replace("__ENV_CLASS_NAME__", "Shipped").replace("__ENV_NAME__", "shipped")
+        target.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with served(importlib.import_module("shipped_env.server.app").app) as server:
+        settings.ENVIRONMENTS = {"lab": {"url": server.url, "timeout_s": 60.0}}
+        plan = launched(ada, **ALONE, tasks=["seed/0"])
+        episode, policy = played(monkeypatch, plan, ("shipped", {"message": "hello"}))
+    step = json.loads(episode.steps.get(kind="tool_call").body)
+    assert (step["result"], step["reward"]) == ({"echoed_message": "hello", "message_length": 5}, 0.5)
+    outcome = episode.outcomes.get()
+    assert (outcome.reward_type, outcome.reward, episode.stop_reason) == ("others", 0.0, "done")
+    assert "The last step had the reward 0.5." in json.dumps(outcome.details)
+
+
+def test_environment_of_arms_is_that_of_the_plan():
+    arms = [{"name": "a", "environment": "lab"}, {"name": "b", "environment": "lab"}]
+    plain = [{"name": "a"}, {"name": "b"}]
+    assert document(arms=arms).environment == "lab"
+    assert document(arms=arms).digest == document(arms=plain, environment="lab").digest
+    for other in ({"name": "b", "environment": "far"}, {"name": "b"}):
+        with pytest.raises(BadPlan, match="name"):
+            document(arms=[arms[0], other])
+    with pytest.raises(BadPlan, match="different environments"):
+        document(arms=arms, environment="far")
+
+
+@pytest.mark.parametrize("serving", [drawers], indirect=True)
+def test_end_without_a_reward_is_not_played_again(ada, serving, monkeypatch):
+    plan = launched(ada, **ALONE, tasks=["seed/2"])
+    monkeypatch.setattr(Drawers, "reward", None)
+    episode, _ = played(monkeypatch, plan, ("take", {"drawer": 2}))
+    assert episode.state == "finished" and not episode.outcomes.exists()
+    assert planning.retry(ada, plan.run_id) == 0
+    assert replaceable.unverified([episode.pk]) == {episode.pk: replaceable.NO_VERIFIER}
