@@ -112,7 +112,8 @@ class ToolResult(Protocol):
 class ToolEnvironment(Protocol):
     """An environment with named tools.
 
-    `reset` returns an observation with `error` and, if known, `task`. `list_tools` returns items with `name`,
+    `reset` returns an observation with `error` and, if known, `task`; `first_seen` is what the agent reads below its
+    task, for environments whose first observation says more. `list_tools` returns items with `name`,
     `description`, `input_schema`. `done` ends the session after the verifier has run.
     """
 

@@ -33,7 +33,7 @@ from awmclient.errors import (
     Unreachable,
 )
 from awmclient.faults import fault_of
-from awmclient.observations import as_object, as_spec, bounded, observed, result_of, signals_of
+from awmclient.observations import as_object, as_spec, bounded, observed, plain, result_of, signals_of
 from awmclient.policies import Policy, Turn, View
 from awmclient.ports import ActionEnvironment as ActionEnvironment
 from awmclient.ports import Dashboard as Dashboard
@@ -398,9 +398,10 @@ class _Loop:
 
     async def _introduce(self, system: str | None, first: Any) -> None:
         task = self.task
-        if not self.has_tools:
-            # Without tools the first observation is all that the agent can act on.
-            task += f"\n\nWhat you see first:\n{encode(as_object(observed(first))).decode()}"
+        # Without tools the first observation is all that the agent can act on.
+        seen = getattr(first, "first_seen", None) if self.has_tools else as_object(observed(first))
+        if seen or not self.has_tools:
+            task += f"\n\nWhat you see first:\n{encode(plain(seen)).decode()}"
         words = system_prompt(expert=self.has_expert, tools=self.has_tools) if system is None else system
         messages = [{"kind": "message", "role": "system", "content": words}] if words else []
         briefing = [as_dict(self.briefing) | {"kind": "briefing"}] if self.briefing is not None else []

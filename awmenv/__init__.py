@@ -13,6 +13,8 @@ process.
     attesting  signed outcomes
     client     a client of environment servers
     batches    clients that share a connection
+    offers     what a plain OpenEnv server offers
+    plain      a client of plain OpenEnv servers
     server/    the environment server, a process of its own
 """
 

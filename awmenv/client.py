@@ -25,6 +25,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.frames import CloseCode
 
 from awmenv.errors import (
     AwmenvError,
@@ -38,10 +39,12 @@ from awmenv.errors import (
     WorldDiffers,
     WorldLost,
 )
-from awmenv.models import Observation, SessionState, Tool
+from awmenv.models import Observation, SessionState, Tool, one_line
 
 log = logging.getLogger(__name__)
 MAX_FRAME = 128 * 1024 * 1024
+MAX_REASON = 10_000
+"""The most of an error's words: a server can send a whole frame of them."""
 RESTORES_A_CALL, RESTORES = 2, 5
 """Lost worlds in a call, and in an episode, after which it ends: the calls themselves may be the cause."""
 OTHER_DATABASE = "leaves another database"
@@ -83,6 +86,8 @@ class EnvironmentClient:
     so far. A world that ended is reported if the reset asked for `state_diff`. Raises `Diverged` if the new world
     differs.
     """
+
+    max_frame = MAX_FRAME
 
     def __init__(
         self,
@@ -126,7 +131,7 @@ class EnvironmentClient:
         """Connect. A client that lost its connection cannot be opened again."""
         if self._lost is not None:
             raise SessionLost(self._lost)
-        self._socket = await connected(self.url, self._headers, self._connect_timeout_s)
+        self._socket = await connected(self.url, self._headers, self._connect_timeout_s, self.max_frame)
 
     async def close(self) -> None:
         """End the episode with its connection. Idempotent; a closed client restores nothing."""
@@ -350,12 +355,17 @@ class EnvironmentClient:
                 await self._lose(f"no answer within {timeout_s:g} s")
                 raise ServerTimeout(f"no response from the environment server within {timeout_s:g} s") from error
             except ConnectionClosed as error:
-                await self._lose(f"the environment server closed the connection: {error}")
+                await self._lose(self._why_closed(error))
                 raise SessionLost(self._lost) from error
             except asyncio.CancelledError:
                 await self._lose("a request was cancelled before its response")
                 raise
         return await self._read(text, wanted)
+
+    def _why_closed(self, error: ConnectionClosed) -> str:
+        if error.sent is not None and error.sent.code == CloseCode.MESSAGE_TOO_BIG:
+            return f"the environment server sent a message of more than {self.max_frame >> 20} MB"
+        return f"the environment server closed the connection: {one_line(str(error), 300)}"
 
     async def _lose(self, reason: str) -> None:
         connection, self._socket, self._lost = self._socket, None, reason
@@ -366,7 +376,7 @@ class EnvironmentClient:
     async def _read(self, text: str | bytes, wanted: str) -> dict[str, Any]:
         try:
             frame = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             frame = None
         return await self._accepted(frame, wanted)
 
@@ -380,11 +390,13 @@ class EnvironmentClient:
             return data
         if kind == "error" and isinstance(data, dict):
             raise _refusal(data)
-        await self._lose(f"the environment server replied {kind!r}, expected {wanted!r}")
+        await self._lose(f"the environment server replied {one_line(repr(kind))}, expected {wanted!r}")
         raise SessionLost(self._lost)
 
 
-async def connected(url: str, headers: Mapping[str, str], timeout_s: float) -> ClientConnection:
+async def connected(
+    url: str, headers: Mapping[str, str], timeout_s: float, max_frame: int = MAX_FRAME
+) -> ClientConnection:
     """Return a connection to a server's `/ws`. Raises `ServerUnreachable`."""
     try:
         return await connect(
@@ -394,7 +406,7 @@ async def connected(url: str, headers: Mapping[str, str], timeout_s: float) -> C
             ping_interval=PING_S,
             ping_timeout=PONG_S,
             close_timeout=5,
-            max_size=MAX_FRAME,
+            max_size=max_frame,
             proxy=None,
         )
     except (OSError, TimeoutError, InvalidHandshake, InvalidURI, ConnectionClosed) as error:
@@ -404,8 +416,25 @@ async def connected(url: str, headers: Mapping[str, str], timeout_s: float) -> C
 
 def _refusal(data: dict[str, Any]) -> AwmenvError:
     code, message = str(data.get("code", "")).lower(), str(data.get("message", "refused"))
-    kind = CapacityReached if code == "capacity_reached" else ServerRefused
-    return kind(message, code or "environment_error")
+    if details := _details(data.get("errors")):
+        message = f"{message}: {details}"
+    message = message[:MAX_REASON]
+    if code == "capacity_reached":
+        most = data.get("max_sessions")
+        return CapacityReached(message, code, most if type(most) is int and most > 0 else None)
+    refused = ServerRefused(message, code or "environment_error")
+    refused.errors = data["errors"][:20] if isinstance(data.get("errors"), list) else []
+    return refused
+
+
+def _details(errors: Any) -> str:
+    """Return the first of the errors that a server names beside its message: where, and what."""
+    found = [one for one in errors[:5] if isinstance(one, dict)] if isinstance(errors, list) else []
+    return "; ".join(
+        f"{'.'.join(str(part) for part in place)} {one_line(str(one.get('msg', '')))}".strip()
+        for one in found
+        if isinstance(place := one.get("loc", ()), list | tuple)
+    )
 
 
 def socket_url(url: str) -> str:

@@ -60,15 +60,20 @@ class ServerTimeout(SessionLost):
 
 
 class ServerRefused(AwmenvError):
-    """The server replied with an error frame; `code` is the server's code in lower case."""
+    """The server replied with an error frame; `code` is the server's code in lower case, `errors` are its details."""
 
     def __init__(self, message: str, code: str = "environment_error") -> None:
         super().__init__(message)
         self.code = code
+        self.errors: list[object] = []
 
 
 class CapacityReached(ServerRefused):
-    """All session slots of the server are in use."""
+    """All session slots of the server are in use; `sessions` is their number, if the server said it."""
+
+    def __init__(self, message: str, code: str = "capacity_reached", sessions: int | None = None) -> None:
+        super().__init__(message, code)
+        self.sessions = sessions
 
 
 class ResetFailed(AwmenvError):
@@ -99,3 +104,15 @@ class DatabaseBroken(AwmenvError):
     def __init__(self, message: str, report: BuildReport | None = None) -> None:
         super().__init__(message)
         self.report = report
+
+
+class BrokenServer(AwmenvError):
+    """The server does something that OpenEnv does not allow, or other than it said; the message says what."""
+
+    code = "server_broken"
+
+
+class NothingToPlay(AwmenvError):
+    """The server offers an agent neither tools nor actions."""
+
+    code = "nothing_to_play"

@@ -142,6 +142,7 @@ class Observation:
     trajectory_path: str | None = None
     session_dir: str | None = None
     tools: list[Tool] | None = None
+    first_seen: dict[str, Any] | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
 
     @property

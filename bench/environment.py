@@ -7,13 +7,15 @@ that app in one concurrent process per core; for memory the use of a bare fork o
 
 Last come the neighbors: for each kind of hostile client (`bench/worlds/neighbor.py`) the milliseconds by which the 95th
 percentile of another session's reading call is worse beside it than beside the same processor time used elsewhere.
-`--only-neighbors [KIND ...]` measures nothing else.
+`--only-neighbors [KIND ...]` measures nothing else. The kind `strangers` are servers: plain OpenEnv servers of others
+that break their word are played beside a calm session, in one process (`bench/worlds/strangers.py`).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import itertools
 import json
 import os
@@ -34,8 +36,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from awmenv.client import EnvironmentClient  # noqa: E402
+from awmenv.errors import AwmenvError  # noqa: E402
 from awmenv.packs import load_pack  # noqa: E402
-from bench.worlds import beside  # noqa: E402
+from awmenv.plain import PlainClient  # noqa: E402
+from bench.worlds import beside, strangers  # noqa: E402
 from bench.worlds.neighbor import KINDS, write_pack  # noqa: E402
 from bench.worlds.player import Player, call_frame, frame  # noqa: E402
 
@@ -49,6 +53,8 @@ AIMS = {
     "memory_per_session": 10, "memory_of_the_largest_session": 30, "processes_left": 0, "verify_beside_hanging": 1500,
 }  # fmt: skip
 BESIDE_MS = 20
+STRANGERS = "strangers"
+"""The kind of neighbors that are servers: plain ones of others that break their word."""
 tier = "?"
 
 
@@ -112,7 +118,7 @@ def start(port: int, sessions: int, hostile: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "awmenv.server", *packs, "--port", str(port)]
     env = {**os.environ, "AWMENV_MAX_SESSIONS": str(sessions + 100)}
     process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    for _ in range(400):
+    for _ in range(2400):
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1) as answer:
                 globals()["tier"] = json.loads(answer.read())["tier"]
@@ -379,6 +385,72 @@ async def verify_beside_hanging(url: str, port: int, script: Script) -> None:
     report("verify_beside_hanging", max(times), "ms", statistics.median(times), hanging=8)
 
 
+async def beside_strangers(url: str, script: Script, rounds: int = 8) -> None:
+    """Play plain servers that break their word, each kind at the same time, in the process of a calm neighbor's client.
+
+    Every episode must end with its fault, and send nothing again. The calm neighbor plays on our server.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, str(ROOT / "bench" / "worlds" / "strangers.py"), str(port)])
+    try:
+        async with EnvironmentClient(url) as env:
+            await env.reset(scenario=script.scenario, task_idx=0)
+            read = script.read
+
+            async def waits(until: Callable[[], bool]) -> float:
+                found = []
+                while not until():
+                    found.append(await timed(lambda: env.call_tool(read["name"], read["arguments"])))
+                return percentile(found, 0.95)
+
+            end = time.perf_counter() + 5
+            alone = await waits(lambda: time.perf_counter() > end)
+            await answering(port)
+            played = asyncio.gather(*(broken_word(port, kind, rounds) for kind in strangers.KINDS))
+            beside_them = await waits(played.done)
+            wrong = [words for of_kind in await played for words in of_kind]
+            async with PlainClient(f"http://127.0.0.1:{port}/counts") as counting:
+                frames = await counting.step({})
+    finally:
+        process.terminate()
+        process.wait(20)
+    most = max(count for kind, count in frames.items() if kind != "counts") / rounds
+    times = {"alone_p95": round(alone, 1), "beside_p95": round(beside_them, 1)}
+    report("beside_strangers", beside_them - alone, "ms", None, **times, kinds=len(strangers.KINDS), rounds=rounds)
+    report("stranger_frames_an_episode", most, "frames", 4, without_their_fault=wrong[:5])
+    if wrong:
+        raise SystemExit(f"episodes without their fault: {wrong[:5]}")
+
+
+async def answering(port: int) -> None:
+    for _ in range(200):
+        with contextlib.suppress(AwmenvError):
+            async with PlainClient(f"http://127.0.0.1:{port}/up"):
+                return
+        await asyncio.sleep(0.05)
+    raise SystemExit("the server of strangers did not start")
+
+
+async def broken_word(port: int, kind: str, rounds: int) -> list[str]:
+    """Play episodes on a server of this kind; return what ended otherwise than with its fault."""
+    wrong = []
+    for _ in range(rounds):
+        try:
+            patience_s = 1 if kind == "endless_reset" else 60
+            client = PlainClient(f"http://127.0.0.1:{port}/{kind}", timeout_s=patience_s, schema=strangers.SCHEMA)
+            async with client:
+                await client.list_tools()
+                await client.begin({"seed": 0})
+                await client.call_tool("look", {})
+            wrong.append(f"{kind}: no fault")
+        except AwmenvError as fault:
+            if strangers.KINDS[kind] not in str(fault) or len(str(fault)) > 400:
+                wrong.append(f"{kind}: {str(fault)[:100]}")
+    return wrong
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sessions", type=int, default=1000)
@@ -396,7 +468,11 @@ def main() -> None:
         try:
             if options.only_neighbors is None:
                 asyncio.run(measure(url, port, scripts, process.pid, options.sessions))
-            asyncio.run(neighbors(url, port, scripts[0], process.pid, options.only_neighbors or list(KINDS)))
+            kinds = options.only_neighbors or [*KINDS, STRANGERS]
+            own = [kind for kind in kinds if kind != STRANGERS]
+            asyncio.run(neighbors(url, port, scripts[0], process.pid, own))
+            if STRANGERS in kinds:
+                asyncio.run(beside_strangers(url, scripts[0]))
         finally:
             process.terminate()
             process.wait(20)

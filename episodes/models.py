@@ -22,6 +22,7 @@ from django.urls import reverse
 
 from awmclient.schema import AT_WORK_STATES, LIVE_STATES
 from awmenv.health import Health
+from awmenv.offers import OF_ENVIRONMENT
 from people.models import IdField, JsonText, Project, shown
 from people.states import Move
 
@@ -388,6 +389,11 @@ class VerifierOutcome(AppendOnly):
 
     def __str__(self) -> str:
         return self.reward_type
+
+    @property
+    def by_environment(self) -> bool:
+        """Whether it came with the environment's own last step: there was no verifier."""
+        return isinstance(self.details, dict) and self.details.get("mode") == OF_ENVIRONMENT
 
     @property
     def checked(self) -> Health | None:

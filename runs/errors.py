@@ -33,6 +33,13 @@ class UnknownEnvironment(AppError):
     status = 422
 
 
+class NotPlayable(AppError):
+    """The environment server offers nothing that an agent can play, or breaks its word."""
+
+    code = "not_playable"
+    status = 422
+
+
 class NoEndpoint(AppError):
     """No agent model is configured. Set AWMWEB_AGENT_BASE_URL and AWMWEB_AGENT_MODEL."""
 

@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "notices": {"people", "episodes.events"},
     "episodes": {
         *("people", "awmclient.fields", "awmclient.schema", "awmclient.faults"),
-        *("awmenv.packs", "awmenv.health", "awmenv.models", "awmenv.attesting", "awmenv.errors"),
+        *("awmenv.packs", "awmenv.health", "awmenv.models", "awmenv.attesting", "awmenv.errors", "awmenv.offers"),
     },
     "reviews": {"people", "notices", "episodes", "awmclient.fields", "awmclient.schema"},
     "experts": {
@@ -58,7 +58,9 @@ MAY_IMPORT = {
         "awmenv.errors",
         "awmenv.health",
         "awmenv.models",
+        "awmenv.offers",
         "awmenv.packs",
+        "awmenv.plain",
     },
     "exports": {
         *("people", "episodes", "reviews", "experts", "runs", "curriculum"),

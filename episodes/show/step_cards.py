@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from awmenv.offers import OF_ENVIRONMENT
 from episodes.show.decisions import KINDS, Approval, Decided, approval_of, decided_lines
 from episodes.show.json_layout import is_json, laid_out, shape_of
 from episodes.show.json_paths import ROOT, under
@@ -122,6 +123,7 @@ class VerificationCard:
     label: str
     reward: str
     pieces: list[tuple[str, str]]
+    by_environment: bool = False
 
 
 @dataclass(frozen=True)
@@ -485,4 +487,5 @@ def _verification_card(step: Mapping[str, Any]) -> VerificationCard:
         label=clean(outcome_words(str(step.get("reward_type", "")))),
         reward=number(step.get("reward")),
         pieces=pieces_of(details) if details else [],
+        by_environment=details.get("mode") == OF_ENVIRONMENT if isinstance(details, Mapping) else False,
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from awmenv.offers import without_success
 from episodes.models import Episode, Origin, Step
 from episodes.stored.entries import WRITER
 from episodes.visible import visibility
@@ -86,12 +87,6 @@ _NOTES_NEED = dict.fromkeys(("duration_ms", "closed", "answered_by"), _ALWAYS) |
 }
 
 
-OF_SUCCESS = frozenset(
-    {"reward", "rewards", "reward_type", "done", "terminated", "truncated", "score", "success", "verify_result"}
-)
-"""Names inside an observation of an action that tell a blind reviewer how it went."""
-
-
 def hears_all(lens: Lens) -> bool:
     """Return whether frames of the stream go to a socket as they are: which topics it hears says the rest."""
     return STREAM & ~Lens.OUTCOME in lens
@@ -118,19 +113,12 @@ def through(lens: Lens, text: str) -> str:
     if Lens.REWARDS not in lens and seen.get("reward_type") not in _OF_CALLS:
         seen.pop("reward_type", None)
     if Lens.REWARDS not in lens and "observation" in seen:
-        seen["observation"] = _without_rewards(seen["observation"])
+        seen["observation"] = without_success(seen["observation"])
     if isinstance(notes := seen.get("meta"), dict):
         seen["meta"] = {name: value for name, value in notes.items() if _NOTES_NEED.get(name, Lens.NOTES) in lens}
     if Lens.BRIEFINGS not in lens and body["kind"] == "briefing" and body.get("privilege") == "sees_verifier":
         seen |= {"text": "", "cut": {"size": len(text), "fields": ["text"]}}
     return text if seen == body else WRITER.encode(seen)
-
-
-def _without_rewards(value: Any) -> Any:
-    """Return an observation without what an environment of others says of success inside it."""
-    if isinstance(value, dict):
-        return {name: _without_rewards(one) for name, one in value.items() if name.casefold() not in OF_SUCCESS}
-    return [_without_rewards(one) for one in value] if isinstance(value, list) else value
 
 
 def steps_through(lens: Lens, episode: Episode | str) -> QuerySet[Step]:

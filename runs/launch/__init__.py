@@ -1,14 +1,15 @@
 """Who changes a run?
 
-    launching     single episodes, the demo, waking workers
-    planning      launch, pause, resume, cancel, retry, add seeds
-    feeding       calls workers for the next tries
-    briefings     what agents read before they begin
-    preflight     what would weaken a comparison
-    estimating    time, tokens and money of a plan
-    relay         the next episode of a thread
-    benchmarking  arms on a pack's tasks
-    paying        stores shaped rewards
+    launching      single episodes, the demo, waking workers
+    planning       launch, pause, resume, cancel, retry, add seeds
+    foreign_tasks  tasks of a plain OpenEnv server
+    feeding        calls workers for the next tries
+    briefings      what agents read before they begin
+    preflight      what would weaken a comparison
+    estimating     time, tokens and money of a plan
+    relay          the next episode of a thread
+    benchmarking   arms on a pack's tasks
+    paying         stores shaped rewards
 
 `play`, edges and commands import it; no read does.
 """

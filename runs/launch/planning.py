@@ -27,8 +27,8 @@ from episodes.stored.packs import packs, scenario_digest
 from people.access import Actor, may_launch, visible_or_404
 from people.audit import record
 from people.errors import Invalid
-from runs.errors import BadPlan, NoExpertModel, WrongState
-from runs.launch import briefings, launching
+from runs.errors import BadPlan, NoExpertModel, UnknownTask, WrongState
+from runs.launch import briefings, foreign_tasks, launching
 from runs.launch.feeding import feed
 from runs.models import Arm, Plan, PlannedTry, PlanState
 from runs.plan import claims, replaceable, servers, spending
@@ -77,23 +77,32 @@ def check(document: PlanDocument) -> servers.ServerProfile:
 
 
 def launch(actor: Actor, document: PlanDocument, key: str = "") -> tuple[Plan, bool]:
-    """1. check the right, 2. ask a further environment server what it is, before any lock is held, 3. the run with all
-    its tries; the same key and plan give the same run back, and false."""
+    """1. check the right, 2. ask a further environment server what it is and offers, and for its tasks, before any lock
+    is held, 3. the run with all its tries; the same key and plan give the same run back, and false."""
     may_launch(actor)
     at = check(document)
-    said = servers.probe(at).stored() if at.name != servers.BUILTIN else {}
-    return _launch(actor, document, key, said)
+    if at.name == servers.BUILTIN:
+        return _launch(actor, document, key, None, None)
+    server = servers.discover(at)
+    tasks = foreign_tasks.tasks_of(actor, document, at, server) if server.plain else None
+    return _launch(actor, document, key, server, tasks)
 
 
 @transaction.atomic
-def _launch(actor: Actor, document: PlanDocument, key: str, server: dict[str, Any]) -> tuple[Plan, bool]:
+def _launch(
+    actor: Actor,
+    document: PlanDocument,
+    key: str,
+    server: servers.ServerReport | None,
+    known: Sequence[Task] | None,
+) -> tuple[Plan, bool]:
     """1. the run, 2. find tasks and policies, and fix what the run will say, 3. insert every try and its queued
     episode, 4. start, unless it is planned for later."""
     most = ExpertMode.most(arm.expert for arm in document.arms)
     run, made = recording.open_run(actor, RunStart(name=document.name, key=key or None, expert=most))
     if not made:
         return _known(run, document), False
-    tasks = shuffled(tasks_of(actor, document), document.shuffle)
+    tasks = shuffled(known or _of_packs(actor, document, server), document.shuffle)
     if len(tasks) * len(document.arms) * document.seeds > MAX_EPISODES:
         raise BadPlan(f"The plan has more than {MAX_EPISODES:,} episodes.")
     said = claims.made(document, [f"{scenario}/{idx}" for scenario, idx, _ in tasks], probes.unfit(actor.project))
@@ -105,9 +114,9 @@ def _launch(actor: Actor, document: PlanDocument, key: str, server: dict[str, An
         claims_digest=said.digest,
         control=document.control,
         seeds=document.seeds,
-        parallel=document.parallel,
+        parallel=min(document.parallel, (server and server.sessions) or document.parallel),
         prices=spending.prices_now(),
-        server=server,
+        server=server.stored() if server else {},
     )
     arms = [
         Arm(plan=plan, name=arm.name, place=place, expert=arm.expert, policy=arm.policy or document.policy)
@@ -135,9 +144,24 @@ def _known(run: Run, document: PlanDocument) -> Plan:
 
 
 def tasks_of(actor: Actor, document: PlanDocument) -> list[Task]:
-    """Return the tasks that a plan names, in the order of packs and lists. Raises `BadPlan`, also where there is none,
-    or `UnknownTask`."""
-    if not (found := _selected(actor, document)):
+    """Return the tasks that a plan names, in the order of packs and lists, or of its server's own list. Raises
+    `BadPlan`, also where there is none, `UnknownTask` or `NotPlayable`."""
+    at = servers.profile(document.environment)
+    server = None if at.name == servers.BUILTIN else servers.lately(at)
+    if server is not None and server.plain:
+        return foreign_tasks.tasks_of(actor, document, at, server)
+    return _of_packs(actor, document, server)
+
+
+def _of_packs(actor: Actor, document: PlanDocument, server: servers.ServerReport | None) -> list[Task]:
+    try:
+        found = _selected(actor, document)
+    except UnknownTask as unknown:
+        # its own tasks are known once it responds
+        if server is None or not server.problem:
+            raise
+        raise UnknownTask(f"{unknown.message} The server {document.environment} {server.words}.") from unknown
+    if not found:
         raise BadPlan("The plan selects no task.")
     return found
 

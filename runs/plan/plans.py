@@ -39,7 +39,8 @@ OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that an episode's loop gets from its plan, by their names in `awmclient.rollout`."""
 HUMAN, MODEL = "human", "model"
 LISTED, FILTERED = "tasks by list", "tasks by filter"
-ADDED = ("offer", "people", "briefing", "outcomes", "parallel", "approve", "ask_price")
+ADDED = ("offer", "people", "briefing", "outcomes", "parallel", "approve", "ask_price", "environment")
+COMPLETE_AT = 1.0
 Whole = Annotated[StrictInt, WHOLE]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
 
@@ -89,7 +90,8 @@ class PlannedArm(Strict):
     agents advice before they begin: *human* a person's briefing of the task, *model* or *model:NAME* one that an expert
     model distills from earlier episodes, from their outcomes, too, if `outcomes` is true. `parallel` is the arm's own
     limit beside the plan's. `approve` names tools whose calls wait for an approval: patterns such as `create_*`, or
-    `writes`. `ask_price` is what the reward profile *priced* takes for each ask."""
+    `writes`. `ask_price` is what the reward profile *priced* takes for each ask. `environment` is another place to name
+    the plan's: arms are compared on the same tasks, so it is the same for all."""
 
     name: Name
     expert: ExpertMode = "off"
@@ -101,6 +103,7 @@ class PlannedArm(Strict):
     parallel: Whole | None = Field(None, ge=1, le=1000)
     approve: list[Name] | None = Field(None, min_length=1, max_length=100)
     ask_price: StrictFloat | None = Field(None, ge=0, le=100)
+    environment: str | None = Field(None, min_length=1, max_length=100)
 
     @field_validator("name", mode="before")
     @classmethod
@@ -124,7 +127,8 @@ class PlanDocument(Strict):
     """A whole plan. `tasks` is a list of `scenario/idx` or a filter; `control` names the arm to compare with, the first
     by default; `primary` the one whose contrast with it leads, by default the first. `shuffle` seeds the order in which
     tasks are run and read. `environment` names a server of `AWMWEB_ENVIRONMENTS`; `texts` has the texts of listed tasks
-    that only this server knows."""
+    that only this server knows. `complete_at` is the reward from which an episode on a server without verifiers counts
+    as complete."""
 
     name: Name
     tasks: Tasks = TaskFilter()
@@ -143,6 +147,7 @@ class PlanDocument(Strict):
     shuffle: Whole = Field(1, ge=0, le=2**31 - 1)
     environment: str = Field("awm", min_length=1, max_length=100)
     texts: dict[str, Prose] | None = None
+    complete_at: StrictFloat = Field(COMPLETE_AT, ge=-1e9, le=1e9)
     start: bool = True
 
     @field_validator("control", "primary", mode="before")
@@ -152,6 +157,7 @@ class PlanDocument(Strict):
 
     @model_validator(mode="after")
     def _fits(self) -> PlanDocument:
+        self._share_environment()
         names = [arm.name for arm in self.arms]
         if len(set(names)) < len(names):
             raise ValueError("two arms have the same name")
@@ -167,6 +173,20 @@ class PlanDocument(Strict):
             raise ValueError("texts are for tasks of a further server; the built-in one has those of its packs")
         return self
 
+    def _share_environment(self) -> None:
+        """Move the environment that arms name to the plan, so that one plan has one form."""
+        named = {arm.environment for arm in self.arms if arm.environment is not None}
+        if not named:
+            return
+        is_said = "environment" in self.model_fields_set
+        if len({*named, *([self.environment] if is_said else [])}) > 1:
+            raise ValueError("arms name different environments; they are compared on the tasks of one")
+        if not is_said and any(arm.environment is None for arm in self.arms):
+            raise ValueError("some arms name an environment and others do not; name it once for the plan")
+        self.environment = named.pop()
+        for arm in self.arms:
+            arm.environment = None
+
     @property
     def digest(self) -> str:
         plan = self.model_dump()
@@ -175,6 +195,8 @@ class PlanDocument(Strict):
             del plan["environment"]
         if self.texts is None:
             del plan["texts"]
+        if self.complete_at == COMPLETE_AT:
+            del plan["complete_at"]
         if not self.primary:
             del plan["primary"]
         if isinstance(plan["tasks"], dict) and not plan["tasks"]["partial"]:
@@ -205,7 +227,7 @@ def differing(stored: Mapping[str, Any], plan: PlanDocument) -> list[str]:
 
 def _said_in(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a plan's fields without empty and derived ones; older plans may lack them."""
-    said: dict[str, Any] = {"environment": "awm", **_without_none(document)}
+    said: dict[str, Any] = {"environment": "awm", "complete_at": COMPLETE_AT, **_without_none(document)}
     if said["control"] == said["arms"][0]["name"]:
         del said["control"]
     if not said.get("primary"):

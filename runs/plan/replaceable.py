@@ -17,8 +17,12 @@ from runs.models import INFRASTRUCTURE, PlannedTry
 
 NO_VERIFIER, LOST = "not verified", "outcome lost"
 """The reason a finished episode has no outcome, as comparisons show it."""
-WITHOUT = r"^(The task has no verifier|No \w+ verifier available|Cannot verify: the episode has no task)"
-"""The reason in the history for a task without a verifier, written by `playing.py` and environment servers."""
+WITHOUT = (
+    r"^(The task has no verifier|No \w+ verifier available|Cannot verify: the episode has no task"
+    r"|The environment ended the episode without a reward)"
+)
+"""The reason in the history for a task without a verifier, written by `playing.py` and environment servers: another try
+would end the same way."""
 
 
 def unverified(episodes: Collection[str]) -> dict[str, str]:

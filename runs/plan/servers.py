@@ -1,25 +1,51 @@
 """Environment servers by name: the address of each, its description of itself, and a client for it.
 
-The built-in one is `awm`; further ones are any OpenEnv AWM servers. A server without awmweb's extensions gets only
-upstream's protocol: no recorded environments, no state differences, no other clocks.
+The built-in one is `awm`; further ones are any OpenEnv servers. An AWM server without awmweb's extensions gets only
+upstream's protocol: no recorded environments, no state differences, no other clocks. Of a server of another environment
+(a *plain* one) `discover` finds out what it offers an agent, and which tasks. Answers are a stranger's: they are read
+within bounds of size and time.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+import threading
+import time
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import httpx
 from django.conf import settings
 
+from awmclient.schema import ToolSpec, tools_problem
 from awmenv.client import EnvironmentClient
-from runs.errors import UnknownEnvironment
+from awmenv.errors import AwmenvError, CapacityReached
+from awmenv.models import one_line
+from awmenv.offers import MAX_SPLITS, SEED, task_text
+from awmenv.plain import PlainClient
+from runs.errors import NotPlayable, UnknownEnvironment
 
 BUILTIN = "awm"
 PATIENCE_S = 3.0
+"""How long a server may be silent before it counts as not responding."""
+PROBE_S = 10.0
+"""The most time for its health, metadata and schema together: it can send them byte by byte."""
+DISCOVERY_S = 30.0
+"""The most time to find out what a plain server offers: it may build a world for it."""
+KNOWN_S = 20.0
+"""How long an answer is kept for the form, which asks at each change."""
+MAX_BODY = 2 * 1024 * 1024
+MAX_TEXT, MAX_TEXTS = 20_000, 64 * 1024 * 1024
+"""The most characters of the words of one task, and of those of all."""
+TASKS_AT_ONCE = 100
+SHOWN_TOOLS = 12
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -40,6 +66,10 @@ class ServerProfile:
         """Return a client of this server, not yet connected."""
         return EnvironmentClient(self.url, **self.options(), restore=restore)
 
+    def plain_client(self, schema: Mapping[str, Any], complete_at: float = 1.0) -> PlainClient:
+        """Return a client of this server as a plain one, not yet connected."""
+        return PlainClient(self.url, self.headers, timeout_s=self.timeout_s, schema=schema, complete_at=complete_at)
+
     def options(self) -> dict[str, Any]:
         """Return the arguments of a client, beside the address."""
         limits = {f"{name}_timeout_s": self.timeout_s for name in ("reset", "step", "verify")}
@@ -48,14 +78,25 @@ class ServerProfile:
 
 @dataclass(frozen=True)
 class ServerReport:
-    """A server's description of itself; `problem` if it did not respond. `extended` servers record environments, report
-    state differences and keep control tools from agents."""
+    """A server's description of itself; `problem` if it did not respond.
+
+    `extended` servers record environments, report state differences and keep control tools from agents. The other
+    fields are of `plain` ones: `kind` is *tools* or *actions*, `tools` are their names, `digest` covers their schemas,
+    `splits` has the number of tasks by split, `sessions` is how many the server takes, if it is known to be few.
+    """
 
     address: str
     problem: str = ""
     title: str = ""
     version: str = ""
     extended: bool = False
+    plain: bool = False
+    kind: str = ""
+    tools: list[str] = field(default_factory=list)
+    digest: str = ""
+    splits: dict[str, int] = field(default_factory=dict)
+    about: str = ""
+    sessions: int | None = None
 
     @property
     def words(self) -> str:
@@ -63,7 +104,27 @@ class ServerReport:
         if self.problem:
             return f"does not respond: {self.problem}"
         what = " ".join(part for part in (self.title, self.version or "no version reported") if part)
-        return f"{what}, {'records worlds' if self.extended else 'no recorded worlds and no state differences'}"
+        if not self.plain:
+            return f"{what}, {'records worlds' if self.extended else 'no recorded worlds and no state differences'}"
+        return f"{what}, an OpenEnv environment of {self.kind or 'tools or actions'}"
+
+    @property
+    def offers(self) -> list[str]:
+        """Sentences on what a plain server offers, and on what cannot be had of it."""
+        if not self.plain or not self.digest:
+            return []
+        more = f" and {len(self.tools) - SHOWN_TOOLS} more" if len(self.tools) > SHOWN_TOOLS else ""
+        tasks = ", ".join(f"{number:,} in {name}" for name, number in self.splits.items())
+        found = [
+            f"{self.kind.capitalize()}: {', '.join(self.tools[:SHOWN_TOOLS])}{more} (schemas {self.digest[:12]}).",
+            f"Tasks: {tasks}." if tasks else "It lists no tasks: a task is a seed, or an ID that the plan lists.",
+            "Reward and end come with its own steps. There is no verifier.",
+            "Not to be had: state differences, restored worlds, certificates, hidden control tools.",
+        ]
+        if self.sessions is not None:
+            takes = "1 session" if self.sessions == 1 else f"{self.sessions} sessions"
+            found.append(f"It takes {takes} at a time, and no more of the run's episodes are played at the same time.")
+        return found
 
     def stored(self) -> dict[str, Any]:
         """Return the part that a run stores."""
@@ -88,23 +149,203 @@ def known(name: str) -> ServerProfile:
 
 def reason_of(error: Exception) -> str:
     """Return why a server did not respond, without the system's error number."""
+    at: BaseException | None = error
+    while at is not None:
+        # what the system said stands below the words of the client
+        if isinstance(at, OSError) and at.errno:
+            return os.strerror(at.errno)
+        at = at.__cause__ or at.__context__
     return re.sub(r"^\[Errno -?\d+\] ", "", str(error))[:300] or type(error).__name__
 
 
 def probe(at: ServerProfile) -> ServerReport:
     """Ask a server for its health and metadata. A server of others may have neither; it answers all the same."""
+    return asked(at)[0]
+
+
+def asked(at: ServerProfile) -> tuple[ServerReport, dict[str, Any]]:
+    """Return what `probe` does, and the server's `/schema`."""
+    return _waited(_probed(at))
+
+
+def discover(at: ServerProfile) -> ServerReport:
+    """Ask a server what it is and, if it is a plain one, what it offers. Raises `NotPlayable` if an agent can play
+    nothing of it, or if it breaks its word; a server that does not respond is reported."""
+    report, schema = asked(at)
+    if not report.plain:
+        return report
+    return _waited(_discovered(at, report, schema))
+
+
+_known: dict[str, tuple[float, ServerReport]] = {}
+_lock = threading.Lock()
+
+
+def lately(at: ServerProfile) -> ServerReport:
+    """Return what `discover` found some seconds ago, or finds now."""
+    with _lock:
+        asked, report = _known.get(at.address, (-KNOWN_S, ServerReport("")))
+    if time.monotonic() - asked < KNOWN_S:
+        return report
+    report = discover(at)
+    with _lock:
+        _known[at.address] = (time.monotonic(), report)
+    return report
+
+
+def _waited(asked: Coroutine[Any, Any, T]) -> T:
+    """Run in a thread of its own: the caller's can have a loop already."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, asked).result()
+
+
+async def _probed(at: ServerProfile) -> tuple[ServerReport, dict[str, Any]]:
+    """Return the report of a server and its `/schema`."""
     try:
-        with httpx.Client(base_url=at.address, headers=dict(at.headers), timeout=PATIENCE_S, trust_env=False) as client:
-            health, about = object_of(client.get("/health")), object_of(client.get("/metadata"))
+        async with asyncio.timeout(PROBE_S), _client(at, PATIENCE_S) as client:
+            health, about, schema = [await _object(client, path) for path in ("/health", "/metadata", "/schema")]
+    except TimeoutError:
+        return ServerReport(at.address, problem="no answer in time"), {}
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        return ServerReport(at.address, problem=reason_of(error))
-    return ServerReport(
+        return ServerReport(at.address, problem=reason_of(error)), {}
+    # upstream lists no extensions; a server that reports a sandbox level is awmweb's
+    extended = "tier" in health
+    report = ServerReport(
         at.address,
         title=_line(about.get("name")),
         version=_line(health.get("version") or about.get("version")),
-        # upstream lists no extensions; a server that reports a sandbox level is awmweb's
-        extended="tier" in health,
+        extended=extended,
+        plain=not extended and _is_plain(schema),
+        about=one_line(about["description"], 1000) if isinstance(about.get("description"), str) else "",
     )
+    return report, schema
+
+
+def _is_plain(schema: Mapping[str, Any]) -> bool:
+    """Return whether a server's environment is another one than AWM, whose observations have a reward type."""
+    observation = schema.get("observation")
+    fields = observation.get("properties") if isinstance(observation, Mapping) else None
+    return isinstance(schema.get("action"), Mapping) and not (isinstance(fields, Mapping) and "reward_type" in fields)
+
+
+async def _discovered(at: ServerProfile, report: ServerReport, schema: dict[str, Any]) -> ServerReport:
+    """Return a plain server's report with what it offers: asks a session of its own for it, and plays nothing."""
+    try:
+        async with asyncio.timeout(DISCOVERY_S), _client(at, DISCOVERY_S) as client:
+            async with at.plain_client(schema) as session:
+                offer = await session.offered()
+                specs = [
+                    ToolSpec(name=one.name, description=one.description, input_schema=one.input_schema)
+                    for one in offer.tools
+                ]
+                if problem := tools_problem(specs):
+                    raise NotPlayable(f"The environment server {at.name} cannot be played. {problem}")
+                sessions = await _few(at)
+            splits = await _splits(client)
+    except TimeoutError:
+        raise NotPlayable(
+            f"The environment server {at.name} did not say in {DISCOVERY_S:g} s what it offers."
+        ) from None
+    except (AwmenvError, httpx.HTTPError, ValueError) as error:
+        raise NotPlayable(f"The environment server {at.name} cannot be played. {reason_of(error)}") from error
+    names = [tool.name for tool in offer.tools]
+    return replace(report, kind=offer.kind, tools=names, digest=offer.digest, splits=splits, sessions=sessions)
+
+
+async def _few(at: ServerProfile) -> int | None:
+    """Return how many sessions a server takes if a second one is refused, else None."""
+    try:
+        async with at.plain_client({}) as second:
+            await second.state()
+    except CapacityReached as full:
+        return full.sessions or 1
+    except AwmenvError:
+        return None  # whatever its state is: it took the session
+    return None
+
+
+async def _splits(client: httpx.AsyncClient) -> dict[str, int]:
+    """Return the number of tasks by split, from the Task API; empty if there is none."""
+    name = await _environment_name(client)
+    listed = await _json(client, f"/{name}/splits") if name else None
+    named = (
+        [one["name"] for one in listed if isinstance(one, dict) and isinstance(one.get("name"), str)]
+        if isinstance(listed, list)
+        else []
+    )
+    found: dict[str, int] = {}
+    for split in named[:MAX_SPLITS]:
+        if not split.isprintable() or not 0 < len(split) <= 200 or split == SEED:
+            raise ValueError(f"Its Task API names a split {one_line(repr(split))}.")
+        said = await _json(client, f"/{name}/num_tasks", {"split": split})
+        number = said.get("num_tasks") if isinstance(said, dict) else None
+        if type(number) is not int or not 0 <= number < 2**31:
+            raise ValueError(f"Its Task API does not say how many tasks are in {one_line(split)}.")
+        found[split] = number
+    return found
+
+
+async def _environment_name(client: httpx.AsyncClient) -> str:
+    listed = await _json(client, "/list_environments")
+    return quote(listed[0], safe="") if isinstance(listed, list) and listed and isinstance(listed[0], str) else ""
+
+
+def task_texts(at: ServerProfile, split: str, indexes: list[int]) -> dict[int, str]:
+    """Return the words of tasks from a server's Task API, by index; those that it has none for are left out."""
+    return _waited(_task_texts(at, split, indexes))
+
+
+async def _task_texts(at: ServerProfile, split: str, indexes: list[int]) -> dict[int, str]:
+    found: dict[int, str] = {}
+    wanted, size = set(indexes), 0
+    try:
+        async with asyncio.timeout(DISCOVERY_S), _client(at, DISCOVERY_S) as client:
+            name = await _environment_name(client)
+            for start in sorted({index - index % TASKS_AT_ONCE for index in indexes}):
+                asked = {"split": split, "start": start, "stop": start + TASKS_AT_ONCE}
+                said = await _json(client, f"/{name}/task_range", asked)
+                specs = said.get("tasks") if isinstance(said, dict) else None
+                if not isinstance(specs, list):
+                    continue
+                for index, one in enumerate(specs[:TASKS_AT_ONCE], start):
+                    if index in wanted and (text := task_text(one)[:MAX_TEXT]):
+                        found[index], size = text, size + len(text)
+                if size > MAX_TEXTS:
+                    raise ValueError(f"The words of its tasks have more than {MAX_TEXTS >> 20} MB.")
+    except (TimeoutError, httpx.HTTPError, ValueError) as error:
+        raise NotPlayable(f"The environment server {at.name} did not name its tasks. {reason_of(error)}") from error
+    return found
+
+
+def _client(at: ServerProfile, patience_s: float) -> httpx.AsyncClient:
+    # identity: a compressed body is small only until it is read
+    headers = {**at.headers, "Accept-Encoding": "identity"}
+    return httpx.AsyncClient(base_url=at.address, headers=headers, timeout=patience_s, trust_env=False)
+
+
+async def _json(client: httpx.AsyncClient, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    """Return the JSON of an answer, None if the server has no such call. Raises ValueError if it is too long."""
+    method = "GET" if body is None else "POST"
+    async with client.stream(method, path, json=None if body is None else dict(body)) as answer:
+        if not answer.is_success:
+            return None
+        if answer.headers.get("content-encoding", "identity") != "identity":
+            raise ValueError(f"Its answer to {path} is compressed, which was not asked for.")
+        whole = bytearray()
+        async for part in answer.aiter_raw():
+            whole += part
+            if len(whole) > MAX_BODY:
+                raise ValueError(f"Its answer to {path} has more than {MAX_BODY >> 20} MB.")
+    try:
+        return json.loads(whole)
+    except RecursionError as error:
+        raise ValueError(f"Its answer to {path} is nested too deeply.") from error
+
+
+async def _object(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
+    """Return an object, or an empty one: an external server may lack this address and still work."""
+    said = await _json(client, path)
+    return said if isinstance(said, dict) else {}
 
 
 def object_of(answer: httpx.Response) -> dict[str, Any]:

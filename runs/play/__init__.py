@@ -1,6 +1,7 @@
 """How is one episode run in the worker?
 
     playing       one queued episode, to its outcome
+    plain_world   an episode on a plain OpenEnv server
     local         the dashboard port in process
     database      how an episode's coroutine reaches the database
     parking       when a waiting episode frees its thread

@@ -40,6 +40,7 @@ from runs.plan.plans import OF_LOOP
 from runs.play import database, distilling, parking
 from runs.play.database import in_database
 from runs.play.local import LocalDashboard, LocalEpisode, patiently
+from runs.play.plain_world import PlainWorld, plain_world
 
 log = logging.getLogger(__name__)
 AGAIN_S = 1.0
@@ -80,7 +81,7 @@ async def _play(episode_id: str, worker: str) -> None:
             if begun is not None:
                 environment.episode = begun
                 await _through(actor, begun, policy, environment, briefing)
-    except ServerUnreachable as away:
+    except (ServerUnreachable, CapacityReached) as away:
         log.warning("episode %s stays queued: %s", episode.pk, away)
         await in_database(noting.note_no_server)(episode.pk, str(away))
         await in_database(launching.wake_again)(episode)
@@ -127,7 +128,7 @@ async def _judge(episode_id: str) -> None:
             await environment.reset(scenario=episode.scenario, task_idx=episode.task_idx, state_diff=True)
             await restore(environment, await LocalEpisode(actor, episode).steps())
             await _verify(actor, episode, environment, episode.final_answer)
-    except ServerUnreachable as away:
+    except (ServerUnreachable, CapacityReached) as away:
         log.warning("episode %s waits for its verdict: %s", episode.pk, away)
         await in_database(launching.judge_later)(episode.pk, launching.AGAIN_S)
     except BoundaryFault as lost:
@@ -137,7 +138,7 @@ async def _judge(episode_id: str) -> None:
         await patiently(noting.note_unverified, actor, episode.pk, f"The world was lost before its verdict: {gone}")
 
 
-async def _world(actor: Actor, episode: Episode) -> _World:
+async def _world(actor: Actor, episode: Episode) -> _World | PlainWorld:
     """Return the environment of an episode on the server of its plan, after asking for the server's abilities. Raises
     `ServerUnreachable`, or an EnvironmentFault if no server has the name any more."""
     try:
@@ -147,9 +148,11 @@ async def _world(actor: Actor, episode: Episode) -> _World:
     if at.name == servers.BUILTIN:
         return _World(actor, episode, at, extended=True)
     # in a thread: the client blocks, and other coroutines of this loop must go on
-    said = await asyncio.to_thread(servers.probe, at)
+    said, schema = await asyncio.to_thread(servers.asked, at)
     if said.problem:
         raise ServerUnreachable(f"Cannot reach the environment server {at.name} at {said.address}: {said.problem}")
+    if said.plain:
+        return await in_database(plain_world)(episode, at, said, schema)
     return _World(actor, episode, at, said.extended)
 
 
@@ -238,7 +241,7 @@ async def _through(
     actor: Actor,
     episode: Episode,
     policy: Policy,
-    environment: _World,
+    environment: _World | PlainWorld,
     briefing: dict[str, Any] | None = None,
 ) -> None:
     async def verify(world: Any, final_answer: str | None) -> None:
@@ -299,6 +302,7 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
     if said.reward_type == NO_VERIFIER:
         await patiently(noting.note_unverified, actor, episode.pk, said.error or "The task has no verifier.")
         return
+    mode = str(said.metadata.get("mode", mode))
     final = str((said.metadata.get("world") or {}).get("final") or "") if mode == "code" else ""
     about = str(said.metadata.get("tier", "")), Health.from_wire(said.metadata.get("health"))
     partial = BuildReport.from_wire(said.metadata.get("partial"))

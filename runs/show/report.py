@@ -11,7 +11,9 @@ from pathlib import Path
 from people.figures import Chart
 from people.in_words import count
 from people.plain_text import printable
+from runs.models import Plan
 from runs.plan import spending
+from runs.plan.servers import ServerReport
 from runs.show import charts, drawing, rewarding
 from runs.show.comparison import RunComparison
 from runs.show.tables import (
@@ -92,6 +94,7 @@ def markdown(found: RunComparison, paid: Sequence[Row], drawings: Mapping[str, C
             ],
         ),
         *_drawn(drawings, "completions"),
+        *_of_server(plan),
     ]
     if found.ruled_later:
         named = ", ".join(plain(task) for task in found.ruled_later[:20])
@@ -117,6 +120,14 @@ def markdown(found: RunComparison, paid: Sequence[Row], drawings: Mapping[str, C
     parts += more
     parts += ["## Repeat this run", "```\n.venv/bin/python manage.py run plan.yaml\n```"]
     return "\n\n".join(parts) + "\n"
+
+
+def _of_server(plan: Plan) -> list[str]:
+    """Return what a further environment server said of itself at the launch, and what cannot be had of it."""
+    if not plan.server:
+        return []
+    server, name = ServerReport(**plan.server), plain(plan.document["environment"])
+    return ["## Environment", " ".join([f"{name} at the launch: {plain(server.words)}.", *map(plain, server.offers)])]
 
 
 def _said(found: RunComparison) -> str:
