@@ -341,7 +341,7 @@ class _Confirmer(Hooks):
         return bool(_desks)
 
     async def on_task_start(self, data: TaskStart) -> None:
-        # the ID of the task, which a retry keeps: a new evaluation asks anew
+        # the ID of the task, which a retry keeps: a new evaluation asks again
         _desks[-1].tasks[data.eval_id] = f"{data.spec.task} {data.spec.task_id}"
 
     async def on_sample_attempt_start(self, data: SampleAttemptStart) -> None:

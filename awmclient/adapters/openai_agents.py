@@ -142,9 +142,8 @@ class Pauses(pausing.Pauses):
             waiting = state.get_interruptions()
             if not waiting:
                 raise ValueError(f"The saved run of {thread} has no pause for the agent {agent.name}; was it renamed?")
-            decided = await self.decide(
-                thread, str(state.to_json()["current_turn"]), [_pause_of(one) for one in waiting]
-            )
+            run = f"{self._saved.run_of(thread)}:{state.to_json()['current_turn']}"
+            decided = await self.decide(thread, run, [_pause_of(one) for one in waiting])
             for one in waiting:
                 made = decided[_name_of(one)]
                 if made.verdict == "approve":

@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import uuid
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -228,23 +229,35 @@ class Pauses:
 
 
 class SavedThreads:
-    """Where the paused runs of a framework without a checkpointer are kept: a file a thread, replaced as a whole."""
+    """Where the paused runs of a framework without a checkpointer are kept: a file a thread, replaced as a whole.
+
+    Each has an ID from its first pause to its end. Models give calls the same IDs in each run, and an approval of one
+    that has ended is none for the next.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
 
     def load(self, thread: str) -> str | None:
         """Return what was saved last; None for a thread that is not paused."""
+        return self._read(thread).get("text")
+
+    def run_of(self, thread: str) -> str:
+        """Return the ID of the paused run."""
+        return self._read(thread)["run"]
+
+    def _read(self, thread: str) -> dict[str, str]:
         try:
-            return self._file(thread).read_text(encoding="utf-8")
+            kept: dict[str, str] = json.loads(self._file(thread).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return None
+            return {}
+        return kept
 
     def save(self, thread: str, text: str) -> None:
-        file = self._file(thread)
+        file, run = self._file(thread), self._read(thread).get("run") or uuid.uuid4().hex
         self._folder.mkdir(parents=True, exist_ok=True)
         fresh = file.with_suffix(".new")
-        fresh.write_text(text, encoding="utf-8")
+        fresh.write_text(json.dumps({"run": run, "text": text}), encoding="utf-8")
         fresh.replace(file)
 
     def drop(self, thread: str) -> None:

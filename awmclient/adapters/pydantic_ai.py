@@ -149,7 +149,7 @@ class Pauses(pausing.Pauses):
         while True:
             pauses = [_pause_of(one, "approval") for one in requests.approvals]
             pauses += [_pause_of(one, requests.kind(one.tool_call_id)) for one in requests.calls]
-            decided = await self.decide(thread, str(len(messages)), pauses)
+            decided = await self.decide(thread, f"{self._saved.run_of(thread)}:{len(messages)}", pauses)
             edits = [made.edited for made in decided.values() if made.edited]
             result = await agent.run(
                 # a model that sees its own call beside another result makes the call again

@@ -233,7 +233,7 @@ async def _post(actor: Actor, scope: Scope, receive: Receive, send: Send) -> Non
 
 
 def _has_tasks(scope: Scope, message: Message, params: dict[str, Any]) -> bool:
-    """Return whether this client speaks the version that has tasks. To others nothing says that there are any."""
+    """Return whether this client uses the version that has tasks. To others nothing says that there are any."""
     if message.get("method") != "initialize":
         return header(scope, b"mcp-protocol-version") == tasks.VERSION
     wanted = params.get("protocolVersion")

@@ -107,7 +107,7 @@ def look(actor: Actor, task: str) -> TaskState:
 
 
 def _mine(actor: Actor) -> Any:
-    """The tasks of this token; another one's are not found."""
+    """Return the tasks of this token; another one's are not found."""
     tasks = Ask.objects.select_related("episode").filter(key__startswith=sessions.TASK)
     return tasks.filter(episode__token=sessions.token_id(actor))
 

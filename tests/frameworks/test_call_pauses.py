@@ -315,3 +315,66 @@ def test_answer_over_a_killed_web_process_is_seen(house, agent_token, expert_tok
 
     with deciding(house, expert_token, rule):
         assert run(work())[0].payload is True
+
+
+# TanStack/ai#1430: a pause of the first turn arrives as not resolvable. Here what cannot be asked is refused
+def test_pause_of_a_first_turn_can_be_resolved(house, agent_token, expert_token):
+    from awmclient.adapters.ag_ui import Pauses
+    from awmclient.errors import Invalid
+
+    name = a_name("agui")
+    remote = {"type": "object", "properties": {"size": {"$ref": "https://example.org/size.json"}}}
+    form = {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}
+    asked = {"id": "i1", "reason": "input_required", "message": "Which size?"}
+
+    async def work():
+        async with HttpDashboard(house.url, agent_token) as dash:
+            with pytest.raises(Invalid, match="response_schema"):
+                await Pauses(dash, name).resume(finished(name, "1", {**asked, "response_schema": remote}))
+            assert asks_of(house, agent_token, name) == []
+            return await Pauses(dash, name).resume(finished(name, "1", {**asked, "response_schema": form}))
+
+    with deciding(house, expert_token, lambda ask: {"decision": {"value": {"size": 7}}}) as seen:
+        [entry] = run(work())
+    assert (entry.interrupt_id, entry.status, entry.payload) == ("i1", "resolved", {"size": 7}) and len(seen) == 1
+
+
+# CopilotKit/CopilotKit#1809: after an approval the next chat message is taken as another answer
+def test_chat_message_after_an_approval_is_no_answer(house, agent_token, expert_token, framework, tmp_path):
+    asks = []
+
+    def only_the_first(ask):
+        asks.append(ask["id"])
+        return approve(ask) if ask["id"] == asks[0] else reject(ask)
+
+    # the model gives both calls the same ID
+    with deciding(house, expert_token, only_the_first) as seen:
+        made, _, name = lived(house, agent_token, framework, tmp_path, PAYS, SAYS)
+        again, server, _ = lived(house, agent_token, framework, tmp_path, PAYS, SAYS, name=name)
+        assert (made, again, len(seen)) == (["tea"], [], 2) and "Not today." in told(server)[0]
+        _, server, _ = lived(house, agent_token, framework, tmp_path, SAYS, name=name)
+    assert len(seen) == 2 and server.bodies[0]["messages"][-1] == {"role": "user", "content": TASK}
+
+
+def test_chat_message_beside_an_interrupt_is_no_answer(house, agent_token, expert_token):
+    from ag_ui.core import UserMessage
+
+    from awmclient.adapters.ag_ui import Pauses
+
+    name = a_name("agui")
+    chat = [UserMessage(id="m1", content="Yes, and coffee, too.")]
+
+    async def work():
+        async with HttpDashboard(house.url, agent_token) as dash:
+            pauses = Pauses(dash, name)
+            await pauses.resume(finished(name, "1", {"id": "i1", "reason": "confirmation", "message": "Pay for tea?"}))
+            await pauses.ended(finished(name, "2"))
+            asked = {"id": "i1", "reason": "confirmation", "message": "Pay for coffee?"}
+            return await pauses.resume(finished(name, "3", asked), messages=chat)
+
+    def only_tea(ask):
+        return {"decision": {"chosen": ["true" if "tea" in ask["question"] else "false"]}}
+
+    with deciding(house, expert_token, only_tea) as seen:
+        [entry] = run(work())
+    assert entry.payload is False and [one["question"] for one in seen] == ["Pay for tea?", "Pay for coffee?"]

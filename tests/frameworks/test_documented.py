@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import os
 import re
 from pathlib import Path
 
@@ -34,7 +35,8 @@ def names_for_agents_sdk():
 def names_for_langgraph():
     from langchain_openai import ChatOpenAI
 
-    return {"look_up": look_up, "chat": ChatOpenAI(model="small")}
+    # it keeps a client for each address, and a client works in one event loop
+    return {"look_up": look_up, "chat": ChatOpenAI(model="small", base_url=os.environ["OPENAI_BASE_URL"])}
 
 
 def names_for_pydantic_ai():

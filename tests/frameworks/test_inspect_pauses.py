@@ -97,7 +97,7 @@ def test_inspect_call_is_decided_at_the_desk(house, agent_token, expert_token, t
     assert receipts == [None] * bool(paid) and [bool(one["consumed_at"]) for one in asks_of(house, agent_token, name)]
 
 
-def test_inspect_evaluation_asks_anew_and_by_call(house, agent_token, expert_token, tmp_path):
+def test_inspect_evaluation_asks_again_and_by_call(house, agent_token, expert_token, tmp_path):
     def only_coffee(ask):
         return approve(ask) if ask["typed"]["calls"][0]["arguments"] == {"item": "coffee"} else reject(ask)
 
