@@ -86,8 +86,13 @@ def fields_of(typed: Mapping[str, Any], draft: Mapping[str, Any] | None) -> Fiel
     if typed["kind"] == "choice":
         chosen = _list(said.get("chosen"))
         options = [(one, one["id"] in chosen) for one in typed["options"]]
-        more = {"many": bool(typed.get("many")), "takes_other": bool(typed.get("other"))}
-        return Fields("choice", options=options, other=str(said.get("other") or ""), **more)
+        return Fields(
+            "choice",
+            options=options,
+            many=bool(typed.get("many")),
+            takes_other=bool(typed.get("other")),
+            other=str(said.get("other") or ""),
+        )
     schema = typed["response_schema"]
     texts = _dict(said.get("texts")) or _texts(_dict(said.get("value")) or _defaults(schema))
     shown, left = _shape(schema, {})
