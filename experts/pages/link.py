@@ -45,7 +45,7 @@ def answer_link(request: HttpRequest, token: str) -> HttpResponse:
             if len(text) > TEXT_MAX:
                 raise Invalid(f"Enter at most {TEXT_MAX:,} characters.")
             decision = decision_of(request, link.ask)
-            wanted = looking.Wanted(text, None, decision, "anyway" in request.POST)
+            wanted = looking.Outgoing(text, None, decision, "anyway" in request.POST)
             # a link that is used answers as before
             before = looking.overruled(link.actor, link.ask, wanted) if link.said is None else ""
             links.answer(link, text, decision, overruled=before)

@@ -80,11 +80,7 @@ const make = (tag, css = "", text = "") => Object.assign(document.createElement(
 
 /** An approval of calls like one, ahead: for some hours, up to a count, with the arguments that must be equal. */
 class Standing {
-  /**
-   * @param {Call} call
-   * @param {string} run
-   * @param {boolean} runOnly whether it can hold in the run alone
-   */
+  /** @param {Call} call @param {string} run @param {boolean} runOnly whether it can hold in the run alone */
   constructor(call, run, runOnly) {
     this.call = call;
     this.element = make("div", "standing-box");
