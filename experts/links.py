@@ -25,8 +25,8 @@ def answer(link: AnswerLink, text: str, decision: Any, *, overruled: str = "") -
         return given
     advising.refuse_misfit(link.actor, link.ask, text, decision)
     lease = queue.claim(link.actor, link.ask.pk)
-    given = (lease.assignment_id, lease.lease_token, text, link.nonce)
-    return advising.answer(link.actor, *given, decision=decision, overruled=overruled)
+    sent = (lease.assignment_id, lease.lease_token, text, link.nonce)
+    return advising.answer(link.actor, *sent, decision=decision, overruled=overruled)
 
 
 def withdraw(link: AnswerLink) -> None:

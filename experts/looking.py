@@ -128,8 +128,8 @@ def _asked(model: Actor, ask: Ask, client: ChatClient, data: dict[str, Any]) -> 
     content = message.get("content")
     words = content if isinstance(content, str) else ""
     tokens, by_kind = llm.cost_of(message, messages)
-    reason, fault = read(words)
-    desk.called(model, ask, "look", tokens=tokens, duration_s=time.monotonic() - start, fault=fault, by_kind=by_kind)
+    reason, problem = read(words)
+    desk.called(model, ask, "look", tokens=tokens, duration_s=time.monotonic() - start, fault=problem, by_kind=by_kind)
     return reason
 
 
