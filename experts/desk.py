@@ -335,7 +335,7 @@ def called(
         duration_s=duration_s,
         fault=fault[:2000],
     )
-    # a second look that fails holds nothing up: the ask stays where it is
+    # a failed second look does not move the ask: its answer is sent
     if ask is not None and fault and purpose != "look":
         note_model_fault(model, ask.episode, fault)
 

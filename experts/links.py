@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from experts import advising, looking, queue
+from experts import advising, queue
 from experts.errors import TooLate
 from experts.find.answer_links import AnswerLink
-from experts.looking import Wanted
 from experts.models import Advice
 
 
-def answer(link: AnswerLink, text: str, decision: Any, *, anyway: bool = False) -> Advice:
+def answer(link: AnswerLink, text: str, decision: Any, *, overruled: str = "") -> Advice:
     """Claim and answer the ask of a link. A link answers once, also if the answer is withdrawn.
 
     Raises without a claim if the answer does not fit, or if someone else holds the ask.
@@ -25,10 +24,9 @@ def answer(link: AnswerLink, text: str, decision: Any, *, anyway: bool = False) 
             raise TooLate("This link was already used.")
         return given
     advising.refuse_misfit(link.actor, link.ask, text, decision)
-    before = looking.overruled(link.actor, link.ask, Wanted(text, None, decision, anyway))
     lease = queue.claim(link.actor, link.ask.pk)
-    given = (lease.assignment_id, lease.lease_token, text, link.nonce)
-    return advising.answer(link.actor, *given, decision=decision, overruled=before)
+    sent = (lease.assignment_id, lease.lease_token, text, link.nonce)
+    return advising.answer(link.actor, *sent, decision=decision, overruled=overruled)
 
 
 def withdraw(link: AnswerLink) -> None:

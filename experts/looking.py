@@ -55,7 +55,7 @@ class ReturnedByModel(Returned):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Outgoing:
     """An answer on its way, as its form has it."""
 
     text: str
@@ -68,7 +68,7 @@ class Wanted:
 _rooms: dict[int, threading.BoundedSemaphore] = {}
 
 
-def overruled(actor: Actor, ask: Ask, wanted: Wanted) -> str:
+def overruled(actor: Actor, ask: Ask, wanted: Outgoing) -> str:
     """Return the reason of the model that the author overrules with this answer; empty if there is none.
 
     Raises `ReturnedByModel` with the reason of a new look, and what `advising` raises for an answer that does not fit.
@@ -128,15 +128,15 @@ def _asked(model: Actor, ask: Ask, client: ChatClient, data: dict[str, Any]) -> 
     content = message.get("content")
     words = content if isinstance(content, str) else ""
     tokens, by_kind = llm.cost_of(message, messages)
-    reason, fault = read(words)
-    desk.called(model, ask, "look", tokens=tokens, duration_s=time.monotonic() - start, fault=fault, by_kind=by_kind)
+    reason, problem = read(words)
+    desk.called(model, ask, "look", tokens=tokens, duration_s=time.monotonic() - start, fault=problem, by_kind=by_kind)
     return reason
 
 
 def shown(actor: Actor, ask: Ask, said: advising.Said) -> dict[str, Any]:
     """Return what the model is shown: no more than both a model and this person may see, and the answer."""
     material = llm.material_of(ask, MODEL & lens_of(actor, ask.episode))
-    # what a person told another model is not for this one
+    # what a person wrote for another model is not for this one
     material.pop(llm.HINT, None)
     answer = {name: value for name, value in said.columns().items() if value}
     return {**material, **({"decide": ask.typed} if ask.typed else {}), "answer": answer}

@@ -120,7 +120,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"rules", "find", "metrics", "notifications"},
         {"advising", "attaching", "batch", "closing", "desk", "links"}
         | {"pausing", "queue", "standing_answers", "tagging"},
-        {"consumers", "llm", "mcp", "metrics.pages", *DOORS},
+        {"consumers", "llm", "looking", "mcp", "metrics.pages", *DOORS},
     ),
     "curriculum": (
         GROUND,
@@ -162,7 +162,8 @@ WRITES = {
     "notices": {"allowances", "deliveries", "subscriptions", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},
-    "experts": {"advising", "attaching", "closing", "desk", "pausing", "queue", "standing_answers", "tagging", "llm"},
+    "experts": {"advising", "attaching", "closing", "desk", "pausing", "queue", "standing_answers", "tagging"}
+    | {"llm", "looking"},
     "runs": {"launch", "play"},
     "curriculum": {"steering", "taking", "training"},
     "exports": {"jobs"},

@@ -51,7 +51,7 @@ from experts.find.panels import (
 )
 from experts.find.reading import asks_of
 from experts.looking import ReturnedByModel
-from experts.models import Advice, Ask, Tier
+from experts.models import Advice, Ask, Privilege, Tier
 from experts.pages.answer import ask_form, ask_page, checked_body, give_ahead, tags_for, typed_again, wanted_of
 from experts.rules import decision_fields
 from experts.rules.file_types import MOST_BYTES
@@ -379,7 +379,7 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     checked = checked_body(request, one, token)
     given, drafted_by = (checked.text, checked.nonce, checked.tool_calls), request.POST.get("drafted_by", "")
     # read before the answer is sent, so that a wrong one refuses the whole
-    ahead = _standing(request)
+    ahead = _standing(request, one)
     # the same press again, whose first response was lost, gives none twice
     repeated = Advice.objects.filter(ask=pk, author_key=actor.key, nonce=checked.nonce, late=False).exists()
     before = "" if repeated else looking.overruled(actor, one, wanted_of(request, checked))
@@ -405,12 +405,15 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     return sent
 
 
-def _standing(request: MemberRequest) -> list[StandingAnswerBody]:
-    """Return the standing answers of the form: each for an approved call, for some hours."""
+def _standing(request: MemberRequest, ask: Ask) -> list[StandingAnswerBody]:
+    """Return the standing answers of the form: each for an approved call, for some hours.
+
+    With verifier access they hold in the ask's run only: elsewhere they would decide blind asks.
+    """
     text = request.POST.get("standing", "")
     given = parse_typed(text, "The standing answers") if text else []
     try:
-        return [
+        wanted = [
             StandingAnswerBody.model_validate(
                 {name: value for name, value in one.items() if name != "hours"}
                 | {"until": timezone.now() + timedelta(hours=one["hours"])}
@@ -419,6 +422,10 @@ def _standing(request: MemberRequest) -> list[StandingAnswerBody]:
         ]
     except (ValidationError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise Invalid("The standing answer is not readable. Uncheck it and check it again.") from error
+    own = ask.episode.run_id
+    if ask.privilege != Privilege.BLIND and any(not one.run or one.run != own for one in wanted):
+        raise Invalid("With verifier access, calls are approved ahead in the ask's run only.")
+    return wanted
 
 
 def _tell_family(request: MemberRequest, said: dict[str, str]) -> None:

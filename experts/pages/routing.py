@@ -293,8 +293,8 @@ def _page(
 def _models(now: str) -> list[tuple[str, str]]:
     """Return the expert models to choose from; one that was chosen and is no longer configured stays."""
     known = [(name, f"{name} ({endpoint.model})") for name, endpoint in settings.EXPERT_ENDPOINTS.items()]
-    gone = [(now, f"{now}, not configured")] if now and now not in settings.EXPERT_ENDPOINTS else []
-    return [("", "Off"), *known, *gone]
+    unset = [(now, f"{now}, not configured")] if now and now not in settings.EXPERT_ENDPOINTS else []
+    return [("", "Off"), *known, *unset]
 
 
 def _changed(entry: AuditEntry) -> str:

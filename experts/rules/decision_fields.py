@@ -86,8 +86,13 @@ def fields_of(typed: Mapping[str, Any], draft: Mapping[str, Any] | None) -> Fiel
     if typed["kind"] == "choice":
         chosen = _list(said.get("chosen"))
         options = [(one, one["id"] in chosen) for one in typed["options"]]
-        more = {"many": bool(typed.get("many")), "takes_other": bool(typed.get("other"))}
-        return Fields("choice", options=options, other=str(said.get("other") or ""), **more)
+        return Fields(
+            "choice",
+            options=options,
+            many=bool(typed.get("many")),
+            takes_other=bool(typed.get("other")),
+            other=str(said.get("other") or ""),
+        )
     schema = typed["response_schema"]
     texts = _dict(said.get("texts")) or _texts(_dict(said.get("value")) or _defaults(schema))
     shown, left = _shape(schema, {})
@@ -100,7 +105,7 @@ def draft_of(typed: Mapping[str, Any], post: Post) -> dict[str, Any]:
         return {"calls": [_call_draft(n, call, post) for n, call in enumerate(typed["calls"])]}
     if typed["kind"] == "choice":
         known = {str(place): one["id"] for place, one in enumerate(typed["options"])}
-        return {"chosen": [known[one] for one in post("chosen") if one in known], "other": _one(post, "other")}
+        return {"chosen": [known[one] for one in post("chosen") if one in known], "other": _sent(post, "other")}
     shown, _ = _shape(typed["response_schema"], {})
     return {"texts": {name: _text(post, f"field:{n}", one) for n, (name, one) in enumerate(shown.items())}}
 
@@ -130,7 +135,7 @@ def _call(place: int, call: Mapping[str, Any], said: Mapping[str, Any]) -> CallF
 def _call_draft(place: int, call: Mapping[str, Any], post: Post) -> dict[str, Any]:
     shown, _ = _shape(call.get("schema"), call.get("arguments") or {})
     texts = {name: _text(post, f"arg:{place}:{n}", one) for n, (name, one) in enumerate(shown.items())}
-    said = {"id": call["id"], "verdict": _one(post, f"call:{place}"), "reason": _one(post, f"why:{place}")}
+    said = {"id": call["id"], "verdict": _sent(post, f"call:{place}"), "reason": _sent(post, f"why:{place}")}
     return said | {"texts": texts}
 
 
@@ -264,13 +269,13 @@ def _list(value: Any) -> list[Any]:
 
 def _text(post: Post, name: str, schema: Mapping[str, Any]) -> str:
     """Return the text of a field, or of the option that was chosen by its place."""
-    text, options = _one(post, name), _options(schema)
+    text, options = _sent(post, name), _options(schema)
     if options is None:
         return text
     fits = text.isascii() and text.isdigit() and len(text) < 5 and int(text) < len(options)
     return options[int(text)] if fits else ""
 
 
-def _one(post: Post, name: str) -> str:
+def _sent(post: Post, name: str) -> str:
     # browsers send the lines of a field with CR and LF
     return with_line_ends(next(iter(post(name)), ""))

@@ -13,6 +13,7 @@ import { startDecision } from "./decision-form.js";
 import { Lease } from "./lease.js";
 import { ahead, lookAhead, showEarly } from "./next-ask.js";
 import { life } from "../shell/page-life.js";
+import { startPicker } from "./pick-tool.js";
 import { whenBack } from "../shell/connection.js";
 import { NO_CONTACT, isOut, outWords, post } from "../shell/post.js";
 import { CallBuilder, chosen, typedOf } from "../forms/schema-form.js";
@@ -406,7 +407,7 @@ function startCalls() {
     box.hidden = made.length === 0;
     saver?.touch();
   });
-  startPicker();
+  startPicker([...builder.tools.keys()], addCall, (words) => sayNear("[data-pick-problem]", words, true));
   document.addEventListener("click", (event) => {
     const shown = event.target instanceof Element && event.target.closest("[data-use-tool]")?.dataset.useTool;
     const { name } = shown ? chosen(shown, [...builder.tools.keys()]) : {};
@@ -429,33 +430,6 @@ const addCall = (name, given = {}) => {
   const card = builder.add(name, given);
   (card?.querySelector("[data-argument]") || card?.querySelector("button"))?.focus();
 };
-
-function startPicker() {
-  /** @type {HTMLInputElement} */
-  const picker = document.querySelector("[data-pick-tool]");
-  const names = [...builder.tools.keys()];
-  const add = () => {
-    const { name, words } = chosen(picker.value, names);
-    sayNear("[data-pick-problem]", words, true);
-    if (!name) return picker.focus();
-    picker.value = "";
-    return addCall(name);
-  };
-  picker.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.ctrlKey && !event.metaKey) add();
-  });
-  picker.addEventListener("input", (event) => {
-    // a pick from the list adds the call; typing continues until Enter
-    const isPick = /** @type {InputEvent} */ (event).inputType === "insertReplacementText";
-    if (isPick && names.some((name) => visible(name) === picker.value)) add();
-  });
-  document.querySelector("[data-add-call]").addEventListener("click", add);
-  bind("insert-call", () => picker.focus());
-  document.querySelector("[data-add-failed]")?.addEventListener("click", () => {
-    const failed = JSON.parse(document.getElementById("failed-call").textContent);
-    addCall(failed.name, failed.arguments);
-  });
-}
 
 function startLease() {
   const chip = document.querySelector("[data-lease]");

@@ -80,11 +80,8 @@ const make = (tag, css = "", text = "") => Object.assign(document.createElement(
 
 /** An approval of calls like one, ahead: for some hours, up to a count, with the arguments that must be equal. */
 class Standing {
-  /**
-   * @param {Call} call
-   * @param {string} run
-   */
-  constructor(call, run) {
+  /** @param {Call} call @param {string} run @param {boolean} runOnly whether it can hold in the run alone */
+  constructor(call, run, runOnly) {
     this.call = call;
     this.element = make("div", "standing-box");
     const label = make("label", "row wrap");
@@ -94,7 +91,7 @@ class Standing {
     label.append(this.on, make("b", "", "Approve calls like this, too"), cap);
     this.more = make("div", "more");
     this.hours = this.#select([["1", "for 1 hour"], ["8", "for 8 hours"], ["24", "for 24 hours"]], "How long");
-    this.run = this.#select([...(run ? [[run, "in this run"]] : []), ["", "in this project"]], "Where");
+    this.run = this.#select([...(run ? [[run, "in this run"]] : []), ...(runOnly ? [] : [["", "in this project"]])], "Where");
     this.most = Object.assign(document.createElement("input"), { inputMode: "numeric", value: "20", size: 4, className: "mono" });
     this.most.setAttribute("aria-label", "How many calls at most");
     const line = make("p", "row wrap");
@@ -155,11 +152,12 @@ class CallCard {
    * @param {Call} call
    * @param {number} number
    * @param {string | null} run null where no standing answer can be given
+   * @param {boolean} runOnly whether one can hold in the run alone
    * @param {() => void} changed
    */
-  constructor(call, number, run, changed) {
+  constructor(call, number, run, runOnly, changed) {
     this.call = call;
-    this.standing = new Standing(call, run || "");
+    this.standing = new Standing(call, run || "", runOnly);
     this.mayStand = run !== null && !call.high_risk;
     this.isAlone = run !== null && Boolean(call.high_risk);
     this.number = number;
@@ -307,7 +305,9 @@ class Approval {
    * @param {() => void} changed
    */
   constructor(box, typed, changed) {
-    this.cards = typed.calls.map((call, place) => new CallCard(call, place + 1, "alone" in box.dataset ? null : box.dataset.run || "", changed));
+    const runOnly = "runOnly" in box.dataset; // with verifier access
+    const run = "alone" in box.dataset || (runOnly && !box.dataset.run) ? null : box.dataset.run || "";
+    this.cards = typed.calls.map((call, place) => new CallCard(call, place + 1, run, runOnly, changed));
     box.append(...this.cards.map((card) => card.element));
     for (const [id, verdict] of VERDICT_KEYS) bind(id, () => this.#press(verdict));
     if (this.cards.some((card) => card.mayStand)) bind("stand", () => this.#stand());

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from playwright.sync_api import expect
 
+from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.running import product
 
 REFUND = {
@@ -38,8 +41,13 @@ PICKUP = {
 
 @pytest.fixture(scope="module")
 def desk():
-    with product(AWMWEB_DEMO="0", AWMWEB_HEARTBEAT_S="3600") as running:  # its agents only look at the end
-        yield running
+    back = {"return": True, "reason": "Ticket 9 does not exist."}
+    model = OpenAIServer(lambda body: json.dumps(back if "Into 9." in body["messages"][-1]["content"] else {}))
+    with answering(model):
+        looks = {"AWMWEB_EXPERT_BASE_URL": model.base_url, "AWMWEB_EXPERT_MODEL": "wise"}
+        # its agents only look at the end
+        with product(AWMWEB_DEMO="0", AWMWEB_HEARTBEAT_S="3600", **looks) as running:
+            yield running
 
 
 @pytest.fixture
@@ -286,3 +294,61 @@ def test_form_is_filled_by_keys_and_sent_on_a_phone(desk, person, ask):
     page.get_by_role("button", name="Send and next").click()
     page.wait_for_url("**/queue/")
     assert seen()["advice"]["decision"] == {"value": {"contact": "Loading bay", "pallets": 4, "call_ahead": True}}
+
+
+def test_returned_answer_is_mended_or_sent_anyway(desk, person, ask):
+    owner = person(desk.link("owner", "admin"))
+    owner.goto(f"{desk.url}/desk/")
+    owner.get_by_label("Second look by a model").select_option("expert")
+    owner.keyboard.press("Control+Enter")
+    expect(owner.locator("main")).to_contain_text("Saved: second look by a model.")
+    first, second = ask("Into which one?"), ask("And the other?")
+    page = claimed(desk, person, first[0], "lea")
+    anyway, problem = page.get_by_role("button", name="Send anyway"), page.locator("[data-problem]")
+    expect(page.locator("[data-keyline]")).to_contain_text("send and watch")
+    page.keyboard.type("Into 9.")
+    expect(anyway).to_be_hidden()
+    page.keyboard.press("Control+Shift+Enter")
+    expect(problem).to_have_text("Not sent: Ticket 9 does not exist.")
+    expect(anyway).to_be_visible()
+    page.locator("#advice").fill("Into 8.")
+    expect(anyway).to_be_hidden()
+    page.keyboard.press("Control+Shift+Enter")
+    expect(page.locator("h2").first).to_contain_text("You answered")
+    assert first[1]()["advice"]["text"] == "Into 8."
+    page.goto(f"{desk.url}/asks/{second[0]}/")
+    page.keyboard.press("c")
+    expect(page.locator("[data-keyline]")).to_contain_text("send and watch")
+    page.keyboard.type("Into 9.")
+    page.keyboard.press("Control+Shift+Enter")
+    expect(anyway).to_be_visible()
+    anyway.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#answer")).to_contain_text("Sent despite a second look. expert: Ticket 9 does not exist.")
+    assert second[1]()["advice"]["text"] == "Into 9."
+    owner.get_by_label("Second look by a model").select_option("")
+    owner.keyboard.press("Control+Enter")
+    expect(owner.locator("main")).to_contain_text("Saved: second look by a model.")
+
+
+def test_decision_is_sent_by_a_browser_without_scripts(desk, person, ask):
+    gated = ask("May I?", kind="approval", calls=CALLS, on_timeout="reject")
+    page = person(desk.link("lea", "expert"), java_script_enabled=False, viewport={"width": 390, "height": 844})
+    page.goto(f"{desk.url}/asks/{gated[0]}/")
+    page.get_by_role("button", name="Claim and answer").click()
+    first, second, third = (page.locator("fieldset.plain").nth(n) for n in range(3))
+    first.get_by_label("Approve").check()
+    second.get_by_label("Edit").check()
+    second.get_by_text("Values for Edit").click()
+    second.get_by_label("body").fill("It is refunded.")
+    third.get_by_label("Reject", exact=True).check()
+    page.get_by_role("button", name="Send and next").click()
+    expect(page.get_by_role("alert")).to_contain_text("a rejection needs a reason")
+    expect(second.get_by_label("body")).to_have_value("It is refunded.")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    third.get_by_label("Reason for Reject").fill("Not yet.")
+    page.get_by_role("button", name="Send and next").click()
+    page.wait_for_url("**/queue/")
+    said = gated[1]()["advice"]["decision"]["calls"]
+    assert [one["verdict"] for one in said] == ["approve", "edit", "reject"]
+    assert said[0]["arguments"] == BIG and said[1]["arguments"] == {**REPLY, "body": "It is refunded."}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from episodes.models import Episode, Run
@@ -141,6 +143,20 @@ def test_ahead_with_verifier_access_stays_in_its_run(edo, asked):
     Episode.objects.filter(pk__in=[one.episode_id for one in asks]).update(run=run)
     page.post("/queue/decide", ahead(asks, run=run.pk), follow=True)
     assert StandingAnswer.objects.get().privilege == "sees_verifier" and verdicts(*asks) == ["approve"] * 2
+
+
+def test_standing_answer_of_an_informed_ask_stays_in_its_run(edo, asked):
+    ask, client = asked(**approval(REPLY), expert="informed"), as_person(edo)
+    lease = queue.claim(edo, ask.pk)
+    run = Run.objects.create(project=edo.project, name="r", expert="informed")
+    Episode.objects.filter(pk=ask.episode_id).update(run=run)
+    decision = {"calls": [{"id": "1", "verdict": "approve"}]}
+    body = {"lease_token": lease.lease_token, "text": "", "nonce": "n", "decision": json.dumps(decision)}
+    for where, status in (({}, 422), ({"run": "other"}, 422), ({"run": run.pk}, 302)):
+        ahead = json.dumps([{"tool": "send_reply", "arguments": {}, "hours": 1, "at_most": 2, **where}])
+        page = client.post(f"/asks/{ask.pk}/answer", {**body, "standing": ahead, "watch": "watch"})
+        assert page.status_code == status, where
+    assert StandingAnswer.objects.get().privilege == "sees_verifier"
 
 
 def test_standing_answer_for_an_ended_run_is_refused(edo, asked):
