@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import sys
+import time
 from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
@@ -34,7 +35,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
-from awmweb import urls  # noqa: F401  # or the first request would import it
+from awmweb import logs, urls  # noqa: F401  # or the first request would import it
 from awmweb.embedded import gate
 from episodes.live import intake, reading
 from episodes.live.consumers import PROJECT, WIRE, EpisodeConsumer
@@ -42,7 +43,7 @@ from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import server as mcp
 from experts.rules.file_types import MOST_BYTES, TOO_LARGE
 from imports.importing import UPLOAD_MAX
-from people import addresses
+from people import addresses, measures
 from people.bodies import Body, HungUp, bearer_secret, has_body, header, replayed
 from people.errors import AWAY, AppError, ForeignHost, NotFound, TooLarge
 from people.http import refuse, sender_of
@@ -61,6 +62,9 @@ UPLOAD_BYTES = UPLOAD_MAX + 64 * 1024
 ATTACHES = re.compile(r"/api/v1/asks/[^/]+/attachments")
 files = StaticFiles(directory=settings.STATICFILES_DIRS[0], packages=[("django_htmx", "static")])
 static = GZipMiddleware(files, minimum_size=1024, compresslevel=6)
+ROUTE = "awmweb.route"
+"""Where a request's scope has the template of its address: an address itself would make a figure for each object."""
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 VENDOR = "/static/vendor/"
 """Third-party files, whose names contain their version."""
 waiting = AuthMiddlewareStack(URLRouter([path("api/v1/asks/<str:pk>", AskWait.as_asgi())]))
@@ -86,7 +90,10 @@ class OneThread(ASGIHandler):
         super().load_middleware(is_async=False)
 
     async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
-        return await sync_to_async(self.get_response)(request)
+        response = await sync_to_async(self.get_response)(request)
+        if (match := request.resolver_match) is not None:
+            request.scope[ROUTE] = match.route  # type: ignore[attr-defined]
+        return response
 
 
 django_app = OneThread()
@@ -113,23 +120,45 @@ def is_ours(scope: dict[str, Any]) -> bool:
 
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """Serve a request, and measure it; one whose client left has status 0."""
+    began, status = time.perf_counter(), 0
+
+    async def noted(message: dict[str, Any]) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        await send(message)
+
+    entered = logs.enter(**logs.ids_of(scope["path"]))
+    try:
+        await _routed(scope, receive, noted)
+    finally:
+        logs.leave(entered)
+        method, route = scope["method"], scope.get(ROUTE, "")
+        measures.count("awmweb_requests_total", method if method in METHODS else measures.OTHER, route, str(status))
+        measures.observe("awmweb_request_seconds", time.perf_counter() - began, route)
+
+
+async def _routed(scope: dict[str, Any], receive: Any, send: Any) -> None:
     where = addresses.split(scope["path"])[1]
     if not names_us(scope):
         await refuse(send, ForeignHost())
     elif scope["path"].startswith("/static/"):
+        scope[ROUTE] = "static"
         await _static(scope, receive, send)
     elif intake.takes(scope):
+        scope[ROUTE] = "api/v1/episodes/<episode_id>/steps"
         await intake.append_steps(scope, receive, send)
     elif scope["path"] == "/mcp":
+        scope[ROUTE] = "mcp"
         await mcp.serve(scope, receive, send)
     elif reading.takes(scope):
         await reading.in_turn(_django, scope, receive, send)
+    elif _waits(scope["method"], where):
+        scope[ROUTE] = "api/v1/asks/<ask_id>"
+        await _with_body(waiting, in_project(scope), receive, send)
     else:
-        await (
-            _with_body(waiting, in_project(scope), receive, send)
-            if _waits(scope["method"], where)
-            else _django(scope, receive, send)
-        )
+        await _django(scope, receive, send)
 
 
 def _waits(method: str, where: str) -> bool:
@@ -201,6 +230,7 @@ async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Accept a socket: a bearer needs no Origin and no session; a cookie needs both."""
     # The server's own `send`, by which the hub finds the transport that takes prepared frames.
     scope = {**in_project(scope), WIRE: send}
+    logs.enter(**logs.ids_of(scope["path"]))  # a socket has its own task, which ends with it
     try:
         if not names_us(scope):
             await denied(scope, receive, send)
@@ -221,3 +251,4 @@ gc.collect()
 gc.freeze()
 # Last: all of the above loads while the database starts.
 gate.wait()
+measures.start("web")

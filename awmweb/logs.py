@@ -1,13 +1,34 @@
-"""Log lines without secrets: Django logs the address of a refused request, and those of sign-in and answer links are
-secrets."""
+"""Log lines without secrets, as text or as JSON: Django logs the address of a refused request, and those of sign-in and
+answer links are secrets."""
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+from contextvars import ContextVar, Token
+from datetime import UTC, datetime
+from uuid import uuid4
 
 # The second form is a link inside a query, such as `next=`, where slashes are encoded.
 LINK = re.compile(r"(/login/once/|/answer/|%2Flogin%2Fonce%2F|%2Fanswer%2F)[^\s\"'<>]+", re.IGNORECASE)
+ABOUT = re.compile(r"/(episode|ask)s/([0-9a-z]{20})(?=/|$)")
+Ids = dict[str, str]
+_ids: ContextVar[Ids] = ContextVar("ids", default={})  # noqa: B039  never changed in place
+
+
+def enter(**ids: str) -> Token[Ids]:
+    """Have all lines of this task or thread name these IDs, until `leave`."""
+    return _ids.set(ids)
+
+
+def leave(entered: Token[Ids]) -> None:
+    _ids.reset(entered)
+
+
+def ids_of(path: str) -> Ids:
+    """Return the IDs for the lines of a request: its own, and those of the episode and ask that it is about."""
+    return {"request": uuid4().hex, **dict(ABOUT.findall(path))}
 
 
 class LineFormatter(logging.Formatter):
@@ -15,6 +36,27 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return LINK.sub(r"\1[secret]", super().format(record))
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line, with the IDs of its request or task."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": _plain(record.getMessage()),
+            **_ids.get(),
+        }
+        if record.exc_info:
+            line["error"] = _plain(self.formatException(record.exc_info))
+        return json.dumps(line)
+
+
+def _plain(text: str) -> str:
+    # Before it becomes JSON: an escape such as \\n would else belong to the link.
+    return LINK.sub(r"\1[secret]", text)
 
 
 class NoAddresses(logging.Filter):

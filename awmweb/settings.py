@@ -59,6 +59,13 @@ def switch(name: str, default: bool) -> bool:
     return raw == "1"
 
 
+def choice(name: str, default: str, among: Iterable[str]) -> str:
+    raw = text(name, default)
+    if raw not in among:
+        _stop(name, f"expected one of {', '.join(among)}, got {raw!r}")
+    return raw
+
+
 def web_address(name: str, default: str) -> str:
     raw = text(name, default).rstrip("/")
     parts = urlsplit(raw)
@@ -406,6 +413,7 @@ CELERY_BEAT_SCHEDULE = {
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "beat" / "schedule")
 
+AWMWEB_LOG_FORMAT = choice("AWMWEB_LOG_FORMAT", "line", ("line", "json"))
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -415,9 +423,10 @@ LOGGING = {
             "format": "{asctime} {levelname} {name} {message}",
             "style": "{",
         },
+        "json": {"class": "awmweb.logs.JsonFormatter"},
     },
     "filters": {"addresses": {"()": "awmweb.logs.NoAddresses"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": AWMWEB_LOG_FORMAT}},
     "root": {"handlers": ["console"], "level": text("AWMWEB_LOG_LEVEL", "INFO")},
     "loggers": {
         **{name: {"level": "WARNING"} for name in ("httpx", "httpx2", "httpcore", "mcp")},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import include, path, re_path
 
 from awmweb import settings, views
+from awmweb.metrics import page
 from curriculum import api as curriculum_api
 from episodes import api as episodes_api
 from experts import api as experts_api
@@ -34,6 +35,7 @@ handler500 = "awmweb.middleware.server_error"
 urlpatterns = [
     path("", views.home, name="home"),
     path("health", views.health, name="health"),
+    path("metrics", page.metrics, name="scrape"),
     path("demo/again", views.play_demo, name="play_demo"),
     path("demo/remove", views.remove_demo, name="remove_demo"),
     path("episodes/<str:pk>/again", views.rerun, name="play_again"),

@@ -7,6 +7,7 @@ deadlines need no worker; the sweep closes the rest.
 
 from __future__ import annotations
 
+import functools
 from datetime import datetime
 from typing import Any
 
@@ -24,6 +25,7 @@ from experts import events
 from experts.errors import StillOpen
 from experts.find.attached import is_asker
 from experts.models import MODEL, Advice, Ask, AskEvent, AskStatus, Assignment, Draft
+from people import measures
 from people.access import Actor, may_read, may_record, visible_or_404
 from people.slots import SlotState
 
@@ -65,6 +67,14 @@ def close(
     ask_steps.close_ask_step(ask.episode, ask.seq, said, status, waiting, by_script)
     log(ask, str(status), actor, reason)
     events.tell(ask)
+    transaction.on_commit(functools.partial(_measure, ask, str(status), reason))
+
+
+def _measure(ask: Ask, status: str, reason: str) -> None:
+    # Reasons of other ends can be a caller's words.
+    measures.count("awmweb_asks_closed_total", status, reason if status == AskStatus.FELL_BACK else "")
+    if ask.closed_at is not None:
+        measures.observe("awmweb_ask_wait_seconds", (ask.closed_at - ask.created_at).total_seconds(), status)
 
 
 def _as_fallback(ask: Ask, reason: str) -> dict[str, Any]:

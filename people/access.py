@@ -223,6 +223,11 @@ def may_see_imports(actor: Actor) -> None:
     _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"}), actor)
 
 
+def may_scrape(actor: Actor) -> None:
+    """Allow the figures of the whole installation for metrics tokens only, which no role has."""
+    _demand(actor.scope == "metrics", actor)
+
+
 def may_export(actor: Actor) -> None:
     _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"export"}), actor)
 

@@ -324,6 +324,9 @@ def issue_token(
         raise Invalid(f"Who uses the token must be one of {', '.join(TokenUser.values)}.")
     if scope not in TokenScope.values:
         raise Invalid(f"Scope must be one of {', '.join(TokenScope.values)}.")
+    # It reads figures of all projects, and an admin is one of theirs only.
+    if scope == TokenScope.METRICS and actor.user is not None:
+        raise Invalid("Only the operator creates metrics tokens, with `manage.py createtoken`.")
     name = " ".join(name.split())
     if not name or len(name) > 120:
         raise Invalid("Enter a token name of at most 120 characters.")

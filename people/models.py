@@ -91,6 +91,7 @@ class TokenScope(models.TextChoices):
     EXPORT = "export", "Export"
     LAUNCH = "launch", "Launch"
     REVIEW = "review", "Review"
+    METRICS = "metrics", "Metrics"
 
 
 class Project(models.Model):

@@ -40,7 +40,7 @@ from awmenv.server.channels.gate import Asgi, Gate  # noqa: E402
 from awmenv.server.channels.start_tables import StartTables, Unanswered  # noqa: E402
 from awmenv.server.session.environment import WorldEnvironment  # noqa: E402
 from awmenv.server.session.library import SPLIT  # noqa: E402
-from awmenv.server.session.shared import World  # noqa: E402
+from awmenv.server.session.shared import VERIFY_BOUNDS, World  # noqa: E402
 from awmenv.server.session.wire import WorldObservation, WorldState  # noqa: E402
 from awmenv.server.settings import Settings  # noqa: E402
 
@@ -209,6 +209,7 @@ def _stats(world: World) -> dict[str, Any]:
         "resets": counts.resets,
         "calls": counts.calls,
         "verifications": counts.verifications,
+        "verify_seconds": {"bounds": VERIFY_BOUNDS, "counts": counts.verify_counts, "sum": counts.verify_s},
         "faults": counts.faults,
         "tier": world.tier,
         "min_tier": world.settings.min_tier,

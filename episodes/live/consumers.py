@@ -29,6 +29,7 @@ from episodes.models import Episode
 from episodes.show import windows
 from episodes.visible import trajectory
 from episodes.visible.lens import Lens, hears_all, lens_of, through
+from people import measures
 from people.access import (
     SESSION_PROJECT,
     Actor,
@@ -273,6 +274,9 @@ class Guard:
     def forget(self, consumer: LiveConsumer) -> None:
         self._rights.pop(consumer, None)
 
+    def watched(self) -> int:
+        return len(self._rights)
+
     async def _beat(self) -> None:
         """Tell the sockets that asked for it that they are alive, also while the database is unavailable."""
         while self._rights:
@@ -310,6 +314,9 @@ _guards: WeakKeyDictionary[asyncio.AbstractEventLoop, Guard] = WeakKeyDictionary
 def guard() -> Guard:
     """Return the guard of the running event loop; a web process has one."""
     return _guards.setdefault(asyncio.get_running_loop(), Guard())
+
+
+measures.watch("awmweb_sockets_open", lambda: sum(one.watched() for one in list(_guards.values())))
 
 
 class EpisodeConsumer(LiveConsumer):

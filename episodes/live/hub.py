@@ -22,6 +22,7 @@ from redis.exceptions import RedisError
 from episodes import events
 from episodes.events import CHANNEL
 from episodes.live.wire import Payload, SocketWriter
+from people import measures
 
 log = logging.getLogger(__name__)
 COALESCE_S = 0.02
@@ -56,6 +57,7 @@ class Listener:
             self._frames.clear()
             self._bytes = 0
             payload = GAP
+            measures.count("awmweb_hub_gaps_total")
         self._frames.append(payload)
         self._bytes += payload.size
         if self._waiter is not None and not self._waiter.done():
@@ -158,12 +160,13 @@ class Lane:
     def __init__(self, every: float, deliver: Callable[[str, Payload], None]) -> None:
         self._every, self._deliver = every, deliver
         self._pending: dict[str, Pending] = {}
-        self._next = 0.0
+        self._next = self._since = 0.0
 
     def add(self, topic: str, kind: str, key: str, payload: str) -> None:
         # the first hint after a delivery starts the timer, for all that follow
         if not self._pending:
-            wait = max(0.0, self._next - time.perf_counter())
+            self._since = time.perf_counter()
+            wait = max(0.0, self._next - self._since)
             asyncio.get_running_loop().call_later(wait, self._leave)
         self._pending.setdefault(topic, Pending()).add(kind, key, payload)
 
@@ -172,11 +175,13 @@ class Lane:
         self._next = began + self._every
         for topic, pending in due.items():
             self._deliver(topic, pending.payload())
-        asyncio.get_running_loop().call_soon(self._left, began)
+        asyncio.get_running_loop().call_soon(self._left, began, self._since)
 
-    def _left(self, began: float) -> None:
+    def _left(self, began: float, since: float) -> None:
         """Note that the loop has handed the frames to the kernel."""
-        took = time.perf_counter() - began
+        now = time.perf_counter()
+        took = now - began
+        measures.observe("awmweb_hub_lag_seconds", now - since)
         # took / SHARE leaves the loop as much time for other work as the frames took
         self._next = began + min(max(self._every, took / SHARE), max(self._every, LONGEST_S))
 

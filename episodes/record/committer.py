@@ -21,6 +21,7 @@ from django.db import close_old_connections
 
 from episodes.record.appending import Append, AppendResult, Held, append_together
 from episodes.stored.entries import StepEntry
+from people import measures
 from people.access import Actor
 from people.errors import AWAY, Busy
 
@@ -68,6 +69,9 @@ class Committer:
             self._news.notify()
         return append.done
 
+    def waiting(self) -> int:
+        return len(self._waiting)
+
     def _start(self) -> None:
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="committer", daemon=True)
@@ -84,6 +88,7 @@ class Committer:
             if any(isinstance(one, AWAY) for one in results):
                 _release_connection()
             _answer(zip(group, results, strict=True))
+            _measure(group, results)
             held = [one for one, result in zip(group, results, strict=True) if isinstance(result, Held)]
             self._again(held, alone=len(held) == len(group))
 
@@ -131,6 +136,17 @@ def _answer(answered: Iterable[tuple[AppendRequest, AppendResult]]) -> None:
             loop.call_soon_threadsafe(_resolve, answers)
 
 
+def _measure(group: Sequence[AppendRequest], results: Sequence[AppendResult]) -> None:
+    ended = [(one, result) for one, result in zip(group, results, strict=True) if not isinstance(result, Held)]
+    if not ended:
+        return
+    stored = [one for one, result in ended if not isinstance(result, Exception)]
+    measures.count("awmweb_ingest_batches_total", "stored", by=len(stored))
+    measures.count("awmweb_ingest_batches_total", "refused", by=len(ended) - len(stored))
+    measures.count("awmweb_ingest_steps_total", by=sum(len(one.entries) for one in stored))
+    measures.observe("awmweb_ingest_wait_seconds", time.monotonic() - min(one.since for one, _ in ended))
+
+
 def _resolve(answers: Iterable[tuple[AppendRequest, AppendResult]]) -> None:
     for append, result in answers:
         if append.done.done():
@@ -162,3 +178,4 @@ def _patient(append: AppendRequest, result: AppendResult) -> AppendResult:
 
 
 committer = Committer()
+measures.watch("awmweb_ingest_waiting", committer.waiting)

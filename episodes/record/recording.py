@@ -48,6 +48,7 @@ from episodes.stored.entries import StepEntry, entries_of, entry_of
 from episodes.stored.policies import policy_facts
 from episodes.stored.settled import NOT_ATTESTED
 from episodes.visible import trajectory
+from people import measures
 from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, scoped, visible_or_404
 from people.audit import record
 from people.errors import Invalid, NotFound, WrongScope
@@ -456,6 +457,8 @@ def _end(episode: Episode, state: str, actor: Actor | None, reason: str) -> None
     for callback in _on_end:
         callback(episode, reason)
     announce(episode)
+    ended = functools.partial(measures.count, "awmweb_episodes_ended_total", str(state), episode.fault)
+    transaction.on_commit(ended)
 
 
 @transaction.atomic
@@ -530,6 +533,7 @@ def record_outcome(
     frame = {"type": "outcome", "episode": episode.pk}
     events.publish(events.people_topic(episode.pk), {**frame, **said})
     events.publish(events.queue_topic(episode.project_id), frame)
+    transaction.on_commit(functools.partial(measures.count, "awmweb_outcomes_total", outcome.reward_type))
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import logging.config
 
@@ -9,6 +10,8 @@ import httpx
 import pytest
 from django.conf import settings
 from django.utils.module_loading import import_string
+
+from awmweb import logs
 
 SECRET = "aF-7tA41TvwSq3vkbamR_-NrGUYN-H2oq4WoanUMFb8"
 
@@ -19,6 +22,29 @@ def test_line_holds_no_secret_of_a_link(where):
     line = import_string(form["class"])(form["format"], style=form["style"])
     record = logging.makeLogRecord({"msg": "Forbidden: %s", "args": (where.format(SECRET),)})
     assert SECRET not in line.format(record) and "[secret]" in line.format(record)
+
+
+def test_json_line_names_request_episode_and_ask_alone():
+    """And no secret of a link, also where an escape of JSON follows it."""
+    path = "/projects/lab/episodes/0123456789abcdefghij/"
+    entered = logs.enter(**logs.ids_of(path))
+    try:
+        raise ValueError(f"/answer/{SECRET}")
+    except ValueError as error:
+        about = (type(error), error, error.__traceback__)
+        record = logging.makeLogRecord(
+            {"msg": "Forbidden: %s\nnext", "args": (f"/login/once/{SECRET}",), "exc_info": about, "levelname": "ERROR"}
+        )
+        text = logs.JsonFormatter().format(record)
+    finally:
+        logs.leave(entered)
+    line = json.loads(text)
+    assert "\n" not in text and SECRET not in text
+    assert line["message"] == "Forbidden: /login/once/[secret]\nnext" and "/answer/[secret]" in line["error"]
+    assert line["episode"] == "0123456789abcdefghij" and len(line["request"]) == 32 and "ask" not in line
+    assert set(json.loads(logs.JsonFormatter().format(record))) == {"time", "level", "logger", "message", "error"}
+    assert logs.ids_of("/api/v1/asks/0123456789abcdefghij/claim")["ask"] == "0123456789abcdefghij"
+    assert set(logs.ids_of("/asks/next")) == {"request"}
 
 
 @pytest.mark.parametrize(

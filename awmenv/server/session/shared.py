@@ -8,6 +8,7 @@ import itertools
 import logging
 import resource
 import time
+from bisect import bisect_left
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -29,6 +30,10 @@ LATE = 4  # for each place, how many concurrent runs can take longer
 CHECKUPS = 8  # threads for the checks of verifiers beside them
 
 
+VERIFY_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 60.0)
+"""Seconds below which the runs of verifiers are counted."""
+
+
 @dataclass
 class ServerCounts:
     """What the server has seen since it started; for /stats."""
@@ -38,6 +43,13 @@ class ServerCounts:
     calls: int = 0
     verifications: int = 0
     faults: dict[str, int] = field(default_factory=dict)
+    verify_s: float = 0.0
+    verify_counts: list[int] = field(default_factory=lambda: [0] * (len(VERIFY_BOUNDS) + 1))
+
+    def verified(self, seconds: float) -> None:
+        self.verifications += 1
+        self.verify_s += seconds
+        self.verify_counts[bisect_left(VERIFY_BOUNDS, seconds)] += 1
 
     def fault(self, name: str) -> None:
         self.faults[name] = self.faults.get(name, 0) + 1

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -126,9 +127,11 @@ class Case:
     async def verify(self, mode: Mode, final_answer: str | None) -> VerifierResult:
         """Run one verifier; a second request for the same mode gets the stored result."""
         if mode not in self._verified:
+            began = time.monotonic()
             found = await self._run_verifier(mode, final_answer)
+            took = time.monotonic() - began
             self._verified[mode] = replace(found, health=await self._health(), final_answer=final_answer)
-            self.world.counts.verifications += 1
+            self.world.counts.verified(took)
         return self._verified[mode]
 
     async def _health(self) -> Health | None:

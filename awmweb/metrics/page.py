@@ -1,0 +1,69 @@
+"""The page `/metrics` for a Prometheus of the operator's: figures of all projects, no text and no ID of anybody.
+
+Only a token of scope *metrics* opens it, never a session: it belongs to no project, and the operator alone issues one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_GET
+
+from awmweb.metrics import processes, stored
+from awmweb.metrics.stored import Figure, Histogram, Kept
+from people.access import bearer, may_scrape
+from people.errors import AppError, NotFound, Unauthenticated
+from people.http import refusal
+from people.members import token_of
+
+KEPT = Kept(lambda: [*stored.read(), *processes.read()])
+
+
+@require_GET
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Return all figures in the text format of Prometheus."""
+    try:
+        _admit(request)
+    except AppError as refused:
+        return refusal(refused)
+    return HttpResponse(_text(KEPT.figures()), content_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _admit(request: HttpRequest) -> None:
+    """Admit a metrics token. An address in a project is none of this page's."""
+    kind, _, secret = request.headers.get("Authorization", "").partition(" ")
+    token = token_of(secret) if kind.lower() == "bearer" else None
+    if token is None:
+        raise Unauthenticated("Send a token of scope metrics in the Authorization header.")
+    if getattr(request, "slug", ""):
+        raise NotFound
+    may_scrape(bearer(token))
+
+
+def _text(figures: Iterable[Figure | Histogram]) -> bytes:
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+    from prometheus_client.registry import Collector
+
+    def family(one: Figure | Histogram) -> Metric:
+        if isinstance(one, Histogram):
+            times = HistogramMetricFamily(one.name, one.words, labels=one.labels)
+            for labels, (counts, total) in sorted(one.series.items()):
+                names = [*map(str, one.bounds), "+Inf"]
+                times.add_metric(labels, list(zip(names, accumulate(counts), strict=True)), total)
+            return times
+        about = one.name, one.words, None, one.labels
+        values = CounterMetricFamily(*about) if one.is_counter else GaugeMetricFamily(*about)
+        for labels, value in sorted(one.series.items()):
+            values.add_metric(labels, value)
+        return values
+
+    class Figures(Collector):
+        def collect(self) -> Iterator[Metric]:
+            return map(family, figures)
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Figures())
+    return generate_latest(registry)
