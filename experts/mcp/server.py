@@ -432,7 +432,7 @@ class Exchange(EventStore):
 
     async def begin(self, tool: str, arguments: dict[str, Any]) -> types.CreateTaskResult:
         """Open a task for a call. What the desk refuses is an error of the request: there is no task then."""
-        if tool not in (sessions.ASK_TOOL, sessions.APPROVAL_TOOL):
+        if tool not in (ASK_TOOL, sessions.APPROVAL_TOOL):
             raise McpError(types.ErrorData(code=types.METHOD_NOT_FOUND, message=f"{tool} is no tool with tasks."))
         key = self.call.key if self.call else ""
         state = await self.of_task(tasks.begin, self._session, key, arguments, tool)

@@ -122,7 +122,7 @@ def begin(actor: Actor, params: dict[str, Any], query: str) -> str:
         # a task in the address replaces the default
         said = {"task": f"A session of {client}", **said}
         said["run"] = said.get("run") or _run_of(actor, client)
-        policy = {"client": client, "version": hello.clientInfo.version}
+        policy: dict[str, Any] = {"client": client, "version": hello.clientInfo.version}
         if hello.capabilities.elicitation is not None:
             policy[ELICITS] = True
         plan = EpisodeStart(key=OURS + new_id(), environment="mcp", expert="plain", policy=policy, **said)

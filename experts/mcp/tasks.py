@@ -113,10 +113,9 @@ def _mine(actor: Actor) -> Any:
 
 
 def _state(actor: Actor, first: Ask) -> TaskState:
-    last, following = first, first
-    while following is not None:
+    last, thread = first, Ask.objects.filter(episode=first.episode_id)
+    while (following := thread.filter(key=f"{FOLLOWS}{last.pk}").first()) is not None:
         last = following
-        following = Ask.objects.filter(episode=first.episode_id, key=f"{FOLLOWS}{last.pk}").first()
     last = closing.look(actor, last.pk)
     recording.hear(actor, last.episode_id)
     if last.is_open:
