@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "notices": {"people", "episodes.events"},
     "episodes": {
         *("people", "awmclient.fields", "awmclient.schema", "awmclient.faults"),
-        *("awmenv.packs", "awmenv.health", "awmenv.models", "awmenv.attesting", "awmenv.errors"),
+        *("awmenv.packs", "awmenv.health", "awmenv.models", "awmenv.attesting", "awmenv.errors", "awmenv.blockers"),
     },
     "reviews": {"people", "notices", "episodes", "awmclient.fields", "awmclient.schema"},
     "experts": {
@@ -42,6 +42,7 @@ MAY_IMPORT = {
         "awmclient.metrics",
         "awmclient.chat",
         "awmclient.errors",
+        "awmenv.blockers",
         "awmenv.packs",
     },
     "curriculum": {
@@ -54,6 +55,7 @@ MAY_IMPORT = {
         "experts",
         "awmclient",
         "awmenv.attesting",
+        "awmenv.blockers",
         "awmenv.client",
         "awmenv.errors",
         "awmenv.health",
