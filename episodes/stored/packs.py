@@ -116,9 +116,11 @@ def blockers_of(scenario: str, task_idx: int | None, version: str = "") -> list[
 
     `version` is that of an episode's scenario. Agents never see any of it before they ask.
     """
-    pack = find_version(scenario, version) if scenario and task_idx is not None else None
+    if not scenario or task_idx is None:
+        return []
     try:
-        return pack.blockers(scenario, task_idx) if pack is not None and task_idx is not None else []
+        pack = find_version(scenario, version)
+        return pack.blockers(scenario, task_idx) if pack is not None else []
     except (OSError, PackError):
         # a pack that is being replaced has no registry for a moment
         return []

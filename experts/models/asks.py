@@ -150,6 +150,8 @@ class Ask(models.Model):
     )
     typed = JsonText(null=True, blank=True)
     """What it wants, as `awmclient.typed.TypedAsk`; none for a question."""
+    blocker = models.CharField(max_length=60, blank=True, default="", db_default="")
+    """The blocker of its task's registry that its question matched as it opened; empty if none. No agent sees it."""
     thread = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="continued_by")
     # what an agent got cannot be deleted before its ask
     accepted = models.OneToOneField("Advice", null=True, blank=True, on_delete=models.PROTECT, related_name="+")
