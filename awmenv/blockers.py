@@ -25,7 +25,6 @@ ALIKE = 0.75
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]*", re.ASCII)
 _WORD = re.compile(r"\w+")
-_KEYS = {"id", "missing", "holder", "terms", "questions", "answer", "fact"}
 
 
 class BadRegistry(ValueError):
@@ -59,7 +58,7 @@ def holds(text: str, value: str) -> bool:
 
 
 def holds_words(said: str, value: str) -> bool:
-    """`holds`, for a text that `words_of` has read once."""
+    """Do what `holds` does, for a text that `words_of` has read."""
     wanted = words_of(value)
     if not wanted.strip():
         return False
@@ -124,8 +123,6 @@ def _blocker(given: Any, place: int) -> Blocker:
     name = given.get("id")
     if not isinstance(name, str) or len(name) > MAX_ID or not _ID.fullmatch(name):
         raise BadRegistry(f"blocker {place}: 'id' has 1 to {MAX_ID} of a-z, 0-9, - and _")
-    if unknown := sorted(set(given) - _KEYS):
-        raise BadRegistry(f"blocker {name!r}: unknown key {unknown[0][:40]!r}")
     terms = given.get("terms", [])
     if not isinstance(terms, list) or len(terms) > MAX_LISTS:
         raise BadRegistry(f"blocker {name!r}: 'terms' is not a list of at most {MAX_LISTS} lists")

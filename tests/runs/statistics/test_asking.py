@@ -22,7 +22,7 @@ def test_arm_has_precision_recall_and_f1_over_its_episodes():
     assert (empty.precision, empty.recall, empty.f1, empty.per_task) == (None, None, None, None)
 
 
-def test_differences_are_of_task_means_with_the_tests_of_outcomes():
+def test_differences_are_of_task_means_with_tests_of_outcomes():
     rows = [asks(task, "a", 2, 2, 2) for task in range(8)] + [asks(task, "b", 0, 0, 0) for task in range(8)]
     rows += [asks(0, "b", 4, 2, 1)]  # a second seed
     found = {one.metric: one for one in differences(rows, "a", "b")}
