@@ -7,6 +7,7 @@ process.
     models     names and shapes on the wire
     errors     errors with codes
     packs      reads a folder of scenarios
+    blockers   what is missing in a task
     rows       rows of strangers' files, within bounds
     indexes    what was learned about a pack's files
     health     the check of a verifier

@@ -16,7 +16,7 @@ from typing import Any
 
 log = logging.getLogger("awmenv.indexes")
 
-VERSION = 3  # of what `packs` keeps; another one is not read
+VERSION = 4  # of what `packs` keeps; another one is not read
 
 Prints = tuple[tuple[str, int, int], ...]
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from awmenv import indexes, rows
+from awmenv.blockers import BadRegistry, Blocker, read_blockers
 from awmenv.errors import PackError, UnknownScenario
 from awmenv.health import Health
 from awmenv.models import MAX_NOTE, RESERVED_TOOLS, BuildReport, normalise_name, one_line
@@ -33,7 +34,8 @@ SCENARIO_FILES = {
 }
 VERIFIER_FILES: dict[Mode, str] = {"sql": "gen_verifier.jsonl", "code": "gen_verifier.pure_code.jsonl"}
 SCRIPTS_FILE = "scripts.jsonl"
-FILES = (*SCENARIO_FILES.values(), *VERIFIER_FILES.values(), SCRIPTS_FILE)
+BLOCKERS_FILE = "blockers.jsonl"
+FILES = (*SCENARIO_FILES.values(), *VERIFIER_FILES.values(), SCRIPTS_FILE, BLOCKERS_FILE)
 NEEDED = ("tasks", "db", "envs")  # a scenario without these is rejected; the others are gaps
 
 MAX_TASKS = 1000
@@ -130,6 +132,7 @@ class Pack:
         self._rows: dict[tuple[str, str], RowPosition] = {}
         self._verifiers: dict[tuple[str, int, Mode], RowPosition] = {}
         self._scripts: dict[tuple[str, int], RowPosition] = {}
+        self._blockers: dict[tuple[str, int], RowPosition] = {}
 
     @property
     def name(self) -> str:
@@ -139,7 +142,7 @@ class Pack:
     def digests(self) -> dict[str, str]:
         """The version of each scenario: a digest over all of its rows in all files."""
         lines: dict[str, list[str]] = {name: [] for name in self.known}
-        for places in (self._rows, self._verifiers, self._scripts):
+        for places in (self._rows, self._verifiers, self._scripts, self._blockers):
             for key, place in places.items():
                 name = key[1] if places is self._rows else key[0]
                 if name in lines:
@@ -237,6 +240,12 @@ class Pack:
         """Return the authors' notes on a task (level, needs_expert, kind, expert_note); empty without any."""
         return _part(self._script_row(scenario, task_idx), "about")
 
+    def blockers(self, scenario: str, task_idx: int) -> list[Blocker]:
+        """Return the registry of a task: what is missing in it. Empty if the pack has none."""
+        place = self._blockers.get((normalise_name(scenario), task_idx))
+        # the text was compared when the file was read
+        return read_blockers(self._read(place).get("blockers"), "") if place else []
+
     def index(self) -> dict[str, Any]:
         """Return everything that `load_pack` found, as JSON; `from_index` reads it back."""
         return {
@@ -253,6 +262,7 @@ class Pack:
             "rows": [[*key, *astuple(place)] for key, place in self._rows.items()],
             "verifiers": [[*key, *astuple(place)] for key, place in self._verifiers.items()],
             "scripts": [[*key, *astuple(place)] for key, place in self._scripts.items()],
+            "blockers": [[*key, *astuple(place)] for key, place in self._blockers.items()],
             "findings": [astuple(finding) for finding in self.report.findings],
             "counts": self.report.rows,
         }
@@ -266,8 +276,13 @@ class Pack:
         pack._rows = {(kind, name): RowPosition(*place) for kind, name, *place in index["rows"]}
         pack._verifiers = {(name, idx, mode): RowPosition(*place) for name, idx, mode, *place in index["verifiers"]}
         pack._scripts = {(name, idx): RowPosition(*place) for name, idx, *place in index["scripts"]}
+        pack._blockers = {(name, idx): RowPosition(*place) for name, idx, *place in index["blockers"]}
         pack.report = Report([Finding(*finding) for finding in index["findings"]], index["counts"])
         return pack
+
+    def row(self, kind: str, scenario: str) -> dict[str, Any] | None:
+        """Return the scenario's row of the file of this kind in `SCENARIO_FILES`, as it stands."""
+        return self._row(kind, scenario)
 
     def _script_row(self, scenario: str, task_idx: int) -> dict[str, Any] | None:
         place = self._scripts.get((normalise_name(scenario), task_idx))
@@ -317,6 +332,7 @@ def _read_pack(root: Path) -> Pack:
     for mode, name in VERIFIER_FILES.items():
         loader.verifier_file(mode, name)
     loader.scripts_file()
+    loader.blockers_file()
     loader.join()
     return pack
 
@@ -399,6 +415,29 @@ class _PackLoader:
             task_idx = row.get("task_idx")
             if type(task_idx) is int and 0 <= task_idx < MAX_TASKS:
                 self.pack._scripts[name, task_idx] = place
+
+    def blockers_file(self) -> None:
+        """Read the registries. A task's second row, and one whose fact the task's text still holds, is refused."""
+        if not (self.pack.folder / BLOCKERS_FILE).is_file():
+            return
+        tasks: dict[str, list[str]] = {}
+        for name, row, place in self.rows(BLOCKERS_FILE, "scenario"):
+            where = {"file": BLOCKERS_FILE, "line": place.line, "scenario": name}
+            task_idx = row.get("task_idx")
+            if name not in tasks:
+                tasks[name] = self.pack.tasks(name)
+            if type(task_idx) is not int or not 0 <= task_idx < len(tasks[name]):
+                self.remark("error", "bad_shape", "task_idx is not the number of a task of the scenario", **where)
+            elif (name, task_idx) in self.pack._blockers:
+                message = f"a second registry for task {task_idx} is refused"
+                self.remark("error", "duplicate", message, **where)
+            else:
+                try:
+                    read_blockers(row.get("blockers"), tasks[name][task_idx])
+                except BadRegistry as bad:
+                    self.remark("error", "bad_blockers", f"task {task_idx}: {bad}", **where)
+                else:
+                    self.pack._blockers[name, task_idx] = place
 
     def join(self) -> None:
         """Report missing rows: a scenario without required rows is rejected, other gaps are warnings."""

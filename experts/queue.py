@@ -24,9 +24,11 @@ from django.utils import timezone
 
 from awmclient.schema import AskOpen
 from awmclient.typed import TYPED_FIELDS, typed_of
+from awmenv.blockers import matched
 from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
 from episodes.record.appending import refuse_other_loop, reopen_or_refuse
+from episodes.stored.packs import blockers_of
 from experts import attaching, closing, desk, events, notifications
 from experts.errors import (
     AlreadyClaimed,
@@ -210,6 +212,7 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed:
         # a decision belongs to its own calls, options or form: it is no example for another ask
         marks=[] if typed else marks_of(wanted.question, episode.scenario, episode.task_idx, episode.task),
         kind=wanted.kind,
+        blocker="" if typed else _blocker_of(episode, wanted.question),
         typed=typed or None,
         calls_digest=digest_of(typed, privilege),
         thread=_earlier(episode, wanted.thread) if wanted.thread else None,
@@ -236,6 +239,13 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed:
     else:
         _tell_or_wake(ask)
     return ask
+
+
+def _blocker_of(episode: Episode, question: str) -> str:
+    """Return the ID of the blocker that a question of this episode asks for; "" if none. Whoever answers, it counts."""
+    known = blockers_of(episode.scenario, episode.task_idx, episode.scenario_digest)
+    found = matched(question, known)
+    return found.id if found is not None else ""
 
 
 def _place(ask: Ask, now: datetime, desk_now: Desk) -> str:

@@ -218,6 +218,11 @@ def may_launch(actor: Actor) -> None:
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"}), actor)
 
 
+def may_see_asking(actor: Actor) -> None:
+    """Allow reading how a run's arms asked, for those who launch runs, also in an archived project."""
+    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"}), actor)
+
+
 def may_see_imports(actor: Actor) -> None:
     """Allow reading imports for everyone who can start one, also in an archived project."""
     _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"}), actor)

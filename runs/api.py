@@ -16,7 +16,7 @@ from episodes.api import CURSOR, LIMIT, filters_in, filters_of
 from episodes.find import lists
 from episodes.models import Run
 from episodes.record import recording
-from people.access import Actor, may_launch, may_read, visible_or_404
+from people.access import Actor, may_launch, may_read, may_see_asking, visible_or_404
 from people.http import REFUSALS, actor_of, refuse_body, refuse_unknown
 from runs.errors import BadPlan
 from runs.launch import briefings, estimating, planning, preflight
@@ -24,6 +24,7 @@ from runs.models import Plan
 from runs.plan import spending
 from runs.plan.plans import PlanDocument, plan_of
 from runs.play import certifying
+from runs.show.asking import RunAsking, asking_of, row_of
 from runs.show.comparison import RunComparison, compare_run
 from runs.statistics.costs import Cost
 
@@ -52,6 +53,19 @@ class ComparisonView(Schema):
     claims: Object
     claims_digest: str
     exploratory: list[str]
+
+
+class AskingView(Schema):
+    """How the arms of a run asked, over the counted episodes of the `tasks` that have a registry of blockers. Each arm
+    has `asks`, those that `matched` a blocker, `blockers` and how many of them were `found`; `precision`, `recall` and
+    `f1` from these, null where there is nothing to divide by; `asks_per_task` and `human_minutes`. `differences` are of
+    task means, from -1 to 1 but for `asks`. All of it is exploratory."""
+
+    run: str
+    control: str
+    tasks: int
+    arms: list[Object]
+    differences: list[Object]
 
 
 class BriefingBody(schema.Shape):
@@ -324,6 +338,24 @@ def comparison(request: HttpRequest, run_id: str) -> ComparisonView:
     """Compare the arms of a planned run. Not for agent tokens."""
     refuse_unknown(request)
     return view_of(compare_run(actor_of(request), run_id))
+
+
+@router.get("/runs/{run_id}/asking", response={200: AskingView, **REFUSALS})
+def asking(request: HttpRequest, run_id: str) -> AskingView:
+    """Say how the arms of a planned run asked for what is missing. Not for agent tokens."""
+    refuse_unknown(request)
+    actor = actor_of(request)
+    may_see_asking(actor)
+    compared = compare_run(actor, run_id)
+    found = asking_of(compared) or RunAsking(0, [], [])
+    arms = [{name: None if value == "" else value for name, value in row_of(one).items()} for one in found.arms]
+    return AskingView(
+        run=run_id,
+        control=compared.plan.control,
+        tasks=found.tasks,
+        arms=arms,
+        differences=[asdict(one) for one in found.differences],
+    )
 
 
 @router.get("/briefings", response={200: list[BriefingView], **REFUSALS})

@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "episodes": {
         *("people", "awmclient.fields", "awmclient.schema", "awmclient.faults"),
         *("awmenv.packs", "awmenv.health", "awmenv.models", "awmenv.attesting", "awmenv.errors", "awmenv.offers"),
+        "awmenv.blockers",
     },
     "reviews": {"people", "notices", "episodes", "awmclient.fields", "awmclient.schema"},
     "experts": {
@@ -42,6 +43,7 @@ MAY_IMPORT = {
         "awmclient.metrics",
         "awmclient.chat",
         "awmclient.errors",
+        "awmenv.blockers",
         "awmenv.packs",
     },
     "curriculum": {
@@ -54,6 +56,7 @@ MAY_IMPORT = {
         "experts",
         "awmclient",
         "awmenv.attesting",
+        "awmenv.blockers",
         "awmenv.client",
         "awmenv.errors",
         "awmenv.health",

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from django.conf import settings
 
+from awmenv.blockers import Blocker
+from awmenv.errors import PackError
 from awmenv.packs import Pack, load_pack
 from awmenv.packs import state_of as state_of
 
@@ -107,3 +109,18 @@ def verifier_text(scenario: str, task_idx: int | None, version: str = "") -> str
     pack = find_version(scenario, version) if scenario and task_idx is not None else None
     found = pack.verifier(scenario, task_idx, "code") if pack is not None and task_idx is not None else None
     return found.code if found is not None else ""
+
+
+def blockers_of(scenario: str, task_idx: int | None, version: str = "") -> list[Blocker]:
+    """Return the registry of a task: what is missing in it; empty if no pack here has one.
+
+    `version` is that of an episode's scenario. Agents never see any of it before they ask.
+    """
+    if not scenario or task_idx is None:
+        return []
+    try:
+        pack = find_version(scenario, version)
+        return pack.blockers(scenario, task_idx) if pack is not None else []
+    except (OSError, PackError):
+        # a pack that is being replaced has no registry for a moment
+        return []

@@ -153,6 +153,8 @@ class Ask(models.Model):
     calls_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     """Of an approval: equal where tools, arguments and verifier access are, see `rules/risk.py`; the queue shows such
     asks as one row."""
+    blocker = models.CharField(max_length=60, blank=True, default="", db_default="")
+    """The blocker of its task's registry that its question matched as it opened; empty if none. No agent sees it."""
     thread = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="continued_by")
     # what an agent got cannot be deleted before its ask
     accepted = models.OneToOneField("Advice", null=True, blank=True, on_delete=models.PROTECT, related_name="+")

@@ -185,8 +185,9 @@ def verifier(request: MemberRequest, pk: str) -> HttpResponse:
     if one.privilege != Privilege.SEES_VERIFIER:
         raise Forbidden("This ask is blind: experts cannot see the verifier.")
     episode = one.episode
-    text = packs.verifier_text(episode.scenario, episode.task_idx, episode.scenario_digest)
-    return _fragment("experts/_verifier.html", {"text": clean(text)})
+    task = (episode.scenario, episode.task_idx, episode.scenario_digest)
+    text, blockers = packs.verifier_text(*task), packs.blockers_of(*task)
+    return _fragment("experts/_verifier.html", {"text": clean(text), "blockers": blockers})
 
 
 @require_GET

@@ -97,6 +97,7 @@ def verifier_of(scenario: str, task_idx: int | None, version: str) -> VerifierWo
         forms = [pack.verifier(scenario, task_idx, mode) for mode in ("code", "sql")]
         # an expert can tell what the pack's own note says, though the verifier says it, too
         known = [*pack.tasks(scenario)[task_idx : task_idx + 1], pack.about(scenario, task_idx).get("expert_note")]
+        known += [text for one in pack.blockers(scenario, task_idx) for text in (one.answer, one.fact) if text]
     # a pack that cannot be read has no words to compare
     except PackError:
         return VerifierWords(())

@@ -27,6 +27,7 @@ FILES = (
     "gen_verifier.jsonl",
     "gen_verifier.pure_code.jsonl",
     "scripts.jsonl",
+    "blockers.jsonl",
 )
 LEVELS = ("easy", "medium", "hard")
 KINDS = ("normal", "passes_untouched", "answer_only")
@@ -163,8 +164,10 @@ def read_verifier(path: Path, sources: Path) -> str:
 def read_about(path: Path) -> Row:
     """The facts about a task that tests, the demo and the documentation use."""
     about = read_object(path)
-    if set(about) != {"level", "needs_expert", "kind", "expert_note"}:
-        raise SourceError(f"{path}: expected the keys level, needs_expert, kind and expert_note")
+    if set(about) - {"blockers"} != {"level", "needs_expert", "kind", "expert_note"}:
+        raise SourceError(f"{path}: expected the keys level, needs_expert, kind and expert_note, and perhaps blockers")
+    if about["needs_expert"] is False and "blockers" in about:
+        raise SourceError(f"{path}: a task that needs no expert has no blockers")
     if about["level"] not in LEVELS or about["kind"] not in KINDS or not isinstance(about["needs_expert"], bool):
         raise SourceError(f"{path}: level is one of {LEVELS}, kind one of {KINDS}, needs_expert a boolean")
     if about["needs_expert"] != bool(about["expert_note"]):
@@ -203,7 +206,11 @@ def task_rows(scenario: str, idx: int, folder: Path, sources: Path) -> dict[str,
         raise SourceError(f"{folder / 'sql_raw.json'}: missing {sorted(missing)}")
     raw_order = ("reasoning", "python_code", "success_criteria", "failure_criteria")
     head = {"scenario": scenario, "task_idx": idx}
+    about = read_about(folder / "about.json")
+    # what the loader of packs refuses, tests refuse: this file needs nothing but the standard library
+    blockers = about.pop("blockers", None)
     return {
+        **({"blockers.jsonl": {**head, "blockers": blockers}} if blockers else {}),
         "gen_verifier.jsonl": {
             **head,
             "task": task,
@@ -219,7 +226,7 @@ def task_rows(scenario: str, idx: int, folder: Path, sources: Path) -> dict[str,
         },
         "scripts.jsonl": {
             **head,
-            "about": read_about(folder / "about.json"),
+            "about": about,
             "scripts": read_scripts(folder / "scripts.json"),
         },
     }
@@ -259,7 +266,7 @@ def scenario_rows(scenario: Path) -> dict[str, list[Row]]:
             }
         ],
         "gen_envs.jsonl": [{"scenario": name, "db_path": db_path, "full_code": read_code(scenario / "app.py")}],
-        **{file: [row[file] for row in tasks] for file in FILES[5:]},
+        **{file: [row[file] for row in tasks if file in row] for file in FILES[5:]},
     }
 
 

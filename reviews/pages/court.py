@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from episodes.models import VerifierOutcome
 from episodes.show.state_lines import DiffLine, diff_lines
-from episodes.stored.packs import verifier_text
+from episodes.stored.packs import blockers_of, verifier_text
 from episodes.visible import visibility
 from people.access import (
     MemberRequest,
@@ -71,6 +71,7 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
         "headline": f"{clean(case.task_key)}: {doubts or 'no'} {'doubt' if doubts == 1 else 'doubts'}.",
         "task": rows[0].task if rows else "",
         "verifier": clean(verifier_text(case.scenario, case.task_idx)) if holds(actor, may_set_reviews) else "",
+        "blockers": blockers_of(case.scenario, case.task_idx) if holds(actor, may_set_reviews) else [],
         "episodes": [(one, found.get(one.pk), _changes(found.get(one.pk))) for one in rows],
         "verdicts": verdicts,
         "rulings": case.rulings.order_by("-created_at"),

@@ -13,8 +13,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
 from awmclient.schema import BRIEFING_MAX
-from episodes.stored.packs import packs
-from people.access import MemberRequest, holds, may_launch, may_read, member_required
+from episodes.stored.packs import blockers_of, packs
+from people.access import MemberRequest, holds, may_launch, may_read, may_set_reviews, member_required
 from people.errors import AppError
 from runs.launch import briefings, launching
 
@@ -68,6 +68,8 @@ def briefing_page(request: MemberRequest, scenario: str, task_idx: int) -> HttpR
         "saw": request.POST.get("saw") == "yes" or bool(mine and mine.briefing.sees_verifier),
         "earlier": [(one, one.pk in chosen) for one in briefings.earlier(request.actor, scenario, task_idx)],
         "most": BRIEFING_MAX,
+        # for those who can read the task's verifier in its court case
+        "blockers": blockers_of(scenario, task_idx) if holds(request.actor, may_set_reviews) else [],
         "may_launch": holds(request.actor, may_launch),
         "problem": problem,
     }

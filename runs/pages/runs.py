@@ -47,7 +47,7 @@ from runs.plan.plans import (
     recipes,
     to_yaml,
 )
-from runs.show import charts, overview, rewarding, tables
+from runs.show import asking, charts, overview, rewarding, tables
 from runs.show.comparison import RunComparison, compare_run
 from runs.show.tables import TABLES, in_csv, of_completions, repeats
 from runs.statistics.sentences import points
@@ -249,8 +249,10 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
     rows, more_tasks = overview.task_rows(found.tries, names)
     file = functools.partial(_table_of, pk)
     before, after = overview.beside(run)
+    asked = asking.asking_of(found)
     context = {
         "run": run,
+        "asking": asked,
         "before": before,
         "after": after,
         "may_export": holds(request.actor, may_export),
@@ -278,7 +280,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "ruled_later": found.ruled_later,
         "left_out": [(arm.name, sorted(arm.excluded.items())) for arm in found.arms if arm.excluded],
         "repeats": repeats(found.ends, names),
-        "tables": list(TABLES),
+        "tables": [name for name in TABLES if name != "asking" or asked is not None],
         "claims": _claims(found),
         "yaml": to_yaml(tables.plan_now(found.plan)),
         "may_launch": holds(request.actor, may_launch),

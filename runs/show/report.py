@@ -14,7 +14,7 @@ from people.plain_text import printable
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.servers import ServerReport
-from runs.show import charts, drawing, rewarding
+from runs.show import asking, charts, drawing, rewarding
 from runs.show.comparison import RunComparison
 from runs.show.tables import (
     TABLES,
@@ -115,6 +115,7 @@ def markdown(found: RunComparison, paid: Sequence[Row], drawings: Mapping[str, C
             f"{EXPLORATORY.capitalize()}. Each interval is at 95%.",
             table(["k", "arm", "tasks", "pass@k", "pass^k"], rows),
         ]
+    parts += _of_asking(asking.asking_of(found))
     parts += _of_costs(spending.costs_of(plan.run))
     parts += _of_rewards(rewarding.means(paid), _drawn(drawings, "rewards"))
     parts += more
@@ -208,6 +209,20 @@ def _of_help(one: Effect) -> list[str]:
     words = "Who asks was not drawn: the descriptive rows show no effect of asking."
     by_group = table(["episodes", "basis", "counted", "complete"], rows)
     return [f"## Help offered by draw in {plain(one.arm)}", plain(one.sentence), "\n".join(lines), by_group, words]
+
+
+def _of_asking(found: asking.RunAsking | None) -> list[str]:
+    """Return how each arm asked; nothing if no task has a registry of blockers."""
+    if found is None:
+        return []
+    names = ["arm", "episodes", "asks", "asks_per_task", "precision", "recall", "f1", "human_minutes"]
+    rows = [[plain(str(row[name])) or "none" for name in names] for row in map(asking.row_of, found.arms)]
+    words = (
+        f"Counted episodes of the {count(found.tasks, 'task')} with a registry of blockers, {EXPLORATORY}. A question "
+        "counts if it matched a blocker."
+    )
+    columns = [name.replace("_", " ") for name in names]
+    return ["## Asking", words, table(columns, rows), *(plain(one.words) for one in found.differences)]
 
 
 def _of_costs(costs: Sequence[Cost]) -> list[str]:

@@ -10,6 +10,7 @@
     power       size of a run before its launch
     difficulty  differences by how hard tasks are
     offers      effect of a randomized offer of help
+    asking      precision, recall and Ask-F1 of questions
     prices      price of an extra success
     costs       tokens times prices
 

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Protocol
 
 from runs.statistics import deciding, sentences
 from runs.statistics.anytime import Unit, Wave, first_crossing, interval, log_e
@@ -287,7 +288,7 @@ def _contrast(
     fixed = complete and paired and not lost.withheld and not void
     views = [paired, *(_paired(view, said) for view in _views(planned, said.arm)[1:])] if fixed else []
     ds = [d for _, d in paired]
-    units = _units([one for one, _ in paired])
+    units = units_of([one for one, _ in paired])
     return Contrast(
         arm=said.arm,
         control=said.control,
@@ -351,7 +352,16 @@ def _by_task(tries: Iterable[Try], said: Statement) -> dict[str, _Task]:
     return tasks
 
 
-def _units(tasks: Sequence[_Task], *, by_scenario: bool = False, joins: bool = True) -> list[list[int]]:
+class Joined(Protocol):
+    """A task, as far as it can depend on others: its scenario, and the names of the answers that it read."""
+
+    @property
+    def scenario(self) -> str: ...
+    @property
+    def shared(self) -> Collection[str]: ...
+
+
+def units_of(tasks: Sequence[Joined], *, by_scenario: bool = False, joins: bool = True) -> list[list[int]]:
     """Return the places of tasks whose differences are not independent, a list for each unit, in the order of the first
     ones: with `joins` tasks that share an answer, and with `by_scenario` tasks of one scenario."""
     above, first = list(range(len(tasks))), dict[str, int]()
@@ -380,7 +390,7 @@ def _rate(tries: Sequence[Sequence[Try]]) -> float | None:
 
 
 def _on_tasks(paired: Sequence[tuple[_Task, Fraction]], level: float, *, joins: bool = True) -> UnitResult:
-    units = _units([one for one, _ in paired], joins=joins)
+    units = units_of([one for one, _ in paired], joins=joins)
     n, joined = len(paired), len(units) < len(paired)
     ds = [d for _, d in paired]
     # McNemar's test is about pairs of single outcomes: means of seeds and joined tasks are none
@@ -395,7 +405,7 @@ def _on_tasks(paired: Sequence[tuple[_Task, Fraction]], level: float, *, joins: 
 
 
 def _on_scenarios(paired: Sequence[tuple[_Task, Fraction]], level: float, *, joins: bool = True) -> UnitResult:
-    units = _units([one for one, _ in paired], by_scenario=True, joins=joins)
+    units = units_of([one for one, _ in paired], by_scenario=True, joins=joins)
     sums = [sum((paired[place][1] for place in unit), Fraction()) for unit in units]
     sizes = [len(unit) for unit in units]
     span = cluster_interval([float(one) for one in sums], sizes)[1]
@@ -421,7 +431,7 @@ def _round(tasks: Mapping[str, _Task], *, joins: bool = True) -> _Round:
     bets: list[Unit] = []
     ends: list[int] = []
     most = 1
-    for unit in _units([tasks[name] for name in names], joins=joins):
+    for unit in units_of([tasks[name] for name in names], joins=joins):
         mine = [tasks[names[place]] for place in unit]
         # nothing behind an open unit is read: what ends first is not like the rest
         if any(one.is_open for one in mine):

@@ -19,6 +19,7 @@ KEYS = {
     "gen_verifier.jsonl": ["scenario", "task_idx", "task", "verification"],
     "gen_verifier.pure_code.jsonl": ["scenario", "task_idx", "task", "verification"],
     "scripts.jsonl": ["scenario", "task_idx", "about", "scripts"],
+    "blockers.jsonl": ["scenario", "task_idx", "blockers"],
 }
 
 

@@ -34,6 +34,7 @@ from awmclient.policies import Turn
 from awmclient.rollout import rollout
 from awmclient.testing import FakeEnv
 from awmclient.toolcalls import Call
+from awmenv.blockers import matched, read_blockers
 from awmenv.client import EnvironmentClient
 from episodes.pages.one import MCP_SNIPPET, SNIPPET
 from notices.sending import signature
@@ -131,6 +132,13 @@ def test_documented_lines_of_a_verifier_tell_changes(block, tmp_path, monkeypatc
     given = {"initial_db_path": str(paths[0]), "final_db_path": str(paths[1])}
     exec(compile(block.text, str(block), "exec"), given)
     assert given["found"]["goods"]["changed"] == {1: {"name": ["tea", "coffee"]}}
+
+
+@proves("docs/packs.md", '{"scenario": "library_1_blocked"')
+def test_documented_registry_is_matched_by_its_question(block):
+    row = json.loads(block.text)
+    (one,) = read_blockers(row["blockers"], "She has a new telephone number: the right phone.")
+    assert matched("Which telephone is it?", [one]) is one and not matched("Which loan is it?", [one])
 
 
 @proves("docs/curriculum.md", "async with HttpDashboard")

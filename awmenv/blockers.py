@@ -1,0 +1,156 @@
+"""Blockers: what is missing in a task, which questions ask for it, and the answer of who knows it.
+
+Owns the shape of a row of `blockers.jsonl`, its bounds, and which blocker a question matches. Rows are of strangers:
+no pattern of theirs runs, and the match takes time linear in the question. Called by `packs`, and by the apps that
+route, show and measure asks. Nothing of it is ever sent to an agent before it asks.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+CANT_ANSWER = "I can't answer that."
+"""What a simulated human says to a question that matches no blocker."""
+
+MAX_BLOCKERS = 20
+MAX_ID, MAX_TERM, MAX_HOLDER = 60, 80, 200
+MAX_WORDS, MAX_ANSWER = 500, 4_000
+MAX_LISTS, MAX_QUESTIONS = 20, 20
+QUESTION_CHARS = 10_000
+"""The first characters of a question that are matched."""
+ALIKE = 0.75
+"""The share of common words from which a question is one of the accepted examples."""
+
+_ID = re.compile(r"[a-z0-9][a-z0-9_-]*", re.ASCII)
+_WORD = re.compile(r"\w+")
+
+
+class BadRegistry(ValueError):
+    """A row whose blockers cannot be used, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """One missing fact. `terms` are lists of alternatives: a question must have one of each list.
+
+    `fact` is the value itself, if it is one; it must not stand in the task's text.
+    """
+
+    id: str
+    missing: str
+    holder: str
+    terms: tuple[tuple[str, ...], ...]
+    questions: tuple[str, ...]
+    answer: str
+    fact: str = ""
+
+
+def words_of(text: str) -> str:
+    """Return the words of a text, case folded, each between single spaces; " " if there are none."""
+    return f" {' '.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))} "
+
+
+def holds(text: str, value: str) -> bool:
+    """Return whether a text has this value: the same words in a row, or the same digits in a row of numbers."""
+    return holds_words(words_of(text), value)
+
+
+def holds_words(said: str, value: str) -> bool:
+    """Do what `holds` does, for a text that `words_of` has read."""
+    wanted = words_of(value)
+    if not wanted.strip():
+        return False
+    if wanted in said:
+        return True
+    # a telephone number is the same however it is spaced
+    digits = "".join(wanted.split())
+    return digits.isdecimal() and len(digits) >= 3 and digits in _numbers_of(said)
+
+
+def _numbers_of(said: str) -> set[str]:
+    """Return each number of a text, and each run of numbers that stand beside one another as one."""
+    found, run = set(), ""
+    for word in said.split():
+        run = run + word if word.isdecimal() else ""
+        found |= {word, run}
+    return found
+
+
+def matched(question: str, blockers: Sequence[Blocker]) -> Blocker | None:
+    """Return the blocker that a question asks for, or None.
+
+    One whose every list of terms has a phrase in the question matches, the one with the most lists first. Otherwise the
+    blocker with the most similar accepted question, if enough of their words are common.
+    """
+    said = words_of(question[:QUESTION_CHARS])
+    hits = [one for one in blockers if one.terms and all(_has_one(said, names) for names in one.terms)]
+    if hits:
+        # of equally specific ones the first of the row
+        return max(hits, key=lambda one: len(one.terms))
+    near = [(_likeness(said, example), -place, one) for place, one in enumerate(blockers) for example in one.questions]
+    best = max(near, key=lambda one: one[:2], default=None)
+    return best[2] if best is not None and best[0] >= ALIKE else None
+
+
+def _has_one(said: str, alternatives: Sequence[str]) -> bool:
+    return any(words_of(one) in said for one in alternatives)
+
+
+def _likeness(said: str, example: str) -> float:
+    mine, theirs = set(said.split()), set(words_of(example).split())
+    return len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0
+
+
+def read_blockers(given: Any, task: str) -> list[Blocker]:
+    """Return the blockers of a row of the task with this text. Raises `BadRegistry`."""
+    if not isinstance(given, list) or not 1 <= len(given) <= MAX_BLOCKERS:
+        raise BadRegistry(f"'blockers' is not a list of 1 to {MAX_BLOCKERS} blockers")
+    found = [_blocker(one, place) for place, one in enumerate(given)]
+    ids = [one.id for one in found]
+    if twice := sorted({one for one in ids if ids.count(one) > 1}):
+        raise BadRegistry(f"two blockers have the id {twice[0]!r}")
+    for one in found:
+        if one.fact and holds(task, one.fact):
+            raise BadRegistry(f"blocker {one.id!r}: the task's text still holds its fact")
+    return found
+
+
+def _blocker(given: Any, place: int) -> Blocker:
+    if not isinstance(given, dict):
+        raise BadRegistry(f"blocker {place} is not an object")
+    name = given.get("id")
+    if not isinstance(name, str) or len(name) > MAX_ID or not _ID.fullmatch(name):
+        raise BadRegistry(f"blocker {place}: 'id' has 1 to {MAX_ID} of a-z, 0-9, - and _")
+    terms = given.get("terms", [])
+    if not isinstance(terms, list) or len(terms) > MAX_LISTS:
+        raise BadRegistry(f"blocker {name!r}: 'terms' is not a list of at most {MAX_LISTS} lists")
+    lists = tuple(_texts(name, "terms", one, MAX_LISTS, MAX_TERM) for one in terms)
+    questions = _texts(name, "questions", given.get("questions", []), MAX_QUESTIONS, MAX_WORDS)
+    if not all(lists) or not (lists or questions):
+        raise BadRegistry(f"blocker {name!r}: no question can match it; 'terms' has a list of alternatives each")
+    return Blocker(
+        id=name,
+        missing=_text(name, "missing", given.get("missing"), MAX_WORDS),
+        holder=_text(name, "holder", given.get("holder"), MAX_HOLDER),
+        terms=lists,
+        questions=questions,
+        answer=_text(name, "answer", given.get("answer"), MAX_ANSWER),
+        fact=_text(name, "fact", given["fact"], MAX_WORDS) if "fact" in given else "",
+    )
+
+
+def _text(name: str, key: str, value: Any, limit: int) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > limit:
+        raise BadRegistry(f"blocker {name!r}: '{key}' is not a text of at most {limit} characters")
+    return value
+
+
+def _texts(name: str, key: str, given: Any, most: int, limit: int) -> tuple[str, ...]:
+    if not isinstance(given, list) or len(given) > most:
+        raise BadRegistry(f"blocker {name!r}: '{key}' has a list that is not one of at most {most} texts")
+    found = tuple(_text(name, key, one, limit) for one in given)
+    if any(not words_of(one).strip() for one in found):
+        raise BadRegistry(f"blocker {name!r}: '{key}' has a text without a word")
+    return found

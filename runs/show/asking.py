@@ -1,0 +1,78 @@
+"""Reads: the questions of a run's episodes against the registries of their tasks.
+
+Only tries that count in the comparison are read, of tasks whose pack has a registry in the version that was played.
+Called with the comparison of a run, so who cannot see that cannot see this.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from episodes.models import Episode
+from episodes.stored.packs import blockers_of
+from experts.models import Ask
+from runs.show.comparison import RunComparison
+from runs.statistics.asking import ArmAsking, AskingDifference, EpisodeAsks, differences, of_arms
+
+Row = dict[str, Any]
+COLUMNS = [
+    *("arm", "episodes", "asks", "matched", "blockers", "found"),
+    *("precision", "recall", "f1", "asks_per_task", "human_minutes"),
+]
+
+
+@dataclass(frozen=True)
+class RunAsking:
+    """The questions of each arm, and the paired differences from the control. `tasks` have a registry."""
+
+    tasks: int
+    arms: list[ArmAsking]
+    differences: list[AskingDifference]
+
+
+def asking_of(found: RunComparison) -> RunAsking | None:
+    """Return the questions of a run's arms; None if no task of it has a registry."""
+    versions = dict(Episode.objects.filter(planned__plan=found.plan).values_list("pk", "scenario_digest"))
+    registries: dict[tuple[str, str], frozenset[str]] = {}
+    for one in found.tries:
+        key = one.task, versions.get(one.episode, "")
+        if key not in registries:
+            scenario, _, idx = one.task.rpartition("/")
+            registries[key] = frozenset(blocker.id for blocker in blockers_of(scenario, int(idx), key[1]))
+    if not any(registries.values()):
+        return None
+    asked: dict[str, list[str]] = defaultdict(list)
+    asks = Ask.objects.filter(episode__planned__plan=found.plan, kind="question")
+    for episode, blocker in asks.values_list("episode_id", "blocker"):
+        asked[episode].append(blocker)
+    episodes = []
+    for one in found.tries:
+        known = registries[one.task, versions.get(one.episode, "")]
+        if one.complete is None or not known:
+            continue
+        hits = [blocker for blocker in asked[one.episode] if blocker in known]
+        counts = (len(asked[one.episode]), len(hits), len(set(hits)), len(known))
+        episodes.append(EpisodeAsks(one.task, one.scenario, one.arm, *counts, one.human_s, one.shared))
+    names = [arm.name for arm in found.arms]
+    control = found.plan.control
+    compared = [row for arm in names if arm != control for row in differences(episodes, arm, control)]
+    tasks = len({task for (task, _), known in registries.items() if known})
+    return RunAsking(tasks, of_arms(episodes, names), compared)
+
+
+def rows(found: RunComparison) -> list[Row]:
+    """Return a row for each arm; none if no task has a registry."""
+    asking = asking_of(found)
+    return [] if asking is None else [row_of(one) for one in asking.arms]
+
+
+def row_of(one: ArmAsking) -> Row:
+    shares = {"precision": one.precision, "recall": one.recall, "f1": one.f1, "asks_per_task": one.per_task}
+    counts = {name: getattr(one, name) for name in ("arm", "episodes", "asks", "matched", "blockers", "found")}
+    return {
+        **counts,
+        **{name: "" if value is None else round(value, 4) for name, value in shares.items()},
+        "human_minutes": round(one.human_minutes, 2),
+    }
