@@ -167,7 +167,7 @@ def reward_of(data: Mapping[str, Any]) -> float | None:
 
 
 def done_of(data: Mapping[str, Any]) -> bool:
-    """Return whether a step's frame ends the episode. Raises `BrokenServer` if that cannot be told."""
+    """Return whether a step's frame ends the episode. Raises `BrokenServer` if the server does not say so."""
     found = data.get("done", False)
     if found is None or isinstance(found, bool):
         return bool(found)
@@ -243,11 +243,11 @@ def reset_arguments(splits: Sequence[str], scenario: str, task_idx: int, seed: i
 def changed(before: Offer, now: Offer) -> str:
     """Return how an offer changed, in words."""
     were, are = ({tool.name: tool for tool in one.tools} for one in (before, now))
-    gone, new = sorted(were.keys() - are.keys()), sorted(are.keys() - were.keys())
+    missing, new = sorted(were.keys() - are.keys()), sorted(are.keys() - were.keys())
     other = sorted(name for name in were.keys() & are.keys() if were[name] != are[name])
     parts = [
         f"{what} {', '.join(one_line(name) for name in names[:5])}"
-        for what, names in (("gone:", gone), ("new:", new), ("other:", other))
+        for what, names in (("missing:", missing), ("new:", new), ("other:", other))
         if names
     ]
     said = "; ".join(parts) or f"{before.kind} are {now.kind} now"

@@ -281,7 +281,7 @@ class Pack:
         return pack
 
     def row(self, kind: str, scenario: str) -> dict[str, Any] | None:
-        """Return the scenario's row of the file of this kind in `SCENARIO_FILES`, as it stands."""
+        """Return the scenario's row of the file of this kind in `SCENARIO_FILES`, unchanged."""
         return self._row(kind, scenario)
 
     def _script_row(self, scenario: str, task_idx: int) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """A client of plain OpenEnv servers, as a world of tools: those that the server lists, or its actions.
 
 It has the methods that the rollout loop calls, like `EnvironmentClient` for AWM. A session cannot be restored, and
-there is no verifier: the reward and the end come with the server's own steps. A server that breaks its word raises
+there is no verifier: the reward and the end come with the server's own steps. A server that breaks the protocol raises
 `BrokenServer` or `SessionLost`; what an agent did wrong is an observation with `error`.
 """
 

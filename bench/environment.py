@@ -8,7 +8,7 @@ that app in one concurrent process per core; for memory the use of a bare fork o
 Last come the neighbors: for each kind of hostile client (`bench/worlds/neighbor.py`) the milliseconds by which the 95th
 percentile of another session's reading call is worse beside it than beside the same processor time used elsewhere.
 `--only-neighbors [KIND ...]` measures nothing else. The kind `strangers` are servers: plain OpenEnv servers of others
-that break their word are played beside a calm session, in one process (`bench/worlds/strangers.py`).
+that break the protocol run beside a calm session, in one process (`bench/worlds/strangers.py`).
 """
 
 from __future__ import annotations
@@ -388,7 +388,7 @@ async def verify_beside_hanging(url: str, port: int, script: Script) -> None:
 async def beside_strangers(url: str, script: Script, rounds: int = 8) -> None:
     """Play plain servers that break their word, each kind at the same time, in the process of a calm neighbor's client.
 
-    Every episode must end with its fault, and send nothing again. The calm neighbor plays on our server.
+    Every episode must end with its fault, and send nothing again. The calm neighbor is on our server.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -408,9 +408,9 @@ async def beside_strangers(url: str, script: Script, rounds: int = 8) -> None:
             end = time.perf_counter() + 5
             alone = await waits(lambda: time.perf_counter() > end)
             await answering(port)
-            played = asyncio.gather(*(broken_word(port, kind, rounds) for kind in strangers.KINDS))
-            beside_them = await waits(played.done)
-            wrong = [words for of_kind in await played for words in of_kind]
+            ended = asyncio.gather(*(broken_word(port, kind, rounds) for kind in strangers.KINDS))
+            beside_them = await waits(ended.done)
+            wrong = [words for of_kind in await ended for words in of_kind]
             async with PlainClient(f"http://127.0.0.1:{port}/counts") as counting:
                 frames = await counting.step({})
     finally:

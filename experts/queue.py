@@ -242,7 +242,7 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed:
 
 
 def _blocker_of(episode: Episode, question: str) -> str:
-    """Return the ID of the blocker that a question of this episode asks for; "" if none. Whoever answers, it counts."""
+    """Return the ID of the blocker that a question of this episode asks for; "" if none. It counts for every answer."""
     known = blockers_of(episode.scenario, episode.task_idx, episode.scenario_digest)
     found = matched(question, known)
     return found.id if found is not None else ""

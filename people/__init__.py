@@ -17,6 +17,7 @@
     json_text     strict JSON of strangers, within bounds
     yaml_text     YAML of strangers, within bounds
     spreadsheets  CSV files without formulas
+    measures      counts and times of processes, in Valkey
     rates         a share with its interval
     rows          model rows from a statement in SQL
     bodies        limits on request bodies, per sender

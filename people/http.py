@@ -34,7 +34,7 @@ from people.bodies import Send, bearer_secret, header
 from people.errors import AWAY, AppError, Broken, Invalid, NotFound, TooLarge, Unauthenticated, away_of, words_of
 from people.json_text import read_object
 from people.known_tokens import TOKENS
-from people.members import digest, token_of
+from people.members import token_of
 from people.sessions import SessionStore
 
 log = logging.getLogger(__name__)
@@ -44,8 +44,6 @@ AGAIN = (429, 503)
 SLOW = 408
 IS_HEAD = "people.is_head"
 """In a request's META if it asks for a page's headers only. Its method is GET."""
-SENDER = "people.sender"
-"""In a request's scope the actor of its token, once that is looked up."""
 RETRY_AFTER_S = "1"
 
 _response_model = cache(Operation._create_response_model)
@@ -99,29 +97,20 @@ class TokenAuth(HttpBearer):
     """`Authorization: Bearer TOKEN`."""
 
     def authenticate(self, request: HttpRequest, token: str) -> Actor:
-        actor = _read_with_body(request, token)
-        if actor is None:
-            known = token_of(token)
-            if known is None:
-                # said here, or the session would be tried next and complain of a missing CSRF token
-                raise Unauthenticated
-            actor = bearer(known)
+        known = token_of(token)
+        if known is None:
+            # said here, or the session would be tried next and complain of a missing CSRF token
+            raise Unauthenticated
         # Not found, as under any address of others: the token must not learn that the project exists.
-        if actor.project.slug != getattr(request, "slug", actor.project.slug):
+        if known.project.slug != getattr(request, "slug", known.project.slug):
             raise NotFound
-        return actor
-
-
-def _read_with_body(request: HttpRequest, token: str) -> Actor | None:
-    """Return who sent this body, if the server looked the token up before it read it."""
-    actor: Actor | None = getattr(request, "scope", {}).get(SENDER)
-    return actor if actor is not None and actor.token is not None and actor.token.digest == digest(token) else None
+        return bearer(known)
 
 
 async def sender_of(scope: dict[str, Any]) -> str:
     """Return the sender of a request by its token or session; empty for a stranger.
 
-    Rights are checked by the view. The actor of a token stays in the scope.
+    Rights are checked by the view.
     """
     secret = bearer_secret(scope)
     if secret is None:
@@ -129,8 +118,7 @@ async def sender_of(scope: dict[str, Any]) -> str:
         # In any thread: outside of Django's handler asgiref runs all thread-sensitive work in one thread.
         return await sync_to_async(_signed_in, thread_sensitive=False)(session) if session else ""
     try:
-        scope[SENDER] = actor = await TOKENS.actor(secret)
-        return actor.key
+        return (await TOKENS.actor(secret)).key
     except Unauthenticated:
         return ""
 

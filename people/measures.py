@@ -1,7 +1,7 @@
 """Counts and times of this process, added up over all processes in Valkey, where `/metrics` reads them.
 
 Each process sends what it counted since the last time, every few seconds and in one transaction, so that sums go on
-when a process ends. While Valkey is away the counts wait here. Called by every app; `start` by the process itself.
+when a process ends. Without Valkey the counts wait here. Called by every app; `start` by the process itself.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from redis.retry import Retry
 log = logging.getLogger(__name__)
 KEY, PROCESSES = "awmweb:measures", "awmweb:processes"
 SEND_S = 5.0
-GONE_S = 20.0
-"""A process that has not reported for so long is gone."""
+SILENT_S = 20.0
+"""A process that has not reported for so long has ended."""
 MOST_SERIES = 500
-"""Different labels of one measure that a process tells apart; further ones are counted as `OTHER`."""
+"""Different labels of one measure that a process keeps apart; further ones are counted as `OTHER`."""
 OTHER = "other"
 SUM = "sum"
 QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -104,7 +104,7 @@ def watch(name: str, level: Callable[[], float]) -> None:
 
 
 def client(url: str) -> redis.Redis:
-    """Return a client that gives up at once: what could not be sent is sent the next time."""
+    """Return a client that gives up immediately: what could not be sent is sent the next time."""
     return redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0))
 
 
@@ -114,7 +114,7 @@ def connection() -> redis.Redis:
 
 
 def send(process: str) -> bool:
-    """Report once; False if Valkey is away, and the counts are kept for the next time."""
+    """Report once; False without Valkey, and the counts are kept for the next time."""
     with _lock:
         due = dict(_counts)
         _counts.clear()

@@ -34,7 +34,7 @@ class UnknownEnvironment(AppError):
 
 
 class NotPlayable(AppError):
-    """The environment server offers nothing that an agent can play, or breaks its word."""
+    """The environment server offers nothing that an agent can use, or breaks the protocol."""
 
     code = "not_playable"
     status = 422

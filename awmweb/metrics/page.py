@@ -12,13 +12,13 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from awmweb.metrics import processes, stored
-from awmweb.metrics.stored import Figure, Histogram, Kept
+from awmweb.metrics.stored import Figure, Histogram, LastScrape
 from people.access import bearer, may_scrape
 from people.errors import AppError, NotFound, Unauthenticated
 from people.http import refusal
 from people.members import token_of
 
-KEPT = Kept(lambda: [*stored.read(), *processes.read()])
+KEPT = LastScrape(lambda: [*stored.read(), *processes.read()])
 
 
 @require_GET

@@ -13,7 +13,7 @@ import redis
 from django.conf import settings
 
 from awmweb.metrics.stored import Figure, Histogram, Series
-from people.measures import GONE_S, KEY, LEVELS, MEASURES, PROCESSES, SUM, client, connection
+from people.measures import KEY, LEVELS, MEASURES, PROCESSES, SILENT_S, SUM, client, connection
 from runs.plan.servers import object_of
 from runs.play.environment import address
 
@@ -56,9 +56,9 @@ def _broker_url() -> str:
 
 def _levels(reports: dict[str, Any]) -> list[Figure]:
     now = time.time()
-    here = [one for one in reports.values() if now - one["at"] < GONE_S]
-    if gone := [name for name, one in reports.items() if now - one["at"] >= GONE_S]:
-        connection().hdel(PROCESSES, *gone)
+    here = [one for one in reports.values() if now - one["at"] < SILENT_S]
+    if ended := [name for name, one in reports.items() if now - one["at"] >= SILENT_S]:
+        connection().hdel(PROCESSES, *ended)
     running: Series = {(name,): float(sum(one["process"] == name for one in here)) for name in NAMES}
     levels = [
         Figure(name, words, (), {(): float(sum(one["now"].get(name, 0) for one in here))})

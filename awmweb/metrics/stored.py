@@ -50,7 +50,7 @@ class Histogram:
     series: Mapping[tuple[str, ...], tuple[list[float], float]]
 
 
-class Kept:
+class LastScrape:
     """The last figures of this process. Of several scrapes at one moment one reads."""
 
     def __init__(self, read: Callable[[], list[Figure | Histogram]], fresh_s: float = FRESH_S) -> None:

@@ -1,4 +1,4 @@
-"""A plain OpenEnv server that breaks its word, in a process of its own: how is the first part of the path.
+"""A plain OpenEnv server that breaks the protocol, in a process of its own: how is the first part of the path.
 
     python bench/worlds/strangers.py PORT
 

@@ -19,7 +19,7 @@ from runs.plan.servers import ServerProfile, ServerReport, task_texts
 
 Task = tuple[str, int, str]
 SEEDS = 10
-"""How many seeds a plan plays that says nothing of tasks."""
+"""How many seeds a plan has that says nothing of tasks."""
 NUMBER = re.compile("0|[1-9][0-9]{0,9}")
 
 

@@ -147,7 +147,7 @@ def tasks_of(actor: Actor, document: PlanDocument) -> list[Task]:
     """Return the tasks that a plan names, in the order of packs and lists, or of its server's own list. Raises
     `BadPlan`, also where there is none, `UnknownTask` or `NotPlayable`."""
     at = servers.profile(document.environment)
-    server = None if at.name == servers.BUILTIN else servers.lately(at)
+    server = None if at.name == servers.BUILTIN else servers.report_of(at)
     if server is not None and server.plain:
         return foreign_tasks.tasks_of(actor, document, at, server)
     return _of_packs(actor, document, server)

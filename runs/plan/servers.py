@@ -43,7 +43,7 @@ KNOWN_S = 20.0
 MAX_BODY = 2 * 1024 * 1024
 MAX_TEXT, MAX_TEXTS = 20_000, 64 * 1024 * 1024
 """The most characters of the words of one task, and of those of all."""
-TASKS_AT_ONCE = 100
+TASKS_OF_A_READ = 100
 SHOWN_TOOLS = 12
 T = TypeVar("T")
 
@@ -123,7 +123,7 @@ class ServerReport:
         ]
         if self.sessions is not None:
             takes = "1 session" if self.sessions == 1 else f"{self.sessions} sessions"
-            found.append(f"It takes {takes} at a time, and no more of the run's episodes are played at the same time.")
+            found.append(f"It takes {takes} at a time, and no more of the run's episodes run at the same time.")
         return found
 
     def stored(self) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def reason_of(error: Exception) -> str:
     """Return why a server did not respond, without the system's error number."""
     at: BaseException | None = error
     while at is not None:
-        # what the system said stands below the words of the client
+        # what the system said is below the words of the client
         if isinstance(at, OSError) and at.errno:
             return os.strerror(at.errno)
         at = at.__cause__ or at.__context__
@@ -169,8 +169,8 @@ def asked(at: ServerProfile) -> tuple[ServerReport, dict[str, Any]]:
 
 
 def discover(at: ServerProfile) -> ServerReport:
-    """Ask a server what it is and, if it is a plain one, what it offers. Raises `NotPlayable` if an agent can play
-    nothing of it, or if it breaks its word; a server that does not respond is reported."""
+    """Ask a server what it is and, if it is a plain one, what it offers. Raises `NotPlayable` if an agent can use
+    nothing of it, or if it breaks the protocol; a server that does not respond is reported."""
     report, schema = asked(at)
     if not report.plain:
         return report
@@ -181,7 +181,7 @@ _known: dict[str, tuple[float, ServerReport]] = {}
 _lock = threading.Lock()
 
 
-def lately(at: ServerProfile) -> ServerReport:
+def report_of(at: ServerProfile) -> ServerReport:
     """Return what `discover` found some seconds ago, or finds now."""
     with _lock:
         asked, report = _known.get(at.address, (-KNOWN_S, ServerReport("")))
@@ -229,7 +229,7 @@ def _is_plain(schema: Mapping[str, Any]) -> bool:
 
 
 async def _discovered(at: ServerProfile, report: ServerReport, schema: dict[str, Any]) -> ServerReport:
-    """Return a plain server's report with what it offers: asks a session of its own for it, and plays nothing."""
+    """Return a plain server's report with what it offers: asks a session of its own for it, and ends it."""
     try:
         async with asyncio.timeout(DISCOVERY_S), _client(at, DISCOVERY_S) as client:
             async with at.plain_client(schema) as session:
@@ -239,7 +239,7 @@ async def _discovered(at: ServerProfile, report: ServerReport, schema: dict[str,
                     for one in offer.tools
                 ]
                 if problem := tools_problem(specs):
-                    raise NotPlayable(f"The environment server {at.name} cannot be played. {problem}")
+                    raise NotPlayable(f"The environment server {at.name} cannot be used. {problem}")
                 sessions = await _few(at)
             splits = await _splits(client)
     except TimeoutError:
@@ -247,7 +247,7 @@ async def _discovered(at: ServerProfile, report: ServerReport, schema: dict[str,
             f"The environment server {at.name} did not say in {DISCOVERY_S:g} s what it offers."
         ) from None
     except (AwmenvError, httpx.HTTPError, ValueError) as error:
-        raise NotPlayable(f"The environment server {at.name} cannot be played. {reason_of(error)}") from error
+        raise NotPlayable(f"The environment server {at.name} cannot be used. {reason_of(error)}") from error
     names = [tool.name for tool in offer.tools]
     return replace(report, kind=offer.kind, tools=names, digest=offer.digest, splits=splits, sessions=sessions)
 
@@ -301,13 +301,13 @@ async def _task_texts(at: ServerProfile, split: str, indexes: list[int]) -> dict
     try:
         async with asyncio.timeout(DISCOVERY_S), _client(at, DISCOVERY_S) as client:
             name = await _environment_name(client)
-            for start in sorted({index - index % TASKS_AT_ONCE for index in indexes}):
-                asked = {"split": split, "start": start, "stop": start + TASKS_AT_ONCE}
+            for start in sorted({index - index % TASKS_OF_A_READ for index in indexes}):
+                asked = {"split": split, "start": start, "stop": start + TASKS_OF_A_READ}
                 said = await _json(client, f"/{name}/task_range", asked)
                 specs = said.get("tasks") if isinstance(said, dict) else None
                 if not isinstance(specs, list):
                     continue
-                for index, one in enumerate(specs[:TASKS_AT_ONCE], start):
+                for index, one in enumerate(specs[:TASKS_OF_A_READ], start):
                     if index in wanted and (text := task_text(one)[:MAX_TEXT]):
                         found[index], size = text, size + len(text)
                 if size > MAX_TEXTS:

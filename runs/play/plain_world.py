@@ -1,6 +1,6 @@
 """The world of an episode on a plain OpenEnv server: what the run found out at its launch must still hold.
 
-It has the face of the AWM world in `playing.py`, so that nothing else asks which kind an episode is played in.
+It has the face of the AWM world in `playing.py`, so that nothing else asks which kind an episode has.
 """
 
 from __future__ import annotations

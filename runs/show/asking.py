@@ -1,6 +1,6 @@
 """Reads: the questions of a run's episodes against the registries of their tasks.
 
-Only tries that count in the comparison are read, of tasks whose pack has a registry in the version that was played.
+Only tries that count in the comparison are read, of tasks whose pack has a registry in the version of the episode.
 Called with the comparison of a run, so who cannot see that cannot see this.
 """
 

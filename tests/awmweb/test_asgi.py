@@ -19,7 +19,6 @@ from episodes.models import OutcomeHold
 from episodes.record import committer, recording
 from episodes.visible import trajectory
 from experts import advising, queue
-from people import http
 from people.errors import Busy
 from tests.browsing import as_person
 from tests.people_by_name import token
@@ -147,29 +146,6 @@ def appending(transactional_db, project, ada):
     episode, _ = recording.start_episode(ada, EpisodeStart(key="one", task="t"))
     bearer = (b"authorization", f"Bearer {token(project, 'agent')[1]}".encode())
     return lambda: Call("http", f"/api/v1/episodes/{episode.pk}/steps", bearer, method="POST")
-
-
-@pytest.fixture
-def asking(transactional_db, project, ada):
-    """Return a call by a token that asks, with its body sent."""
-    episode, _ = recording.start_episode(ada, EpisodeStart(key="one", task="t", expert="plain"))
-    body = json.dumps({"key": "q", "episode": episode.pk, "seq": 1, "question": "Which?"}).encode()
-    bearer = (b"authorization", f"Bearer {token(project, 'agent')[1]}".encode())
-    about = (bearer, (b"content-length", str(len(body)).encode()), (b"content-type", b"application/json"))
-
-    async def call(address):
-        asked = Call("http", address, *about, method="POST")
-        await asked.send_input({"type": "http.request", "body": body})
-        return await asked.said()
-
-    return call
-
-
-async def test_token_of_a_call_with_a_body_is_looked_up_once(asking, monkeypatch):
-    """Before the body is read; under the address of another project it finds nothing."""
-    monkeypatch.setattr(http, "token_of", gone)
-    answers = [await asking(f"{slug}/api/v1/asks") for slug in ("", "/projects/other", "/projects/lab")]
-    assert [one["status"] for one in answers] == [201, 404, 200]
 
 
 async def test_poll_by_cookie_is_503_without_a_database(monkeypatch):

@@ -99,7 +99,7 @@ def test_metrics_hold_no_word_of_people_and_no_id(project, asked):
 
 
 def test_metrics_are_read_once_for_many_scrapes(project, django_assert_num_queries):
-    kept = stored.Kept(stored.read)
+    kept = stored.LastScrape(stored.read)
     with django_assert_num_queries(5):
         first = kept.figures()
     with django_assert_num_queries(0):
@@ -153,7 +153,7 @@ def test_tasks_that_wait_are_counted_by_queue(project):
 def test_process_that_reports_no_more_is_gone(project, monkeypatch):
     measures.send("beat")
     assert figures(project)["awmweb_processes", "beat"] == 1
-    monkeypatch.setattr(processes, "GONE_S", 0.0)
+    monkeypatch.setattr(processes, "SILENT_S", 0.0)
     assert figures(project)["awmweb_processes", "beat"] == 0
     assert not [name for name in measures.connection().hkeys(measures.PROCESSES) if name.startswith(b"beat ")]
 

@@ -245,7 +245,7 @@ def test_server_that_changed_since_the_launch_is_a_fault(ada, serving, monkeypat
 def test_server_that_offers_nothing_launches_no_run(ada, settings):
     with served(create_app(Guess, Action, GuessObservation, "empty")) as server:
         settings.ENVIRONMENTS = {"lab": {"url": server.url}}
-        with pytest.raises(NotPlayable, match="lab cannot be played. The server offers nothing to play"):
+        with pytest.raises(NotPlayable, match="lab cannot be used. The server offers nothing to play"):
             launched(ada, **ALONE)
         assert "offers nothing to play" in html(as_person(ada).get("/runs/preview", FORM))
     assert not Run.objects.exists()
