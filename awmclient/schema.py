@@ -87,7 +87,6 @@ OwnFault = Literal["environment", "policy", "model", "expert"]
 AskStatus = Literal["open", "answered", "fell_back", "cancelled"]
 Tier = Literal["cache", "llm", "people", "senior"]
 AdviceSource = Literal["human", "llm", "cache", "fallback"]
-Scope = Literal["agent", "expert", "export", "launch"]
 
 
 class ToolSpec(Shape):

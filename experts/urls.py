@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.urls import path
-from django.views.generic import RedirectView
 
 from experts.metrics import pages
 from experts.pages import answer, ask, link, queue, routing, saved_views, slack
@@ -17,9 +16,6 @@ urlpatterns = [
     path("desk/models/<str:name>/test", routing.test_expert, name="test_expert"),
     path("desk/metrics/", pages.metrics_page, name="metrics"),
     path("desk/metrics.csv", pages.metrics_file, name="metrics_file"),
-    # the addresses of earlier versions, which bookmarks and scripts may hold
-    path("desk/numbers/", RedirectView.as_view(pattern_name="metrics", query_string=True, permanent=True)),
-    path("desk/numbers.csv", RedirectView.as_view(pattern_name="metrics_file", query_string=True, permanent=True)),
     path("presence", queue.presence, name="presence"),
     path("queue/views", saved_views.views, name="queue_views"),
     path("queue/views/<str:pk>/drop", saved_views.drop, name="drop_view"),

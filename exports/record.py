@@ -16,9 +16,6 @@ from awmclient.gates import is_approval
 from awmclient.schema import ToolSpec
 from episodes.quoting import texts
 
-WORDS = ("verified", "attested", "reported")
-"""The source of an outcome: awmweb's verifier, a signed statement of the environment server, or the loop itself."""
-
 
 @dataclass(frozen=True, slots=True)
 class EpisodeResult:

@@ -57,12 +57,6 @@ def proved_of(project: Project) -> OutcomeQuerySet:
     return scoped(VerifierOutcome.objects.filter(source__in=known), project, "episode__project")
 
 
-def verdict_types(episodes: Iterable[str]) -> dict[str, str]:
-    """Return reward types by episode, of outcomes that count in a rate."""
-    rows = VerifierOutcome.objects.verdicts().filter(episode__in=list(episodes))
-    return dict(rows.values_list("episode", "reward_type"))
-
-
 def has_session(session: str) -> bool:
     """Return whether an outcome of this session of an environment server is stored."""
     return VerifierOutcome.objects.filter(session=session).exists()

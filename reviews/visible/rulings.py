@@ -42,17 +42,13 @@ def refuse_while_blind(actor: Actor, case: CourtCase) -> None:
         raise BlindReview
 
 
-def at_fault(project: Project, *, before: datetime | None = None) -> dict[str, str]:
-    """Return by task key the fault that the newest ruling finds with a task or its verifier; sound ones are absent.
-
-    `before`: as of that moment, without later rulings.
-
-    """
-    return {task: word for task, word in rulings(project, before=before).items() if word != Word.SOUND}
+def at_fault(project: Project) -> dict[str, str]:
+    """Return by task key the fault that the newest ruling finds with a task or its verifier; sound ones are absent."""
+    return {task: word for task, word in rulings(project).items() if word != Word.SOUND}
 
 
 def rulings(project: Project, *, before: datetime | None = None) -> dict[str, str]:
-    """Return the newest ruling of each task by its key, including those that find no fault."""
+    """Return the newest ruling of each task by its key, including those that find no fault. `before`: as of then."""
     # ascending, so the newest ruling wins in the dictionary
     rows = scoped(Ruling.objects.all(), project, "case__project").order_by("created_at", "pk")
     if before is not None:

@@ -66,9 +66,9 @@ class ServerProfile:
         """Return a client of this server, not yet connected."""
         return EnvironmentClient(self.url, **self.options(), restore=restore)
 
-    def plain_client(self, schema: Mapping[str, Any], complete_at: float = 1.0) -> PlainClient:
+    def plain_client(self, schema: Mapping[str, Any]) -> PlainClient:
         """Return a client of this server as a plain one, not yet connected."""
-        return PlainClient(self.url, self.headers, timeout_s=self.timeout_s, schema=schema, complete_at=complete_at)
+        return PlainClient(self.url, self.headers, timeout_s=self.timeout_s, schema=schema)
 
     def options(self) -> dict[str, Any]:
         """Return the arguments of a client, beside the address."""

@@ -8,7 +8,6 @@ metadata and tasks.
 
 import hmac
 import json
-import logging
 import time
 import uuid
 from typing import Any
@@ -29,8 +28,6 @@ from awmenv.server.session.shared import World
 from awmenv.server.session.verifying import VerifierResult
 from awmenv.server.session.wire import WorldObservation, WorldState
 from awmenv.server.strict import clean
-
-log = logging.getLogger("awmenv.environment")
 
 REWARDS = {"complete": 1.0, "incomplete": 0.1, "format_error": -1.0}
 FORMAT_ERRORS = frozenset({"tool_not_found", "invalid_args", "invalid_action"})

@@ -16,8 +16,6 @@ MAX_TABLES = 200
 MAX_SCANNED = 200_000
 MAX_TEXT = 2_000
 
-Row = tuple[Any, ...]
-
 
 def diff(before: str, after: str) -> dict[str, Any]:
     """Compare two databases by table; tables without a change are left out."""

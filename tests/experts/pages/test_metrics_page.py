@@ -214,9 +214,3 @@ def test_experts_and_exports_read_them_over_http(project, edo, play, scope):
     assert found["desk"]["asks"] == 1 and found["experts"][0]["name"] == "edo"
     wrong = Client().get("/api/v1/desk/numbers?time=ever", headers={"authorization": f"Bearer {secret}"})
     assert wrong.status_code == 422
-
-
-@pytest.mark.parametrize("page", ["/", ".csv"])
-def test_metrics_redirect_from_their_former_address(ada, page):
-    answer = as_person(ada).get(f"/desk/numbers{page}?time=all")
-    assert (answer.status_code, answer["Location"]) == (301, f"/desk/metrics{page}?time=all")

@@ -46,8 +46,8 @@ def test_newest_ruling_counts_and_sound_clears(ada, max_, episode):
     assert rulings.at_fault(ada.project) == {"desk_1/3": "too_strict"}
     second = ruled(ada, episode, "broken")
     assert rulings.at_fault(ada.project) == {"desk_1/3": "broken"} and rulings.at_fault(max_.project) == {}
-    assert rulings.at_fault(ada.project, before=second.created_at) == {"desk_1/3": "too_strict"}
-    assert rulings.at_fault(ada.project, before=first.created_at) == {}
+    assert rulings.rulings(ada.project, before=second.created_at) == {"desk_1/3": "too_strict"}
+    assert rulings.rulings(ada.project, before=first.created_at) == {}
     ruled(ada, episode, "sound")
     assert rulings.at_fault(ada.project) == {}
     assert VerifierOutcome.objects.get().reward_type == "others"
