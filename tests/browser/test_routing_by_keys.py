@@ -39,4 +39,4 @@ def test_the_desk_is_set_by_keys_and_a_bad_value_keeps_its_place(house, person):
     owner.get_by_label("Audit share").fill("0.07")
     owner.keyboard.press("Control+Enter")
     expect(owner.locator(".told")).to_contain_text("Saved: audit share, claim limit.")
-    expect(owner.locator("tbody")).to_contain_text("audit_share: 0.05 to 0.07; capacity: 3 to 4")
+    expect(owner.locator("tbody")).to_contain_text("Audit share: 0.05 to 0.07; Claim limit: 3 to 4")

@@ -18,7 +18,7 @@ from people.errors import NotFound
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 
-FREE = {"health", "login", "logout", "projects", "service_worker"}
+FREE = {"health", "login", "logout", "projects", "scrape", "service_worker"}
 """Names of addresses without arguments that belong to no project."""
 
 
