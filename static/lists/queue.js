@@ -72,8 +72,17 @@ function watchLeases() {
   if (Number.isFinite(next)) lapse = setTimeout(refresh, next + 300);
 }
 
+/** @type {Map<string, {until: string, at: number}>} ends of renewed leases, by ask; rows that were asked for earlier have the old one */
+const leases = new Map();
+
 /** Show a renewed lease's new end in its row; no refresh is due at the old one. */
 function renewed({ ask, lease_until: until }) {
+  leases.set(ask, { until, at: performance.now() });
+  showLease(ask, until);
+  watchLeases();
+}
+
+function showLease(ask, until) {
   /** @type {NodeListOf<HTMLTimeElement> | undefined} */
   const times = rowOf(ask)?.querySelectorAll(":scope > :is(.go, .why) time");
   for (const time of times || []) {
@@ -81,7 +90,14 @@ function renewed({ ask, lease_until: until }) {
     time.removeAttribute("title");
     localise(time);
   }
-  watchLeases();
+}
+
+/** Show again what was renewed since the rows were asked for. */
+function showLeases(asked) {
+  for (const [ask, { until, at }] of leases) {
+    if (at >= asked) showLease(ask, until);
+    else leases.delete(ask);
+  }
 }
 
 const fetchPart = (parts) => {
@@ -100,6 +116,7 @@ const look = coalesce(async () => {
     return; // the banner reports the lost connection; the next frame or the slow timer retries
   }
   showEnds(asked);
+  showLeases(asked);
   watchLeases();
   document.dispatchEvent(new Event("awm:rows"));
   tick();
