@@ -26,7 +26,7 @@ __all__ = ["asked", "stats"]
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    """Figures are read anew for each scrape, and this process starts without any of its own, which it reports when
+    """Figures are read again for each scrape, and this process starts without any of its own, which it reports when
     told.
     """
     measures._ending.set()

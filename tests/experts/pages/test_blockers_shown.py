@@ -1,4 +1,4 @@
-"""A task's registry of blockers is shown beside its verifier, to those who may see that, and to nobody else."""
+"""A task's registry of blockers is shown beside its verifier, to those who may see that, and to no one else."""
 
 from __future__ import annotations
 

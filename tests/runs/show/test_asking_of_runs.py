@@ -1,4 +1,4 @@
-"""How the arms of a run asked: on its page, in its tables, report and API, and for nobody who may not see it."""
+"""How the arms of a run asked: on its page, in its tables, report and API, and for no one who may not see it."""
 
 from __future__ import annotations
 
