@@ -40,7 +40,7 @@ def main() -> None:
     plan = replace(PLANS[kind], **(SMALL if os.environ.get("SMALL") else {}))
     said = os.environ.get("SEEDS", "6")
     seeds = [int(one) for one in said.split(",")] if "," in said else list(range(1, int(said) + 1))
-    state = State(Path(os.environ.get("STATE") or ROOT / "var" / kind), plan)
+    state = State(Path(os.environ.get("STATE") or ROOT / "var" / "strategies"), plan)
     report = Path(os.environ.get("REPORT") or ROOT / "docs" / "measured" / f"{kind}.md")
     if any(unit.result is None for unit in state.units(seeds)):
         torch.set_num_threads(1)

@@ -46,7 +46,7 @@ PRICED = (Arm("always", "always"), *(Arm(f"price_{price:g}", "always", price) fo
 
 @dataclass(frozen=True)
 class Plan:
-    """What decides the numbers of a state folder. A folder of another plan is refused."""
+    """What decides the numbers of a state folder: all but which arms are run. A folder of another plan is refused."""
 
     arms: tuple[Arm, ...]
     sft_updates: int = 600
@@ -60,7 +60,9 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+        # without the arms, so that `make prices` goes on from the starts and the *always* of `make strategies`
+        numbers = {name: value for name, value in asdict(self).items() if name != "arms"}
+        return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
     def rollouts(self) -> int:

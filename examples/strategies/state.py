@@ -57,7 +57,8 @@ class State:
         if file.exists() and json.loads(file.read_text())["digest"] != plan.digest:
             raise OtherPlan(f"{folder} belongs to another plan ({file}). Name another folder with STATE, or remove it.")
         if not file.exists():
-            said = json.dumps({"digest": plan.digest, **asdict(plan)}, indent=1)
+            numbers = {name: value for name, value in asdict(plan).items() if name != "arms"}
+            said = json.dumps({"digest": plan.digest, **numbers}, indent=1)
             write_whole(file, lambda unready: unready.write_text(said))
 
     def seed(self, seed: int) -> Path:

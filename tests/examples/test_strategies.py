@@ -62,6 +62,13 @@ def test_a_folder_of_another_plan_is_refused(tmp_path):
         State(tmp_path, Plan(STRATEGIES))
 
 
+def test_prices_go_on_from_what_strategies_left(tmp_path):
+    always = next(one for one in State(tmp_path, Plan(STRATEGIES)).units([1]) if one.arm.name == "always")
+    always.finish({"solo": []})
+    left = [one.arm.name for one in State(tmp_path, Plan(PRICED)).units([1]) if one.result is None]
+    assert left == [arm.name for arm in PRICED if arm.price]
+
+
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):
     def killed(file):
         file.write_text("half")
