@@ -1,7 +1,7 @@
 """The page of a comparison, from its results alone: tables, sentences of the product's statistics, charts.
 
-Says nothing of its own: what is better or worse is decided by `runs/statistics/seeds.py`, over seeds. Charts are drawn
-by the product, in a folder beside the page.
+Says nothing of its own: what is better or worse is decided by `seeds.py` beside it, over seeds. Charts are drawn by the
+product, in a folder beside the page.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import django
 django.setup()
 
 from examples.strategies.plan import Plan  # noqa: E402
+from examples.strategies.seeds import SeedContrast, components, contrast, in_order, reached  # noqa: E402
 from people import figures  # noqa: E402
 from people.figures import BASELINE, EXPERT, FIFTH, INFORMED, SINGLE, Chart  # noqa: E402
 from runs.show.drawing import draw  # noqa: E402
-from runs.statistics.seeds import SeedContrast, components, contrast, in_order, reached  # noqa: E402
 
 Results = Mapping[int, Mapping[str, Mapping[str, Any]]]
 """By seed and arm."""

@@ -6,7 +6,6 @@
     contrast    what a comparison of two arms found
     sentences   a finding in words
     compare     what a run's tries can say
-    seeds       ways of training over training seeds
     power       size of a run before its launch
     difficulty  differences by how hard tasks are
     offers      effect of a randomized offer of help

@@ -1,4 +1,4 @@
-"""The table of what exports look for is the same in the code and in the documentation, and names tests that exist."""
+"""The table of what exports look for is the same as data and in the documentation, and names tests that exist."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exports.rules.leaks import LEAKS, table
+from tests.exports.leaks import LEAKS, table
 
 ROOT = Path(__file__).resolve().parents[2]
 

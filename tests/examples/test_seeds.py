@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from runs.statistics.seeds import components, contrast, in_order, reached, smallest
+from examples.strategies.seeds import components, contrast, in_order, reached, smallest
 
 
 def of(*differences):

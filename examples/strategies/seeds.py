@@ -6,7 +6,7 @@ model of a seed and play the same tasks, so the datum is a difference within the
 an order that is fixed beforehand, each at the whole level, until one is not shown: with six seeds the smallest p is
 .031, which no correction for their number would leave standing. Variances by seed and by task test nothing.
 
-Pure. Called by `examples/strategies`; the tests are those of `paired.py`, the words those of `sentences.py`.
+Pure. The tests are those of `runs/statistics/paired.py`, the words those of `sentences.py` there.
 """
 
 from __future__ import annotations
