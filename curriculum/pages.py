@@ -16,7 +16,6 @@ from curriculum import next_tasks, snapshots, steering
 from curriculum.errors import NoRun
 from curriculum.models import Decision
 from curriculum.rules.plan import CurriculumPlan
-from curriculum.rules.ratio import Phase
 from curriculum.show import cockpit, generations, series
 from episodes.models import Run
 from episodes.visible import visibility
@@ -121,38 +120,21 @@ def _frame(request: MemberRequest) -> str:
 
 def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: str) -> HttpResponse:
     _refuse_while_blind(request.actor, run)
-    plan, helps = CurriculumPlan.of(run.metadata), next_tasks.help_of(run)
-    seen = snapshots.look(run)
-    content = seen.content
-    coming = helps[-1]
-    state = request.GET.get("show", next_tasks.SERVED)
-    tasks, counts = cockpit.task_rows(run, content, state)
+    plan, helps, seen = CurriculumPlan.of(run.metadata), next_tasks.help_of(run), snapshots.look(run)
     file = f"{reverse('training_csv')}?{urlencode({'run': run.pk})}"
     context: dict[str, Any] = {
         "frame": _frame(request),
         "run": run,
         "runs": cockpit.runs_of(request.project),
         "links": cockpit.links_of(run),
-        "headline": cockpit.headline(plan, coming),
         "plan": plan,
-        "coming": coming,
-        "rate": cockpit.percent(coming.looked_at),
-        "phases": cockpit.phases(plan, coming),
-        "choices": [(f"override:{one}", f"Hold at {one.capitalize()}") for one in Phase],
-        "untils": Decision.Until.choices,
-        "charts": cockpit.charts_of(run, plan, helps, file),
-        "story": cockpit.story(run),
-        "generations": cockpit.generations_of(run, request.GET.get("turns", "")),
-        "levels": cockpit.level_rows(content),
-        "content": content,
         "snapshot": seen,
-        "tasks": tasks,
-        "counts": counts,
-        "state": state,
-        "most": cockpit.TASKS_SHOWN,
-        "shown_of": next((count for name, _, count in counts if name == state), 0),
-        "typed": typed,
-        "problem": problem,
-        "may_decide": holds(request.actor, may_launch),
+        "moving": cockpit.moving(plan, helps[-1]),
+        "form": cockpit.DecisionForm(holds(request.actor, may_launch), typed, problem),
+        "story": cockpit.story(run),
+        "charts": cockpit.charts_of(run, plan, helps, file),
+        "generations": cockpit.generations_of(run, request.GET.get("turns", "")),
+        "levels": cockpit.level_rows(seen.content),
+        "tasks": cockpit.tasks_of(run, seen.content, request.GET.get("show", next_tasks.SERVED)),
     }
     return render(request, "curriculum/page.html", context, status=422 if problem else 200)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,32 @@ def phases(plan: CurriculumPlan, coming: Help) -> list[dict[str, Any]]:
         about = {"name": phase.value.capitalize(), "limit": LIMITS[phase], "expert": expert, "solo": solo}
         found.append({**about, "marks": marks, "now": phase == coming.phase, "value": phase.value})
     return found
+
+
+@dataclass(frozen=True)
+class Moving:
+    """What moves the help, as the page says it: the finding, the step that it was read from, and the phases."""
+
+    coming: Help
+    headline: str
+    rate: int | None
+    """Format errors of the step that was looked at, in percent."""
+    phases: list[dict[str, Any]]
+
+
+def moving(plan: CurriculumPlan, coming: Help) -> Moving:
+    return Moving(coming, headline(plan, coming), percent(coming.looked_at), phases(plan, coming))
+
+
+@dataclass(frozen=True)
+class DecisionForm:
+    """The form of a decision. `typed` and `problem` are of one that was refused."""
+
+    is_allowed: bool
+    typed: Mapping[str, str]
+    problem: str
+    choices: tuple[tuple[str, str], ...] = tuple((f"override:{one}", f"Hold at {one.capitalize()}") for one in Phase)
+    untils: Sequence[tuple[str, Any]] = tuple(Decision.Until.choices)
 
 
 def links_of(run: Run) -> list[tuple[str, str]]:
@@ -149,8 +175,20 @@ def level_rows(content: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def task_rows(run: Run, content: dict[str, Any], state: str) -> tuple[list[dict[str, Any]], list[tuple[str, str, int]]]:
-    """Return the first tasks of a state, and the number of tasks in each state."""
+@dataclass(frozen=True)
+class Tasks:
+    """The first tasks of a state, and the number of tasks in each state."""
+
+    state: str
+    rows: list[dict[str, Any]]
+    counts: list[tuple[str, str, int]]
+
+    @property
+    def of(self) -> int:
+        return next((count for name, _, count in self.counts if name == self.state), 0)
+
+
+def tasks_of(run: Run, content: dict[str, Any], state: str) -> Tasks:
     counts = [(name, words, sum(row["state"] == name for row in content["tasks"])) for name, words in STATES.items()]
     rows = [row for row in content["tasks"] if row["state"] == state][:TASKS_SHOWN]
     elsewhere = _runs_of(run, [row for row in rows if not row["solo"] + row["helped"]])
@@ -161,7 +199,7 @@ def task_rows(run: Run, content: dict[str, Any], state: str) -> tuple[list[dict[
         bar = {"x": round(low * 150, 1), "width": round((high - low) * 150, 1), "at": round((rate or 0) * 150, 1)}
         opens = elsewhere.get(row["task"], run.pk)
         found.append({**row, "rate": rate, "low": low, "high": high, "bar": bar, "opens": opens})
-    return found, counts
+    return Tasks(state, found, counts)
 
 
 def _runs_of(run: Run, rows: Sequence[dict[str, Any]]) -> dict[str, str | None]:
