@@ -14,19 +14,14 @@ from django.contrib import messages
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
-from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from episodes.find import in_episode
-from episodes.models import AGAIN, Episode, EpisodeState
+from episodes.models import Episode, EpisodeState
 from episodes.record import noting, recording
-from episodes.show import durability, wall, windows
-from episodes.show.findings import failed_check, found_by
-from episodes.show.step_cards import card_of, pieces_of
+from episodes.show import page, wall, windows
 from episodes.show.windows import number, numbers
-from episodes.stored import packs
-from episodes.stored.strip import actions_in, outcome_words
-from episodes.visible import trajectory, visibility
+from episodes.visible import trajectory
 from episodes.visible.lens import Lens, lens_of
 from people.access import (
     MemberRequest,
@@ -148,80 +143,25 @@ def _raw(request: MemberRequest, one: Episode, seq: int) -> HttpResponse:
 
 def _context(request: MemberRequest, lens: Lens, one: Episode) -> dict[str, Any]:
     """Return what the head, the side panel and the asks show; the outcome only once there is one."""
-    withheld = Lens.OUTCOME not in lens
-    found = visibility.by_source(request.actor, one)
-    outcome, reported = found.get("verifier"), found.get("reported")
-    whole = bool(outcome and outcome.state_diff)
-    writes, all_writes = ([], 0) if whole else windows.writes(lens, one)
-    diff = outcome.state_diff if outcome and whole else wall.gathered(writes)
-    asked, all_asks = windows.asks(lens, one)
-    asks = [_ask_line(step, one) for step in reversed(asked)]
-    row = wall.row_of(one, timezone.now())
+    ending, asked = page.ending_of(request.actor, lens, one), page.asked_in(lens, one)
     no_server = one.events.filter(verb=noting.NO_SERVER).first() if one.state == EpisodeState.QUEUED else None
-    unverified = outcome is None and not withheld
-    waits_for_verifier = one.is_builtin and not one.fault and one.state == EpisodeState.FINISHED and unverified
     return {
         "episode": one,
-        "is_replaced": bool(one.scenario_digest)
-        and packs.scenario_digest(one.scenario) not in ("", one.scenario_digest),
-        "headline": wall.headline(one, outcome, sum(ask["state"] == "open" for ask in asks), no_server is not None),
+        "head": page.head_of(one, ending.outcome, asked.open, no_server is not None),
+        "ending": ending,
+        "changes": page.changes_in(lens, one, ending.outcome),
+        "asked": asked,
         "no_server": no_server,
-        "all_asks": all_asks,
-        "older_writes": all_writes - len(writes),
-        "newest_writes": len(writes),
-        "outcome": outcome,
-        "outcome_details": pieces_of(outcome.details) if outcome and outcome.details else [],
-        "found": pieces_of(found_by(outcome.details)) if outcome and found_by(outcome.details) else [],
-        "failed_check": failed_check(outcome.details) if outcome and outcome.reward_type != "complete" else "",
-        "reported": reported,
-        "reported_words": outcome_words(reported.reward_type) if reported else "",
-        "withheld": withheld,
-        "expects_verifier": waits_for_verifier,
-        "watch": one.is_live or waits_for_verifier,
+        "watch": one.is_live or ending.is_expected,
         "ended": not one.is_live,
-        "acting": row.acting,
-        "budget": row.budget,
-        "acted": actions_in(one.strip),
-        "elapsed": row.elapsed,
-        "durable": durability.chips(one, timezone.now()),
-        "stop_words": wall.STOPS.get(one.stop_reason, one.stop_reason),
-        "changes": wall.changed_tables(diff),
-        "changed_rows": wall.changed_rows(diff),
-        "unknown_calls": 0 if outcome and one.is_builtin else windows.unknown_calls(one),
         "final_answer": clean(one.final_answer) if one.final_answer else "",
-        "asks": asks,
+        "cut_off": page.cut_off_words(one),
         # the newest ones, shown oldest first
         "events": list(one.events.order_by("-pk")[: windows.BESIDE])[::-1],
         "tools": wall.tools_of(one),
         "may_stop": holds(request.actor, may_launch),
         "may_queue": holds(request.actor, may_set_reviews),
-        "cut_off": wall.cut_off_words(one),
-        **_reruns(one),
     }
-
-
-def _reruns(one: Episode) -> dict[str, Any]:
-    """Return the rerun of a failed built-in episode, and the episode that this one reruns."""
-    same = Episode.objects.filter(project=one.project_id)
-    failed = one.is_builtin and one.state == EpisodeState.FAILED
-    first = one.key.removeprefix(AGAIN) if one.is_builtin and one.key.startswith(AGAIN) else ""
-    return {
-        "played_again": same.filter(key=one.again_key).only("pk").first() if failed else None,
-        "plays": same.filter(pk=first).only("pk").first() if first else None,
-    }
-
-
-ASK_STATES = {"o": "open", "a": "answered", "f": "fell_back", "d": "declined", "c": "cancelled"}
-
-
-def _ask_line(step: dict[str, Any], one: Episode) -> dict[str, Any]:
-    card = card_of(step)
-    ask = card.ask
-    assert ask is not None
-    # an ask that was open when its episode ended never gets an answer
-    state = "cancelled" if card.waits and not one.is_live else ASK_STATES.get(card.mark.code, "open")
-    by = f"{ask.author} {ask.said}" if ask.text or ask.calls else ask.no_advice
-    return {"pk": ask.ask_id, "seq": card.seq, "question": ask.question, "state": state, "by": by}
 
 
 @require_http_methods(["GET", "POST"])

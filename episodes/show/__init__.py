@@ -9,7 +9,8 @@
     windows      windows of a long episode
     tables       rows that recorded steps touched
     alignment    two episodes side by side
-    wall         live episodes and one episode's page
+    wall         live episodes and rows of lists
+    page         what one episode's page shows
     durability   words about parking, resuming and replay
     legend       texts of the legend
     html_cache   rendered steps, once per process

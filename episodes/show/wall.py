@@ -1,6 +1,6 @@
-"""Reads for pages: live episodes by need, the filtered list, and everything one episode's page shows.
+"""Reads for pages: live episodes by need, and rows of lists.
 
-Owns the headlines of those pages. Leaves rows to `models.py`, cards to `step_cards.py`.
+Leaves rows to `models.py`, cards to `step_cards.py`, one episode's page to `page.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from django.utils import timezone
 
 from awmenv.health import Health
 from episodes.models import Episode, EpisodeState, Run, Step, VerifierOutcome
-from episodes.show.state_lines import DiffLine, diff_lines
-from episodes.show.step_cards import DIFF_LINES
 from episodes.show.windows import ShownStep, shown
-from episodes.stored.strip import actions_in, asks_in, changes_of
+from episodes.stored.strip import actions_in, asks_in
 from episodes.visible import visibility
 from episodes.visible.lens import EVERYTHING
 from people.access import Actor, scoped
@@ -42,18 +40,6 @@ GROUPS = {
 }
 """The groups of the list. Rows come into the last one on an open page only."""
 NEEDS = {"waiting": "person", "parked": "person", "running": "running", "queued": "queued"}
-FOUND = {
-    "complete": "The task is complete",
-    "others": "The task is not complete",
-    "judge_error": "Unknown outcome: the verifier or its judge failed",
-}
-STOPS = {
-    "done": "agent finished",
-    "max_steps": "step limit",
-    "gave_up": "agent gave up",
-    "timeout": "time limit",
-    "error": "error",
-}
 
 
 @dataclass(frozen=True)
@@ -246,69 +232,3 @@ def _type(schema: object) -> str:
 
 def _about(schema: object) -> str:
     return clean(schema.get("description") or "").rstrip(".") if isinstance(schema, Mapping) else ""
-
-
-def changed_tables(diff: object) -> list[tuple[str, list[DiffLine], list[DiffLine]]]:
-    """Return a state diff as (table, first lines, further lines)."""
-    if not isinstance(diff, Mapping):
-        return []
-    tables = [(clean(table), list(diff_lines({"": kinds}))) for table, kinds in diff.items()]
-    return [(table, lines[:DIFF_LINES], lines[DIFF_LINES:]) for table, lines in tables if lines]
-
-
-def gathered(steps: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[Any]]]:
-    """Return the changes of many steps, table by table, in the order they were made."""
-    all_changes: dict[str, dict[str, list[Any]]] = {}
-    for step in steps:
-        diff = step.get("state_diff")
-        for table, kinds in diff.items() if isinstance(diff, Mapping) else ():
-            for kind, rows in kinds.items() if isinstance(kinds, Mapping) else ():
-                if isinstance(rows, list):
-                    all_changes.setdefault(str(table), {}).setdefault(str(kind), []).extend(rows)
-    return all_changes
-
-
-def headline(episode: Episode, outcome: VerifierOutcome | None, open_asks: int, no_server: bool = False) -> str:
-    """Return the headline of an episode's page."""
-    acted = actions_in(episode.strip)
-    actions = f"{acted} {'action' if acted == 1 else 'actions'}"
-    if outcome is not None:
-        found = FOUND.get(outcome.reward_type)
-        return f"{found or 'Outcome: ' + clean(outcome.reward_type)}, after {actions}."
-    if episode.state in ("waiting", "parked"):
-        awaited = "an answer" if open_asks < 2 else f"{open_asks:,} answers"
-        parked = ", parked" if episode.state == "parked" else ""
-        return f"The agent is waiting for {awaited}{parked} ({actions} so far)."
-    return {
-        "queued": "Queued. The environment server did not respond."
-        if no_server
-        else "Queued. No worker has started it yet.",
-        "running": f"The agent is working ({actions} so far)." if acted else "The agent has started.",
-        "failed": f"{_failure(episode)} after {actions}. Not counted as a failed task.",
-        "cancelled": f"Stopped after {actions}.",
-    }.get(episode.state, f"The agent finished after {actions}.")
-
-
-def _failure(episode: Episode) -> str:
-    if episode.is_cut_off:
-        return "Interrupted" if episode.is_builtin else "Lost contact with the agent"
-    return f"Failed with fault {episode.fault}" if episode.fault else "Failed"
-
-
-def cut_off_words(episode: Episode) -> str:
-    """Return why an episode was lost without a final call of its loop, or "" for any other."""
-    if not episode.is_cut_off:
-        return ""
-    if episode.is_builtin:
-        return (
-            "Its worker process was stopped or killed, and no other can continue the episode."
-            " Recorded steps are kept and the verifier did not run."
-        )
-    return (
-        "No heartbeat from the external loop. Recorded steps are kept and the verifier did not run."
-        " The episode reopens if the loop reports again."
-    )
-
-
-def changed_rows(diff: object) -> int:
-    return changes_of(diff)
