@@ -40,7 +40,7 @@ STRATEGIES = (
 )
 """*none* is first: the others are compared with it. *adaptive_errors* is the rule of pull request 428, which looks at
 format errors; *adaptive_levels* looks at what fails without help."""
-PRICES = (0.02, 0.05, 0.1, 0.2, 0.4)
+PRICES = (0.01, 0.03, 0.1, 0.3)
 PRICED = (Arm("always", "always"), *(Arm(f"price_{price:g}", "always", price) for price in PRICES))
 
 

@@ -122,10 +122,7 @@ def grpo_update(
     """
     kept: list[tuple[Played, float]] = []
     for group in groups:
-        counted = [one for one in group if one.counts]
-        rewards = [one.reward for one in counted]
-        if len(set(rewards)) > 1:
-            kept += [(one, (one.reward - fmean(rewards)) / (pstdev(rewards) + 1e-4)) for one in counted]
+        kept += advantages_of([one for one in group if one.counts])
     if not kept:
         return {"policy": 0.0, "learned_from": 0.0}
     found: dict[str, float] = {}
@@ -135,6 +132,19 @@ def grpo_update(
             losses = _update(model, both, part, share)
             found = found or {**losses, "learned_from": float(len(kept))}
     return found
+
+
+def advantages_of(group: Sequence[Played]) -> list[tuple[Played, float]]:
+    """Return each rollout of a group with how much better than their mean it was; nothing if all are alike.
+
+    Rewards are scaled by the spread of the outcomes alone. Where those are alike, a price counts as what it is: scaled
+    to one, the smallest price would be as strong as an outcome, and no ask would be left.
+    """
+    rewards, outcomes = [one.reward for one in group], [float(one.complete) for one in group]
+    if len(set(rewards)) < 2:
+        return []
+    spread = pstdev(outcomes) + 1e-4 if len(set(outcomes)) > 1 else 1.0
+    return [(one, (one.reward - fmean(rewards)) / spread) for one in group]
 
 
 def _update(

@@ -150,13 +150,29 @@ def test_update_favors_the_rollouts_that_were_better():
         return float(logps_of(model, torch.tensor([[3, 4, last]]))[0, -1].detach())
 
     before = {last: chance(last) for last in rows}
-    group = [Played([3, 4, last], [0, 0, 1], [0.0, 0.0, before[last]], reward) for last, reward in rows.items()]
+    group = [
+        Played([3, 4, last], [0, 0, 1], [0.0, 0.0, before[last]], reward, complete=reward > 0)
+        for last, reward in rows.items()
+    ]
     flat = [Played([3, 4, 5], [0, 0, 1], [0.0, 0.0, before[5]], 1.0)] * 2
     losses = grpo_update(model, optimizers(model, 1e-2), [group, flat], 1.0)
     assert losses["learned_from"] == 2 and losses["ratio_off"] < 1e-5
     assert chance(5) > before[5] and chance(6) < before[6]
     broken = [Played([3, 4, 5], [0, 0, 1], [0.0] * 3, 1.0), Played([3], [0], [0.0], 0.0, counts=False)]
     assert grpo_update(model, optimizers(model, 1e-2), [broken], 1.0)["learned_from"] == 0
+
+
+@pytest.mark.train
+def test_price_is_not_scaled_up_where_outcomes_are_alike():
+    from examples.train_demo.learning import Played, advantages_of
+
+    def of(*rollouts: tuple[bool, int]) -> list[float]:
+        group = [Played([], [], [], complete - 0.1 * asks, complete=complete, asks=asks) for complete, asks in rollouts]
+        return [value for _, value in advantages_of(group)]
+
+    assert of((False, 1), (False, 0)) == pytest.approx([-0.05, 0.05])
+    assert of((True, 1), (False, 0)) == pytest.approx([0.9, -0.9], abs=1e-3)
+    assert of((True, 0), (True, 0)) == []
 
 
 @pytest.mark.train
