@@ -4,7 +4,8 @@
     availability  routing policy, presence, load
     eligibility   what a person can claim, and why not
     filters       facets, search and sort of the queue
-    board         queue rows, headline, one ask's page
+    board         queue rows, their order, headline
+    one_ask       what the page of one ask shows
     panels        what is beside the answer form
     earlier_decisions  earlier decisions on the same tools
     answer_links  links that answer without a session

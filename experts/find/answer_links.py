@@ -40,6 +40,9 @@ class AnswerLink:
         given = Advice.objects.filter(ask=self.ask, author_key=self.actor.key, nonce=self.nonce)
         return given.order_by("late").first()
 
+    def gave(self, advice: Advice | None) -> bool:
+        return advice is not None and (advice.author_key, advice.nonce) == (self.actor.key, self.nonce)
+
 
 def answer_path(ask: Ask, person_key: str) -> str:
     """Return the address with which a person answers an ask; empty if they are no current member."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import messages
@@ -19,12 +20,11 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 from pydantic import ValidationError
 
-from awmclient.schema import ASKS_BACK, StandingAnswerBody
+from awmclient.schema import StandingAnswerBody
 from awmclient.typed import CALLS_MAX
 from episodes.show import wall, windows
-from episodes.show.decisions import KINDS, on_timeout_in_words
 from episodes.show.windows import number, numbers
-from episodes.visible.lens import Lens, lens_of
+from episodes.visible.lens import lens_of
 from experts import (
     advising,
     closing,
@@ -34,28 +34,19 @@ from experts import (
     queue,
 )
 from experts.errors import AlreadyClaimed, LeaseLost, TooLate, Used
-from experts.find import board, eligibility
-from experts.find.attached import question_files, unsent_files
+from experts.find import board, one_ask
+from experts.find.one_ask import RefusedForm
 from experts.find.panels import (
-    failed_call,
+    Mine,
     family_of,
     mine_of,
-    model_draft,
-    passed_on,
     same_question_of,
-    thread_of,
-    typed_for_form,
     unsent,
-    ways,
-    written_by,
 )
 from experts.find.reading import asks_of
 from experts.looking import ReturnedByModel
-from experts.models import Advice, Ask, Privilege, Tier
+from experts.models import Advice, Ask, Privilege
 from experts.pages.answer import ask_form, ask_page, checked_body, give_ahead, tags_for, typed_again, wanted_of
-from experts.rules import decision_fields
-from experts.rules.file_types import MOST_BYTES
-from experts.rules.routing import LEASE_S
 from people.access import (
     Actor,
     MemberRequest,
@@ -68,8 +59,8 @@ from people.errors import AppError, Invalid
 from people.json_text import parse_typed
 from people.parts import part_of
 from people.plain_text import clean
-from people.prose import is_markdown
 
+NOT_REFUSED = RefusedForm()
 SWAPPED = "_swapped.html"
 """The frame of an ask that is swapped into an open page."""
 
@@ -82,72 +73,46 @@ def ask(request: MemberRequest, pk: str) -> HttpResponse:
     return _ask(request, pk)
 
 
-def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, **given: Any) -> HttpResponse:
-    """Show the page of one ask for this person. `given` has the values of a refused form."""
-    actor = request.actor
+def _ask(
+    request: MemberRequest,
+    pk: str,
+    refused: RefusedForm = NOT_REFUSED,
+    *,
+    amend: bool = False,
+    ahead: bool = False,
+    frame: str = "",
+) -> HttpResponse:
+    """Show the page of one ask for this person; `ahead`, as if they had claimed it."""
+    actor, now = request.actor, timezone.now()
     one = visible_or_404(asks_of(actor), actor, pk)
-    now, slot = timezone.now(), one.assignment
-    held = slot.is_held(now)
-    # the state, not the lease: an expired claim that no one else took can still answer
-    mine = (slot.holder == actor.key and slot.state == "claimed") or bool(given.get("ahead"))
-    said, lens = mine_of(actor, one, now), lens_of(actor, one.episode)
-    amending = said.may_edit and ("amend" in request.GET or bool(given.get("amend")))
-    writes = amending or (one.is_open and mine)
-    written = written_by(actor, one) if amending or one.is_open else None
-    typed = typed_for_form(one)
+    asked, claim = one_ask.asked_for(one), one_ask.claim_of(actor, one, now, ahead)
+    result, lens = _result(one, actor), lens_of(actor, one.episode)
+    is_edit = result.own.may_edit and (amend or "amend" in request.GET)
+    holds_it = one.is_open and claim.is_mine
+    nonce = secrets.token_urlsafe(12)
     context = {
-        **_after(one, actor),
-        **(_hands(actor, one, now) if one.is_open and mine else {}),
+        **_beside(one),
+        "frame": frame,
+        "ahead": ahead,
         "me": actor.name,
         "may_advise": holds(actor, may_advise),
-        "barred": board.barred(eligibility.spot_of(actor, pk, now)) if one.is_open and not held else "",
         "may_annotate": holds(actor, may_annotate),
-        "tags": tags_for(actor, one),
+        "asked": asked,
+        "background": one_ask.background_of(one, one.assignment.is_held(now)),
+        "claim": claim,
+        "form": one_ask.form_of(actor, one, asked, is_edit, refused, nonce) if is_edit or holds_it else None,
+        "help": one_ask.help_for(actor, one, now) if holds_it else None,
+        "around": one_ask.steps_around(lens, one),
+        "result": result,
         "late": board.late_words(one),
         "unsent": None if one.is_open else unsent(actor, one),
-        "amending": amending,
-        "writes": writes,
-        "written": written,
         # a page that is fetched ahead is not being looked at
-        "looking": desk.look_at(actor, one.pk) if one.is_open and not given.get("ahead") else [],
-        "reached": board.reached(one, held) if one.is_open else "",
-        "passed_on": passed_on(one) if one.is_open else [],
-        "question_files": question_files(one),
-        "asks_back": amending and one.accepted is not None and one.accepted.reason == ASKS_BACK,
-        "sent_files": one.accepted.files.listed() if amending and one.accepted else (),
-        "my_files": [file.ref().model_dump() for file in unsent_files(actor, one)],
-        "most_bytes": MOST_BYTES,
-        "before": _before(lens, one),
-        "fixed_before": not one.is_open,
-        "top_seq": one.seq if one.is_open else None,
-        "after": None if one.is_open else windows.around(lens, one.episode, one.seq, first=one.seq),
-        "context": clean(one.context or ""),
-        "budget_s": board.budget_of(one),
-        "mine": mine,
-        "held_by": slot.holder_name if held and not mine else "",
-        "lease_s": LEASE_S,
-        "lease_until": slot.lease_until or now,
-        "lease_token": slot.lease_token if mine else "",
-        # a second press of Send has the same nonce, and is the same answer
-        "nonce": given.get("nonce") or secrets.token_urlsafe(12),
+        "looking": desk.look_at(actor, one.pk) if one.is_open and not ahead else [],
+        "tags": tags_for(actor, one),
         "tools": wall.tools_of(one.episode),
-        "tools_data": [tool for tool in one.episode.tools if isinstance(tool, dict)],
-        "thread": thread_of(one),
-        "typed": typed,
-        **(_plain(typed, given.get("given_decision") or (written and written.decision)) if typed and writes else {}),
-        "run": one.episode.run_id or "",
-        "kind": KINDS.get(one.kind, ""),
-        "on_timeout": on_timeout_in_words(one.typed) if one.typed else "",
-        "house_note": clean(one.episode.policy.get("house_note", "")) if one.episode.is_builtin else "",
-        "problem": problem,
-        **given,
+        "problem": refused.problem,
     }
-    return render(request, "experts/ask.html", context, status=status)
-
-
-def _plain(typed: dict[str, Any], draft: Any) -> dict[str, Any]:
-    """Return the fields of a decision for pages without scripts, and the verdicts of a call."""
-    return {"plain": decision_fields.fields_of(typed, draft), "verdicts": decision_fields.VERDICTS}
+    return render(request, "experts/ask.html", context, status=refused.status)
 
 
 @require_GET
@@ -162,45 +127,34 @@ def ahead(request: MemberRequest, pk: str) -> HttpResponse:
     return JsonResponse({"ask": found.pk, "page": page})
 
 
-def _hands(actor: Actor, one: Ask, now: datetime) -> dict[str, Any]:
-    """Return what is shown beside the form to the holder of the ask."""
-    found = ways(actor, one)
+@dataclass(frozen=True)
+class AskResult:
+    """What happened since the ask, and what this person can still do about it."""
+
+    headline: str
+    line: str
+    outcome: str
+    own: Mine
+    family: list[Mine]
+
+
+def _result(one: Ask, actor: Actor) -> AskResult:
+    return AskResult(
+        headline=endings.headline(one, actor),
+        line=endings.line(one),
+        outcome=board.outcome_of(actor, one),
+        own=mine_of(actor, one, timezone.now()),
+        family=[] if one.is_open else family_of(actor, one),
+    )
+
+
+def _beside(one: Ask) -> dict[str, Any]:
+    """Return what steps and the head are drawn from."""
     return {
-        "draft": model_draft(one, now),
-        "same_question": same_question_of(actor, one, now),
-        "up": [way for way in found if way.to != Tier.LLM and not way.why_not],
-        "failed_call": failed_call(actor, one),
-        "model": next((way for way in found if way.to == Tier.LLM and not way.why_not), None),
-    }
-
-
-def _before(lens: Lens, one: Ask) -> windows.Steps:
-    """Return steps before the question, which is at the top of the page; what goes on beside an open one comes after
-    them.
-    """
-    return windows.around(lens, one.episode, last=_shown_in(lens, one) if one.is_open else one.seq - 1)
-
-
-def _shown_in(lens: Lens, one: Ask) -> int:
-    """Return the last number beside an ask; an open question that nothing follows is at the top of the page."""
-    last = windows.last_of(lens, one.episode)
-    return last - 1 if one.is_open and last == one.seq else last
-
-
-def _after(one: Ask, actor: Actor) -> dict[str, Any]:
-    """Return what happened since the ask, and what this person can still do about it."""
-    return {
-        "said": mine_of(actor, one, timezone.now()),
-        "family": [] if one.is_open else family_of(actor, one),
-        "question": clean(one.question),
-        "question_is_markdown": is_markdown(one.question),
         "ask": one,
         "episode": one.episode,
         "ended": not one.episode.is_live,
         "budget": one.episode.max_steps if one.episode.is_live else None,
-        "outcome": board.outcome_of(actor, one),
-        "after_headline": endings.headline(one, actor),
-        "after_line": endings.line(one),
     }
 
 
@@ -213,17 +167,21 @@ def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
     since, limit = number(request.GET.get("since")) or 0, number(request.GET.get("limit"))
     again = numbers(request.GET.get("again", ""))
     lens = lens_of(request.actor, one.episode)
-    count, last = windows.WINDOW if limit is None else limit, _shown_in(lens, one)
+    count, last = windows.WINDOW if limit is None else limit, one_ask.last_beside(lens, one)
     steps = windows.after(lens, one.episode, since, count, again, last)
-    context = {"ask": one, "ended": not one.episode.is_live, "steps": steps}
-    beside = _beside(request.actor, one) if request.GET.get("parts") != "0" else {}
-    return render(request, "experts/_fragments.html", {**context, **beside})
+    parts = _parts(request.actor, one) if request.GET.get("parts") != "0" else {}
+    return render(request, "experts/_fragments.html", {**_beside(one), "steps": steps, **parts})
 
 
-def _beside(actor: Actor, one: Ask) -> dict[str, Any]:
+def _parts(actor: Actor, one: Ask) -> dict[str, Any]:
     mine = one.is_open and one.assignment.holder == actor.key
-    same = same_question_of(actor, one, timezone.now()) if mine else None
-    return {"parts": True, "looking": desk.look_at(actor, one.pk), "same_question": same, **_after(one, actor)}
+    return {
+        "parts": True,
+        "looking": desk.look_at(actor, one.pk),
+        "asked": one_ask.asked_for(one),
+        "same_question": same_question_of(actor, one, timezone.now()) if mine else None,
+        "result": _result(one, actor),
+    }
 
 
 @require_POST
@@ -310,8 +268,7 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
             return _refusal(refused, request.actor, pk)
         late = isinstance(refused, TooLate)
         # a late text is stored beside the ask; any other is shown in the form again
-        given = {} if late else _given_again(request, pk, refused)
-        return _ask(request, pk, _words(refused, request.actor, pk), refused.status, **given)
+        return _ask(request, pk, _refused(request, pk, refused, with_form=not late))
     following, lease = (None, None) if _watches(request) else _claim_next(request)
     shown = pk if _watches(request) else following
     where = reverse("ask", args=[shown]) if shown else reverse("queue")
@@ -327,11 +284,18 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
     return JsonResponse(reply)
 
 
-def _given_again(request: MemberRequest, pk: str, refused: AppError) -> dict[str, Any]:
-    """Return what a refused form said, for the page that shows it again."""
-    said = {"given_text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
-    typed = typed_again(request, asks_of(request.actor).get(pk=pk))
-    return {**said, "given_decision": typed, "may_overrule": isinstance(refused, ReturnedByModel)}
+def _refused(request: MemberRequest, pk: str, refused: AppError, with_form: bool = True) -> RefusedForm:
+    """Return why a form was refused and what it said, for the page that shows it again."""
+    why = RefusedForm(_words(refused, request.actor, pk), refused.status)
+    if not with_form:
+        return why
+    return replace(
+        why,
+        text=request.POST.get("text", ""),
+        nonce=request.POST.get("nonce", ""),
+        decision=typed_again(request, asks_of(request.actor).get(pk=pk)),
+        may_overrule=isinstance(refused, ReturnedByModel),
+    )
 
 
 @require_POST
@@ -360,8 +324,7 @@ def edit(request: MemberRequest, pk: str) -> HttpResponse:
         if isinstance(refused, Used):
             # the page of a closed ask has no form: it offers to save this text as an annotation
             desk.keep_refused(request.actor, one.assignment.pk, request.POST.get("text", ""), None)
-        given = _given_again(request, pk, refused)
-        return _ask(request, pk, _words(refused, request.actor, pk), refused.status, amend=True, **given)
+        return _ask(request, pk, _refused(request, pk, refused), amend=True)
     return JsonResponse({"next": reverse("ask", args=[pk])}) if wants_json else redirect("ask", pk)
 
 

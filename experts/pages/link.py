@@ -13,18 +13,15 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from episodes.show.decisions import KINDS, decided_lines, on_timeout_in_words
+from episodes.show.decisions import decided_lines
 from experts import closing, endings, links, looking
-from experts.find import board
+from experts.find import one_ask
 from experts.find.answer_links import AnswerLink, link_of
-from experts.find.panels import typed_for_form
 from experts.looking import ReturnedByModel
 from experts.pages.answer import decision_of, typed_again
 from experts.rules import decision_fields
 from people import addresses
 from people.errors import AppError, Invalid
-from people.plain_text import clean
-from people.prose import is_markdown
 
 TEXT_MAX = 20_000
 
@@ -59,28 +56,23 @@ def _show(
 ) -> HttpResponse:
     # read again: a refusal can mean that someone else was first
     closing.close_if_due(link.ask.pk)
+    # before the ask: of an answer that is sent between both reads, the ask alone would look withdrawn
+    given = link.said
     found = link_of(link.token, timezone.now())
     if found is None:
         return _page(request, {}, 410)
-    ask, given = found.ask, found.said
-    mine = given is not None and ask.accepted_id == given.pk
+    ask = found.ask
+    mine = found.gave(ask.accepted)
     # its answer was withdrawn: a link works once
     if given is not None and not given.late and not mine and ask.is_open:
         return _page(request, {}, 410)
     said = ask.accepted if not ask.is_open else None
-    typed = typed_for_form(ask)
+    asked = one_ask.asked_for(ask)
     context = {
         "link": found,
         "ask": ask,
-        "kind": KINDS.get(ask.kind, ""),
-        "question": clean(ask.question),
-        "question_is_markdown": is_markdown(ask.question),
-        "context": clean(ask.context or ""),
-        "on_timeout": on_timeout_in_words(ask.typed) if ask.typed else "",
-        "typed": typed,
-        "plain": decision_fields.fields_of(typed, typed_again(request, ask)) if typed else None,
-        "verdicts": decision_fields.VERDICTS,
-        "budget_s": board.budget_of(ask),
+        "asked": asked,
+        "plain": decision_fields.fields_of(asked.typed, typed_again(request, ask)) if asked.typed else None,
         "mine": mine,
         "headline": "" if ask.is_open else endings.headline(ask),
         "said": said,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from people.errors import Invalid
 from people.json_text import parse_typed
@@ -73,6 +73,7 @@ class Fields:
     other: str = ""
     fields: list[Field] = field(default_factory=list)
     left: int = 0
+    verdicts: ClassVar = VERDICTS
 
 
 def fields_of(typed: Mapping[str, Any], draft: Mapping[str, Any] | None) -> Fields:

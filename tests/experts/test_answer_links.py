@@ -13,6 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from experts import advising, batch, desk, queue
+from experts.find import answer_links
 from experts.find.answer_links import answer_path
 from experts.models import Advice, Ask
 from experts.notifications import AskSubject
@@ -135,6 +136,21 @@ def test_notice_has_the_link_only_where_the_project_wants_it(edo, ada, asked):
     assert subject.answer_path(edo.key).startswith("/answer/")
     desk.set_policy(ada, answer_links=False)
     assert subject.answer_path(edo.key) == ""
+
+
+def test_answer_sent_while_its_page_is_read_is_not_called_withdrawn(edo, asked, monkeypatch):
+    ask = asked(**approval(REPLY))
+    path = answer_path(ask, edo.key)
+    reads = []
+
+    def link_of(token, now):
+        reads.append(found := answer_links.link_of(token, now))
+        if len(reads) == 2:
+            opened(path, decision=APPROVE)
+        return found
+
+    monkeypatch.setattr("experts.pages.link.link_of", link_of)
+    assert opened(path)[0] == 200 and Advice.objects.filter(ask=ask).count() == 1
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,0 +1,199 @@
+"""Reads: what the page of one ask shows, as small values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from awmclient.schema import ASKS_BACK
+from episodes.show import windows
+from episodes.show.decisions import KINDS, on_timeout_in_words
+from episodes.visible.lens import Lens
+from experts.find import board, eligibility
+from experts.find.attached import question_files, unsent_files
+from experts.find.panels import (
+    EarlierAsk,
+    ModelDraft,
+    SameQuestion,
+    Way,
+    Written,
+    failed_call,
+    model_draft,
+    passed_on,
+    same_question_of,
+    thread_of,
+    typed_for_form,
+    ways,
+    written_by,
+)
+from experts.models import Ask, Attachment, Tier
+from experts.rules import decision_fields
+from experts.rules.decision_fields import Fields
+from experts.rules.file_types import MOST_BYTES
+from experts.rules.routing import LEASE_S
+from people.access import Actor
+from people.plain_text import clean
+from people.prose import is_markdown
+
+
+@dataclass(frozen=True)
+class AskedFor:
+    """What the agent wants: its question, or its typed ask."""
+
+    text: str
+    is_markdown: bool
+    context: str
+    kind: str
+    typed: dict[str, Any] | None
+    on_timeout: str
+    budget_s: float
+
+
+def asked_for(ask: Ask) -> AskedFor:
+    return AskedFor(
+        text=clean(ask.question),
+        is_markdown=is_markdown(ask.question),
+        context=clean(ask.context or ""),
+        kind=KINDS.get(ask.kind, ""),
+        typed=typed_for_form(ask),
+        on_timeout=on_timeout_in_words(ask.typed) if ask.typed else "",
+        budget_s=board.budget_of(ask),
+    )
+
+
+@dataclass(frozen=True)
+class Background:
+    """What is said around the question: earlier asks of the thread, files, a note of the team, its route."""
+
+    files: Iterable[Attachment]
+    thread: list[EarlierAsk]
+    team_note: str
+    reached: str
+    passed_on: list[tuple[str, str, str]]
+
+
+def background_of(ask: Ask, is_held: bool) -> Background:
+    note = clean(ask.episode.policy.get("house_note", "")) if ask.episode.is_builtin else ""
+    reached, passed = (board.reached(ask, is_held), passed_on(ask)) if ask.is_open else ("", [])
+    return Background(question_files(ask), thread_of(ask), note, reached, passed)
+
+
+@dataclass(frozen=True)
+class ClaimState:
+    """Who has the ask: this person, someone else, or no one, and why this person can't claim it."""
+
+    is_mine: bool
+    held_by: str
+    barred: str
+    until: datetime
+    token: str
+    lasts_s: int = LEASE_S
+
+
+def claim_of(actor: Actor, ask: Ask, now: datetime, ahead: bool) -> ClaimState:
+    """Return the claim; `ahead`, as if this person had made it."""
+    slot = ask.assignment
+    held = slot.is_held(now)
+    # the state, not the lease: an expired claim that no one else took can still answer
+    mine = (slot.holder == actor.key and slot.state == "claimed") or ahead
+    return ClaimState(
+        is_mine=mine,
+        held_by=slot.holder_name if held and not mine else "",
+        barred=board.barred(eligibility.spot_of(actor, ask.pk, now)) if ask.is_open and not held else "",
+        until=slot.lease_until or now,
+        token=slot.lease_token if mine else "",
+    )
+
+
+@dataclass(frozen=True)
+class RefusedForm:
+    """What a refused form said, and why it was refused."""
+
+    problem: str = ""
+    status: int = 200
+    text: str | None = None
+    nonce: str = ""
+    decision: Any = None
+    may_overrule: bool = False
+
+
+@dataclass(frozen=True)
+class AnswerForm:
+    """The form of an answer, or of the change of one (`is_edit`)."""
+
+    is_edit: bool
+    written: Written
+    refused: RefusedForm
+    nonce: str
+    """A second press of Send has the same nonce, and is the same answer."""
+    plain: Fields | None
+    """The fields of a decision for pages without scripts."""
+    asks_back: bool
+    sent_files: list[Any]
+    my_files: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    most_bytes: int = MOST_BYTES
+
+
+def form_of(actor: Actor, ask: Ask, asked: AskedFor, is_edit: bool, refused: RefusedForm, nonce: str) -> AnswerForm:
+    written = written_by(actor, ask)
+    draft = refused.decision or written.decision
+    return AnswerForm(
+        is_edit=is_edit,
+        written=written,
+        refused=refused,
+        nonce=refused.nonce or nonce,
+        plain=decision_fields.fields_of(asked.typed, draft) if asked.typed else None,
+        asks_back=is_edit and ask.accepted is not None and ask.accepted.reason == ASKS_BACK,
+        sent_files=list(ask.accepted.files.listed()) if is_edit and ask.accepted else [],
+        my_files=[file.ref().model_dump() for file in unsent_files(actor, ask)],
+        tools=[tool for tool in ask.episode.tools if isinstance(tool, dict)],
+    )
+
+
+@dataclass(frozen=True)
+class DeskHelp:
+    """What helps the holder of an ask beside the form."""
+
+    draft: ModelDraft
+    same_question: list[SameQuestion]
+    failed_call: dict[str, Any] | None
+    up: list[Way]
+    model: Way | None
+
+
+def help_for(actor: Actor, ask: Ask, now: datetime) -> DeskHelp:
+    open_ways = [way for way in ways(actor, ask) if not way.why_not]
+    return DeskHelp(
+        draft=model_draft(ask, now),
+        same_question=same_question_of(actor, ask, now),
+        failed_call=failed_call(actor, ask),
+        up=[way for way in open_ways if way.to != Tier.LLM],
+        model=next((way for way in open_ways if way.to == Tier.LLM), None),
+    )
+
+
+@dataclass(frozen=True)
+class StepsAround:
+    """Steps before the question, which is at the top of the page, and those after a closed one."""
+
+    before: windows.Steps
+    after: windows.Steps | None
+    top: int | None
+    """The number of an open question."""
+
+
+def steps_around(lens: Lens, ask: Ask) -> StepsAround:
+    """Return the steps around an ask; what goes on beside an open one comes after those before it."""
+    before = windows.around(lens, ask.episode, last=last_beside(lens, ask) if ask.is_open else ask.seq - 1)
+    if ask.is_open:
+        return StepsAround(before, None, ask.seq)
+    return StepsAround(before, windows.around(lens, ask.episode, ask.seq, first=ask.seq), None)
+
+
+def last_beside(lens: Lens, ask: Ask) -> int:
+    """Return the last number beside an ask; an open question that nothing follows is at the top of the page."""
+    last = windows.last_of(lens, ask.episode)
+    return last - 1 if ask.is_open and last == ask.seq else last
