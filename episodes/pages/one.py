@@ -44,7 +44,7 @@ from people.models import ApiToken
 from people.parts import part_of
 from people.plain_text import clean
 
-episode_page = member_required(rows=Episode.objects.all)
+episode_page = member_required(rows=Episode.every.all)
 
 
 @require_GET
@@ -134,7 +134,7 @@ def stop_episode(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _episode(request: MemberRequest, pk: str) -> Episode:
-    return visible_or_404(Episode.objects.select_related("run", "project"), request.actor, pk)
+    return visible_or_404(Episode.every.select_related("run", "project"), request.actor, pk)
 
 
 def _raw(request: MemberRequest, one: Episode, seq: int) -> HttpResponse:
@@ -196,13 +196,14 @@ def _context(request: MemberRequest, lens: Lens, one: Episode) -> dict[str, Any]
         "may_stop": holds(request.actor, may_launch),
         "may_queue": holds(request.actor, may_set_reviews),
         "cut_off": wall.cut_off_words(one),
+        "forks": list(one.forks.order_by("-created_at")[:12]),
         **_reruns(one),
     }
 
 
 def _reruns(one: Episode) -> dict[str, Any]:
     """Return the rerun of a failed built-in episode, and the episode that this one reruns."""
-    same = Episode.objects.filter(project=one.project_id)
+    same = Episode.every.filter(project=one.project_id)
     failed = one.is_builtin and one.state == EpisodeState.FAILED
     first = one.key.removeprefix(AGAIN) if one.is_builtin and one.key.startswith(AGAIN) else ""
     return {
@@ -255,7 +256,7 @@ def connect_status(request: MemberRequest) -> HttpResponse:
     """Return the status light: green from the first episode that the token started."""
     actor = request.actor
     token = visible_or_404(ApiToken.objects.all(), actor, request.GET.get("token_id", ""))
-    first = scoped(Episode.objects.filter(token=token.pk), actor.project).order_by("created_at").first()
+    first = scoped(Episode.every.filter(token=token.pk), actor.project).order_by("created_at").first()
     return render(request, "awmweb/_connected.html", {"token": token, "episode": first})
 
 
