@@ -42,6 +42,7 @@ EPISODE_MOVES = (
     Move("", "running", f"{_EPISODES}.recording.start_episode", "may_record"),
     Move("", "queued", f"{_EPISODES}.recording.start_episode", "may_record"),
     Move("", "queued", f"{_EPISODES}.queueing.queue_many", "may_launch"),
+    Move("", "queued", f"{_EPISODES}.branching.fork", "may_launch"),
     Move("", "finished", f"{_EPISODES}.admitting.admit", "may_launch"),
     Move("", "failed", f"{_EPISODES}.admitting.admit", "may_launch"),
     Move("", "cancelled", f"{_EPISODES}.admitting.admit", "may_launch"),
@@ -97,6 +98,10 @@ class Origin(models.TextChoices):
     BRANCH = "branch", "Branch"
 
 
+PLAYED_HERE = (Origin.BUILTIN, Origin.BRANCH)
+"""Episodes that awmweb's own rollouts worker runs."""
+
+
 class StepKind(models.TextChoices):
     MESSAGE = "message", "Message"
     TOOL_CALL = "tool_call", "Tool call"
@@ -149,6 +154,36 @@ class EpisodeQuerySet(models.QuerySet["Episode"]):
 
     def silent_since(self, moment: datetime) -> EpisodeQuerySet:
         return self.filter(state__in=AT_WORK_STATES, heartbeat_at__lt=moment)
+
+
+class CountedEpisodes(models.Manager.from_queryset(EpisodeQuerySet)):  # type: ignore[misc]
+    """The episodes that lists, rates, exports and the statistics of runs are made of: all but branches.
+
+    A branch shares its first steps with its parent and was started because of how that one ended, so it is never an
+    independent sample. Code about one episode, or about the work of the worker, uses `Episode.every`."""
+
+    def get_queryset(self) -> EpisodeQuerySet:
+        rows: EpisodeQuerySet = super().get_queryset()
+        return rows.exclude(origin=Origin.BRANCH)
+
+
+class BranchArm(models.TextChoices):
+    """Which side of a comparison a branch is on."""
+
+    TREATED = "treated", "Treated"
+    CONTROL = "control", "Control"
+
+
+class Knowledge(models.TextChoices):
+    """What is known to those who shaped a branch, the least first. It only rises from a parent to its branches."""
+
+    BLIND = "blind", "Blind"
+    HINDSIGHT = "hindsight", "Hindsight"
+    SEES_VERIFIER = "sees_verifier", "Sees verifier"
+
+    @classmethod
+    def most(cls, levels: Iterable[str]) -> str:
+        return max((level for level in levels if level), key=cls.values.index, default=cls.BLIND)
 
 
 ENDED_STATES = tuple(state for state in EpisodeState.values if state not in LIVE_STATES)
@@ -229,12 +264,22 @@ class Episode(models.Model):
     world = JsonText(default=dict, blank=True)
     """How its recorded world began (`awmenv.server.session.marks.WorldStart`), and `final`, the digest of its last
     database; empty if it cannot be made again."""
+    fork = models.ForeignKey("Fork", null=True, blank=True, on_delete=models.CASCADE, related_name="branches")
+    """What it is a branch of. It holds its parent's first steps, so it is deleted with it."""
+    branch_arm = models.CharField(max_length=8, choices=BranchArm.choices, blank=True, default="", db_default="")
+    branch_seq = models.IntegerField(null=True, blank=True)
+    """The first step that its parent does not have; those before are copies."""
+    knowledge = models.CharField(max_length=13, choices=Knowledge.choices, blank=True, default="", db_default="")
+    """What those who shaped a branch knew; empty for an episode that is none."""
+    grade = models.CharField(max_length=8, blank=True, default="", db_default="")
+    """How a branch's world was restored (`Certificate.Grade`); empty until its worker has done so."""
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 
-    objects = EpisodeQuerySet.as_manager()
+    objects = CountedEpisodes()
+    every = EpisodeQuerySet.as_manager()
 
     class Meta:
         constraints = [
@@ -242,10 +287,15 @@ class Episode(models.Model):
             models.CheckConstraint(condition=Q(state__in=EpisodeState.values), name="episode_state_known"),
             models.CheckConstraint(condition=Q(expert__in=ExpertMode.values), name="episode_expert_known"),
             models.CheckConstraint(condition=Q(origin__in=Origin.values), name="episode_origin_known"),
+            # joins from a run to its episodes use no manager
+            models.CheckConstraint(condition=~Q(origin=Origin.BRANCH) | Q(run=None), name="branch_in_no_run"),
         ]
         indexes = [
             # with the ID, because a cursor needs one order for rows of one moment
-            models.Index(fields=["project", "-created_at", "-id"], name="episodes_newest"),
+            # of the counted ones, so that they are counted without their rows
+            models.Index(
+                fields=["project", "-created_at", "-id"], condition=~Q(origin=Origin.BRANCH), name="counted_newest"
+            ),
             models.Index(fields=["project", "state", "-created_at"], name="episodes_by_state"),
             *(
                 models.Index(
@@ -279,7 +329,11 @@ class Episode(models.Model):
     @property
     def is_builtin(self) -> bool:
         """Run by awmweb's own rollouts worker, which also runs the verifier."""
-        return self.origin == Origin.BUILTIN
+        return self.origin in PLAYED_HERE
+
+    @property
+    def is_branch(self) -> bool:
+        return self.origin == Origin.BRANCH
 
     @property
     def clocks(self) -> str:
@@ -295,6 +349,36 @@ class Episode(models.Model):
     def again_key(self) -> str:
         """Return the key of the episode that reruns this one; there is at most one."""
         return f"{AGAIN}{self.pk}"
+
+
+class Fork(models.Model):
+    """A question about one step of an episode: what if it had been another? Its branches are the answer.
+
+    `change` holds one of `call`, `advice` and `words`, or nothing. `tokens` is what all branches together can use; 0
+    sets no limit. `grade` is how the world was restored when the fork was made."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="forks")
+    parent = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="forks")
+    seq = models.IntegerField()
+    change = JsonText(default=dict, blank=True)
+    tries = models.IntegerField()
+    tokens = models.BigIntegerField(default=0)
+    knowledge = models.CharField(max_length=13, choices=Knowledge.choices)
+    grade = models.CharField(max_length=8)
+    created_by = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(tries__gte=1, tokens__gte=0, seq__gte=1), name="fork_numbers_positive"),
+        ]
+
+    def __str__(self) -> str:
+        return f"fork at step {self.seq}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("fork", args=[self.pk])
 
 
 class AppendOnly(models.Model):
@@ -351,6 +435,10 @@ class OutcomeQuerySet(models.QuerySet["VerifierOutcome"]):
     def verdicts(self) -> OutcomeQuerySet:
         """Return the outcomes that count in rates: without those of a failed verifier or judge."""
         return self.filter(source="verifier").exclude(reward_type="judge_error")
+
+    def counted(self) -> OutcomeQuerySet:
+        """Return those of counted episodes; see `CountedEpisodes`."""
+        return self.exclude(episode__origin=Origin.BRANCH)
 
 
 class VerifierOutcome(AppendOnly):

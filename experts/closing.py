@@ -32,7 +32,7 @@ from people.slots import SlotState
 
 def locked(ask_id: str) -> Ask:
     """Lock the episode, then the ask, and return the ask. All writers use this order."""
-    episode = Episode.objects.select_for_update().get(asks=ask_id)
+    episode = Episode.every.select_for_update().get(asks=ask_id)
     ask = Ask.objects.select_for_update().get(pk=ask_id)
     ask.episode = episode
     return ask

@@ -376,7 +376,7 @@ async def _note(
 
 def material_of(ask: Ask, lens: Lens = MODEL) -> dict[str, Any]:
     """Return what the agent knows and asked, bounded. The newest steps are kept first."""
-    episode = Episode.objects.get(pk=ask.episode_id)
+    episode = Episode.every.get(pk=ask.episode_id)
     steps = trajectory.steps_of(episode, max(0, ask.seq - 1 - STEPS_SHOWN), STEPS_SHOWN, lens=lens)
     # read again: a person can add a hint after the ask was loaded
     hint = Ask.objects.values_list("draft_hint", flat=True).get(pk=ask.pk)
@@ -440,7 +440,7 @@ def _no_criteria(words: str, source: str, task: str) -> str:
 
 
 def _verifier_of(ask: Ask) -> str:
-    episode = Episode.objects.get(pk=ask.episode_id)
+    episode = Episode.every.get(pk=ask.episode_id)
     return packs.verifier_text(episode.scenario, episode.task_idx, episode.scenario_digest)
 
 
@@ -490,7 +490,7 @@ def _calls(given: Any) -> list[ToolCall]:
 
 
 def _tools_of(ask: Ask) -> list[dict[str, Any]]:
-    return Episode.objects.values_list("tools", flat=True).get(pk=ask.episode_id) or []
+    return Episode.every.values_list("tools", flat=True).get(pk=ask.episode_id) or []
 
 
 def _fitting(ask: Ask, said: ModelAnswer) -> ModelAnswer:

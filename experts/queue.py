@@ -100,7 +100,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
         refuse_default(typed)  # an agent wrote schema and value: nothing is locked while they are compared
     # The lock of the episode serializes its asks, so that a repeated key finds the first one.
     with transaction.atomic():
-        episodes = Episode.objects.select_related("project__desk").select_for_update(of=("self",))
+        episodes = Episode.every.select_related("project__desk").select_for_update(of=("self",))
         episode = visible_or_404(episodes, actor, wanted.episode)
         refuse_other_loop(actor, episode.origin)
         # at most `OPEN_MAX` open ones, and the one with this key

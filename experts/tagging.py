@@ -43,7 +43,7 @@ def keep_unsent(actor: Actor, ask: Ask) -> None:
     Locks the episode before the draft, in the same order as an answer.
     """
     may_annotate(actor)
-    visible_or_404(Episode.objects.select_for_update(no_key=True), actor, ask.episode_id)
+    visible_or_404(Episode.every.select_for_update(no_key=True), actor, ask.episode_id)
     if Ask.objects.open().filter(pk=ask.pk).exists():
         raise StillOpen("The ask is still open. Send your text to the agent.")
     draft = Draft.objects.select_for_update().filter(ask=ask, author_key=actor.key).first()

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
 
+from django.conf import settings
 from django.http import HttpRequest
 from ninja import QueryEx, Router, Schema, Status
 from pydantic import Field, StrictInt
@@ -23,7 +24,8 @@ from runs.launch import briefings, estimating, planning, preflight
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.plans import PlanDocument, plan_of
-from runs.play import certifying
+from runs.play import certifying, forking
+from runs.show import forks
 from runs.show.asking import RunAsking, asking_of, row_of
 from runs.show.comparison import RunComparison, compare_run
 from runs.statistics.costs import Cost
@@ -182,6 +184,48 @@ class CertificateView(Schema):
     scenario_digest: str
     clocks: str
     at: datetime
+
+
+class ForkBody(schema.Shape):
+    """A fork of an ended episode at step `seq`. `change` holds one of `call` (name, arguments), `advice` and `words`,
+    or nothing: then the agent chooses again. `tries` is the number of branches per arm; `tokens` what all branches can
+    use together, 0 for no limit."""
+
+    seq: Annotated[StrictInt, Field(ge=1, le=forking.STEP_MAX), WHOLE]
+    change: Object = Field(default_factory=dict)
+    tries: Annotated[StrictInt, Field(ge=1, le=forking.TRIES_MAX), WHOLE] = 4
+    tokens: Annotated[StrictInt, Field(ge=0, le=10**12), WHOLE] = 0
+
+
+class BranchView(Schema):
+    """A branch, or the root of a tree, which has no parent, step and arm. `grade` is how its world was restored; it and
+    `outcome` are null while they are unknown."""
+
+    id: str
+    parent: str | None = None
+    step: int | None = None
+    arm: str | None = None
+    change: Object | None = None
+    privilege: str | None = None
+    state: str
+    grade: str | None = None
+    outcome: str | None = None
+
+
+class ForkView(Schema):
+    """A fork that was made: the grade of the restored world, and its branches."""
+
+    id: str
+    url: str
+    grade: str
+    branches: list[BranchView]
+
+
+class TreeView(Schema):
+    """All branches below an episode, and below its branches."""
+
+    root: str
+    episodes: list[BranchView]
 
 
 class Certifying(Schema):
@@ -378,6 +422,25 @@ def certify(request: HttpRequest, episode_id: str) -> Status[Certifying]:
     newest = certifying.request(actor_of(request), episode_id)
     view = None if newest is None else CertificateView.from_orm(newest)
     return Status(202, Certifying(episode=episode_id, certificate=view))
+
+
+@router.post("/episodes/{episode_id}/forks", response={202: ForkView, **REFUSALS})
+def fork(request: HttpRequest, episode_id: str, payload: ForkBody) -> Status[ForkView]:
+    """Fork an ended episode: restore its world before a step, and queue branches with and without a change. Not for
+    agent tokens."""
+    change = forking.change_of(payload.change)
+    made = forking.fork(actor_of(request), episode_id, payload.seq, change, tries=payload.tries, tokens=payload.tokens)
+    found = [BranchView(**forks.row_of(branch, None)) for branch in made.branches]
+    url = settings.AWMWEB_PUBLIC_URL + made.fork.get_absolute_url()
+    return Status(202, ForkView(id=made.fork.pk, url=url, grade=made.fork.grade, branches=found))
+
+
+@router.get("/episodes/{episode_id}/tree", response={200: TreeView, **REFUSALS})
+def tree(request: HttpRequest, episode_id: str) -> TreeView:
+    """Read the tree of an episode and all its branches. Not for agent tokens."""
+    refuse_unknown(request)
+    root, rows = forks.tree(actor_of(request), episode_id)
+    return TreeView(root=root.pk, episodes=[BranchView(**row) for row in rows])
 
 
 def _seen(one: briefings.ReadableBriefing) -> BriefingView:

@@ -26,6 +26,13 @@ class NotBroken(AppError):
     status = 409
 
 
+class NotForkable(AppError):
+    """The episode cannot be forked at this step."""
+
+    code = "not_forkable"
+    status = 409
+
+
 class UnknownEnvironment(AppError):
     """There is no environment server by this name."""
 

@@ -39,7 +39,7 @@ def judge(_task: Task[..., None], episode_id: str) -> None:
 def certify(_task: Task[..., None], episode_id: str) -> None:
     # a thread of the worker can hold a connection that was lost since its last task
     close_old_connections()
-    async_to_sync(certifying.certify_episode)(Episode.objects.get(pk=episode_id))
+    async_to_sync(certifying.certify_episode)(Episode.every.get(pk=episode_id))
 
 
 @shared_task

@@ -396,6 +396,7 @@ LEFT_OUT = {
 }
 WHOLE = {
     "runs.play.certifying": "plays the recorded calls again, from their marks",
+    "runs.play.forking": "plays the recorded calls again, and begins branches with the agent's own steps",
     "runs.play.local": "gives the built-in loop its own record, to go on from",
 }
 """Modules that take whole steps, without a lens."""
@@ -404,6 +405,7 @@ BODIES = {
     "episodes.record.admitting": "writes them",
     "episodes.record.appending": "writes them, and compares repeats",
     "episodes.record.ask_steps": "writes them",
+    "episodes.record.branching": "copies them",
     "episodes.record.indexing": "takes the words that search finds",
     "episodes.record.recording": "writes them",
     "episodes.record.whole": "writes them",

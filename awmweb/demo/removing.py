@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.db.models import Q
 
 from awmweb.demo import rows
 from episodes.models import Episode, Run
@@ -58,7 +59,8 @@ def remove(actor: Actor) -> None:
         demo = demo_of(actor)
         if demo is None:
             return
-        if Episode.objects.live().filter(run__in=demo.runs).exists():
+        # its branches go with it
+        if Episode.every.live().filter(Q(run__in=demo.runs) | Q(fork__parent__run__in=demo.runs)).exists():
             raise DemoAtWork
         for export in demo.exports:
             requesting.delete(actor, export)

@@ -123,7 +123,7 @@ def _leases(projects: Projects, now: datetime) -> Figure:
 
 def _episodes(projects: Projects) -> Figure:
     series: Series = {(name, str(state)): 0.0 for name in projects for state in LIVE_STATES}
-    rows = Episode.objects.live().order_by().values("project", "state").annotate(n=Count("pk"))
+    rows = Episode.every.live().order_by().values("project", "state").annotate(n=Count("pk"))
     for row in rows:
         _add(series, (projects.name(row["project"]), row["state"]), row["n"])
     words = "Episodes that have not ended: queued, running, waiting or parked."

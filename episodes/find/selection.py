@@ -142,8 +142,8 @@ def _length(value: str) -> Q:
 
 
 def filtered(project: Project, filters: Mapping[str, Collection[str]]) -> QuerySet[Episode]:
-    """Return the project's episodes that pass every filter."""
-    rows = scoped(Episode.objects.all(), project)
+    """Return the project's episodes that pass every filter. Branches only pass `origin=branch`."""
+    rows = scoped(_asked_for(filters), project)
     for name, values in filters.items():
         if name not in FILTERS:
             raise Invalid(f"Unknown filter: {name}. Use one of {', '.join(FILTERS)}.")
@@ -152,9 +152,14 @@ def filtered(project: Project, filters: Mapping[str, Collection[str]]) -> QueryS
     return rows
 
 
+def _asked_for(filters: Mapping[str, Collection[str]]) -> QuerySet[Episode]:
+    """Return the rows to filter: without branches, unless their origin is asked for."""
+    return Episode.every.all() if Origin.BRANCH in filters.get("origin", ()) else Episode.objects.all()
+
+
 def refuse_unknown_values(project: Project, filters: Mapping[str, Collection[str]]) -> None:
     """Raise `Invalid` for a value that no episode of the project has: it would match nothing without a word."""
-    everything = scoped(Episode.objects.all(), project)
+    everything = scoped(_asked_for(filters), project)
     for name, values in filters.items():
         column = _EXACT.get(name, name if name in _WHOLE else "")
         for value in values if column else ():

@@ -41,9 +41,9 @@ def compare(request: MemberRequest) -> HttpResponse:
 
 
 def _chosen(request: MemberRequest) -> list[Episode]:
-    everything = scoped(Episode.objects.select_related("run"), request.project)
+    everything = scoped(Episode.every.select_related("run"), request.project)
     if with_ := request.GET.get("with", ""):
-        one = visible_or_404(Episode.objects.all(), request.actor, with_)
+        one = visible_or_404(Episode.every.all(), request.actor, with_)
         same = everything.filter(scenario=one.scenario, task_idx=one.task_idx, task=one.task).exclude(pk=one.pk)
         return [one, *same.order_by("-created_at", "-pk")[: MULTIPLES - 1]]
     ids = list(dict.fromkeys(request.GET.getlist("episode")))

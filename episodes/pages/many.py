@@ -123,7 +123,7 @@ class ListRows:
 
 def _rows(actor: Actor, wish: ListQuery, look: ListLook, counted: list[str], cursor: str) -> ListRows:
     page = _page(actor, wish, counted, look.order, cursor)
-    rows_by_id = Episode.objects.select_related("run").in_bulk(page.ids)
+    rows_by_id = Episode.every.select_related("run").in_bulk(page.ids)
     found = [rows_by_id[pk] for pk in page.ids if pk in rows_by_id]
     words = wish.first("q")
     hits = search.hits(found, words)
@@ -215,7 +215,7 @@ RIGHTS = {"export": may_export, "launch": may_launch, "label": may_annotate, "qu
 
 def _live_of(counted: list[str]) -> int:
     """Return how many of all that match are live; no command takes more than `SELECTED`."""
-    return Episode.objects.live().filter(pk__in=counted).count() if len(counted) <= SELECTED else 0
+    return Episode.every.live().filter(pk__in=counted).count() if len(counted) <= SELECTED else 0
 
 
 def _columns(wish: ListQuery) -> tuple[str, ...]:
@@ -227,11 +227,11 @@ def _columns(wish: ListQuery) -> tuple[str, ...]:
 
 def _page(actor: Actor, wish: ListQuery, counted: list[str], order: str, cursor: str) -> sorting.ListPage:
     """Return one page. The counted episodes are a list's first ones, and often all of it, so the search runs once."""
-    rows: QuerySet[Episode] = Episode.objects.filter(pk__in=counted[: PAGE + 1])
+    rows: QuerySet[Episode] = Episode.every.filter(pk__in=counted[: PAGE + 1])
     if len(counted) > COUNTED and (cursor or order != sorting.NEWEST):
         rows = matching(actor, wish.said)
     elif cursor or order != sorting.NEWEST:
-        rows = Episode.objects.filter(pk__in=among(counted))
+        rows = Episode.every.filter(pk__in=among(counted))
     return sorting.page(actor, rows, order, cursor, PAGE)
 
 
@@ -377,7 +377,7 @@ def _chosen(request: MemberRequest, wish: ListQuery) -> Chosen:
     if not 0 < len(ids) <= SELECTED:
         raise Invalid(f"Select 1 to {SELECTED} episodes.")
     # IDs come from a form: those of other projects drop out here
-    here = set(scoped(Episode.objects.filter(pk__in=ids), request.project).values_list("pk", flat=True))
+    here = set(scoped(Episode.every.filter(pk__in=ids), request.project).values_list("pk", flat=True))
     # in the order of the list, in which the page sent them
     return Chosen(wish, [pk for pk in ids if pk in here], is_all=False)
 
@@ -392,7 +392,7 @@ def _ids(chosen: Chosen, least: int = 1, most: int | None = None) -> list[str]:
 
 def _cancel(request: MemberRequest, chosen: Chosen) -> HttpResponse:
     may_launch(request.actor)
-    live = list(Episode.objects.live().filter(pk__in=_ids(chosen)).values_list("pk", flat=True))
+    live = list(Episode.every.live().filter(pk__in=_ids(chosen)).values_list("pk", flat=True))
     for pk in live:
         recording.cancel(request.actor, pk, request.POST.get("reason", "")[:500])
     messages.success(request, "1 live episode stopped." if len(live) == 1 else f"{len(live):,} live episodes stopped.")

@@ -39,7 +39,7 @@ from people.models import ApiToken
 from people.parts import part_of
 from people.plain_text import clean
 
-episode_page = member_required(rows=Episode.objects.all)
+episode_page = member_required(rows=Episode.every.all)
 
 
 @require_GET
@@ -129,7 +129,7 @@ def stop_episode(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _episode(request: MemberRequest, pk: str) -> Episode:
-    return visible_or_404(Episode.objects.select_related("run", "project"), request.actor, pk)
+    return visible_or_404(Episode.every.select_related("run", "project"), request.actor, pk)
 
 
 def _raw(request: MemberRequest, one: Episode, seq: int) -> HttpResponse:
@@ -161,6 +161,7 @@ def _context(request: MemberRequest, lens: Lens, one: Episode) -> dict[str, Any]
         "tools": wall.tools_of(one),
         "may_stop": holds(request.actor, may_launch),
         "may_queue": holds(request.actor, may_set_reviews),
+        "forks": list(one.forks.order_by("-created_at")[:12]),
     }
 
 
@@ -195,7 +196,7 @@ def connect_status(request: MemberRequest) -> HttpResponse:
     """Return the status light: green from the first episode that the token started."""
     actor = request.actor
     token = visible_or_404(ApiToken.objects.all(), actor, request.GET.get("token_id", ""))
-    first = scoped(Episode.objects.filter(token=token.pk), actor.project).order_by("created_at").first()
+    first = scoped(Episode.every.filter(token=token.pk), actor.project).order_by("created_at").first()
     return render(request, "awmweb/_connected.html", {"token": token, "episode": first})
 
 

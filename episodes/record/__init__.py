@@ -10,6 +10,7 @@
     admitting    episodes recorded elsewhere
     indexing     what search finds
     pinning      pinned splits
+    branching    a fork and its branches
     saved_views  saved views of the list
 
 Edges and the writes of upper apps import it; no read does.

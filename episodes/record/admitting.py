@@ -25,7 +25,7 @@ STEPS = "COPY episodes_step (episode_id, seq, kind, body, cut, at) FROM STDIN"
 
 def known_keys(actor: Actor, keys: Collection[str]) -> dict[str, str]:
     """Return the IDs of the project's episodes with these keys, by key."""
-    rows = scoped(Episode.objects.filter(key__in=keys), actor.project)
+    rows = scoped(Episode.every.filter(key__in=keys), actor.project)
     return dict(rows.values_list("key", "pk"))
 
 

@@ -20,7 +20,7 @@ from psycopg import Cursor
 from awmclient.schema import LIVE_STATES, NO_BRIEFING_AFTER
 from episodes import events
 from episodes.errors import BriefingLate, EpisodeEnded, OtherLoop, StepConflict
-from episodes.models import Episode, EpisodeState, Origin, Step, StepKind
+from episodes.models import PLAYED_HERE, Episode, EpisodeState, Step, StepKind
 from episodes.stored.entries import StepEntry, is_same, refuse_gaps
 from episodes.visible import trajectory
 from people.access import Actor, holds, is_awmweb, is_id, may_record
@@ -72,7 +72,7 @@ WRITE = r"""
      -- an attempt that another worker has taken over from writes nothing
      AND (wanted.attempt IS NULL OR episode.attempt = wanted.attempt)
      -- a token writes no step of an episode of awmweb's own worker
-     AND (coalesce(wanted.token, '') = '' OR episode.origin <> 'builtin')
+     AND (coalesce(wanted.token, '') = '' OR episode.origin NOT IN ('builtin', 'branch'))
      -- a batch that only repeats adds no step, so it succeeds after the end, too
      AND (episode.state IN ('queued', 'running', 'waiting', 'parked') OR wanted.last_seq = wanted.stood)
      -- checked in the statement that writes: a token can be revoked after the request was authenticated
@@ -302,7 +302,7 @@ def _open_to(actor: Actor, episode_id: str, room: AppendContext) -> LockedEpisod
 
 
 def _reopened(append: Append) -> str:
-    episode = Episode.objects.get(pk=append.episode_id)
+    episode = Episode.every.get(pk=append.episode_id)
     reopen_or_refuse(episode, append.actor)
     return episode.state
 
@@ -310,7 +310,7 @@ def _reopened(append: Append) -> str:
 def refuse_other_loop(actor: Actor, origin: str) -> None:
     """Raise for an episode of awmweb's own worker, unless awmweb acts: someone who has seen the other arm of its run
     could otherwise end it with a fault, or write its steps."""
-    if origin == Origin.BUILTIN and not is_awmweb(actor):
+    if origin in PLAYED_HERE and not is_awmweb(actor):
         raise OtherLoop
 
 

@@ -24,7 +24,7 @@ from people.access import Actor
 def note_waiting(episode_id: str) -> None:
     """Record that a resumed attempt waits for an ask of the previous one. The caller must have seen the ask open in
     this transaction."""
-    episode = Episode.objects.select_for_update().get(pk=episode_id)
+    episode = Episode.every.select_for_update().get(pk=episode_id)
     if episode.state == EpisodeState.RUNNING:
         episode.state = EpisodeState.WAITING
         episode.save(update_fields=["state"])

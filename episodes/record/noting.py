@@ -34,7 +34,7 @@ def note_unverified(actor: Actor, episode_id: str, reason: str) -> None:
 def note_no_server(episode_id: str, reason: str) -> None:
     """Note, once per episode, why a queued episode could not start: no environment server responded."""
     # locked, so that two workers note it once
-    queued = Episode.objects.select_for_update().filter(pk=episode_id, state=EpisodeState.QUEUED).first()
+    queued = Episode.every.select_for_update().filter(pk=episode_id, state=EpisodeState.QUEUED).first()
     if queued is None or queued.events.filter(verb=NO_SERVER).exists():
         return
     note(queued, NO_SERVER, None, reason.replace("\x00", "")[:2000])
@@ -44,7 +44,7 @@ def note_no_server(episode_id: str, reason: str) -> None:
 @transaction.atomic
 def note_unbriefed(episode_id: str, reason: str) -> None:
     """Note, once per episode, why its agent gets no briefing though its arm gives one."""
-    queued = Episode.objects.select_for_update().filter(pk=episode_id, state=EpisodeState.QUEUED).first()
+    queued = Episode.every.select_for_update().filter(pk=episode_id, state=EpisodeState.QUEUED).first()
     if queued is not None and not queued.events.filter(verb=UNBRIEFED).exists():
         note(queued, UNBRIEFED, None, reason.replace("\x00", "")[:2000])
 
@@ -76,10 +76,15 @@ def note_environment(
         cursor.execute(FOUND, [*found, episode_id, attempt])
 
 
+def note_grade(episode_id: str, grade: str) -> None:
+    """Store how the world of a branch was restored for its first attempt."""
+    Episode.every.filter(pk=episode_id, grade="").update(grade=grade)
+
+
 @transaction.atomic
 def note_restored(episode_id: str, grade: str, difference: str) -> None:
     """Say in the history that a world was restored with a lower grade than *exact*, and the first difference."""
-    episode = Episode.objects.filter(pk=episode_id).first()
+    episode = Episode.every.filter(pk=episode_id).first()
     if episode is not None:
         said = difference.replace("\x00", "")[:2000]
         note(episode, RESTORED, None, f"attempt {episode.attempt}, grade {grade}: {said}")

@@ -40,7 +40,7 @@ def queue_many(actor: Actor, run: Run, starts: Sequence[EpisodeStart], max_steps
         )
         for start in starts
     ]
-    Episode.objects.bulk_create(made, batch_size=BATCH)
+    Episode.every.bulk_create(made, batch_size=BATCH)
     _note(made, "queued", actor)
     return made
 
@@ -49,11 +49,9 @@ def cancel_unbegun(actor: Actor, run: Run, reason: str) -> int:
     """Cancel the episodes of a run that no worker ever began; none of them has steps or asks."""
     may_launch(actor)
     # a locked one is being begun: the caller cancels it like any live episode
-    waiting = Episode.objects.select_for_update(skip_locked=True).filter(run=run, state=EpisodeState.QUEUED, attempt=0)
+    waiting = Episode.every.select_for_update(skip_locked=True).filter(run=run, state=EpisodeState.QUEUED, attempt=0)
     found = list(waiting.only("pk"))
-    Episode.objects.filter(pk__in=[one.pk for one in found]).update(
-        state=EpisodeState.CANCELLED, ended_at=timezone.now()
-    )
+    Episode.every.filter(pk__in=[one.pk for one in found]).update(state=EpisodeState.CANCELLED, ended_at=timezone.now())
     _note(found, "cancelled", actor, reason)
     return len(found)
 

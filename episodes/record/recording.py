@@ -121,7 +121,7 @@ def refuse_archive(project: Project) -> None:
     """Refuse to archive while a loop is at work: it could not record its end. Registered with
     `projects.before_archive`.
     """
-    live = scoped(Episode.objects.live(), project).count()
+    live = scoped(Episode.every.live(), project).count()
     if live:
         some = "1 episode is" if live == 1 else f"{live} episodes are"
         raise Invalid(f"{some} still live. Cancel or finish them first.")
@@ -193,7 +193,7 @@ def start_episode(
             note(episode, "started" if state != EpisodeState.QUEUED else "queued", actor)
             announce(episode)
     except IntegrityError:
-        episode = Episode.objects.get(project=actor.project, key=plan.key)
+        episode = Episode.every.get(project=actor.project, key=plan.key)
         # a digest also differs between a field that was left out and one that was sent empty
         if episode.body_digest != digest:
             said = plan.model_dump(exclude={"key", "run"})
@@ -303,14 +303,14 @@ def announce(episode: Episode, last: str | None = None) -> None:
 
 
 def _touch(episode: Episode) -> None:
-    Episode.objects.filter(pk=episode.pk).update(heartbeat_at=timezone.now())
+    Episode.every.filter(pk=episode.pk).update(heartbeat_at=timezone.now())
 
 
 def hear(actor: Actor, episode_id: str) -> None:
     """Note any call of a loop about its live episode as a sign of life; it does not reopen a lost one."""
     # a person who looks at the page is no sign of life of the loop
     if actor.scope == "agent" and is_id(episode_id):
-        scoped(Episode.objects.live(), actor.project).filter(pk=episode_id).update(heartbeat_at=timezone.now())
+        scoped(Episode.every.live(), actor.project).filter(pk=episode_id).update(heartbeat_at=timezone.now())
 
 
 @transaction.atomic
@@ -347,14 +347,14 @@ def park_now(actor: Actor, episode_id: str) -> Episode:
 def park(episode_id: str, attempt: int | None = None) -> bool:
     """Let a waiting episode go on waiting without a process; its attempt has ended. Caller holds the episode's lock and
     has seen one of its asks open. Idempotent. False if another attempt has taken over."""
-    waiting = Episode.objects.filter(pk=episode_id, state=EpisodeState.WAITING)
+    waiting = Episode.every.filter(pk=episode_id, state=EpisodeState.WAITING)
     if attempt is not None:
         waiting = waiting.filter(attempt=attempt)
     # conditional: an answer can arrive between the caller's look and this statement
     if waiting.update(state=EpisodeState.PARKED, parked_at=timezone.now(), worker="") != 1:
-        parked = Episode.objects.filter(pk=episode_id, state=EpisodeState.PARKED)
+        parked = Episode.every.filter(pk=episode_id, state=EpisodeState.PARKED)
         return attempt is not None and parked.filter(attempt=attempt).exists()  # it may not have heard that it had
-    episode = Episode.objects.get(pk=episode_id)
+    episode = Episode.every.get(pk=episode_id)
     note(episode, PARKED, None, "waits for an answer")
     announce(episode)
     return True
@@ -457,8 +457,9 @@ def _end(episode: Episode, state: str, actor: Actor | None, reason: str) -> None
     for callback in _on_end:
         callback(episode, reason)
     announce(episode)
-    ended = functools.partial(measures.count, "awmweb_episodes_ended_total", str(state), episode.fault)
-    transaction.on_commit(ended)
+    if not episode.is_branch:
+        ended = functools.partial(measures.count, "awmweb_episodes_ended_total", str(state), episode.fault)
+        transaction.on_commit(ended)
 
 
 @transaction.atomic
@@ -533,7 +534,8 @@ def record_outcome(
     frame = {"type": "outcome", "episode": episode.pk}
     events.publish(events.people_topic(episode.pk), {**frame, **said})
     events.publish(events.queue_topic(episode.project_id), frame)
-    transaction.on_commit(functools.partial(measures.count, "awmweb_outcomes_total", outcome.reward_type))
+    if not episode.is_branch:
+        transaction.on_commit(functools.partial(measures.count, "awmweb_outcomes_total", outcome.reward_type))
     return True
 
 
@@ -561,7 +563,7 @@ def _outcome(
 
 def lose_silent(now: datetime | None = None) -> int:
     """End the attempts whose loop sent nothing for the heartbeat time, each in a transaction."""
-    silent = Episode.objects.silent_since((now or timezone.now()) - timedelta(seconds=settings.AWMWEB_HEARTBEAT_S))
+    silent = Episode.every.silent_since((now or timezone.now()) - timedelta(seconds=settings.AWMWEB_HEARTBEAT_S))
     why = f"no heartbeat for {settings.AWMWEB_HEARTBEAT_S} s"
     # at most 500 for each sweep; the next one takes the rest
     return sum(_lose(silent, pk, why) for pk in silent.values_list("pk", flat=True)[:500])
@@ -569,7 +571,7 @@ def lose_silent(now: datetime | None = None) -> int:
 
 def lose_of_worker(worker: str) -> int:
     """End the attempts that an earlier process of this worker had started."""
-    begun = Episode.objects.filter(worker=worker, state__in=AT_WORK_STATES)
+    begun = Episode.every.filter(worker=worker, state__in=AT_WORK_STATES)
     return sum(_lose(begun, pk, "its worker was restarted") for pk in begun.values_list("pk", flat=True))
 
 

@@ -70,7 +70,7 @@ def record_whole(actor: Actor, given: Sequence[WholeEpisode]) -> list[Result]:
 def _sort_out(actor: Actor, given: Sequence[WholeEpisode], results: dict[int, Result]) -> dict[int, _New]:
     """Return the new episodes by their place. Refusals are added to `results`; known keys are in neither."""
     keys = [one.episode.key for one in given]
-    known = set(Episode.objects.filter(project=actor.project, key__in=keys).values_list("key", flat=True))
+    known = set(Episode.every.filter(project=actor.project, key__in=keys).values_list("key", flat=True))
     runs: dict[str, Run] = {}
     new: dict[int, _New] = {}
     for place, one in enumerate(given):
@@ -120,7 +120,7 @@ def _insert(actor: Actor, new: Sequence[_New]) -> None:
     """Insert rows, steps, history lines and outcomes, and announce what lists of episodes show."""
     if not new:
         return
-    Episode.objects.bulk_create([one.row for one in new])
+    Episode.every.bulk_create([one.row for one in new])
     connection.ensure_connection()
     with connection.wrap_database_errors, Cursor(connection.connection) as cursor, cursor.copy(COPY) as copy:
         for one in new:

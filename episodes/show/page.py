@@ -127,7 +127,7 @@ def asked_in(lens: Lens, one: Episode) -> AskLines:
 
 
 def head_of(one: Episode, outcome: VerifierOutcome | None, open_asks: int, no_server: bool) -> EpisodeHead:
-    now, same = timezone.now(), Episode.objects.filter(project=one.project_id)
+    now, same = timezone.now(), Episode.every.filter(project=one.project_id)
     first = one.key.removeprefix(AGAIN) if one.is_builtin and one.key.startswith(AGAIN) else ""
     failed = one.is_builtin and one.state == EpisodeState.FAILED
     digest = one.scenario_digest

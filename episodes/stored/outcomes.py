@@ -42,19 +42,19 @@ def of_episodes(episodes: Iterable[str]) -> OutcomeQuerySet:
 
 def of_project(project: Project) -> OutcomeQuerySet:
     """Return the verifiers' outcomes in a project."""
-    return scoped(VerifierOutcome.objects.filter(source=VERIFIER), project, "episode__project")
+    return scoped(VerifierOutcome.objects.counted().filter(source=VERIFIER), project, "episode__project")
 
 
 def verdicts_of(project: Project) -> OutcomeQuerySet:
     """Return the outcomes that count in a rate."""
-    return scoped(VerifierOutcome.objects.verdicts(), project, "episode__project")
+    return scoped(VerifierOutcome.objects.counted().verdicts(), project, "episode__project")
 
 
 def proved_of(project: Project) -> OutcomeQuerySet:
     """Return the outcomes that count in a curriculum: those of awmweb's verifier, or those that an environment server
     signed."""
     known = [VERIFIER, VerifierOutcome.Source.ATTESTED]
-    return scoped(VerifierOutcome.objects.filter(source__in=known), project, "episode__project")
+    return scoped(VerifierOutcome.objects.counted().filter(source__in=known), project, "episode__project")
 
 
 def has_session(session: str) -> bool:

@@ -8,10 +8,10 @@ from awmclient.schema import (
     LIVE_STATES,
 )
 from episodes.models import (
+    PLAYED_HERE,
     Episode,
     EpisodeEvent,
     EpisodeState,
-    Origin,
     VerifierOutcome,
 )
 
@@ -20,7 +20,7 @@ NOT_VERIFIED, NOT_ATTESTED = "not verified", "not attested"
 
 def unverified() -> QuerySet[Episode]:
     """Return finished built-in episodes without an outcome or a reason for none: their worker was lost in between."""
-    finished = Episode.objects.filter(state=EpisodeState.FINISHED, origin=Origin.BUILTIN)
+    finished = Episode.every.filter(state=EpisodeState.FINISHED, origin__in=PLAYED_HERE)
     reports = EpisodeEvent.objects.filter(episode=OuterRef("pk"), verb=NOT_VERIFIED)
     judged = VerifierOutcome.objects.filter(episode=OuterRef("pk"), source=VerifierOutcome.Source.VERIFIER)
     return finished.filter(~Exists(reports), ~Exists(judged))
@@ -29,4 +29,4 @@ def unverified() -> QuerySet[Episode]:
 def settled() -> QuerySet[Episode]:
     """Return episodes that have ended and whose verifier has run or will not run."""
     waits = unverified().filter(pk=OuterRef("pk"), fault="")
-    return Episode.objects.exclude(state__in=LIVE_STATES).exclude(Exists(waits))
+    return Episode.every.exclude(state__in=LIVE_STATES).exclude(Exists(waits))

@@ -36,7 +36,7 @@ class OctetLength(Func):
 
 def visible_episode(actor: Actor, episode_id: str) -> Episode:
     may_read(actor)
-    return visible_or_404(Episode.objects.select_related("run", "project"), actor, episode_id)
+    return visible_or_404(Episode.every.select_related("run", "project"), actor, episode_id)
 
 
 def steps_of(episode: Episode, since: int = 0, limit: int | None = None, *, lens: Lens = EVERYTHING) -> list[Any]:

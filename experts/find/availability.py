@@ -96,7 +96,7 @@ def policy_of(desk: Desk, episode: Episode) -> RoutingRules:
 
 
 def models_may_help(ask: Ask) -> bool:
-    policy = policy_of(desk_of(ask.project), Episode.objects.get(pk=ask.episode_id))
+    policy = policy_of(desk_of(ask.project), Episode.every.get(pk=ask.episode_id))
     return policy.has_models and policy.only != "people"
 
 

@@ -63,7 +63,7 @@ def _listed(actor: Actor, status: str, wanted: Mapping[str, str]) -> AskQuerySet
     if run := narrowed.get("episode__run"):
         narrowed["episode__run"] = run_named(actor.project, run).pk
     episode = narrowed.get("episode")
-    if episode and not scoped(Episode.objects.filter(pk=episode), actor.project).exists():
+    if episode and not scoped(Episode.every.filter(pk=episode), actor.project).exists():
         raise Invalid(f"Unknown filter value: episode={episode}. No episode has this id.")
     calls = Prefetch("model_calls", ModelCall.objects.only("ask_id", "fault").order_by("-pk"))
     return asks_of(actor).filter(status=status, **narrowed).defer(*NOT_LISTED).prefetch_related(calls)

@@ -19,7 +19,7 @@ from django.db.models.lookups import IsNull
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from episodes.models import Episode, Run, Step
+from episodes.models import Episode, Origin, Run, Step
 from episodes.stored import run_names
 from episodes.visible import visibility
 from experts.metrics import statistics
@@ -184,7 +184,7 @@ def metrics_of(actor: Actor, look: Look, now: datetime) -> Numbers:
 def _rows(actor: Actor, look: Look, now: datetime) -> list[AskRecord]:
     """Return the newest asks, one more than are counted."""
     by_verifier = Q(episode__outcomes__source="verifier")
-    asks = scoped(Ask.objects.filter(look.within(now)), actor.project)
+    asks = scoped(Ask.objects.filter(look.within(now)), actor.project).exclude(episode__origin=Origin.BRANCH)
     asks = asks.annotate(
         verdict=FilteredRelation("episode__outcomes", condition=by_verifier),
         waited_s=Extract(F("closed_at") - F("created_at"), "epoch"),

@@ -169,7 +169,7 @@ def row_origin(dataset: Dataset, wanted: str) -> RowOrigin:
 
 def _origin(dataset: Dataset, number: int, row: dict[str, Any]) -> RowOrigin:
     seq = _seq(dataset, row["key"])
-    rows = scoped(Episode.objects.all(), dataset.project).filter(pk=row["episode"])
+    rows = scoped(Episode.every.all(), dataset.project).filter(pk=row["episode"])
     episode = rows.values("task", "last_seq").first()
     return RowOrigin(
         number,
@@ -232,7 +232,7 @@ def fate_of(dataset: Dataset, episode: str) -> EpisodeFate:
 
 def _place(dataset: Dataset, episode: str, reason: str) -> str:
     """Return the first step that quotes the verifier or reveals a held-out task, and its words."""
-    row = scoped(Episode.objects.all(), dataset.project).filter(pk=episode).first()
+    row = scoped(Episode.every.all(), dataset.project).filter(pk=episode).first()
     if row is None:
         return ""
     find = _PLACES[reason](dataset.project, row)
@@ -284,7 +284,7 @@ def not_selected(dataset: Dataset, episodes: Collection[str]) -> dict[str, Episo
     """Return, for episodes that a dataset's files do not name, why it did not select them."""
     # PostgreSQL answers U+0000 with an error
     known = [one for one in episodes if is_id(one)]
-    mine = scoped(Episode.objects.all(), dataset.project).filter(pk__in=known)
+    mine = scoped(Episode.every.all(), dataset.project).filter(pk__in=known)
     rows = {row["pk"]: row for row in mine.values("pk", "state", "ended_at")}
     missed = _filters_missed(dataset, list(rows))
     found = {}

@@ -28,11 +28,11 @@ SHOWN = 100
 
 @require_GET
 @part_of("replay")
-@member_required(may_read, rows=Episode.objects.all)
+@member_required(may_read, rows=Episode.every.all)
 def said_fragment(request: MemberRequest, pk: str) -> HttpResponse:
     """Return the labels, comments and corrections of an episode that this person can read, for its replay."""
     actor = request.actor
-    episode = visible_or_404(Episode.objects.all(), actor, pk)
+    episode = visible_or_404(Episode.every.all(), actor, pk)
     lens = lens_of(actor, episode)
     # withheld outcomes withhold the corrections of others as well, because those judge the episode
     is_told = Lens.OUTCOME in lens

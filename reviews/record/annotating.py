@@ -62,7 +62,7 @@ def annotate(
         raise Invalid(_NO_WORDS)
     with transaction.atomic():
         # one lock per episode orders an author's rows; NO KEY lets steps be added, which refer to the episode
-        visible_or_404(Episode.objects.select_for_update(no_key=True), actor, episode.pk)
+        visible_or_404(Episode.every.select_for_update(no_key=True), actor, episode.pk)
         if schema is not None:
             _refuse_ended(schema, queue)
             # before the comparison below, so that values are compared in their stored form
@@ -155,7 +155,7 @@ def _own(actor: Actor, annotation_id: str) -> Annotation:
     """Return an annotation of the actor, with its episode locked. The caller must be in a transaction."""
     row = visible_or_404(Annotation.objects.select_related("episode"), actor, annotation_id, "episode__project")
     # locked before the checks that follow, as for a new label
-    Episode.objects.select_for_update(no_key=True).get(pk=row.episode_id)
+    Episode.every.select_for_update(no_key=True).get(pk=row.episode_id)
     if row.author_key != actor.key:
         raise NotYourAnnotation
     return row
@@ -223,4 +223,4 @@ def _refuse_nowhere(actor: Actor, episode: Episode, where: Place, quote: str | N
 def visible_episode(actor: Actor, episode_id: str) -> Episode:
     """Return an episode of the actor's project that they can label."""
     may_annotate(actor)
-    return visible_or_404(Episode.objects.all(), actor, episode_id)
+    return visible_or_404(Episode.every.all(), actor, episode_id)

@@ -178,7 +178,7 @@ def add_gold(actor: Actor, queue_id: str, episode_id: str, answer: str) -> Revie
     if answer not in VerdictDecision.values:
         raise Invalid("A gold answer is accept or reject.")
     queue = visible_or_404(ReviewQueue.objects.filter(closed_at__isnull=True), actor, queue_id)
-    episode = visible_or_404(Episode.objects.all(), actor, episode_id)
+    episode = visible_or_404(Episode.every.all(), actor, episode_id)
     if not worth.is_settled(episode):
         raise NotSettled
     _refuse_closed(queue)

@@ -42,7 +42,7 @@ def correct(actor: Actor, episode: Episode, seq: int, better: Better) -> Correct
     one."""
     may_annotate(actor)
     with transaction.atomic():
-        visible_or_404(Episode.objects.select_for_update(no_key=True), actor, episode.pk)
+        visible_or_404(Episode.every.select_for_update(no_key=True), actor, episode.pk)
         step = Step.objects.filter(episode=episode, seq=seq).exclude(kind="verification").first()
         if step is None:
             raise Invalid(f"This episode has no step {seq}.")
@@ -66,7 +66,7 @@ def withdraw(actor: Actor, correction_id: str) -> Correction:
     may_annotate(actor)
     with transaction.atomic():
         row = visible_or_404(Correction.objects.select_related("episode"), actor, correction_id, "episode__project")
-        Episode.objects.select_for_update(no_key=True).get(pk=row.episode_id)
+        Episode.every.select_for_update(no_key=True).get(pk=row.episode_id)
         if row.author_key != actor.key:
             raise NotYourAnnotation
         later = Correction.objects.filter(supersedes=row).first()

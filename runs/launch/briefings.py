@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from awmclient.schema import BRIEFING_MAX, SOURCES_MAX
-from episodes.models import AGAIN, Episode, EpisodeState, Origin, Run
+from episodes.models import AGAIN, Episode, EpisodeState, Run
 from episodes.stored import outcomes, splits
 from episodes.visible import visibility
 from people.access import Actor, is_id, may_launch, may_read, scoped, sees_outcomes
@@ -86,7 +86,7 @@ def usable(project: Project) -> QuerySet[Episode]:
     `is_held_out` filters held-out tasks."""
     rows = scoped(Episode.objects.all(), project).filter(state=EpisodeState.FINISHED, fault="")
     # what an informed agent says can carry what only the verifier knows
-    return rows.exclude(origin=Origin.BRANCH).exclude(visibility.was_informed()).order_by("-ended_at", "-pk")
+    return rows.exclude(visibility.was_informed()).order_by("-ended_at", "-pk")
 
 
 def is_held_out(held_out: Collection[str], task: str, split: str, run: Run | None) -> bool:

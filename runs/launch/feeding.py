@@ -50,7 +50,7 @@ WITH next AS MATERIALIZED (
 SELECT episode_id FROM next ORDER BY wave, position, seed, place
 """
 _EPISODE = ModelRows(
-    Episode, only={"id", "key", "created_at", "scenario", "task_idx", "environment", "arm", "policy", "run"}
+    Episode, only={"id", "key", "created_at", "scenario", "task_idx", "environment", "arm", "policy", "run", "fork"}
 )
 _PROJECT, _PLAN = ModelRows(Project), ModelRows(Plan, only={"run", "state", "document"})
 QUEUED = f"""

@@ -304,8 +304,9 @@ def rerun(actor: Actor, episode_id: str) -> Episode:
     """Queue a rerun of a failed built-in episode, with the same plan and run. Idempotent: a second call returns the
     same episode."""
     may_launch(actor)
-    broken = visible_or_404(Episode.objects.all(), actor, episode_id)
-    if not broken.is_builtin or broken.state != EpisodeState.FAILED:
+    broken = visible_or_404(Episode.every.all(), actor, episode_id)
+    # from its start it would be no branch
+    if not broken.is_builtin or broken.is_branch or broken.state != EpisodeState.FAILED:
         raise NotBroken
     refuse_other_version(broken)
     policy = playable(broken.scenario, broken.task_idx or 0, broken.policy)
@@ -367,7 +368,7 @@ def wake_forgotten(after: timedelta = WAKE_AFTER) -> int:
     """Call again for episodes that have been queued for this long, because a lost message must cost only a delay. A
     parked episode is queued since its ask was closed, however old it is."""
     moment = timezone.now() - after
-    queued = Episode.objects.filter(state=EpisodeState.QUEUED).exclude(origin=Origin.EXTERNAL)
+    queued = Episode.every.filter(state=EpisodeState.QUEUED).exclude(origin=Origin.EXTERNAL)
     old = queued.filter(created_at__lt=moment).exclude(parked_at__isnull=False, heartbeat_at__gte=moment)
     # a planned try without a call waits for `feed`, not for a worker
     old = old.filter(Q(planned=None) | Q(planned__called_at__isnull=False, planned__plan__state=PlanState.RUNNING))

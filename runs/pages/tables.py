@@ -24,11 +24,11 @@ from runs.play.start_tables import MAX_ROWS, StartTablesPage, start_of
 
 @require_GET
 @part_of("replay", "Tables at this step")
-@member_required(rows=Episode.objects.all)
+@member_required(rows=Episode.every.all)
 def tables_at(request: MemberRequest, pk: str) -> HttpResponse:
     """Return the tables after `?step=N`: the recorded changes, and for `table=` also the initial rows, from row `from=`
     on."""
-    episode = visible_or_404(Episode.objects.all(), request.actor, pk)
+    episode = visible_or_404(Episode.every.all(), request.actor, pk)
     step = max(windows.number(request.GET.get("step")) or 1, 1)
     writes, count = windows.first_writes(lens_of(request.actor, episode), episode)
     changed = tables.at_step(writes, step)

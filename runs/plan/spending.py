@@ -166,15 +166,19 @@ def _agent_tokens(episodes: QuerySet[Episode]) -> dict[str, Tokens]:
 
 def tokens_in(_actor: Actor, episodes: Sequence[str]) -> dict[str, str]:
     """Return the tokens of the agent of each of these episodes; none if its endpoint counted none."""
-    return {pk: f"{one.all:,}" for pk, one in _agent_tokens(Episode.objects.filter(pk__in=episodes)).items()}
+    return {pk: f"{one.all:,}" for pk, one in _agent_tokens(Episode.every.filter(pk__in=episodes)).items()}
 
 
 def _read_tokens(ids: Sequence[str]) -> dict[str, Tokens]:
     # a body is text: this finds the turns that can have counts, and `tokens_of` reads them
     said = Step.objects.filter(episode__in=among(ids), kind=StepKind.MESSAGE, body__contains='"usage"').order_by()
     found = dict.fromkeys(ids, Tokens())
-    for episode, body in said.values_list("episode_id", "body").iterator(BATCH):
-        found[episode] += tokens_of(json.loads(body).get("usage"))
+    # the first steps of a branch are copies, which its parent paid for
+    branches = Episode.every.filter(pk__in=among(ids), branch_seq__isnull=False)
+    begins = dict(branches.values_list("pk", "branch_seq"))
+    for episode, seq, body in said.values_list("episode_id", "seq", "body").iterator(BATCH):
+        if seq >= begins.get(episode, 0):
+            found[episode] += tokens_of(json.loads(body).get("usage"))
     return found
 
 

@@ -8,8 +8,9 @@
     distilling    a briefing from earlier episodes
     probing       cheap attempts at tasks
     certifying    replays that prove a record
+    forking       branches from a step of an ended episode
     environment   status of the environment server
     start_tables  tables that a world began with
 
-Tasks and commands import it; pages only `environment` and `start_tables`.
+Tasks and commands import it; pages only `environment`, `forking` and `start_tables`.
 """

@@ -57,7 +57,7 @@ def request(actor: Actor, episode_id: str) -> Certificate | None:
 
     """
     may_launch(actor)
-    episode = visible_or_404(Episode.objects.all(), actor, episode_id)
+    episode = visible_or_404(Episode.every.all(), actor, episode_id)
     if episode.is_live:
         raise StillLive
     record(actor, "certificate.requested", episode.pk)
@@ -102,7 +102,7 @@ async def _certify_task(task: OracleTask) -> Certified:
             made = [await _call(first, name, arguments) for name, arguments in task.calls]
             world = first.world
             final = await _final(first)
-        return await _replayed(at, task.scenario, task.task_idx, world, made, final)
+        return await replayed(at, task.scenario, task.task_idx, world, made, final)
     except ServerUnreachable as away:
         raise NoServer(str(away)) from away
     except AwmenvError as fault:
@@ -133,7 +133,7 @@ async def certify_episode(episode: Episode) -> Certified:
     try:
         final = episode.world.get("final", "")
         at_server = servers.known(episode.environment)
-        found = await _replayed(at_server, episode.scenario, episode.task_idx, episode.world or None, made, final)
+        found = await replayed(at_server, episode.scenario, episode.task_idx, episode.world or None, made, final)
     except ServerUnreachable as away:
         raise NoServer(str(away)) from away
     at = calls[found.checked]["seq"] if found.checked < len(calls) else episode.last_seq
@@ -144,7 +144,7 @@ async def certify_episode(episode: Episode) -> Certified:
     return found
 
 
-async def _replayed(
+async def replayed(
     at: servers.ServerProfile,
     scenario: str,
     task_idx: int | None,

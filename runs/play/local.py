@@ -87,6 +87,14 @@ def _note_waiting(actor: Actor, ask_id: str) -> None:
         ask_steps.note_waiting(ask.episode_id)
 
 
+def _copied_advice(branch: Episode, ask_id: str) -> Advice | None:
+    """Return the recorded answer to a question that is no ask of this branch; None if it is one."""
+    if Ask.objects.filter(pk=ask_id, episode=branch).exists():
+        return None
+    asked = next(step for step in steps_of(branch, branch.last_seq - 1) if step.get("ask") == ask_id)
+    return Advice.model_validate(asked.get("advice") or {"text": "", "source": "fallback", "reason": "cancelled"})
+
+
 def _batch(steps: list[dict[str, Any]]) -> StepBatch:
     try:
         return StepBatch.model_validate({"steps": steps})
@@ -149,7 +157,10 @@ class LocalEpisode:
         return await patiently(steps_of, self._episode, since)
 
     async def wait_for_advice(self, ask: str, deadline_s: int = 0, typed: Mapping[str, Any] | None = None) -> Advice:
-        """Wait until the ask closes; its own deadline was set when it was opened."""
+        """Wait until the ask closes; its own deadline was set when it was opened. A question that a branch was begun
+        with was another episode's, and has its answer in the record."""
+        if self._episode.is_branch and (known := await patiently(_copied_advice, self._episode, ask)) is not None:
+            return known
         return await self._advice(ask, await patiently(_view, self.actor, ask))
 
     async def _advice(self, ask: str, view: AskView | None = None) -> Advice:

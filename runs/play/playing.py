@@ -37,7 +37,7 @@ from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
 from runs.launch import briefings, feeding, launching, relay
 from runs.plan import limits, servers
 from runs.plan.plans import OF_LOOP
-from runs.play import database, distilling, parking
+from runs.play import database, distilling, forking, parking
 from runs.play.database import in_database
 from runs.play.local import LocalDashboard, LocalEpisode, patiently
 from runs.play.plain_world import PlainWorld, plain_world
@@ -94,6 +94,9 @@ def _planned(episode_id: str) -> tuple[Episode, Policy | AppError] | None:
     """Return a queued episode that may begin, with its policy or why it has none; None if it may not."""
     episode = feeding.queued(episode_id)
     if episode is None or feeding.is_held(episode):
+        return None
+    if episode.fork_id is not None and forking.is_spent(episode.fork_id):
+        recording.cancel(system(episode.project), episode.pk, "the token budget of its fork is used up")
         return None
     try:
         return episode, policy_of(episode)
@@ -204,6 +207,8 @@ class _World(EnvironmentClient):
     async def settle(self) -> None:
         await super().settle()
         restored = self.restored
+        if self.episode.is_branch:
+            await patiently(noting.note_grade, self.episode.pk, restored.grade)
         if restored.grade != "exact":
             await patiently(noting.note_restored, self.episode.pk, restored.grade, restored.difference)
 

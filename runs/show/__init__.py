@@ -3,6 +3,7 @@
     comparison  tries, counts and comparison of a run
     overview    progress and tasks of runs
     asking      questions of a run against registries
+    forks       branches of an episode, and what they show
     rewarding   what reward profiles pay
     tables      tables of pages and files
     charts      Plotly figures of a run

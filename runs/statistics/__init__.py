@@ -8,6 +8,7 @@
     compare     what a run's tries can say
     power       size of a run before its launch
     difficulty  differences by how hard tasks are
+    forked      what the branches of a fork show
     offers      effect of a randomized offer of help
     asking      precision, recall and Ask-F1 of questions
     prices      price of an extra success

@@ -12,7 +12,7 @@
  * @property {boolean} [onlyField] whether it works in fields alone
  */
 
-const LISTS = "home queue episodes compare curriculum reviews runs run";
+const LISTS = "home queue episodes compare curriculum reviews runs run fork";
 const STEPS = "live ask replay review";
 const REPLAYED = "replay review";
 // brackets need AltGr on many keyboards, so the arrows with Shift do the same
@@ -55,7 +55,7 @@ export const KEYS = [
   { id: "top", keys: ["Home"], words: "first row", page: LISTS },
   { id: "bottom", keys: ["End"], words: "last row", page: LISTS },
   // of these two a page binds the one that the person may do
-  { id: "open", keys: ["Enter"], words: "open", page: "home queue episodes compare curriculum runs run", line: true },
+  { id: "open", keys: ["Enter"], words: "open", page: "home queue episodes compare curriculum runs run fork", line: true },
   { id: "take", keys: ["Enter"], words: "claim and open", page: "home queue", line: true },
   { id: "claim", keys: ["c"], words: "claim", page: "home queue ask review", line: true },
   { id: "release-row", keys: ["r"], words: "release", page: "home queue", line: true },
@@ -160,6 +160,9 @@ export const KEYS = [
   { id: "back-write", keys: ["Shift+W"], words: "previous write", page: "replay" },
   { id: "forth-said", keys: ["l"], words: "next label or comment", page: "replay" },
   { id: "back-said", keys: ["Shift+L"], words: "previous label or comment", page: "replay" },
+
+  { id: "fork", keys: ["f"], words: "fork from this step", page: "replay fork", line: true },
+  { id: "make-fork", keys: ["Ctrl+Enter"], words: "send the fork", page: "forking", line: true, inField: true },
 
   { id: "next-review", keys: ["Enter"], words: "open, or review next", page: "reviews", line: true },
 

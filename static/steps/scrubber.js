@@ -142,6 +142,8 @@ export function show(seq, block = "center") {
   if (where) where.textContent = `step ${grouped(at)} of ${grouped(list.last)}`;
   const slider = document.querySelector("input[data-slider]");
   if (slider) slider.value = String(at);
+  const fork = /** @type {HTMLAnchorElement | null} */ (document.querySelector('a[data-act="fork"]'));
+  if (fork) fork.href = withStep(fork.href, at);
 }
 
 const here = () => list.current || 1;

@@ -9,8 +9,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, StandingAnswerBody, StepBatch
-from episodes.models import Episode, EpisodeState, Origin
-from episodes.record import admitting, ask_steps, queueing, recording
+from episodes.models import BranchArm, Episode, EpisodeState, Fork, Knowledge, Origin
+from episodes.record import admitting, ask_steps, branching, queueing, recording
 from episodes.stored.arrivals import Arrival
 from experts import advising, closing, desk, queue, standing_answers
 from experts.models import Ask
@@ -109,6 +109,13 @@ def _imported(desk_):
     for state in ("finished", "failed", "cancelled"):
         row = {"id": f"i{state}", "key": state, "task": "t", "state": state, "started_at": now, "ended_at": now}
         admitting.admit(desk_.ada, [Arrival({**row, "tools": [], "policy": {}}, None, "imported", b"")])
+
+
+def _forked(desk_):
+    parent = recording.finish(desk_.house, desk_.episode().pk, Finish(stop_reason="done"))
+    parent.project = desk_.ada.project
+    made = Fork(project=parent.project, parent=parent, seq=1, tries=1, knowledge="blind", grade="exact")
+    branching.fork(desk_.ada, made, 1, [branching.ArmPlan(BranchArm.TREATED, [], Knowledge.BLIND)])
 
 
 def _lost(desk_):
@@ -238,7 +245,7 @@ def test_every_row_of_the_tables_happens_and_nothing_else(ada, edo, settings, mo
     desk.set_policy(ada, capacity=99)
     desk_ = Desk(ada, edo)
     with recorded() as seen:
-        for drive in (_episodes, _imported, _lost, _answers, _standing, _claims, _deadlines, _runs, _exports):
+        for drive in (_episodes, _imported, _forked, _lost, _answers, _standing, _claims, _deadlines, _runs, _exports):
             drive(desk_)
         queueing.cancel_unbegun(ada, desk_.run("planned").run, "enough")
         _models(desk_, settings)

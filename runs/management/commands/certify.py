@@ -45,7 +45,7 @@ class Command(BaseCommand):
         self._tell(rows)
 
     def _episode(self, pk: str) -> Episode:
-        episode = Episode.objects.filter(pk=pk).select_related("project").first()
+        episode = Episode.every.filter(pk=pk).select_related("project").first()
         if episode is None:
             raise CommandError(f"There is no episode {pk!r}.")
         may_launch(system(episode.project))

@@ -1,0 +1,292 @@
+"""Forks: an ended episode goes on from one of its steps, changed and unchanged, in branches of its own.
+
+Owns where an episode can be forked, what its branches begin with, and what is known to those who shaped them. The world
+before the step is restored and compared first; where it cannot be, nothing is made. Leaves the rows to
+`episodes.record.branching` and what the branches show to `runs.show.forks`. Called by the API, a page and a command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from asgiref.sync import async_to_sync
+from django.db import transaction
+from pydantic import Field, ValidationError, model_validator
+
+from awmclient.gates import is_approval, reached_world
+from awmclient.observations import WORLD
+from awmclient.schema import ASK_TOOL, Shape, Text, ToolCall
+from awmclient.standing import ENDS, active_s
+from awmenv.client import Made
+from awmenv.errors import AwmenvError
+from episodes.models import BranchArm, Certificate, Episode, ExpertMode, Fork, Knowledge, Privilege
+from episodes.record import branching
+from episodes.record.branching import ArmPlan
+from episodes.visible import visibility
+from episodes.visible.trajectory import steps_of
+from people.access import Actor, may_launch, visible_or_404
+from people.errors import Invalid
+from reviews.record.correcting import misfit
+from runs.errors import NoServer, NotForkable, StillLive
+from runs.launch import launching
+from runs.plan import servers, spending
+from runs.play import certifying
+from runs.statistics.costs import tokens_of
+
+TRIES_MAX = 32
+BRANCHES_MAX = 64
+"""The most branches that all forks of one episode have."""
+TEXT_MAX = 20_000
+RESTORE_S = 30.0
+"""The most time that a request waits for a world."""
+STEP_MAX = 2**31 - 1
+Words = Annotated[Text, Field(min_length=1, max_length=TEXT_MAX)]
+Steps = Sequence[Mapping[str, Any]]
+
+
+class Change(Shape):
+    """What the treated branches do at the step instead: another `call`, other `advice` to the question, or `words` to
+    the agent before it chooses. With none of them, the agent chooses again."""
+
+    call: ToolCall | None = None
+    advice: Words | None = None
+    words: Words | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Change:
+        if sum(one is not None for one in (self.call, self.advice, self.words)) > 1:
+            raise ValueError("a fork changes one thing")
+        return self
+
+
+@dataclass(frozen=True)
+class BranchPoint:
+    """A step at which an episode can be forked. Its branches copy the steps before `cut`; `kept` are those with which
+    the agent's own choice is made again. `first` is false for a later call of a turn."""
+
+    cut: int
+    step: Mapping[str, Any]
+    kept: list[dict[str, Any]]
+    first: bool
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class ForkEstimate:
+    """What one branch will take, by what this episode took from the step on."""
+
+    turns: int
+    tokens: int
+    seconds: float
+    asks: int
+
+
+@dataclass(frozen=True)
+class NewFork:
+    """A fork that was just made, with its branches."""
+
+    fork: Fork
+    branches: list[Episode] = field(default_factory=list)
+
+
+def change_of(value: Any) -> Change:
+    """Return a change from JSON or YAML. Raises `Invalid`."""
+    try:
+        return Change.model_validate({} if value is None else value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise Invalid(f"change{'.' if place else ''}{place}: {first['msg']}.") from error
+
+
+def point_of(steps: Steps, seq: int) -> BranchPoint:
+    """Return the place of a step. Raises `NotForkable` for a step at which the agent chose nothing. Pure."""
+    step = next((one for one in steps if one["seq"] == seq), None)
+    if step is None:
+        raise NotForkable(f"The episode has no step {seq}.")
+    turn = step.get("turn")
+    of_turn = [one for one in steps if turn is not None and one.get("turn") == turn]
+    acts = [one for one in of_turn if one["kind"] in ("tool_call", "ask") and not is_approval(one)]
+    if step["kind"] == "message" and step.get("role") == "assistant" and acts:
+        # the message of a turn stands for its first call
+        step = acts[0]
+    is_end = step["kind"] == "message" and ENDS in (step.get("meta") or {})
+    if step not in acts and not is_end:
+        raise NotForkable(f"Step {seq} is no choice of the agent. Fork from a call, a question or the answer.")
+    if step.get("approval") is not None or any(is_approval(one) for one in of_turn):
+        raise NotForkable(f"Step {seq} is in a turn that waited for an approval.")
+    if any(one.get("done") is True for one in steps if one["seq"] < step["seq"]):
+        raise NotForkable(f"The world had ended before step {seq}.")
+    is_first = is_end or step is acts[0]
+    message = next((one for one in of_turn if one["kind"] == "message"), None) if is_first else None
+    cut = min(one["seq"] for one in of_turn) if is_first else step["seq"]
+    said = str(message.get("content", "")) if message is not None else ""
+    return BranchPoint(cut, step, _kept(step, said), is_first, said)
+
+
+def _kept(step: Mapping[str, Any], said: str) -> list[dict[str, Any]]:
+    """Return the steps that make a recorded choice again."""
+    if step["kind"] == "message":
+        # without what the model was paid for
+        return [_plain(step, ("kind", "role", "content", "turn", "meta"))]
+    if step["kind"] == "ask":
+        asked = {name: step[name] for name in ("question", "context") if step.get(name) is not None}
+        again = _plain(step, ("kind", "turn", "call_id", "ask", "question", "context", "files", "typed", "advice"))
+        return [_calling(step, said, ASK_TOOL, asked), again]
+    return [_calling(step, said, step["name"], step.get("arguments") or {})]
+
+
+def _plain(step: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: step[name] for name in names if step.get(name) is not None}
+
+
+def _calling(step: Mapping[str, Any], said: str, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the message of a turn that is about to make one call, which the loop then makes."""
+    call = {"name": name, "arguments": dict(arguments), **_plain(step, ("call_id",))}
+    return {"kind": "message", "role": "assistant", "content": said, "turn": step["turn"], "calls": [call]}
+
+
+def arms_of(point: BranchPoint, change: Change, author: str, levels: Mapping[str, Knowledge]) -> list[ArmPlan]:
+    """Return how both arms begin: they differ in the change alone. Raises `NotForkable`. Pure."""
+    seq, step = point.step["seq"], point.step
+    before, by_author = levels["before"], levels["author"]
+    told = Knowledge(Knowledge.most([before, by_author]))
+    kept = ArmPlan(BranchArm.CONTROL, point.kept, levels["kept"])
+    if change.call is not None:
+        call = _calling(step, point.said, change.call.name, change.call.arguments)
+        return [ArmPlan(BranchArm.TREATED, [call], told), kept]
+    if change.advice is not None:
+        if step["kind"] != "ask" or step.get("typed") is not None:
+            raise NotForkable(f"Step {seq} is no plain question. Other advice needs one; elsewhere add words.")
+        privilege = Privilege.BLIND if told == Knowledge.BLIND else Privilege.SEES_VERIFIER
+        advice = {"text": change.advice, "source": "human", "author": author, "privilege": privilege.value}
+        return [ArmPlan(BranchArm.TREATED, [point.kept[0], {**point.kept[1], "advice": advice}], told), kept]
+    if not point.first:
+        raise NotForkable(f"The agent chose step {seq} together with the call before. Change the call, or fork there.")
+    if change.words is not None:
+        words = {"kind": "message", "role": "user", "content": change.words}
+        return [ArmPlan(BranchArm.TREATED, [words], told), ArmPlan(BranchArm.CONTROL, [], before)]
+    return [ArmPlan(BranchArm.TREATED, [], before), kept]
+
+
+def knowledge(actor: Actor, parent: Episode, steps: Steps, point: BranchPoint) -> dict[str, Knowledge]:
+    """Return what is known `before` the step, with the recorded choice `kept`, and to the `author` of a change."""
+    informed = parent.expert == ExpertMode.INFORMED
+    knows_end = visibility.of_episode(actor, parent) is not None
+    author = Knowledge.SEES_VERIFIER if informed else Knowledge.HINDSIGHT if knows_end else Knowledge.BLIND
+    inherited = parent.knowledge or Knowledge.BLIND
+    before = [inherited, *(_told(one) for one in steps if one["seq"] < point.cut)]
+    return {
+        "before": Knowledge(Knowledge.most(before)),
+        "kept": Knowledge(Knowledge.most([*before, *(_told(one) for one in point.kept)])),
+        "author": author,
+    }
+
+
+def _told(step: Mapping[str, Any]) -> str:
+    """Return what those knew whose words are in a step."""
+    said = (step.get("advice") or {}) if step["kind"] == "ask" else step if step["kind"] == "briefing" else {}
+    return Knowledge.SEES_VERIFIER if said.get("privilege") == Privilege.SEES_VERIFIER else Knowledge.BLIND
+
+
+def estimate(steps: Steps, point: BranchPoint) -> ForkEstimate:
+    """Return what a branch will take if it goes on as this episode did. Pure."""
+    later = [step for step in steps if step["seq"] >= point.cut]
+    return ForkEstimate(
+        turns=len({step["turn"] for step in later if step.get("turn") is not None}),
+        tokens=sum(tokens_of(step.get("usage")).all for step in later),
+        seconds=active_s(later),
+        asks=sum(step["kind"] == "ask" for step in later),
+    )
+
+
+def parent_of(actor: Actor, episode_id: str) -> Episode:
+    """Return an episode that can be forked. Raises `StillLive`, `NotForkable`, or why its policy cannot go on."""
+    may_launch(actor)
+    parent = visible_or_404(Episode.every.select_related("project"), actor, episode_id)
+    if parent.is_live:
+        raise StillLive
+    if not parent.is_builtin:
+        raise NotForkable("awmweb did not run this episode, so it cannot go on with its agent.")
+    if not parent.world:
+        raise NotForkable("The world was not recorded.")
+    launching.refuse_other_version(parent)
+    policy = launching.playable(parent.scenario, parent.task_idx or 0, parent.policy)
+    if policy[launching.OURS] == "model":
+        launching.policy_named(f"model:{policy.get('endpoint', '')}")
+    return parent
+
+
+def place_of(parent: Episode, seq: int) -> tuple[Steps, BranchPoint]:
+    """Return the steps of an episode, and where it is forked. Raises `NotForkable`."""
+    steps = [step for step in steps_of(parent) if step["kind"] != "verification"]
+    return steps, point_of(steps, seq)
+
+
+def fork(actor: Actor, episode_id: str, seq: int, change: Change, tries: int = 4, tokens: int = 0) -> NewFork:
+    """Fork an ended episode at a step: restore its world there, compare it, and queue the branches of both arms.
+
+    Raises `StillLive`, `NotForkable` or `NoServer`; then nothing is made.
+    """
+    parent = parent_of(actor, episode_id)
+    if not 1 <= tries <= TRIES_MAX:
+        raise Invalid(f"tries: from 1 to {TRIES_MAX}.")
+    if not 0 <= tokens <= 10**12:
+        raise Invalid("tokens: from 0, which sets no limit, to 1,000,000,000,000.")
+    steps, point = place_of(parent, seq)
+    if change.call is not None and (problem := misfit(parent, change.call.name, change.call.arguments)):
+        raise Invalid(f"call: {problem}")
+    levels = knowledge(actor, parent, steps, point)
+    arms = arms_of(point, change, actor.name, levels)
+    grade = _restored(parent, [step for step in steps if step["seq"] < point.cut])
+    with transaction.atomic():
+        # two forks at the same time count each other's branches
+        Episode.every.select_for_update(no_key=True).get(pk=parent.pk)
+        there = Episode.every.filter(fork__parent=parent).count()
+        if there + len(arms) * tries > BRANCHES_MAX:
+            raise NotForkable(f"An episode can have {BRANCHES_MAX} branches; this one has {there}.")
+        made = Fork(
+            project=actor.project,
+            parent=parent,
+            seq=point.step["seq"],
+            change=change.model_dump(exclude_none=True),
+            tries=tries,
+            tokens=tokens,
+            knowledge=Knowledge.most([one.knowledge for one in arms]),
+            grade=grade,
+            created_by=actor.name,
+        )
+        branches = branching.fork(actor, made, point.cut, arms)
+        for branch in branches:
+            transaction.on_commit(lambda pk=branch.pk: launching.wake_worker(pk))
+    return NewFork(made, branches)
+
+
+def _restored(parent: Episode, steps: Steps) -> str:
+    """Return the grade of the world before a step. Raises `NotForkable` or `NoServer`."""
+    calls = [step for step in steps if reached_world(step)]
+    made = [Made(step["name"], step.get("arguments") or {}, mark=(step.get("meta") or {}).get(WORLD)) for step in calls]
+
+    async def replayed() -> certifying.Certified:
+        async with asyncio.timeout(RESTORE_S):
+            at = servers.profile(parent.environment)
+            return await certifying.replayed(at, parent.scenario, parent.task_idx, parent.world, made)
+
+    try:
+        found = async_to_sync(replayed)()
+    except TimeoutError as slow:
+        raise NotForkable(f"The world could not be restored within {RESTORE_S:g} s.") from slow
+    except AwmenvError as away:
+        raise NoServer(str(away)) from away
+    if found.grade == Certificate.Grade.REFUSED:
+        raise NotForkable(f"The world cannot be restored. {found.difference}")
+    return found.grade
+
+
+def is_spent(fork_id: str) -> bool:
+    """Return whether the branches of a fork have used its tokens."""
+    limit = Fork.objects.values_list("tokens", flat=True).filter(pk=fork_id).first() or 0
+    return 0 < limit <= spending.spent(Episode.every.filter(fork=fork_id)).tokens

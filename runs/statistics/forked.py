@@ -1,0 +1,127 @@
+"""What the branches of a fork show: two independent groups of tries from one step, and one sentence.
+
+Fisher's exact test and the interval of Newcombe 1998. A fork speaks once, when all of its branches have ended: before,
+a look at the counts would be one of many. Several forks at one step share the error, because the best of them would be
+picked. Branches that were lost must not matter: a difference is shown only if it is one whichever way they had ended.
+Pure. Called by `runs.show.forks`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from people.in_words import count
+from runs.statistics.deciding import is_shown, word
+from runs.statistics.paired import SMALLEST_P, Interval, newcombe
+from runs.statistics.sentences import p_text, points, span_text
+
+ERROR = 0.05
+"""The error of all that is said about one step."""
+
+
+@dataclass(frozen=True)
+class ForkArm:
+    """The branches of an arm: how many there are, how many have an outcome, how many of these are complete, and how
+    many have not ended. The others were lost."""
+
+    tries: int
+    known: int
+    complete: int
+    live: int = 0
+
+    @property
+    def lost(self) -> int:
+        return self.tries - self.known - self.live
+
+    @property
+    def counts(self) -> str:
+        return f"{self.complete} of {self.known}"
+
+
+@dataclass(frozen=True)
+class ForkFinding:
+    """What a fork shows. `verdict` is *better*, *worse*, or empty for nothing shown; the difference and `p` are unknown
+    until all branches have ended."""
+
+    treated: ForkArm
+    control: ForkArm
+    verdict: str
+    sentence: str
+    difference: float | None = None
+    interval: Interval | None = None
+    p: float | None = None
+
+
+def fisher(complete: int, of: int, other: int, others: int) -> float:
+    """Return the exact two-sided p of two rates: the chance of a table that is no likelier than this one."""
+    total = complete + other
+    ways = {
+        one: math.comb(of, one) * math.comb(others, total - one)
+        for one in range(max(0, total - others), min(of, total) + 1)
+    }
+    tail = sum(way for way in ways.values() if way <= ways[complete])
+    return max(SMALLEST_P, min(1.0, tail / sum(ways.values())))
+
+
+def least_shown(tries: int) -> int | None:
+    """Return the most complete tries of one arm against which all of the other's are shown; None if nothing is."""
+    shown = (
+        other
+        for other in range(tries, -1, -1)
+        if is_shown(fisher(tries, tries, other, tries), None, newcombe(tries, tries, other, tries), ERROR)
+    )
+    return next(shown, None)
+
+
+def labels(change: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the names of both arms of a change, as a sentence begins with them."""
+    if "call" in change:
+        return "Changed call", "recorded call"
+    if "advice" in change:
+        return "Other advice", "recorded advice"
+    return ("With the words", "without them") if "words" in change else ("Chosen again", "recorded choice")
+
+
+def finding(
+    treated: ForkArm, control: ForkArm, changed: str, kept: str, *, forks: int = 1, fixed: bool = False
+) -> ForkFinding:
+    """Return what two arms show; `forks` are asked about the same step. A `fixed` policy makes the same choice each
+    time, so that its branches are one observation."""
+    both = treated, control
+    ended = f"{sum(one.tries - one.live for one in both)} of {sum(one.tries for one in both)}"
+    if any(one.live for one in both):
+        return ForkFinding(*both, "", f"{ended} branches have ended. What they show is said once, at the end.")
+    counts = f"{changed}: {treated.counts} complete; {kept}: {control.counts}"
+    if not treated.known or not control.known:
+        return ForkFinding(*both, "", f"{counts}. An arm has no outcome, so nothing can be compared.")
+    if fixed:
+        said = "A script makes the same choices in each branch, so an arm is one observation: nothing is shown."
+        return ForkFinding(*both, "", f"{counts}. {said}")
+    delta = treated.complete / treated.known - control.complete / control.known
+    span = newcombe(treated.complete, treated.known, control.complete, control.known)
+    p = fisher(treated.complete, treated.known, control.complete, control.known)
+    level = ERROR / forks
+    verdict = word(delta) if is_shown(p, None, span, level) and _is_robust(treated, control, delta, level) else ""
+    numbers = f"{points(delta)} {span_text(span)} (Newcombe, 95%), p = {p_text(p)} (Fisher)".replace("= <", "<")
+    end = f"{verdict}" if verdict else "one flip proves nothing" if _is_flip(treated, control) else "not shown"
+    shared = f" {count(forks, 'fork')} ask about this step and share its error of 5%." if forks > 1 else ""
+    lost = sum(one.lost for one in both)
+    without = f" {lost:,} {'branch' if lost == 1 else 'branches'} ended without an outcome." if lost else ""
+    return ForkFinding(*both, verdict, f"{counts}. {numbers}: {end}.{shared}{without}", delta, span, p)
+
+
+def _is_robust(treated: ForkArm, control: ForkArm, delta: float, level: float) -> bool:
+    """Return whether a difference is shown although all lost branches had ended against it."""
+    up = delta > 0
+    one = treated.complete + (0 if up else treated.lost)
+    other = control.complete + (control.lost if up else 0)
+    p = fisher(one, treated.tries, other, control.tries)
+    return is_shown(p, None, newcombe(one, treated.tries, other, control.tries), level)
+
+
+def _is_flip(treated: ForkArm, control: ForkArm) -> bool:
+    """Return whether a single branch of each arm ended differently."""
+    return treated.known == control.known == 1 and treated.complete != control.complete

@@ -1,0 +1,60 @@
+// The form that forks an episode: the call as fields by the tool's schema, pre-filled with the recorded one. Without scripts the
+// arguments are JSON in a text field, which these fields write. The agent wrote the schema and the call: see `schema-form.js`.
+
+import { parseExact, writeExact } from "./exact-json.js";
+import { fieldsFor, read, shapeOf, textsIn } from "./schema-form.js";
+
+/**
+ * Return the arguments with which a tool's fields begin: the recorded ones of the recorded tool.
+ * @param {{name: string, arguments: Record<string, unknown>}} recorded
+ * @param {string} name
+ * @returns {Record<string, unknown>}
+ */
+export const beginsWith = (recorded, name) => (recorded.name === name ? recorded.arguments : {});
+
+/** @param {HTMLFormElement} form */
+function startFork(form) {
+  const recorded = parseExact(document.getElementById("fork-call").textContent);
+  const tools = new Map(recorded.tools.map((tool) => [tool.name, shapeOf(tool.input_schema)]));
+  const [box, fits] = ["[data-fields]", "[data-fits]"].map((one) => /** @type {HTMLElement} */ (form.querySelector(one)));
+  const raw = /** @type {HTMLElement} */ (form.querySelector("[data-raw]"));
+  const name = /** @type {HTMLSelectElement} */ (form.elements.namedItem("name"));
+  const written = /** @type {HTMLTextAreaElement} */ (form.elements.namedItem("arguments"));
+
+  const write = () => {
+    const { arguments: given, problems } = read(textsIn(box), tools.get(name.value));
+    fits.textContent = problems[0] ? `${problems[0]}.` : "Fits the tool's schema.";
+    fits.classList.toggle("bad", problems.length > 0);
+    written.value = writeExact(given);
+  };
+  const draw = (given) => {
+    const shape = tools.get(name.value);
+    // a call that the fields cannot hold stays JSON
+    const fitsFields = shape && Object.keys(given).every((one) => Object.hasOwn(shape.properties, one));
+    for (const part of [box, fits]) part.hidden = !fitsFields;
+    raw.hidden = Boolean(fitsFields);
+    if (!fitsFields) return;
+    box.replaceChildren(fieldsFor(shape, given));
+    write();
+  };
+  const show = () => {
+    const kind = new FormData(form).get("kind");
+    for (const part of /** @type {NodeListOf<HTMLElement>} */ (form.querySelectorAll("[data-kind]"))) part.hidden = part.dataset.kind !== kind;
+  };
+  const typed = () => {
+    try {
+      return parseExact(written.value);
+    } catch {
+      return null; // it was refused as invalid JSON, and stays to be corrected
+    }
+  };
+  const first = typed();
+  if (first && typeof first === "object") draw(first);
+  show();
+  name.addEventListener("change", () => draw(beginsWith(recorded, name.value)));
+  box.addEventListener("input", write);
+  form.addEventListener("change", show);
+}
+
+const form = /** @type {HTMLFormElement | null} */ (globalThis.document?.querySelector("[data-fork-form]"));
+if (form) startFork(form);

@@ -1,0 +1,159 @@
+"""Branches count nowhere: not in lists, rates, exports or the figures of runs, unless they are asked for by name."""
+
+from __future__ import annotations
+
+import ast
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from awmweb import views
+from episodes.find import facets, lists, selection
+from episodes.models import Episode, Fork, Run, VerifierOutcome
+from episodes.record.branching import SAME
+from episodes.show import wall
+from episodes.stored import outcomes
+from exports.recipe import Recipe
+from exports.select import selecting
+from reviews.models import ReviewQueue
+from reviews.statistics import filling
+from runs.launch import briefings
+
+ROOT = Path(__file__).parents[3]
+APPS = ("awmweb", "curriculum", "episodes", "experts", "exports", "imports", "notices", "people", "reviews", "runs")
+EVERY = {
+    "awmweb.demo.removing": "what is deleted",
+    "awmweb.metrics.stored": "what the worker is at",
+    "episodes.find.selection": "lists that ask for branches by their origin",
+    "episodes.live.consumers": "one episode",
+    "episodes.pages.comparing": "episodes that a person chose",
+    "episodes.pages.many": "episodes that a list found",
+    "episodes.pages.one": "one episode",
+    "episodes.record.admitting": "keys that are taken",
+    "episodes.record.appending": "one episode",
+    "episodes.record.ask_steps": "one episode",
+    "episodes.record.noting": "one episode",
+    "episodes.record.queueing": "those of one run",
+    "episodes.record.recording": "one episode, and loops that fell silent",
+    "episodes.record.whole": "keys that are taken",
+    "episodes.stored.settled": "verdicts that are owed",
+    "episodes.visible.trajectory": "one episode",
+    "experts.closing": "one episode",
+    "experts.find.availability": "one episode",
+    "experts.find.reading": "one episode",
+    "experts.llm": "one episode",
+    "experts.queue": "one episode",
+    "experts.tagging": "one episode",
+    "exports.explain.explaining": "one episode, to say why it is left out",
+    "exports.select.reading": "episodes of a snapshot",
+    "reviews.pages.comments": "one episode",
+    "reviews.record.annotating": "one episode",
+    "reviews.record.assigning": "one episode",
+    "reviews.record.correcting": "one episode",
+    "runs.launch.launching": "one episode, and those that wait for a worker",
+    "runs.management.commands.certify": "one episode",
+    "runs.pages.tables": "one episode",
+    "runs.plan.limits": "what asks an endpoint now",
+    "runs.plan.spending": "tokens of episodes that a caller names",
+    "runs.play.certifying": "one episode",
+    "runs.management.commands.fork": "one episode",
+    "runs.pages.forks": "one episode, and the branches of one fork",
+    "runs.play.forking": "one episode, and the branches of one fork",
+    "runs.show.forks": "a tree of branches",
+    "runs.play.parking": "who waits for a thread",
+    "runs.tasks": "one episode",
+}
+"""Modules that read branches among other episodes, and why: each about single episodes or the work of the worker."""
+
+
+def attributes(path: Path) -> set[str]:
+    """Return what a module takes of `Episode` and of outcomes, such as `Episode.every`."""
+    tree = ast.parse(path.read_text())
+    found = [one for one in ast.walk(tree) if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name)]
+    return {f"{one.value.id}.{one.attr}" for one in found}
+
+
+def modules() -> dict[str, set[str]]:
+    files = [path for app in APPS for path in (ROOT / app).rglob("*.py") if "migrations" not in path.parts]
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts): attributes(path) for path in files}
+
+
+def test_only_named_modules_read_branches_with_others():
+    found = modules()
+    assert {name for name, taken in found.items() if "Episode.every" in taken} == set(EVERY)
+    past = {"Episode._base_manager", "Episode._default_manager"}
+    assert not [name for name, taken in found.items() if taken & past]
+    # every other read of outcomes comes through `outcomes.py`
+    direct = {name for name, taken in found.items() if "VerifierOutcome.objects" in taken}
+    writes = {"episodes.record.recording", "episodes.record.whole"}
+    assert direct == {*writes, "episodes.stored.outcomes", "episodes.stored.settled"}
+
+
+@pytest.fixture
+def ended(ada):
+    run = Run.objects.create(project=ada.project, name="nightly")
+    about = {"scenario": "helpdesk_1", "task_idx": 0, "state": "finished", "ended_at": timezone.now(), "task": "t"}
+    episode = Episode.objects.create(
+        project=ada.project, key="k", body_digest="", run=run, origin="builtin", started_at=timezone.now(), **about
+    )
+    VerifierOutcome.objects.create(episode=episode, source="verifier", reward_type="complete", reward=1.0)
+    return episode
+
+
+def branch_of(episode, **about):
+    fork = Fork.objects.create(
+        project=episode.project, parent=episode, seq=1, tries=1, knowledge="blind", grade="exact"
+    )
+    same = {name: getattr(episode, name) for name in (*SAME, "project", "state", "ended_at", "started_at")}
+    branch = Episode.every.create(
+        key=fork.pk, body_digest="", origin="branch", fork=fork, branch_arm="treated", branch_seq=1, **same, **about
+    )
+    VerifierOutcome.objects.create(episode=branch, source="verifier", reward_type="others", reward=0.0)
+    return branch
+
+
+def figures(actor, episode):
+    """All that the product counts of a project's episodes."""
+    recipe = Recipe.model_validate({"format": "sft"})
+    api = lists.episodes(actor, {}, "", 50)
+    return {
+        "list": [one.id for one in api.items],
+        "filtered": selection.filtered(actor.project, {"scenario": ["helpdesk_1"]}).count(),
+        "facets": repr(facets.counted(actor, facets.ListQuery.of(""))),
+        "tallies": wall.tallies(actor),
+        "recent": [one.episode_id for one in wall.recent_outcomes(actor)],
+        "live": wall.live(actor).total,
+        "today": views._today(actor, timezone.now() - timedelta(days=1)),
+        "project": list(outcomes.of_project(actor.project).values_list("episode", flat=True)),
+        "verdicts": list(outcomes.verdicts_of(actor.project).values_list("episode", flat=True)),
+        "proved": list(outcomes.proved_of(actor.project).values_list("episode", flat=True)),
+        "export": [one.pk for one in selecting.matching(actor.project, recipe)],
+        "sources": filling.sources(actor, ReviewQueue()),
+        "learned": [one.pk for one in briefings.usable(actor.project)],
+        "earlier": [one.pk for one in briefings.earlier(actor, "helpdesk_1", 0)],
+        "of the run": episode.run.episodes.count(),
+        "of the project": actor.project.episodes.count(),
+    }
+
+
+def test_a_branch_changes_no_figure(ada, ended):
+    before = figures(ada, ended)
+    assert before["list"] == before["export"] == before["learned"] == before["recent"] == [ended.pk]
+    branch = branch_of(ended)
+    assert figures(ada, ended) == before
+    asked = selection.filtered(ada.project, {"origin": ["branch"]})
+    assert [one.pk for one in asked] == [branch.pk]
+    assert [one.id for one in lists.episodes(ada, {"origin": ["branch"]}, "", 50).items] == [branch.pk]
+    both = selection.filtered(ada.project, {"origin": ["branch", "builtin"]})
+    assert {one.pk for one in both} == {branch.pk, ended.pk}
+
+
+def test_a_branch_is_in_no_run_and_goes_with_its_parent(ada, ended):
+    with pytest.raises(IntegrityError, match="branch_in_no_run"), transaction.atomic():
+        branch_of(ended, run=ended.run)
+    branch_of(ended)
+    ended.delete()
+    assert not Episode.every.exists() and not Fork.objects.exists()

@@ -1,0 +1,113 @@
+"""What a fork may say of its branches: exact, once, and only what holds for the lost ones, too."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from math import comb
+
+import pytest
+
+from runs.statistics import forked
+from runs.statistics.forked import ForkArm
+
+CHANGED, KEPT = forked.labels({"call": {}})
+
+
+def finding(won, of, other, others, **more):
+    """Return what arms show that have ended."""
+    return forked.finding(ForkArm(of, of, won), ForkArm(others, others, other), CHANGED, KEPT, **more)
+
+
+@pytest.mark.parametrize(
+    ("counts", "p"), [((4, 4, 0, 4), 0.0286), ((8, 8, 3, 8), 0.0256), ((8, 8, 4, 8), 0.0769), ((1, 1, 0, 1), 1.0)]
+)
+def test_fisher_is_exact(counts, p):
+    assert round(forked.fisher(*counts), 4) == p
+    won, of, other, others = counts
+    assert forked.fisher(other, others, won, of) == forked.fisher(won, of, other, others)
+
+
+def test_fisher_is_the_sum_of_tables_that_are_no_likelier():
+    for of, others in product(range(1, 6), repeat=2):
+        for won, other in product(range(of + 1), range(others + 1)):
+            total = won + other
+            chance = {
+                one: comb(of, one) * comb(others, total - one) for one in range(of + 1) if 0 <= total - one <= others
+            }
+            p = sum(way for way in chance.values() if way <= chance[won]) / comb(of + others, total)
+            assert forked.fisher(won, of, other, others) == pytest.approx(p)
+
+
+def test_one_flip_proves_nothing_and_the_sentence_says_so():
+    found = finding(1, 1, 0, 1)
+    assert (found.verdict, found.p) == ("", 1.0)
+    assert found.sentence.startswith("Changed call: 1 of 1 complete; recorded call: 0 of 1. +100 points")
+    assert found.sentence.endswith("p = 1 (Fisher): one flip proves nothing.")
+
+
+def test_a_difference_is_shown_in_its_direction():
+    better, worse = finding(8, 8, 3, 8), finding(3, 8, 8, 8)
+    assert (better.verdict, worse.verdict) == ("better", "worse")
+    assert better.sentence == (
+        "Changed call: 8 of 8 complete; recorded call: 3 of 8. +62 points [+17, +86] (Newcombe, 95%), "
+        "p = .026 (Fisher): better."
+    )
+    assert finding(8, 8, 4, 8).sentence.endswith(": not shown.")
+    assert better.interval[0] > 0 > worse.interval[1]
+
+
+def test_nothing_is_said_before_all_branches_have_ended():
+    found = forked.finding(ForkArm(4, 4, 4), ForkArm(4, 3, 0, 1), CHANGED, KEPT)
+    assert found.sentence == "7 of 8 branches have ended. What they show is said once, at the end."
+    assert found.p is found.interval is found.difference is None and not found.verdict
+
+
+def test_lost_branches_must_not_matter():
+    """8 of 8 against 1 of 6 is shown, and two lost ones could have been complete."""
+    shown = forked.finding(ForkArm(8, 8, 8), ForkArm(8, 6, 1), CHANGED, KEPT)
+    assert shown.verdict == "better" and "2 branches ended without an outcome" in shown.sentence
+    hidden = forked.finding(ForkArm(8, 8, 8), ForkArm(8, 6, 2), CHANGED, KEPT)
+    assert hidden.p < 0.05 and hidden.verdict == ""
+    none = forked.finding(ForkArm(2, 0, 0), ForkArm(2, 2, 2), CHANGED, KEPT)
+    assert none.sentence.endswith("An arm has no outcome, so nothing can be compared.")
+
+
+def test_forks_of_one_step_share_their_error():
+    assert finding(8, 8, 3, 8, forks=2).verdict == ""
+    assert "2 forks ask about this step and share its error of 5%." in finding(8, 8, 0, 8, forks=2).sentence
+    assert finding(8, 8, 0, 8, forks=2).verdict == "better"
+
+
+def test_a_script_is_one_observation():
+    found = finding(8, 8, 0, 8, fixed=True)
+    assert not found.verdict and found.sentence.endswith("an arm is one observation: nothing is shown.")
+
+
+def test_least_shown_is_the_edge():
+    assert [forked.least_shown(size) for size in (1, 3, 4, 8)] == [None, None, 0, 3]
+    for size in (4, 8, 16):
+        least = forked.least_shown(size)
+        assert finding(size, size, least, size).verdict and not finding(size, size, least + 1, size).verdict
+
+
+@pytest.mark.parametrize("changes", [1, 3])
+def test_a_change_without_effect_is_called_better_in_5_percent(changes):
+    """Planted truth: 200 what-ifs at four rates, also if the best of three changes is picked."""
+    chance = random.Random(38)
+    for rate in (0.1, 0.3, 0.5, 0.8):
+        shown = 0
+        for _ in range(200):
+            control = sum(chance.random() < rate for _ in range(8))
+            tried = [sum(chance.random() < rate for _ in range(8)) for _ in range(changes)]
+            shown += any(finding(won, 8, control, 8, forks=changes).verdict for won in tried)
+        assert shown <= 10
+
+
+def test_a_true_effect_is_found():
+    chance = random.Random(38)
+    found = [
+        finding(sum(chance.random() < 0.95 for _ in range(8)), 8, sum(chance.random() < 0.1 for _ in range(8)), 8)
+        for _ in range(200)
+    ]
+    assert sum(one.verdict == "better" for one in found) >= 180
