@@ -18,6 +18,7 @@
     batch          writes: approve or reject several approvals
     links          writes: answers through a signed link
     standing_answers  writes: approvals ahead, and their ends
+    simulating        writes: answers of a task's registry
     llm            the model expert
     looking        the second look of a model
     consumers      queue socket and waiting poll

@@ -24,12 +24,12 @@ from django.utils import timezone
 
 from awmclient.schema import AskOpen
 from awmclient.typed import TYPED_FIELDS, typed_of
-from awmenv.blockers import matched
+from awmenv.blockers import Blocker, matched
 from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
 from episodes.record.appending import refuse_other_loop, reopen_or_refuse
 from episodes.stored.packs import blockers_of
-from experts import attaching, closing, desk, events, notifications
+from experts import attaching, closing, desk, events, notifications, simulating
 from experts.errors import (
     AlreadyClaimed,
     AlreadyDeclined,
@@ -197,6 +197,8 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed:
     """
     now = timezone.now()
     privilege = Privilege.SEES_VERIFIER if episode.expert == ExpertMode.INFORMED else Privilege.BLIND
+    blocker = None if typed else _blocker_of(episode, wanted.question)
+    simulated = not typed and simulating.is_simulated(episode)
     ask = Ask(
         project=actor.project,
         episode=episode,
@@ -209,10 +211,10 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed:
         skills=wanted.skills or [],
         group_key=wanted.group_key or "",
         privilege=privilege,
-        # a decision belongs to its own calls, options or form: it is no example for another ask
-        marks=[] if typed else marks_of(wanted.question, episode.scenario, episode.task_idx, episode.task),
+        # a decision belongs to its own calls, options or form, and a registry to its task: no example for another ask
+        marks=[] if typed or simulated else marks_of(wanted.question, episode.scenario, episode.task_idx, episode.task),
         kind=wanted.kind,
-        blocker="" if typed else _blocker_of(episode, wanted.question),
+        blocker=blocker.id if blocker is not None else "",
         typed=typed or None,
         calls_digest=digest_of(typed, privilege),
         thread=_earlier(episode, wanted.thread) if wanted.thread else None,
@@ -221,7 +223,7 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed:
         human_deadline_at=deadline(now, wanted.human_deadline_s) if wanted.human_deadline_s else None,
     )
     desk_now = availability.desk_read_with(episode.project)
-    ends_now = _place(ask, now, desk_now)
+    ends_now = _place(ask, now, desk_now, simulated)
     said = wanted.model_dump(include={"seq", "question", "context", "turn", "call_id", "thread"}, exclude_none=True)
     if typed:
         said["typed"] = typed
@@ -232,6 +234,8 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed:
     closing.log_each(ask, ("opened", actor, ""), (_toward(ask), None, ask.tier_reason))
     if ends_now:
         closing.close(ask, AskStatus.FELL_BACK, ends_now, None)
+    elif simulated:
+        closing.close(ask, AskStatus.ANSWERED, simulating.REGISTRY, None, simulating.answer(ask, blocker))
     elif typed and (standing := decided_by_standing(ask)) is not None:
         closing.close(ask, AskStatus.ANSWERED, "standing", None, standing)
     elif not typed and (known := availability.known_answer(ask, desk_now.cache)) is not None:
@@ -241,15 +245,16 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed:
     return ask
 
 
-def _blocker_of(episode: Episode, question: str) -> str:
-    """Return the ID of the blocker that a question of this episode asks for; "" if none. It counts for every answer."""
-    known = blockers_of(episode.scenario, episode.task_idx, episode.scenario_digest)
-    found = matched(question, known)
-    return found.id if found is not None else ""
+def _blocker_of(episode: Episode, question: str) -> Blocker | None:
+    """Return the blocker that a question of this episode asks for, or None. It counts for every answer."""
+    return matched(question, blockers_of(episode.scenario, episode.task_idx, episode.scenario_digest))
 
 
-def _place(ask: Ask, now: datetime, desk_now: Desk) -> str:
+def _place(ask: Ask, now: datetime, desk_now: Desk, simulated: bool) -> str:
     """Set the ask's group and plan. Return the reason if it must fall back immediately."""
+    if simulated:
+        simulating.place(ask)
+        return ""
     policy = availability.policy_of(desk_now, ask.episode)
     _wait_for_alike(ask, policy.has_budget)
     same = None if ask.typed else availability.same_question(ask)

@@ -123,7 +123,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {*GROUND, "endings", "events"},
         {"rules", "find", "metrics", "notifications"},
         {"advising", "attaching", "batch", "closing", "desk", "links"}
-        | {"pausing", "queue", "standing_answers", "tagging"},
+        | {"pausing", "queue", "simulating", "standing_answers", "tagging"},
         {"consumers", "llm", "looking", "mcp", "metrics.pages", *DOORS},
     ),
     "curriculum": (
@@ -166,8 +166,8 @@ WRITES = {
     "notices": {"allowances", "deliveries", "subscriptions", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},
-    "experts": {"advising", "attaching", "closing", "desk", "pausing", "queue", "standing_answers", "tagging"}
-    | {"llm", "looking"},
+    "experts": {"advising", "attaching", "closing", "desk", "pausing", "queue", "simulating", "standing_answers"}
+    | {"llm", "looking", "tagging"},
     "runs": {"launch", "play"},
     "curriculum": {"steering", "taking", "training"},
     "exports": {"jobs"},

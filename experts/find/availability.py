@@ -22,6 +22,7 @@ from episodes.models import Episode, StepKind
 from episodes.visible import visibility
 from experts.models import (
     MODEL,
+    SIMULATED,
     TOKEN,
     Advice,
     Ask,
@@ -369,6 +370,8 @@ def known_answer(ask: Ask, cache: str) -> Advice | None:
     """Return the newest advice for the same question of the same task, if the policy allows cached answers."""
     sources = {"models": ["llm"], "all": ["llm", "human"]}.get(cache, [])
     rows = Advice.objects.filter(_same_task(ask.episode, "ask__episode"), ask__project=ask.project, source__in=sources)
+    # of an arm that is measured, and perhaps no answer at all
+    rows = rows.exclude(author_key=SIMULATED)
     # exactly the same words: no person looks at a reused answer before the agent gets it
     same = rows.filter(ask__question=ask.question, ask__context=ask.context, privilege=ask.privilege, late=False)
     if ask.privilege == Privilege.BLIND:  # a briefing may have contained outcomes that its asker passed on

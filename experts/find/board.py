@@ -56,6 +56,7 @@ REASONS = {
     "audit_sample": "audit sample ({chance})",
     "people_free": "capacity available ({chance})",
     "large_group": "many agents asked the same question",
+    "registry": "the task's registry answered",
     "model_first": "first; {chance} go to people",
     "budget": "the run's budget for human answers is used up",
     "backpressure": "the expected wait for people is over the limit",

@@ -29,6 +29,8 @@ EARLIER = "advice:"
 """Prefix of an earlier answer as the source of a text."""
 TOKEN = "token:"
 """Prefix of the key of an actor that is a program."""
+SIMULATED = "token:registry"
+"""The author of answers of a simulated human, of which each is of its task's registry."""
 TAGS = ("question_needed", "answerable", "asked_too_late")
 """Tags of a question, each set with one key; the annotation's text is yes, no, or empty."""
 LATE = "late_advice"
@@ -46,6 +48,7 @@ ASK_MOVES = (
     Move("", "open", "experts.queue.open_ask", "may_record"),
     Move("open", "answered", "experts.queue.open_ask", "may_record, from the cache"),
     Move("open", "answered", "experts.queue.open_ask", "may_record, by a standing answer"),
+    Move("open", "answered", "experts.queue.open_ask", "may_record, by its task's registry"),
     Move("open", "answered", "experts.standing_answers.give", "may_advise"),
     Move("open", "answered", "experts.advising.answer", "may_advise"),
     Move("open", "answered", "experts.advising.answer_group", "may_advise"),

@@ -23,7 +23,7 @@ from awmclient.schema import EpisodeStart, RunStart
 from episodes.errors import KeyConflict
 from episodes.models import Episode, EpisodeState, ExpertMode, Run, Split, SplitTask
 from episodes.record import queueing, recording
-from episodes.stored.packs import packs, scenario_digest
+from episodes.stored.packs import blockers_of, packs, scenario_digest
 from people.access import Actor, may_launch, visible_or_404
 from people.audit import record
 from people.errors import Invalid
@@ -103,6 +103,7 @@ def _launch(
     if not made:
         return _known(run, document), False
     tasks = shuffled(known or _of_packs(actor, document, server), document.shuffle)
+    _refuse_no_registry(document, tasks)
     if len(tasks) * len(document.arms) * document.seeds > MAX_EPISODES:
         raise BadPlan(f"The plan has more than {MAX_EPISODES:,} episodes.")
     said = claims.made(document, [f"{scenario}/{idx}" for scenario, idx, _ in tasks], probes.unfit(actor.project))
@@ -128,6 +129,14 @@ def _launch(
     if document.start:
         _begin(actor, plan)
     return plan, True
+
+
+def _refuse_no_registry(document: PlanDocument, tasks: Sequence[Task]) -> None:
+    """Refuse a registry as expert where no task has one. Tasks without one can stand beside: there, no question is
+    right."""
+    arm = next((one.name for one in document.arms if one.experts), None)
+    if arm is not None and not any(blockers_of(scenario, idx) for scenario, idx, _ in tasks):
+        raise BadPlan(f"The arm {arm} asks the registry of blockers, and no task of the plan has one.")
 
 
 def _known(run: Run, document: PlanDocument) -> Plan:
@@ -218,12 +227,15 @@ def shuffled(tasks: Sequence[Task], seed: int) -> list[Task]:
 
 def _cells(plan: Plan, arms: Sequence[Arm], tasks: Sequence[Task], seeds: range) -> list[NewTry]:
     chances, shares = chances_of(plan), people_of(plan)
+    simulated = {arm["name"] for arm in plan.document["arms"] if arm.get("experts")}
 
     def offered(arm: Arm, task: str, seed: int) -> bool | None:
         chance = chances.get(arm.name)
         return None if chance is None else is_offered(plan.pk, arm.name, task, seed, chance)
 
     def experts(arm: Arm, task: str, seed: int) -> str:
+        if arm.name in simulated:
+            return "registry"
         share = shares.get(arm.name)
         if share is None:
             return ""

@@ -8,7 +8,7 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
@@ -39,7 +39,7 @@ OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that an episode's loop gets from its plan, by their names in `awmclient.rollout`."""
 HUMAN, MODEL = "human", "model"
 LISTED, FILTERED = "tasks by list", "tasks by filter"
-ADDED = ("offer", "people", "briefing", "outcomes", "parallel", "approve", "ask_price", "environment")
+ADDED = ("offer", "people", "briefing", "outcomes", "parallel", "approve", "ask_price", "environment", "experts")
 COMPLETE_AT = 1.0
 Whole = Annotated[StrictInt, WHOLE]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
@@ -86,8 +86,9 @@ def _stripped(value: Any) -> Any:
 class PlannedArm(Strict):
     """One condition. `policy` replaces the plan's for this arm. `offer` is the chance that an episode of this arm is
     offered the expert, drawn for each; without it all are. `people` is the share of its episodes that only people
-    answer, drawn for each; models answer the others. Without it the project's routing decides. `briefing` gives its
-    agents advice before they begin: *human* a person's briefing of the task, *model* or *model:NAME* one that an expert
+    answer, drawn for each; models answer the others. Without it the project's routing decides. `experts` *registry* is
+    a simulated human: its task's registry of blockers answers each question at once. `briefing` gives its agents advice
+    before they begin: *human* a person's briefing of the task, *model* or *model:NAME* one that an expert
     model distills from earlier episodes, from their outcomes, too, if `outcomes` is true. `parallel` is the arm's own
     limit beside the plan's. `approve` names tools whose calls wait for an approval: patterns such as `create_*`, or
     `writes`. `ask_price` is what the reward profile *priced* takes for each ask. `environment` is another place to name
@@ -104,6 +105,7 @@ class PlannedArm(Strict):
     approve: list[Name] | None = Field(None, min_length=1, max_length=100)
     ask_price: StrictFloat | None = Field(None, ge=0, le=100)
     environment: str | None = Field(None, min_length=1, max_length=100)
+    experts: Literal["registry"] | None = None
 
     @field_validator("name", mode="before")
     @classmethod
@@ -116,6 +118,10 @@ class PlannedArm(Strict):
             raise ValueError("an arm that draws its offers names the expert that it offers")
         if self.people is not None and self.expert == "off":
             raise ValueError("an arm with a share of people names the expert that it offers")
+        if self.experts is not None and self.expert == "off":
+            raise ValueError("an arm that asks the registry has an expert: plain or informed")
+        if self.experts is not None and self.people is not None:
+            raise ValueError("the registry answers every question of an arm, so no share of people does")
         if self.approve and (self.expert == "off" or self.offer is not None):
             raise ValueError("an arm whose calls wait for approval has an expert in every episode")
         if self.outcomes is not None and not (self.briefing or "").startswith(MODEL):

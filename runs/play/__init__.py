@@ -7,6 +7,7 @@
     parking       when a waiting episode frees its thread
     distilling    a briefing from earlier episodes
     probing       cheap attempts at tasks
+    blocking      tasks with blockers, proven
     certifying    replays that prove a record
     forking       branches from a step of an ended episode
     environment   status of the environment server

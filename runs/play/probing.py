@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,18 +136,32 @@ async def _answered(task: ProbedTask, answer: str) -> Observation:
 
 
 async def _read_only(task: ProbedTask) -> tuple[Observation, int]:
-    """Make the read-only attempt; start over without a tool that turns out to write, so that the database is
-    unmodified."""
+    """Make the read-only attempt."""
+    async with _read_of(task.scenario, task.task_idx) as (client, read):
+        return await client.verify("\n".join(read)[:ANSWER]), len(read)
+
+
+async def read_results(scenario: str) -> list[str]:
+    """Return what the read tools of a scenario say in its first world."""
+    async with _read_of(scenario, 0) as (_, read):
+        return read
+
+
+@asynccontextmanager
+async def _read_of(scenario: str, task_idx: int) -> AsyncIterator[tuple[EnvironmentClient, list[str]]]:
+    """Open a session in which only the reads were made; start over without a tool that turns out to write, so that the
+    database is unmodified."""
     writes: set[str] = set()
     for _session in range(CALLS):
         async with EnvironmentClient(settings.AWMENV_URL) as client:
-            await client.reset(scenario=task.scenario, task_idx=task.task_idx, state_diff=True)
+            await client.reset(scenario=scenario, task_idx=task_idx, state_diff=True)
             try:
                 read = await _all_read(client, writes)
             except _Changed as changed:
                 writes.add(changed.tool)
                 continue
-            return await client.verify("\n".join(read)[:ANSWER]), len(read)
+            yield client, read
+            return
     raise AwmenvError(f"{CALLS} tools with the names of reads change rows.")
 
 

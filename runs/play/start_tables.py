@@ -18,6 +18,7 @@ from django.conf import settings
 
 from awmenv.attesting import question
 from episodes.models import Episode
+from runs.errors import NoServer
 from runs.play.environment import address
 
 PATIENCE_S = 20.0
@@ -25,6 +26,8 @@ KEPT, FAILED_S = 32, 20.0
 MAX_BYTES = 512_000
 # of an answer; a server is not trusted to keep them
 MAX_TABLES, MAX_COLUMNS, MAX_ROWS = 200, 64, 200
+MAX_SEARCHED = 20_000
+"""The most rows of a world that are all read."""
 AWAY = "The environment server is unavailable, so other rows are not known."
 NO_RECORD = "No environment server recorded how this episode began, so other rows are not known."
 
@@ -51,6 +54,37 @@ def start_of(episode: Episode, table: str = "", offset: int = 0) -> StartTablesP
     about = {"scenario": episode.scenario, "clock": base.get("clock"), "digest": base.get("digest")}
     asked = json.dumps([about, table, offset], sort_keys=True)
     return _answers.of(asked, {**about, "table": table, "offset": offset})
+
+
+def all_values(scenario: str, base: Any) -> dict[str, list[Any]]:
+    """Return the values of each column name, over all rows of all tables. Raises `NoServer` if one cannot be read.
+
+    `base` is the clock and the digest of a recorded world.
+    """
+    if not isinstance(base, dict) or not settings.ATTEST_KEY:
+        raise NoServer(NO_RECORD)
+    about = {"scenario": scenario, "clock": base.get("clock"), "digest": base.get("digest")}
+    first, found = _read_page(about, "", 0), dict[str, list[Any]]()
+    if first.more or sum(first.tables.values()) > MAX_SEARCHED:
+        raise NoServer(f"{scenario} has more than {MAX_TABLES} tables or {MAX_SEARCHED} rows.")
+    for table, count in first.tables.items():
+        read = 0
+        while read < count:
+            page = _read_page(about, table, read)
+            read += len(page.rows)
+            for row in page.rows:
+                for column, value in row.items():
+                    found.setdefault(column, []).append(value)
+            if not page.rows:
+                raise NoServer(f"The environment server does not show all rows of {scenario}.")
+    return found
+
+
+def _read_page(about: dict[str, Any], table: str, offset: int) -> StartTablesPage:
+    page = _fetched({**about, "table": table, "offset": offset})
+    if page.problem:
+        raise NoServer(page.problem)
+    return page
 
 
 class _Answers:

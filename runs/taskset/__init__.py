@@ -3,6 +3,7 @@
     checking      runs the rows of packs elsewhere
     splitting     draws and checks splits
     split_checks  what pinned splits say of a plan
+    blocks        tasks with a blocker
     probes        results of cheap attempts
 
 Rooms above `statistics` import it; it writes nothing.

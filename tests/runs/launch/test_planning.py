@@ -574,12 +574,15 @@ def test_api_launches_changes_and_compares(ada, project, calls, client):
         assert client.post(f"{address}/seeds", wrong, **post).json()["error"]["code"] == "invalid"
 
 
+ADDED_LATER = ("environment", "offer", "people", "briefing", "outcomes", "parallel", "approve", "ask_price", "experts")
+
+
 def test_plan_without_a_draw_keeps_the_digest_of_older_plans():
     plan = document(arms=[{"name": "off"}, {"name": "on", "expert": "plain"}])
     older = plan.model_dump()
     del older["environment"], older["complete_at"], older["texts"], older["primary"], older["tasks"]["partial"]
     for arm in older["arms"]:
-        for name in ("environment", "offer", "people", "briefing", "outcomes", "parallel", "approve", "ask_price"):
+        for name in ADDED_LATER:
             del arm[name]
     assert plan.digest == hashlib.sha256(json.dumps(older, sort_keys=True).encode()).hexdigest()
     drawn = document(arms=[{"name": "off"}, {"name": "on", "expert": "plain", "offer": 0.5}])
