@@ -22,6 +22,7 @@
     gates         calls that wait for an approval
     thinking      what a model thought, in each endpoint's form
     conversation  a record as the agent's messages
+    captures      token traces of a capture server
     prompts       words for a chat model
     chat          a policy that asks a chat model
     scripted      a policy that runs a script

@@ -56,7 +56,7 @@ _LEARNED: tuple[ReasoningChoice, ...] = ("keep", "keep_masked", "drop")
 KINDS: dict[str, FormatKind] = {
     "sft": FormatKind("SFT: conversations with tools", reasoning=_LEARNED),
     "steps": FormatKind("SFT by turn: prompt and completion", reasoning=_LEARNED),
-    "tokens": FormatKind("SFT as token IDs of a local tokenizer", takes_tokenizer=True, reasoning=_LEARNED),
+    "tokens": FormatKind("Token IDs: captured, or of a local tokenizer", takes_tokenizer=True, reasoning=_LEARNED),
     "dpo": FormatKind("DPO: pairs of single actions", "both", takes_verdicts=True),
     "kto": FormatKind("KTO: single actions with a label", "both", takes_verdicts=True),
     "openai": FormatKind("OpenAI fine-tuning", is_vendors=True, reasoning=("keep", "drop")),
@@ -148,7 +148,7 @@ class Recipe(BaseModel):
 
     `include` names what is left out by default. Formats that report leave nothing out, so they need no `evaluation`,
     and no training format accepts it. `authors` names experts and reviewers instead of giving them opaque IDs.
-    `tokenizer` is the name of a folder below `tokenizers/` of the data folder.
+    `tokenizer` is the name of a folder below `tokenizers/` of the data folder; without one, `tokens` has captured IDs.
 
     """
 
@@ -224,8 +224,14 @@ class Recipe(BaseModel):
 
     @model_validator(mode="after")
     def _tokenizer(self) -> Self:
-        if self.kind.takes_tokenizer != bool(self.tokenizer):
-            raise ValueError("format tokens requires a tokenizer; other formats do not accept one")
+        if self.tokenizer and not self.kind.takes_tokenizer:
+            raise ValueError("tokenizer: only format tokens accepts one")
+        is_captured = self.kind.takes_tokenizer and not self.tokenizer
+        if is_captured and (not self.has_advice or self.reasoning_choice != "keep"):
+            raise ValueError(
+                "tokens without a tokenizer has the captured token IDs, from which nothing can be cut. Use advice keep "
+                "or keep_masked and reasoning keep, or name a tokenizer"
+            )
         return self
 
     @model_validator(mode="after")

@@ -49,6 +49,12 @@ class NoRow(Exception):
     """A format can make no row of an episode; the text says why, in a fixed set of words."""
 
 
+class LeftOut(NamedTuple):
+    """A row that a format could not make, and why, as the manifest counts it."""
+
+    reason: str
+
+
 @dataclass
 class Record:
     """An ended episode with its steps as they are sent between processes, without verifications.

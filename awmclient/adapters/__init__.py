@@ -3,14 +3,16 @@ its pauses be decided at the desk.
 
 A module imports its framework when it is imported itself, so the client needs none of them.
 
-    recording      an episode as a framework lives it
-    transcript     order of steps
-    pausing        pauses of agents, decided at the desk
-    missing        words for a missing framework
-    ag_ui          AG-UI
-    inspect_ai     Inspect AI
-    langgraph      LangGraph and LangChain
-    openai_agents  the OpenAI Agents SDK
-    pydantic_ai    PydanticAI
-    smolagents     smolagents
+    recording        an episode as a framework lives it
+    transcript       order of steps
+    pausing          pauses of agents, decided at the desk
+    missing          words for a missing framework
+    ag_ui            AG-UI
+    inspect_ai       Inspect AI
+    langgraph        LangGraph and LangChain
+    openai_agents    the OpenAI Agents SDK
+    openenv          the harness of OpenEnv
+    openenv_collect  its command `openenv collect`
+    pydantic_ai      PydanticAI
+    smolagents       smolagents
 """

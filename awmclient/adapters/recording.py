@@ -91,11 +91,32 @@ class Recording:
     async def heard(self, system: str | None, users: Sequence[str]) -> None:
         await self._append(self._transcript.heard(system, users))
 
-    async def said(self, content: str, calls: Sequence[Call] = (), usage: Mapping[str, Any] | None = None) -> None:
-        await self._append(self._transcript.said(content, calls, usage))
+    async def said(
+        self,
+        content: str,
+        calls: Sequence[Call] = (),
+        usage: Mapping[str, Any] | None = None,
+        meta: Mapping[str, Any] | None = None,
+        reasoning: Mapping[str, Any] | None = None,
+    ) -> None:
+        await self._append(self._transcript.said(content, calls, usage, meta, reasoning))
 
-    async def came(self, call: Call, *, result: Any = None, error: str | None = None, traceback: str = "") -> None:
-        await self._append(self._transcript.came(call, result=result, error=error, traceback=traceback))
+    async def came(
+        self,
+        call: Call,
+        *,
+        result: Any = None,
+        error: str | None = None,
+        traceback: str = "",
+        signals: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record a call's result; `signals` are what the environment reported beside it (reward, `state_diff`)."""
+        came = self._transcript.came(call, result=result, error=error, traceback=traceback, signals=signals)
+        await self._append(came)
+
+    async def noted(self, words: str, meta: Mapping[str, Any]) -> None:
+        """Record a note for people."""
+        await self._append([bounded({"kind": "note", "content": words, "meta": dict(meta)})])
 
     async def ask(self, question: Any, context: Any = None, call_id: str | None = None) -> dict[str, Any]:
         """Ask the experts. Return what the agent sees: an advice, `no_advice`, or the problem with the question.

@@ -41,7 +41,14 @@ class Transcript:
         self._users = max(self._users, len(users))
         return [bounded({"kind": "message", "role": role, "content": words}) for role, words in fresh]
 
-    def said(self, content: str, calls: Sequence[Call] = (), usage: Mapping[str, Any] | None = None) -> list[Step]:
+    def said(
+        self,
+        content: str,
+        calls: Sequence[Call] = (),
+        usage: Mapping[str, Any] | None = None,
+        meta: Mapping[str, Any] | None = None,
+        reasoning: Mapping[str, Any] | None = None,
+    ) -> list[Step]:
         """Start a turn with the model's message and the calls that it decided."""
         # Results that still wait belong to the turn before.
         steps = self.rest()
@@ -50,21 +57,31 @@ class Transcript:
         self._due = [_Due(call) for call in calls if call.call_id]
         if not calls:
             self.last_words = content
-        extra: Step = {"usage": dict(usage)} if usage else {}
+        beside = {"usage": usage, "meta": meta, "reasoning": reasoning}
+        extra: Step = {name: dict(value) for name, value in beside.items() if value}
         if calls:
             extra["calls"] = [{"name": call.name, "arguments": call.arguments, **id_of(call)} for call in calls]
         # As in the loop of `rollout.py`: the step of a single call says all that a message would.
-        if content or usage or len(calls) > 1:
+        if content or extra.keys() - {"calls"} or len(calls) > 1:
             message = {"kind": "message", "role": "assistant", "content": content, "turn": self.turn, **extra}
             steps.append(bounded(message))
         return steps
 
-    def came(self, call: Call, *, result: Any = None, error: str | None = None, traceback: str = "") -> list[Step]:
+    def came(
+        self,
+        call: Call,
+        *,
+        result: Any = None,
+        error: str | None = None,
+        traceback: str = "",
+        signals: Mapping[str, Any] | None = None,
+    ) -> list[Step]:
         """Add the result of a call; calls of the expert were recorded as they were made."""
         if call.name == ASK_TOOL:
             return self._ready()
         step: Step = {"kind": "tool_call", "name": call.name, "arguments": call.arguments, **self.place(call)}
         step |= {"result": as_json(result)} if error is None else {"error": error}
+        step |= signals or {}
         if traceback:
             step["meta"] = {"traceback": traceback[-TRACEBACK:]}
         place = self._place_of(call)

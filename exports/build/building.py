@@ -15,7 +15,7 @@ from typing import Any
 
 from episodes.quoting import texts
 from exports.formats import ExportFormat
-from exports.record import NoRow, Record
+from exports.record import LeftOut, NoRow, Record
 from exports.rules.leakage import (
     Ground,
     Rule,
@@ -194,12 +194,15 @@ class Walk:
             self.counts.leave_out(record, otherwise)
 
     def _kept(
-        self, values: Iterable[dict[str, Any]], episode_of: Callable[[dict[str, Any]], str]
+        self, values: Iterable[dict[str, Any] | LeftOut], episode_of: Callable[[dict[str, Any]], str]
     ) -> Iterator[DatasetRow]:
         """Yield the rows with their lines, without rows whose content repeats an earlier row unless the recipe keeps
         those."""
         keep_repeats = "duplicates" in self.ground.recipe.include or not self.format.kind.trains
         for number, value in enumerate(values):
+            if isinstance(value, LeftOut):
+                self.counts.rows_left_out[value.reason] += 1
+                continue
             line = jsonl.line(value)
             # rows of OpenAI have no field for a digest
             digest = _digest(value) or hashlib.sha256(line).hexdigest()

@@ -49,6 +49,7 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "no_turn_left": ("No turn left to learn from", "No turn is left that a model would learn."),
     "duplicate": ("Duplicate of another row", "Its rows repeat rows that are in the dataset already."),
+    "not_trainable": ("Not trainable", "The captured token IDs of a turn cannot be trained on."),
     "no_row": ("No row in this format", "The format makes no row of it."),
     "too_many_of_task": ("Too many episodes of one task", "Its task has more episodes than are compared."),
 }
@@ -57,7 +58,7 @@ OPT_IN = {"reported_only": "reported", "duplicate": "duplicates"}
 
 
 def label(reason: str) -> str:
-    # `no_row` brings its own words, after a colon
+    # `no_row` and `not_trainable` bring their own words, after a colon
     code, _, why = reason.partition(": ")
     named = REASONS[code][0] if code in REASONS else code
     return f"{named}: {why}" if why else named

@@ -35,7 +35,7 @@ from exports.formats import (
     tokens,
 )
 from exports.recipe import KINDS, FormatKind
-from exports.record import Record
+from exports.record import LeftOut, Record
 from exports.rules.leakage import Ground
 from exports.rules.pairs import ShapedEpisode
 from exports.rules.shaping import Shaped
@@ -53,7 +53,7 @@ class ExportFormat:
     kind: FormatKind
     version: str
     features: dict[str, Any] | None = None
-    of_episode: Callable[[Record, Shaped, Ground], Iterator[dict[str, Any]]] | None = None
+    of_episode: Callable[[Record, Shaped, Ground], Iterator[dict[str, Any] | LeftOut]] | None = None
     of_task: Callable[[Sequence[ShapedEpisode], Ground], Iterator[dict[str, Any]]] | None = None
     tells: bool = True
     file: str = ""

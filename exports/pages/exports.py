@@ -237,8 +237,7 @@ def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:
     tokenizers = tokenizing.names(tokenizer_root())
     menus = _menus(request)
     return {
-        # `tokens` is offered where an operator installed a tokenizer
-        "formats": [(name, one.title) for name, one in KINDS.items() if tokenizers or not one.takes_tokenizer],
+        "formats": [(name, one.title) for name, one in KINDS.items()],
         "tokenizers": tokenizers,
         "advice_modes": ADVICE,
         "reasoning_choices": REASONING,

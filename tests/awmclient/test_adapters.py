@@ -25,6 +25,7 @@ FRAMEWORKS = {
     "pydantic_ai": ("pydantic_ai", "pydantic-ai"),
     "smolagents": ("smolagents", "smolagents"),
     "inspect_ai": ("inspect_ai", "inspect_ai"),
+    "openenv": ("openenv", "openenv"),
 }
 
 

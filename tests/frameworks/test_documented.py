@@ -61,12 +61,42 @@ def names_for_inspect():
     return {**given, "samples": [Sample("Order tea", target="12")]}
 
 
+def names_for_openenv():
+    from openenv.core.harness import ResourceSession, ResourceSessionFactory, VerifyResult
+    from openenv.core.harness.collect import build_model_step
+    from openenv.core.llm_client import OpenAIClient
+
+    class Order(ResourceSession):
+        def initial_messages(self):
+            return [{"role": "user", "content": "Order tea"}]
+
+        def list_tools(self):
+            return []
+
+        def call_tool(self, name, arguments):
+            raise KeyError(f"Unknown tool: {name}")
+
+        def verify(self, transcript, final_state=None):
+            return VerifyResult(env_reward=1.0, done=True)
+
+        def close(self):
+            pass
+
+    class Orders(ResourceSessionFactory):
+        def create(self, task, seed=None, episode_id=None):
+            return Order()
+
+    client = OpenAIClient(os.environ["OPENAI_BASE_URL"], None, model="small", api_key="none")
+    return {"sessions": Orders(), "task": "Order tea", "model_step": build_model_step(client)}
+
+
 NAMES = {
     "OpenAI Agents SDK": names_for_agents_sdk,
     "LangGraph": names_for_langgraph,
     "PydanticAI": names_for_pydantic_ai,
     "smolagents": names_for_smolagents,
     "Inspect AI": names_for_inspect,
+    "OpenEnv": names_for_openenv,
 }
 
 

@@ -50,7 +50,9 @@ class Command(BaseCommand):
         )
         parser.add_argument("--parquet", action="store_true")
         parser.add_argument(
-            "--tokenizer", metavar="NAME", help="for tokens: a folder in tokenizers/ of the data folder"
+            "--tokenizer",
+            metavar="NAME",
+            help="for tokens: a folder in tokenizers/ of the data folder; without it, IDs as captured",
         )
         parser.add_argument("--project", default="demo")
         parser.add_argument("--output", required=True, metavar="PATH")

@@ -179,7 +179,7 @@ def test_page_names_what_is_wrong_in_a_recipe(ada, store, query, words):
     [
         ({"filter": {"foo": "1"}}, "Unknown filter: foo. Use one of run, arm, "),
         ({"filter": [1]}, "filter: an object of names and values"),
-        ({"tokenizer": "plain"}, "format tokens requires a tokenizer"),
+        ({"tokenizer": "plain"}, "tokenizer: only format tokens accepts one"),
         ({"patterns": [{"name": "a", "regex": "((("}]}, "patterns.0.regex: not a regular expression: "),
         ({"include": ["evaluation"], "advice": "no"}, "advice: Input should be "),
     ],
@@ -380,7 +380,7 @@ def decoded(store, lines):
 def test_token_ids_name_their_tokenizer_everywhere(ada, store, tmp_path):
     episode(ada, "a")
     person = as_person(ada)
-    assert 'value="tokens"' not in html(person.get("/exports/")), "no tokenizer is there to choose"
+    assert 'name="tokenizer"' not in html(person.get("/exports/")), "no tokenizer is there to choose"
     with pytest.raises(BadRecipe, match="No tokenizer"):
         built(ada, format="tokens", tokenizer="plain")
     tokenizer_in(store / "tokenizers" / "plain", PLAIN)
