@@ -193,7 +193,7 @@ CLIENT_FLOORS = (
         "blotting",
     },
     {"policies", "outbox", "ports", "standing"},
-    {"client", "chat", "scripted", "restoring"},
+    {"client", "chat", "scripted", "restoring", "asking"},
     {"rollout", "testing", "collecting", "adapters.transcript", "adapters.missing", "__init__"},
     {"adapters.recording", "adapters.pausing"},
     {"adapters"},

@@ -579,7 +579,17 @@ def test_plan_without_a_draw_keeps_the_digest_of_older_plans():
     older = plan.model_dump()
     del older["environment"], older["complete_at"], older["texts"], older["primary"], older["tasks"]["partial"]
     for arm in older["arms"]:
-        for name in ("environment", "offer", "people", "briefing", "outcomes", "parallel", "approve", "ask_price"):
+        for name in (
+            "environment",
+            "offer",
+            "people",
+            "briefing",
+            "outcomes",
+            "parallel",
+            "approve",
+            "ask_price",
+            "ask",
+        ):
             del arm[name]
     assert plan.digest == hashlib.sha256(json.dumps(older, sort_keys=True).encode()).hexdigest()
     drawn = document(arms=[{"name": "off"}, {"name": "on", "expert": "plain", "offer": 0.5}])
