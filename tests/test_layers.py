@@ -206,6 +206,7 @@ FRAMEWORKS = {"agents": "openai_agents", "langchain_core": "langgraph", "langgra
 SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
 LATE = {
     ("awmenv.server.sandbox.confine", "_open_socket"),  # a probe's own need; the process it is forked from stays small
+    ("runs.statistics.gating", "_regression"),  # scikit-learn, an extra, for the command that fits a gate
     ("reviews.statistics.agreement", "alpha"),  # krippendorff and numpy, for processes in which the figures are opened
     ("exports.build.parts", "Parts._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet
     ("exports.build.datasets", "_join"),
@@ -397,6 +398,7 @@ LEFT_OUT = {
 WHOLE = {
     "runs.play.certifying": "plays the recorded calls again, from their marks",
     "runs.play.local": "gives the built-in loop its own record, to go on from",
+    "runs.show.gating": "folds a record as its loop did, with what moved the world; a comparison refuses before",
 }
 """Modules that take whole steps, without a lens."""
 BODIES = {

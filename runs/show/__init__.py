@@ -3,6 +3,7 @@
     comparison  tries, counts and comparison of a run
     overview    progress and tasks of runs
     asking      questions of a run against registries
+    gating      decisions drawn by turn, and their gate
     rewarding   what reward profiles pay
     tables      tables of pages and files
     charts      Plotly figures of a run

@@ -11,6 +11,7 @@
     difficulty  differences by how hard tasks are
     offers      effect of a randomized offer of help
     asking      precision, recall and Ask-F1 of questions
+    gating      the learned rule of when to ask
     prices      price of an extra success
     costs       tokens times prices
 
