@@ -20,6 +20,7 @@
     observations  results as steps
     toolcalls     tool calls as agents write them
     gates         calls that wait for an approval
+    asking        when an agent is offered help
     thinking      what a model thought, in each endpoint's form
     conversation  a record as the agent's messages
     captures      token traces of a capture server

@@ -23,6 +23,8 @@ ACTIONS = (
     "When the task is done, say so in a short final answer that is not JSON."
 )
 NUDGE = f"The last calls failed. If you are stuck, ask the expert with {ASK_TOOL}."
+OFFERED = f"An expert is free to help now. If something that you need is missing, ask with {ASK_TOOL}."
+"""The reminder of a rule that decides when help is offered (`asking.py`)."""
 STALLED = f"The last steps brought nothing new. If you are stuck, ask the expert with {ASK_TOOL}."
 
 

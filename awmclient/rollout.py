@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Unpack, cast
 
 from awmclient import gates
+from awmclient.asking import NOT_NOW, AskRule, is_decision
 from awmclient.bodies import NO_QUESTIONS_LEFT, PlanFields, as_dict, context_text, question_problem
 from awmclient.bodies import EpisodeFields as EpisodeFields
 from awmclient.bodies import StepLike as StepLike
@@ -41,7 +42,7 @@ from awmclient.ports import EpisodePort as EpisodePort
 from awmclient.ports import OnEnd as OnEnd
 from awmclient.ports import ToolEnvironment as ToolEnvironment
 from awmclient.ports import ToolResult as ToolResult
-from awmclient.prompts import NUDGE, STALLED, system_prompt
+from awmclient.prompts import NUDGE, OFFERED, STALLED, system_prompt
 from awmclient.restoring import restore as restore
 from awmclient.schema import (
     ASK_SPEC,
@@ -95,6 +96,7 @@ class _Limits:
     nudge_after: int
     stall_after: int
     approve: tuple[str, ...] = ()
+    ask: AskRule | None = None
 
 
 class _End(Exception):
@@ -116,6 +118,7 @@ async def rollout(
     max_asks: int = 5,
     ask_deadline_s: int = 300,
     approve: Sequence[str] = (),
+    ask: AskRule | None = None,
     timeout_s: float | None = None,
     heartbeat_s: float = 20.0,
     nudge_after: int = 2,
@@ -148,6 +151,9 @@ async def rollout(
     is not known to read. The calls of a turn that wait are one ask; each runs as it was approved or edited, and the
     agent reads why a rejected one did not. No answer is a rejection.
 
+    `ask` decides after each turn of calls whether help is offered, in place of `nudge_after` and `stall_after`.
+    Offered, the agent is reminded; declined, an ask of its next turn reaches no expert.
+
     `max_steps` counts turns; a turn that only asks is free, `max_asks` bounds those. `timeout_s` does not count the
     time spent waiting for advice. `verify` asks the environment's verifier once the agent is through, and finishes
     the episode with its outcome and the environment server's signed statement; it never enters a step.
@@ -161,7 +167,7 @@ async def rollout(
         expert="plain")
     """
     gated = tuple(approve)
-    limits = _Limits(max_steps, max_asks, ask_deadline_s, timeout_s, heartbeat_s, nudge_after, stall_after, gated)
+    limits = _Limits(max_steps, max_asks, ask_deadline_s, timeout_s, heartbeat_s, nudge_after, stall_after, gated, ask)
     loop = _Loop(policy, environment, task, expert != "off", limits, verify, briefing)
     about = {"environment": environment_name, "policy": policy_about, "expert": expert}
     return await loop.run(dash, {**episode, **about}, reset, system, on_end)
@@ -504,11 +510,24 @@ class _Loop:
     async def _nudge(self) -> None:
         """Remind an agent that repeats itself or makes errors that it can ask."""
         standing, limits = self.standing, self.limits
-        if not standing.may_be_reminded or standing.end or not self.has_expert or standing.asks >= limits.max_asks:
+        if not self.has_expert or not is_decision(standing, limits.max_asks):
+            return
+        if (rule := limits.ask) is not None:
+            if rule.reminds and rule.offers(self.steps, standing):
+                await self._record({"kind": "nudge", "content": OFFERED, "turn": standing.turn})
             return
         failing = 0 < limits.nudge_after <= standing.errors
         if failing or 0 < limits.stall_after <= standing.stalled:
             await self._record({"kind": "nudge", "content": NUDGE if failing else STALLED, "turn": standing.turn})
+
+    def _is_offered(self, number: int) -> bool:
+        """Return what the rule decided before this turn, read from the record: the same after a crash."""
+        if (rule := self.limits.ask) is None:
+            return True
+        before = [step for step in self.steps if (step.get("turn") or 0) < number]
+        if before and before[-1]["kind"] == "nudge" and LoopProgress.after(before[:-1]).may_be_reminded:
+            return True  # its reminder
+        return rule.offers(before, LoopProgress.after(before))
 
     async def _call(self, call: Call, number: int) -> None:
         """Make one call of a turn and record its result."""
@@ -584,6 +603,9 @@ class _Loop:
             return
         if self.standing.asks >= self.limits.max_asks:
             await self._record({**refused, "result": NO_QUESTIONS_LEFT})
+            return
+        if not self._is_offered(place["turn"]):
+            await self._record({**refused, "result": NOT_NOW})
             return
         question, words = str(question), context_text(context)
         start = self.clock()

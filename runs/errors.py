@@ -86,6 +86,13 @@ class DatabasesUnchecked(AppError):
     status = 503
 
 
+class NotFitted(AppError):
+    """A gate cannot be fitted from what a run drew."""
+
+    code = "not_fitted"
+    status = 409
+
+
 class NoServer(AppError):
     """The environment server does not respond."""
 

@@ -80,7 +80,8 @@ class Plan(models.Model):
 
 
 class Arm(models.Model):
-    """One condition of a run."""
+    """One condition of a run. `withdrawn_at` is when its gate was withdrawn, because the run said that it is worse:
+    episodes that begin later have the plan's reminders in its place. `withdrawn` is that statement."""
 
     # the unique pair begins with the plan
     plan = models.ForeignKey(Plan, on_delete=models.CASCADE, related_name="arms", db_index=False)
@@ -88,6 +89,8 @@ class Arm(models.Model):
     place = models.SmallIntegerField()
     expert = models.CharField(max_length=8, choices=ExpertMode.choices, default=ExpertMode.OFF)
     policy = models.CharField(max_length=200)
+    withdrawn_at = models.DateTimeField(null=True, blank=True)
+    withdrawn = models.TextField(blank=True, default="", db_default="")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["plan", "name"], name="arm_name_once")]

@@ -1,5 +1,5 @@
-"""Celery: run one episode, call again for forgotten ones, store the rewards of ended runs. A task takes IDs and can run
-twice."""
+"""Celery: run one episode, call again for forgotten ones, withdraw gates, store the rewards of ended runs. A task takes
+IDs and can run twice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from episodes.record import recording
 from episodes.stored import settled
 from people.errors import AWAY
 from runs.errors import NoServer
-from runs.launch import feeding, launching, paying
+from runs.launch import feeding, launching, paying, withdrawing
 from runs.play import certifying, parking, playing
 
 ROLLOUTS = "rollouts"
@@ -46,6 +46,12 @@ def certify(_task: Task[..., None], episode_id: str) -> None:
 def wake() -> None:
     launching.wake_forgotten()
     feeding.feed_all()
+
+
+@shared_task
+def withdraw() -> None:
+    for run_id in withdrawing.gated():
+        withdrawing.withdraw_if_worse(run_id)
 
 
 @shared_task

@@ -193,7 +193,7 @@ CLIENT_FLOORS = (
         "blotting",
     },
     {"policies", "outbox", "ports", "standing"},
-    {"client", "chat", "scripted", "restoring", "captures"},
+    {"client", "chat", "scripted", "restoring", "captures", "asking"},
     {"rollout", "testing", "collecting", "adapters.transcript", "adapters.missing", "__init__"},
     {"adapters.recording", "adapters.pausing"},
     {"adapters"},
@@ -209,6 +209,7 @@ OPENENV = {"awmclient.adapters.openenv", "awmclient.adapters.openenv_collect"}
 SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
 LATE = {
     ("awmenv.server.sandbox.confine", "_open_socket"),  # a probe's own need; the process it is forked from stays small
+    ("runs.statistics.gating", "_regression"),  # scikit-learn, an extra, for the command that fits a gate
     ("reviews.statistics.agreement", "alpha"),  # krippendorff and numpy, for processes in which the figures are opened
     ("exports.build.parts", "Parts._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet
     ("exports.build.datasets", "_join"),
@@ -401,6 +402,7 @@ WHOLE = {
     "runs.play.certifying": "plays the recorded calls again, from their marks",
     "runs.play.forking": "plays the recorded calls again, and begins branches with the agent's own steps",
     "runs.play.local": "gives the built-in loop its own record, to go on from",
+    "runs.show.gating": "folds a record as its loop did, with what moved the world; a comparison refuses before",
 }
 """Modules that take whole steps, without a lens."""
 BODIES = {

@@ -9,6 +9,7 @@
     estimating     time, tokens and money of a plan
     relay          the next episode of a thread
     benchmarking   arms on a pack's tasks
+    withdrawing    takes back a gate that is worse
     paying         stores shaped rewards
 
 `play`, edges and commands import it; no read does.

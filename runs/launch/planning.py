@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import hashlib
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -262,10 +263,15 @@ def people_of(plan: Plan) -> dict[str, float]:
 def _insert(actor: Actor, plan: Plan, cells: Sequence[NewTry], wave: int) -> None:
     limits = {name: plan.document[name] for name in OF_LOOP if name in plan.document}
     policies = {name: launching.policy_named(name) | limits for name in {cell.arm.policy for cell in cells}}
+    rules = rules_of(plan)
+    seen = _seen_before(plan, {cell.task[0] for cell in cells}) if rules else set()
     # each pair of task and policy once: a plan can have a hundred thousand cells
     for scenario, idx, policy in {(*cell.task[:2], cell.arm.policy) for cell in cells}:
         launching.playable(scenario, idx, policies[policy])
-    starts = [_start(plan, cell, policies[cell.arm.policy]) for cell in cells]
+    starts = [
+        _start(plan, cell, policies[cell.arm.policy] | _asking(plan, cell, rules.get(cell.arm.name), seen))
+        for cell in cells
+    ]
     episodes = queueing.queue_many(actor, plan.run, starts, plan.document["max_steps"])
     chances = chances_of(plan)
     rows = [
@@ -309,6 +315,28 @@ def _gates(plan: Plan, arm: Arm) -> dict[str, Any]:
     """Return the tools whose calls wait for an approval in this arm, as an episode's policy holds them."""
     found = next((one.get("approve") for one in plan.document["arms"] if one["name"] == arm.name), None)
     return {"approve": found} if found else {}
+
+
+def rules_of(plan: Plan) -> dict[str, Any]:
+    """Return the rule of when to ask by arm, for arms that have one: its words, or a whole gate."""
+    return {arm["name"]: arm["ask"] for arm in plan.document["arms"] if arm.get("ask") is not None}
+
+
+def _seen_before(plan: Plan, scenarios: Collection[str]) -> set[tuple[str, int]]:
+    """Return the tasks of these scenarios that the project had played before the run was launched."""
+    earlier = Episode.objects.filter(project=plan.run.project, ended_at__lt=plan.run.created_at)
+    rows = earlier.filter(scenario__in=scenarios, task_idx__isnull=False)
+    return set(rows.order_by().values_list("scenario", "task_idx").distinct())
+
+
+def _asking(plan: Plan, cell: NewTry, rule: Any, seen: Collection[tuple[str, int]]) -> dict[str, Any]:
+    """Return the rule of when to ask as an episode's policy holds it: a gate by its digest, as the plan has it whole.
+    A retry keeps it, with its draws."""
+    if rule is None:
+        return {}
+    key = hashlib.sha256(f"{plan.pk}\n{cell.arm.name}\n{cell.task[0]}/{cell.task[1]}\n{cell.seed}".encode()).hexdigest()
+    said = rule if isinstance(rule, str) else rule["digest"]
+    return {"ask": {"rule": said, "key": key, "seen": cell.task[:2] in seen}}
 
 
 def _version(plan: Plan, scenario: str) -> str | None:

@@ -11,7 +11,9 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from awmclient.asking import Gate
 from awmclient.prompts import system_prompt
 from awmclient.schema import ASK_TOOL
 from awmenv.health import Health
@@ -25,7 +27,7 @@ from people.access import Actor
 from people.in_words import count
 from runs.launch import briefings
 from runs.launch.planning import Task, shuffled
-from runs.models import Plan
+from runs.models import Arm, Plan
 from runs.plan.plans import PlanDocument, PlannedArm, plan_of
 from runs.statistics import power
 from runs.statistics.offers import FEWEST, FEWEST_OF_A_SIDE
@@ -40,6 +42,7 @@ OWN = {
     "people": "share of people",
     "briefing": "briefing",
     "outcomes": "briefing from outcomes",
+    "ask": "rule of when to ask",
 }
 """Labels of the settings of an arm that change its agents' input, beside the policy."""
 UNCHECKED = "verifier not checked"
@@ -78,6 +81,7 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
         for arm in document.arms
         if arm.offer is not None and each < _fewest(arm.offer)
     ]
+    found += _of_gates(actor, document, tasks)
     known = probes.unfit(actor.project)
     reasons = Counter(
         unusable(pack, scenario, idx, known)
@@ -88,6 +92,33 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
         if reason not in ("", UNCHECKED):
             found.append(f"{count(number, 'task')} of {len(tasks):,} cannot show a difference: {reason}.")
     return found + split_checks.of_tasks(actor.project, tasks).doubts
+
+
+def _of_gates(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
+    """Return what speaks against the gates of a plan: tasks that they were fitted on, and a run that withdrew one."""
+    found = []
+    scenarios = {scenario for scenario, _, _ in tasks}
+    for arm in document.arms:
+        if not isinstance(arm.ask, Gate):
+            continue
+        fitted_on = arm.ask.card.get("scenarios")
+        if known := sorted(scenarios & {str(one) for one in fitted_on} if isinstance(fitted_on, list) else set()):
+            some = ", ".join(known[:NAMED]) + (", …" if len(known) > NAMED else "")
+            found.append(f"The gate of {arm.name} was fitted on {count(len(known), 'scenario')} of this plan: {some}.")
+        worse = Arm.objects.filter(plan__run__project=actor.project, withdrawn_at__isnull=False).select_related(
+            "plan__run"
+        )
+        for other in worse.order_by("-withdrawn_at"):
+            if any(
+                one.get("name") == other.name and _digest(one) == arm.ask.digest for one in other.plan.document["arms"]
+            ):
+                found.append(f"The gate of {arm.name} was withdrawn in the run {other.plan.run.name}.")
+                break
+    return found
+
+
+def _digest(arm: Mapping[str, Any]) -> str:
+    return str(arm["ask"].get("digest")) if isinstance(arm.get("ask"), Mapping) else ""
 
 
 def _fewest(chance: float) -> int:
@@ -176,6 +207,8 @@ def _shared(document: PlanDocument) -> list[str]:
 
 def _value(document: PlanDocument, arm: PlannedArm, name: str) -> str:
     value = arm.policy or document.policy if name == "policy" else getattr(arm, name)
+    if isinstance(value, Gate):
+        return f"gate {value.digest[:8]}"
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
@@ -24,6 +25,7 @@ from pydantic import (
     model_validator,
 )
 
+from awmclient.asking import ALWAYS, OWN, RANDOM, Gate, chance_in
 from awmclient.fields import WHOLE, Prose, clean_text
 from awmclient.schema import ExpertMode
 from people import yaml_text
@@ -39,7 +41,10 @@ OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that an episode's loop gets from its plan, by their names in `awmclient.rollout`."""
 HUMAN, MODEL = "human", "model"
 LISTED, FILTERED = "tasks by list", "tasks by filter"
-ADDED = ("offer", "people", "briefing", "outcomes", "parallel", "approve", "ask_price", "environment", "experts")
+BY_RULE, BY_GATE = "ask by rule", "ask by gate"
+GATE_BYTES = 1_000_000
+"""The largest file of a gate."""
+ADDED = ("offer", "people", "briefing", "outcomes", "parallel", "approve", "ask_price", "environment", "experts", "ask")
 COMPLETE_AT = 1.0
 Whole = Annotated[StrictInt, WHOLE]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
@@ -78,6 +83,25 @@ Tasks = Annotated[
 """With a discriminator, an error of one form names no field of the other."""
 
 
+def _is_rule(value: str) -> str:
+    if value.startswith(RANDOM):
+        chance_in(value)
+    elif value not in (OWN, ALWAYS):
+        raise ValueError(
+            f"one of {OWN}, {ALWAYS}, {RANDOM}CHANCE, or the content of a gate; only the command run reads a file"
+        )
+    return value
+
+
+def _ask_by(ask: Any) -> str:
+    return BY_RULE if isinstance(ask, str) else BY_GATE
+
+
+Ask = Annotated[
+    Annotated[str, AfterValidator(_is_rule), Tag(BY_RULE)] | Annotated[Gate, Tag(BY_GATE)], Discriminator(_ask_by)
+]
+
+
 def _stripped(value: Any) -> Any:
     """Return the name of an arm without spaces around it: two names that look alike must not be two arms."""
     return value.strip() if isinstance(value, str) else value
@@ -92,7 +116,8 @@ class PlannedArm(Strict):
     model distills from earlier episodes, from their outcomes, too, if `outcomes` is true. `parallel` is the arm's own
     limit beside the plan's. `approve` names tools whose calls wait for an approval: patterns such as `create_*`, or
     `writes`. `ask_price` is what the reward profile *priced* takes for each ask. `environment` is another place to name
-    the plan's: arms are compared on the same tasks, so it is the same for all."""
+    the plan's: arms are compared on the same tasks, so it is the same for all. `ask` decides turn by turn whether help
+    is offered, in place of the plan's reminders: a rule of `awmclient.asking`, or a gate, whole."""
 
     name: Name
     expert: ExpertMode = "off"
@@ -106,6 +131,7 @@ class PlannedArm(Strict):
     ask_price: StrictFloat | None = Field(None, ge=0, le=100)
     environment: str | None = Field(None, min_length=1, max_length=100)
     experts: Literal["registry"] | None = None
+    ask: Ask | None = None
 
     @field_validator("name", mode="before")
     @classmethod
@@ -124,6 +150,8 @@ class PlannedArm(Strict):
             raise ValueError("the registry answers every question of an arm, so no share of people does")
         if self.approve and (self.expert == "off" or self.offer is not None):
             raise ValueError("an arm whose calls wait for approval has an expert in every episode")
+        if self.ask is not None and (self.expert == "off" or self.offer is not None):
+            raise ValueError("an arm with a rule of when to ask has an expert in every episode")
         if self.outcomes is not None and not (self.briefing or "").startswith(MODEL):
             raise ValueError("outcomes are for a model that distills a briefing")
         return self
@@ -221,7 +249,7 @@ def plan_of(value: Any) -> PlanDocument:
     except ValidationError as error:
         first = error.errors()[0]
         # the tags of the two forms of `tasks` are part of a location, and no field
-        where = ".".join(str(one) for one in first["loc"] if one not in (LISTED, FILTERED))
+        where = ".".join(str(one) for one in first["loc"] if one not in (LISTED, FILTERED, BY_RULE, BY_GATE))
         raise BadPlan(f"plan{'.' if where else ''}{where}: {words_of(first)}.") from error
 
 
@@ -249,12 +277,42 @@ def _without_none(value: Any) -> Any:
     return [_without_none(one) for one in value] if isinstance(value, list) else value
 
 
-def plan_from_yaml(text: str) -> PlanDocument:
-    """Return the plan in a YAML text. Raises `BadPlan`."""
+def plan_from_yaml(text: str, folder: Path | None = None) -> PlanDocument:
+    """Return the plan in a YAML text. With a folder, the gates that its arms name are read from files there: a plan
+    from elsewhere names none of this machine's. Raises `BadPlan`."""
     try:
-        return plan_of(yaml_text.read(text))
+        said = yaml_text.read(text)
+        return plan_of(said if folder is None else _with_gates(said, folder))
     except yaml_text.BadYaml as error:
         raise BadPlan(f"The plan is not YAML: {error}") from error
+
+
+def _with_gates(said: Any, folder: Path) -> Any:
+    arms = said.get("arms") if isinstance(said, Mapping) else None
+    if not isinstance(arms, list):
+        return said
+    return {**said, "arms": [_with_gate(arm, folder) for arm in arms]}
+
+
+def _with_gate(arm: Any, folder: Path) -> Any:
+    name = arm.get("ask") if isinstance(arm, Mapping) else None
+    if not isinstance(name, str) or name in (OWN, ALWAYS) or name.startswith(RANDOM):
+        return arm
+    try:
+        with (folder / name).open("rb") as file:
+            content = file.read(GATE_BYTES + 1)
+        if len(content) > GATE_BYTES:
+            raise BadPlan(f"The gate {name} has more than {GATE_BYTES:,} bytes.")
+        return {**arm, "ask": json.loads(content)}
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadPlan(f"The gate {name} cannot be read: {error}") from error
+
+
+def ask_words(ask: Any) -> str:
+    """Return the rule of an arm of a stored plan in short, such as `gate 1f03c2aa`; "" if it has none."""
+    if isinstance(ask, Mapping):
+        return f"gate {str(ask['digest'])[:8]}"
+    return str(ask or "")
 
 
 def briefing_words(document: Mapping[str, Any], name: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from awmclient.asking import AskRule, Gate
 from awmclient.chat import ChatPolicy
 from awmclient.errors import BoundaryFault
 from awmclient.policies import Policy
@@ -35,6 +36,8 @@ from people.access import Actor, system
 from people.errors import AppError
 from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
 from runs.launch import briefings, feeding, launching, relay
+from runs.launch.planning import rules_of
+from runs.models import Arm
 from runs.plan import limits, servers
 from runs.plan.plans import OF_LOOP
 from runs.play import database, distilling, forking, parking
@@ -252,6 +255,7 @@ async def _through(
     async def verify(world: Any, final_answer: str | None) -> None:
         await _verify(actor, episode, world, final_answer)
 
+    ask = await in_database(rule_of)(episode)
     limits: dict[str, Any] = {name: int(episode.policy[name]) for name in OF_LOOP if name in episode.policy}
     await rollout(
         policy,
@@ -265,8 +269,22 @@ async def _through(
         briefing=briefing,
         on_end=verify,
         approve=episode.policy.get("approve") or (),
+        ask=ask,
         **limits,
     )
+
+
+def rule_of(episode: Episode) -> AskRule | None:
+    """Return the rule of when to ask of an episode; None if its arm has none, or had it withdrawn before the episode
+    first began. The digest of a gate is checked as it is read."""
+    said = episode.policy.get("ask")
+    if not said:
+        return None
+    arm = Arm.objects.select_related("plan").get(plan=episode.run_id, name=episode.arm)
+    if arm.withdrawn_at is not None and episode.started_at is not None and arm.withdrawn_at <= episode.started_at:
+        return None
+    rule = rules_of(arm.plan)[arm.name]
+    return AskRule(rule if isinstance(rule, str) else Gate(**rule), str(said["key"]), bool(said["seen"]))
 
 
 def policy_of(episode: Episode) -> Policy:

@@ -4,6 +4,7 @@
     overview    progress and tasks of runs
     asking      questions of a run against registries
     forks       branches of an episode, and what they show
+    gating      decisions drawn by turn, and their gate
     rewarding   what reward profiles pay
     tables      tables of pages and files
     charts      Plotly figures of a run

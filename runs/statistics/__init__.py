@@ -11,6 +11,7 @@
     forked      what the branches of a fork show
     offers      effect of a randomized offer of help
     asking      precision, recall and Ask-F1 of questions
+    gating      the learned rule of when to ask
     prices      price of an extra success
     costs       tokens times prices
 

@@ -54,7 +54,7 @@ class Command(BaseCommand):
             if not file.exists() or file.is_dir():  # a pipe is accepted like a file
                 raise CommandError(f"There is no file {file}.")
             try:
-                document = plan_from_yaml(file.read_text(encoding="utf-8"))
+                document = plan_from_yaml(file.read_text(encoding="utf-8"), file.parent)
             except UnicodeDecodeError as error:
                 raise CommandError(f"{file} is not UTF-8: {error.reason} at byte {error.start}.") from error
             if options["estimate"]:

@@ -1,0 +1,95 @@
+"""Reads: the decisions that a run drew by turn, from the record of its episodes, and the gate that they fit.
+
+A record is folded as its loop did, so that a gate reads the same numbers when it decides. Called with the comparison of
+a run, so who cannot see that cannot see this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from awmclient.asking import RANDOM, Row, Seen, chance_in, is_decision, row_of
+from awmclient.standing import LoopProgress
+from episodes.models import Episode
+from episodes.visible.trajectory import steps_of
+from people.in_words import percent
+from runs.errors import NotFitted
+from runs.models import ENDED
+from runs.show.comparison import RunComparison
+from runs.statistics.gating import PRICE, Decision, Fitted, Value, fit
+from runs.statistics.sentences import points, span_text
+
+
+def fit_run(found: RunComparison, price: float = PRICE) -> Fitted:
+    """Fit a gate on the offers that a run drew by turn. Raises `NotFitted`, which says what is missing."""
+    if found.plan.state not in ENDED:
+        raise NotFitted("The run has not ended: episodes that end first are not like the others.")
+    drawing = chances_of(found)
+    if not drawing:
+        raise NotFitted(
+            "No arm of this run draws its offers by turn, and an offer for a whole episode cannot tell one turn from "
+            "another. Launch a run with an arm such as {name: drawn, expert: plain, ask: random:0.3}."
+        )
+    card = {"run": found.plan.run_id, "name": found.plan.run.name, "arms": sorted(drawing), "plan": found.plan.digest}
+    return fit(list(decisions_of(found, drawing)), price, card)
+
+
+def chances_of(found: RunComparison) -> dict[str, float]:
+    """Return the chance of an offer at each turn, by arm, for arms that draw it."""
+    rules = {arm["name"]: arm.get("ask") for arm in found.plan.document["arms"]}
+    return {name: chance_in(rule) for name, rule in rules.items() if isinstance(rule, str) and rule.startswith(RANDOM)}
+
+
+def decisions_of(found: RunComparison, drawing: Mapping[str, float]) -> Iterator[Decision]:
+    """Yield the decisions of the counted tries of these arms."""
+    said = found.plan.document
+    episodes = Episode.objects.filter(planned__plan=found.plan, arm__in=list(drawing)).in_bulk()
+    for one in found.tries:
+        if one.arm not in drawing or one.complete is None:
+            continue
+        episode = episodes[one.episode]
+        known = bool((episode.policy.get("ask") or {}).get("seen"))
+        for row, offered, asked in drawn_in(steps_of(episode), said["max_asks"], said["max_steps"], known):
+            yield Decision(one.episode, one.scenario, row, offered, drawing[one.arm], one.complete, asked)
+
+
+def drawn_in(
+    steps: Sequence[Mapping[str, Any]], max_asks: int, max_steps: int, task_seen: bool = False
+) -> Iterator[tuple[Row, bool, bool]]:
+    """Yield each decision of an episode: the features before it, whether help was offered, and whether the agent asked
+    in the turn after it."""
+    standing, mine = LoopProgress(), [step for step in steps if step.get("turn") is not None]
+    asked_in = {step["turn"] for step in mine if step["kind"] == "ask"}
+    # None: an end after a decision that declined leaves no step of its own
+    for place, step in enumerate([*mine, None]):
+        decides = is_decision(standing, max_asks) and standing.spent < max_steps
+        is_offer = step is not None and step["kind"] == "nudge"
+        if decides and (is_offer or step is None or step["turn"] > standing.turn):
+            row = row_of(Seen(mine[:place], standing, task_seen))
+            yield row, is_offer, standing.turn + 1 in asked_in
+        if step is not None:
+            standing.add(step)
+
+
+def words_of(fitted: Fitted) -> list[str]:
+    """Return what was found, a sentence each."""
+    card = fitted.gate.card
+    strongest = sorted(fitted.gate.offered.weights.items(), key=lambda item: -abs(item[1]))[:3]
+    claim = "Better" if fitted.claims else "Not shown to be better"
+    return [
+        f"{card['decisions']:,} decisions in {card['episodes']:,} episodes of {len(card['scenarios'])} scenarios, "
+        f"{card['complete']:,} complete; help was offered at {card['offered']:,}, and {card['asked']:,} of those were "
+        "asked at.",
+        f"{claim} than offers at random at the same rate ({percent(fitted.rate)} of turns): {_span(fitted.timing)} per "
+        f"episode. Against no offers: {_span(fitted.gain)}.",
+        f"An offer counts most by {', '.join(f'{name} ({weight:+.2f})' for name, weight in strongest)}.",
+        "This is an estimate from drawn offers, each with the others as they came. A run with the gate as an arm "
+        "decides.",
+    ]
+
+
+def _span(value: Value) -> str:
+    return (
+        f"{points(value.mean)} {span_text(value.interval)}" if value.interval else f"{points(value.mean)}, no interval"
+    )
