@@ -56,15 +56,28 @@ def _traceback_of(found: Any) -> str:
 
 
 def signals_of(found: Any) -> dict[str, Any]:
+    """Return what is recorded beside a result. Raises `Invalid` for a reward that is no finite number: without it a
+    step would look like one that the environment did not rate."""
     signals: dict[str, Any] = {}
     reward, diff = getattr(found, "reward", None), getattr(found, "state_diff", None)
-    if isinstance(reward, int | float) and math.isfinite(reward):
-        signals["reward"] = float(reward)
+    if reward is not None:
+        signals["reward"] = _number(reward)
     if isinstance(diff, dict) and not problem_of_diff(diff):  # empty: known to have changed nothing
         signals["state_diff"] = diff
     if getattr(found, "done", False) is True:
         signals["done"] = True
     return signals
+
+
+def _number(reward: Any) -> float:
+    try:
+        # a number of an array library is none of Python's
+        value = math.nan if isinstance(reward, str | bytes) else float(reward)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise Invalid(f"reward: {repr(reward)[:80]} is no finite number.")
+    return value
 
 
 def observed(found: Any) -> Any:

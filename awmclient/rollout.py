@@ -28,6 +28,7 @@ from awmclient.errors import (
     EnvironmentFault,
     EpisodeEnded,
     ExpertFault,
+    Invalid,
     ModelFault,
     Parked,
     PolicyFault,
@@ -190,6 +191,15 @@ def _boundary(fault: type[BoundaryFault]) -> Iterator[None]:
     except Exception as error:
         words = error.message if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
         raise fault(words) from error
+
+
+@contextlib.contextmanager
+def _at(place: str) -> Iterator[None]:
+    """Say where an environment answered with something that cannot be recorded."""
+    try:
+        yield
+    except Invalid as error:
+        raise Invalid(f"{place}: {error.message}") from error
 
 
 class _Loop:
@@ -551,7 +561,9 @@ class _Loop:
         self._check_time()
         with _boundary(EnvironmentFault):
             assert isinstance(self.environment, ToolEnvironment)
-            came = result_of(await self.environment.call_tool(call.name, arguments))
+            found = await self.environment.call_tool(call.name, arguments)
+            with _at(f"turn {number}, {call.name}"):
+                came = result_of(found)
         await self._record({**step, **came})
 
     async def _approval(self, call: Call, number: int) -> Mapping[str, Any]:
@@ -589,9 +601,9 @@ class _Loop:
         with _boundary(EnvironmentFault):
             found = await cast(ActionEnvironment, self.environment).step(action)
             seen = as_object(observed(found))
-        await self._record(
-            {"kind": "action", "action": action, "observation": seen, "turn": number, **signals_of(found)}
-        )
+            with _at(f"turn {number}"):
+                signals = signals_of(found)
+        await self._record({"kind": "action", "action": action, "observation": seen, "turn": number, **signals})
 
     async def _ask(self, call: Call, place: dict[str, Any]) -> None:
         """Ask the experts. The environment's session stays open, and this rollout's clock is paused."""

@@ -8,11 +8,12 @@ functions.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from awmclient.schema import ASKS_BACK, ToolCall
@@ -22,13 +23,35 @@ from experts import attaching, closing, events, queue, tagging
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
 from experts.find.availability import desk_read_with
 from experts.find.similar import began_with, kept, origins
-from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Draft, Privilege
+from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draft, Privilege
 from experts.rules import second_look
 from experts.rules.decisions import checked
 from experts.rules.suggested_calls import refuse_unfit
-from people.access import Actor, may_advise, visible_or_404
-from people.errors import AppError, Invalid
+from people.access import Actor, is_id, may_advise, visible_or_404
+from people.errors import AppError, Invalid, NotFound
+from people.rows import ModelRows
 from people.slots import FREED
+
+_SLOT, _DESK, _ADVICE = ModelRows(Assignment), ModelRows(Desk), ModelRows(Advice)
+CLAIMED = f"""
+SELECT {_SLOT.columns("slot")}, {closing.ASK.columns("ask")}, {closing.EPISODE.columns("episode")},
+       {_DESK.columns("desk")}
+  FROM experts_assignment AS slot JOIN experts_ask AS ask ON ask.id = slot.ask_id
+  JOIN episodes_episode AS episode ON episode.id = ask.episode_id
+  LEFT JOIN experts_desk AS desk ON desk.project_id = ask.project_id
+ WHERE slot.id = %s AND ask.project_id = %s
+"""
+SENT = """
+SELECT slot.state, slot.lease_token, (
+  -- without a nonce no answer is a repeat; false sorts first: an accepted answer before a late one
+  SELECT id FROM experts_advice
+   WHERE ask_id = %(ask)s AND author_key = %(author)s AND nonce = %(nonce)s AND nonce <> '' ORDER BY late LIMIT 1
+), EXISTS (
+  -- as `attached.unsent_files`
+  SELECT FROM experts_attachment
+   WHERE ask_id = %(ask)s AND side = 'answer' AND uploader_key = %(author)s AND advice_id IS NULL
+) FROM experts_assignment AS slot WHERE slot.id = %(slot)s
+"""
 
 
 @dataclass(frozen=True)
@@ -57,13 +80,29 @@ def answer(
 ) -> Advice:
     """Answer a claimed ask. Compares the text with its source before any lock is taken."""
     may_advise(actor)
-    slots = Assignment.objects.select_related("ask__episode", "ask__project__desk")
-    slot = visible_or_404(slots, actor, assignment_id, "ask__project")
+    slot = _slot_of(actor, assignment_id)
     said = Said(text, tool_calls, check(slot.ask, text, tool_calls, decision), asks_back)
     _refuse_question(slot.ask, said)
     _look_again(actor, slot.ask, said)
     began = _beginning(slot.ask, drafted_by, text)
     return _accept(actor, slot, lease_token, said, nonce, began, confidence, overruled=overruled)
+
+
+def _slot_of(actor: Actor, assignment_id: str) -> Assignment:
+    """Return a slot with its ask, and with what an answer is checked against: episode and settings of the desk."""
+    row = None
+    if is_id(assignment_id):
+        with connection.cursor() as cursor:
+            cursor.execute(CLAIMED, [assignment_id, actor.project.pk])
+            row = cursor.fetchone()
+    if row is None:
+        raise NotFound
+    slot, row = _SLOT.made(row), row[_SLOT.width :]
+    slot.ask, row = closing.ASK.made(row), row[closing.ASK.width :]
+    slot.ask.episode, row = closing.EPISODE.made(row), row[closing.EPISODE.width :]
+    slot.ask.project = slot.ask.episode.project = actor.project
+    actor.project.desk = _DESK.made(row) if row[0] is not None else Desk(project=actor.project)
+    return slot
 
 
 @dataclass(frozen=True)
@@ -86,13 +125,18 @@ def check(ask: Ask, text: str, tool_calls: list[ToolCall] | None, decision: Any)
     if ask.typed:
         if tool_calls:
             raise Invalid("tool_calls: a typed ask is answered with a decision, without suggested calls.")
-        return checked(ask.typed, decision, ask.episode.tools or [])
+        return checked(ask.typed, decision, _tools_of(ask))
     if decision is not None:
         raise Invalid("decision: this ask is a question. Answer with a text.")
     if not text.strip() and not tool_calls:
         raise Invalid("Write an answer or suggest a call.")
     _refuse_unfit(ask, tool_calls)
     return None
+
+
+def _tools_of(ask: Ask) -> Iterator[dict[str, Any]]:
+    """Return the agent's tools, which are read at the first of them: most answers need none."""
+    yield from ask.episode.tools or []
 
 
 def _refuse_question(ask: Ask, said: Said) -> None:
@@ -125,7 +169,7 @@ def _look_again(actor: Actor, ask: Ask, said: Said) -> None:
 
 def _refuse_unfit(ask: Ask, tool_calls: list[ToolCall] | None) -> None:
     """Raise for a suggested call that the agent's tools would refuse; a loop that reported no tools accepts any."""
-    if ask.episode.tools:
+    if tool_calls and ask.episode.tools:
         refuse_unfit(tool_calls, ask.episode.tools)
 
 
@@ -149,15 +193,15 @@ def _accept(
     refusal: LeaseLost | TooLate | None = None
     with transaction.atomic():
         ask = closing.locked(slot.ask_id)
-        # without a nonce no answer is a repeat
-        said = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce) if nonce else Advice.objects.none()
-        # False sorts first: an accepted answer before a late one.
-        repeated = said.order_by("late").first()
+        with connection.cursor() as cursor:
+            cursor.execute(SENT, {"ask": ask.pk, "slot": slot.pk, "author": actor.key, "nonce": nonce})
+            slot_state, slot_token, said, has_files = cursor.fetchone()
+        repeated = Advice.objects.get(pk=said) if said else None
         if repeated is not None and not repeated.late:
             return repeated
         now = timezone.now()
-        # before the close below, which ends the slot
-        held = queue.held_slot(slot, lease_token).exists()
+        # Before the close below, which ends the slot. Closing an ask ends its slot, so the ask need not be looked at.
+        held = Assignment(state=slot_state, lease_token=slot_token).has_lease(lease_token)
         # any reader of an expired ask closes it, and so does a writer
         if ask.is_open and ask.deadline_at <= now:
             closing.close(ask, AskStatus.FELL_BACK, "deadline", None)
@@ -169,10 +213,9 @@ def _accept(
         advice = _new_advice(ask, actor, words, began, nonce=nonce, confidence=confidence, overruled=overruled)
         advice.late = refusal is not None
         advice.took_s = (now - slot.claimed_at).total_seconds() if slot.claimed_at and held else None
-        advice.save(force_insert=True)
-        Draft.objects.filter(ask=ask, author_key=actor.key).delete()  # the advice holds the text now, late or not
+        _store(advice)
         if refusal is None:
-            attaching.send_files(actor, advice, first)
+            attaching.send_files(actor, advice, first, has_files)
             closing.close(ask, AskStatus.ANSWERED, "", actor, advice)
         elif isinstance(refusal, TooLate):
             calls = [call.model_dump() for call in words.tool_calls or []]
@@ -182,6 +225,14 @@ def _accept(
     if refusal is not None:
         raise refusal
     return advice
+
+
+def _store(advice: Advice) -> None:
+    """Write an answer in one statement with the end of its author's draft, whose text it holds now, late or not."""
+    stored, values = _ADVICE.stored([advice])
+    gone = "DELETE FROM experts_draft WHERE ask_id = %s AND author_key = %s"
+    with connection.cursor() as cursor:
+        cursor.execute(f"WITH gone AS ({gone}) {stored}", [advice.ask_id, advice.author_key, *values])
 
 
 def _beginning(ask: Ask, drafted_by: str, text: str) -> Beginning:
@@ -257,8 +308,7 @@ def edit(
         )
         advice.drafted_by = advice.drafted_by or before.drafted_by
         advice.taken_from_id = advice.taken_from_id or before.taken_from_id
-        advice.save(force_insert=True)
-        Draft.objects.filter(ask=ask, author_key=actor.key).delete()
+        _store(advice)
         attaching.move_files(before, advice)
         ask.accepted = advice
         ask.save(update_fields=["accepted"])

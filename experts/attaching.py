@@ -88,9 +88,11 @@ def remove(actor: Actor, attachment_id: str) -> None:
         raise TooLate("This file was sent with the answer.")
 
 
-def send_files(actor: Actor, advice: Advice, first: Ask | None = None) -> None:
+def send_files(actor: Actor, advice: Advice, first: Ask | None, has_unsent: bool) -> None:
     """Give an accepted answer the files that its author attached; one of a group also gets those of the `first`."""
-    if not unsent_files(actor, advice.ask).update(advice=advice) and first is None:
+    if has_unsent:
+        unsent_files(actor, advice.ask).update(advice=advice)
+    elif first is None:
         advice.file_refs = []  # nothing to read
     if first is not None and first.accepted is not None and first.accepted.author_key == actor.key:
         copy_files(first.accepted, advice)

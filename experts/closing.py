@@ -11,7 +11,7 @@ import functools
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -24,17 +24,47 @@ from episodes.record.appending import refuse_other_loop
 from experts import events
 from experts.errors import StillOpen
 from experts.find.attached import is_asker
-from experts.models import MODEL, Advice, Ask, AskEvent, AskStatus, Assignment, Draft
+from experts.models import MODEL, Advice, Ask, AskEvent, AskStatus, Draft
 from people import measures
 from people.access import Actor, may_read, may_record, visible_or_404
+from people.rows import ModelRows
 from people.slots import SlotState
+
+EPISODE, ASK, EVENTS = ModelRows(Episode, without={"tools"}), ModelRows(Ask), ModelRows(AskEvent, without={"id"})
+"""Rows as writes look at them: an episode is without its tools, which are most of it."""
+# `FOR UPDATE OF ask` comes last, so the episode is locked first; and both rows are as they are after the wait
+LOCKED = f"""
+WITH held AS MATERIALIZED (
+  SELECT {EPISODE.columns()} FROM episodes_episode
+   WHERE id = (SELECT episode_id FROM experts_ask WHERE id = %(ask)s) FOR UPDATE
+)
+SELECT held.*, {ASK.columns("ask")} FROM held JOIN experts_ask AS ask ON ask.episode_id = held.id
+ WHERE ask.id = %(ask)s FOR UPDATE OF ask
+"""
+# The slot is in the statement that closes the ask: `queue.claim` looks at the slot alone, because PostgreSQL checks a
+# condition again after a lock only on the table that it updates.
+CLOSED = """
+WITH closed AS (
+  UPDATE experts_ask SET status = %s, reason = %s, closed_at = %s, accepted_id = %s WHERE id = %s
+), slot AS (
+  UPDATE experts_assignment SET state = %s WHERE ask_id = %s
+), noted AS (
+  {noted}
+)
+-- an episode can have several open asks: it continues after the last
+SELECT EXISTS (SELECT FROM experts_ask WHERE episode_id = %s AND status = 'open' AND id <> %s)
+"""
 
 
 def locked(ask_id: str) -> Ask:
     """Lock the episode, then the ask, and return the ask. All writers use this order."""
-    episode = Episode.every.select_for_update().get(asks=ask_id)
-    ask = Ask.objects.select_for_update().get(pk=ask_id)
-    ask.episode = episode
+    with connection.cursor() as cursor:
+        cursor.execute(LOCKED, {"ask": ask_id})
+        row = cursor.fetchone()
+    if row is None:
+        raise Ask.DoesNotExist
+    ask = ASK.made(row[EPISODE.width :])
+    ask.episode = EPISODE.made(row)
     return ask
 
 
@@ -44,8 +74,12 @@ def log(ask: Ask, verb: str, actor: Actor | None, reason: str = "") -> None:
 
 def log_each(ask: Ask, *entries: tuple[str, Actor | None, str]) -> None:
     """Log transitions of an ask, each as (verb, actor, reason), in one statement."""
-    rows = [AskEvent(ask=ask, verb=verb, actor=who.name if who else "awmweb", reason=why) for verb, who, why in entries]
-    AskEvent.objects.bulk_create(rows)
+    with connection.cursor() as cursor:
+        cursor.execute(*EVENTS.stored(events_of(ask, *entries)))
+
+
+def events_of(ask: Ask, *entries: tuple[str, Actor | None, str]) -> list[AskEvent]:
+    return [AskEvent(ask=ask, verb=verb, actor=who.name if who else "awmweb", reason=why) for verb, who, why in entries]
 
 
 def close(
@@ -55,17 +89,15 @@ def close(
     if status == AskStatus.FELL_BACK:
         advice = _prepared(ask) or Advice.objects.create(ask=ask, privilege=ask.privilege, **_as_fallback(ask, reason))
     ask.status, ask.reason, ask.closed_at, ask.accepted = status, reason, timezone.now(), advice
-    ask.save(update_fields=["status", "reason", "closed_at", "accepted"])
     ended = SlotState.SUBMITTED if status == AskStatus.ANSWERED else SlotState.VOID
-    # In the transaction that closes the ask: `queue.claim` looks at the slot alone,
-    # because PostgreSQL checks a condition again after a lock only on the table that it updates.
-    Assignment.objects.filter(ask=ask).update(state=ended)
-    # an episode can have several open asks: it continues after the last
-    waiting = Ask.objects.open().filter(episode=ask.episode).exists()
+    noted, entry = EVENTS.stored(events_of(ask, (str(status), actor, reason)))
+    end = [str(status), reason, ask.closed_at, ask.accepted_id, ask.pk, str(ended), ask.pk]
+    with connection.cursor() as cursor:
+        cursor.execute(CLOSED.format(noted=noted), [*end, *entry, ask.episode_id, ask.pk])
+        (waiting,) = cursor.fetchone()
     by_script = advice is not None and advice.is_by_script
     said = advice.value() if advice else SentAdvice.model_validate(_as_fallback(ask, heard)) if heard else None
     ask_steps.close_ask_step(ask.episode, ask.seq, said, status, waiting, by_script)
-    log(ask, str(status), actor, reason)
     events.tell(ask)
     transaction.on_commit(functools.partial(_measure, ask, str(status), reason))
 

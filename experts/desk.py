@@ -65,15 +65,17 @@ DRAFT_ALIVE = timedelta(minutes=3)
 """A draft that takes longer than this counts as failed, and another model can start."""
 
 
-def seen(actor: Actor, away: bool | None = None, away_until: datetime | None = None) -> None:
+def seen(
+    actor: Actor, away: bool | None = None, away_until: datetime | None = None, known: Presence | None = None
+) -> None:
     """Record that an expert is online. Notifies the desk when someone arrives, leaves or returns.
 
-    With `away`, set Available or Away, the latter until a time if there is one.
+    With `away`, set Available or Away, the latter until a time if there is one. `known` is the row as it was just read.
     """
     if not may_be_present(actor.role, actor.scope):
         return
     now = timezone.now()
-    before = Presence.objects.filter(project=actor.project, actor_key=actor.key).first()
+    before = known or Presence.objects.filter(project=actor.project, actor_key=actor.key).first()
     # set to Away until a time that has passed
     is_over = before is not None and before.away and not before.has_left(now)
     away_now = bool(before and before.has_left(now)) if away is None else away

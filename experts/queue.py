@@ -42,8 +42,9 @@ from experts.errors import (
     TooManyAsks,
 )
 from experts.find import availability
+from experts.find.arriving import Arrival
 from experts.find.similar import began_with, marks_of
-from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Decline, Desk, Draft, Privilege, Tier
+from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Decline, Desk, Draft, Presence, Privilege, Tier
 from experts.rules.decisions import refuse_default
 from experts.rules.risk import digest_of
 from experts.rules.routing import (
@@ -58,7 +59,8 @@ from experts.standing_answers import decided_by_standing
 from notices import deliveries
 from people import leasing
 from people.access import Actor, is_id, may_advise, may_record, may_set_desk, visible_or_404
-from people.errors import Invalid
+from people.errors import Invalid, NotFound
+from people.rows import ModelRows
 from people.slots import FREED, SlotState
 
 OPEN_MAX = 50
@@ -70,6 +72,31 @@ PERSON = "user:"
 """Prefix of the key of a person."""
 IMMEDIATE = {"budget", "backpressure", "no_model"}
 """Reasons for which an ask without a model falls back immediately."""
+_DESK, _SLOT, _PRESENCE = ModelRows(Desk), ModelRows(Assignment), ModelRows(Presence)
+# The lock of the episode serializes its asks, so that a repeated key finds the first one. Behind it those of the asks
+# that could share a group or a budget: group members ask at the same moment, and none would see the others' rows. In
+# one order (columns are computed from left to right), so that two asks with several names cannot wait for each other.
+LOCKED = f"""
+WITH held AS MATERIALIZED (
+  SELECT {closing.EPISODE.columns()} FROM episodes_episode
+   WHERE id = %(episode)s AND project_id = %(project)s FOR UPDATE
+)
+SELECT held.*, {_DESK.columns("desk")},
+       CASE WHEN %(group_key)s <> '' THEN
+         pg_advisory_xact_lock(hashtextextended(%(project)s || ' group ' || %(group_key)s, 0)) END,
+       CASE WHEN desk.per_hour IS NOT NULL OR desk.per_training_step IS NOT NULL THEN
+         pg_advisory_xact_lock(hashtextextended(%(project)s || ' run ' || coalesce(held.run_id, held.id), 0)) END,
+       pg_advisory_xact_lock(hashtextextended(%(project)s || ' task ' || CASE
+         WHEN held.scenario <> '' AND held.task_idx IS NOT NULL THEN held.scenario || '/' || held.task_idx
+         ELSE held.task END, 0))
+  FROM held LEFT JOIN experts_desk AS desk ON desk.project_id = held.project_id
+"""
+WANTED = f"""
+SELECT {closing.ASK.columns("ask")}, {_SLOT.columns("slot")}, {_PRESENCE.columns("here")}
+  FROM experts_ask AS ask JOIN experts_assignment AS slot ON slot.ask_id = ask.id
+  LEFT JOIN experts_presence AS here ON here.project_id = ask.project_id AND here.actor_key = %s
+ WHERE ask.id = %s AND ask.project_id = %s FOR UPDATE OF ask
+"""
 
 
 @dataclass(frozen=True)
@@ -100,12 +127,19 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
         refuse_default(typed)  # an agent wrote schema and value: nothing is locked while they are compared
     # The lock of the episode serializes its asks, so that a repeated key finds the first one.
     with transaction.atomic():
-        episodes = Episode.every.select_related("project__desk").select_for_update(of=("self",))
-        episode = visible_or_404(episodes, actor, wanted.episode)
+        episode, desk_now = _locked_episode(actor, wanted)
         refuse_other_loop(actor, episode.origin)
-        # at most `OPEN_MAX` open ones, and the one with this key
-        near = Ask.objects.filter(Q(key=wanted.key) | Q(status=AskStatus.OPEN), episode=episode)
-        keys = dict(near.values_list("key", "pk"))
+        # behind the locks: what others committed while this waited is found
+        found = availability.arrival(
+            episode,
+            now := timezone.now(),
+            key=wanted.key,
+            group_key=wanted.group_key or "",
+            tools=[call["name"] for call in typed.get("calls") or []],
+            privilege=_privilege_of(episode),
+            is_question=not typed,
+        )
+        keys = found.keys
         if wanted.key in keys:
             known = Ask.objects.select_related("accepted").get(pk=keys[wanted.key])
             if known.body_digest != digest:
@@ -121,7 +155,30 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
             raise TooManyAsks(f"This episode has {OPEN_MAX} open asks, the maximum. Wait until one is closed.")
         # an episode that was failed as lost is reopened by its loop's ask
         reopen_or_refuse(episode, actor)
-        return _insert(actor, episode, wanted, digest, typed), True
+        return _insert(actor, episode, wanted, Arrived(now, digest, typed, desk_now, found)), True
+
+
+def _privilege_of(episode: Episode) -> str:
+    return Privilege.SEES_VERIFIER if episode.expert == ExpertMode.INFORMED else Privilege.BLIND
+
+
+def _locked_episode(actor: Actor, wanted: AskOpen) -> tuple[Episode, Desk]:
+    """Return the episode of a new ask and the desk's settings.
+
+    Waits until the asks that could share this one's group or budget are committed, and blocks later ones until this
+    transaction ends.
+    """
+    if not is_id(wanted.episode):
+        raise NotFound
+    with connection.cursor() as cursor:
+        given = {"episode": wanted.episode, "project": actor.project.pk, "group_key": wanted.group_key or ""}
+        cursor.execute(LOCKED, given)
+        row = cursor.fetchone()
+    if row is None:
+        raise NotFound
+    episode, rest = closing.EPISODE.made(row), row[closing.EPISODE.width :]
+    episode.project = actor.project
+    return episode, _DESK.made(rest) if rest[0] is not None else Desk(project=actor.project)
 
 
 @transaction.atomic
@@ -189,21 +246,31 @@ def _apart(known: Ask, at: datetime | None, wanted_s: int | None) -> float:
     return abs((at - known.created_at).total_seconds() - wanted_s)
 
 
-def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed: dict[str, Any]) -> Ask:
+@dataclass(frozen=True)
+class Arrived:
+    """What is known about a new ask once its locks are held."""
+
+    now: datetime
+    digest: str
+    typed: dict[str, Any]
+    desk: Desk
+    found: Arrival
+
+
+def _insert(actor: Actor, episode: Episode, wanted: AskOpen, about: Arrived) -> Ask:
     """Write a new ask.
 
     1. Build the ask and its plan. 2. Write the step, the ask and its slot. 3. Close it immediately with a fallback or a
     cached answer if there is one.
     """
-    now = timezone.now()
-    privilege = Privilege.SEES_VERIFIER if episode.expert == ExpertMode.INFORMED else Privilege.BLIND
+    now, typed, privilege = about.now, about.typed, _privilege_of(episode)
     blocker = None if typed else _blocker_of(episode, wanted.question)
     simulated = not typed and simulating.is_simulated(episode)
     ask = Ask(
         project=actor.project,
         episode=episode,
         key=wanted.key,
-        body_digest=digest,
+        body_digest=about.digest,
         seq=wanted.seq,
         question=wanted.question,
         context=wanted.context,
@@ -222,27 +289,33 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str, typed:
         deadline_at=deadline(now, wanted.deadline_s),
         human_deadline_at=deadline(now, wanted.human_deadline_s) if wanted.human_deadline_s else None,
     )
-    desk_now = availability.desk_read_with(episode.project)
-    ends_now = _place(ask, now, desk_now, simulated)
+    ends_now = _place(ask, about, simulated)
     said = wanted.model_dump(include={"seq", "question", "context", "turn", "call_id", "thread"}, exclude_none=True)
     if typed:
         said["typed"] = typed
     # the step first: it raises if its number is taken
     ask_steps.open_ask_step(actor, episode, {"kind": "ask", "ask": ask.pk, **said})
-    ask.save(force_insert=True)
-    Assignment.objects.create(ask=ask)
-    closing.log_each(ask, ("opened", actor, ""), (_toward(ask), None, ask.tier_reason))
+    _store(ask, ("opened", actor, ""), (_toward(ask), None, ask.tier_reason))
     if ends_now:
         closing.close(ask, AskStatus.FELL_BACK, ends_now, None)
     elif simulated:
         closing.close(ask, AskStatus.ANSWERED, simulating.REGISTRY, None, simulating.answer(ask, blocker))
-    elif typed and (standing := decided_by_standing(ask)) is not None:
+    elif about.found.has_standing and (standing := decided_by_standing(ask, about.desk.high_risk)) is not None:
         closing.close(ask, AskStatus.ANSWERED, "standing", None, standing)
-    elif not typed and (known := availability.known_answer(ask, desk_now.cache)) is not None:
+    elif not typed and (known := availability.known_answer(ask, about.desk.cache)) is not None:
         closing.close(ask, AskStatus.ANSWERED, "", None, _again(ask, known))
     else:
-        _tell_or_wake(ask)
+        _tell_or_wake(ask, about.found.is_listened)
     return ask
+
+
+def _store(ask: Ask, *entries: tuple[str, Actor | None, str]) -> None:
+    """Write a new ask with its slot and its first log entries, in one statement."""
+    parts = [closing.ASK.stored([ask]), _SLOT.stored([Assignment(ask=ask)])]
+    parts.append(closing.EVENTS.stored(closing.events_of(ask, *entries)))
+    statement = "WITH asked AS ({}), slot AS ({}) {}".format(*(text for text, _ in parts))
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [value for _, values in parts for value in values])
 
 
 def _blocker_of(episode: Episode, question: str) -> Blocker | None:
@@ -250,17 +323,17 @@ def _blocker_of(episode: Episode, question: str) -> Blocker | None:
     return matched(question, blockers_of(episode.scenario, episode.task_idx, episode.scenario_digest))
 
 
-def _place(ask: Ask, now: datetime, desk_now: Desk, simulated: bool) -> str:
+def _place(ask: Ask, about: Arrived, simulated: bool) -> str:
     """Set the ask's group and plan. Return the reason if it must fall back immediately."""
     if simulated:
         simulating.place(ask)
         return ""
-    policy = availability.policy_of(desk_now, ask.episode)
-    _wait_for_alike(ask, policy.has_budget)
-    same = None if ask.typed else availability.same_question(ask)
+    now, policy = about.now, availability.policy_of(about.desk, ask.episode)
+    same = availability.same_question(ask, about.found.alike)
     ask.group = same.group if same is not None else ask.pk
     # the ID is known before the row exists, so the draw follows from it
-    way = route(policy, availability.load_for(ask, policy, now, desk_now), draw(policy.seed, ask.pk))
+    load = availability.load_for(ask, policy, now, about.desk, about.found)
+    way = route(policy, load, draw(policy.seed, ask.pk))
     ask.tiers, ask.tier_reason, ask.chance = list(way.tiers), way.reason, way.chance
     ask.tier = way.tiers[0] if way.tiers else Tier.PEOPLE
     ask.expected_wait_s = way.expected_wait_s
@@ -276,20 +349,6 @@ def _earlier(episode: Episode, thread: str) -> Ask:
     if found is None:
         raise Invalid(f"thread: {thread[:100]} is no earlier ask of this episode.")
     return found
-
-
-def _wait_for_alike(ask: Ask, has_budget: bool) -> None:
-    """Wait until the asks that could share this one's group or budget are committed, and block later ones until this
-    transaction ends.
-    """
-    # Group members ask at the same moment, and none of them would see the others' rows.
-    names = [f"task {availability.task_key(ask.episode)}"]
-    names += [f"group {ask.group_key}"] if ask.group_key else []
-    names += [f"run {ask.run_key}"] if has_budget else []
-    with connection.cursor() as cursor:
-        # in one order, so that two asks with several names each cannot wait for each other
-        for name in sorted(names):
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"{ask.project_id} {name}"])
 
 
 def _toward(ask: Ask) -> str:
@@ -313,9 +372,9 @@ def _again(ask: Ask, known: Advice) -> Advice:
     return advice
 
 
-def _tell_or_wake(ask: Ask) -> None:
+def _tell_or_wake(ask: Ask, is_listened: bool = True) -> None:
     events.tell(ask)
-    if ask.tier in availability.BEFORE_PEOPLE:
+    if is_listened and ask.tier in availability.BEFORE_PEOPLE:
         deliveries.queue_for(notifications.AskSubject(ask))
     if ask.tier == Tier.LLM:
         events.call_models()
@@ -328,10 +387,18 @@ def claim(actor: Actor, ask_id: str) -> AskClaim:
     If the update returns a row, the caller has the lease.
     """
     may_advise(actor)
+    if not is_id(ask_id):
+        raise NotFound
     # the lock says who waits; the conditional update below says who wins
-    asks = Ask.objects.select_related("assignment").select_for_update(of=("self",))
-    ask = visible_or_404(asks, actor, ask_id)
-    desk.seen(actor)
+    with connection.cursor() as cursor:
+        cursor.execute(WANTED, [actor.key, ask_id, actor.project.pk])
+        row = cursor.fetchone()
+    if row is None:
+        raise NotFound
+    ask, row = closing.ASK.made(row), row[closing.ASK.width :]
+    slot, row = _SLOT.made(row), row[_SLOT.width :]
+    ask.project, slot.ask = actor.project, ask
+    desk.seen(actor, known=_PRESENCE.made(row) if row[0] is not None else None)
     return claim_locked(actor, ask, timezone.now())
 
 
@@ -622,11 +689,6 @@ def _slot(actor: Actor, assignment_id: str) -> Assignment:
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
     slot.ask = Ask.objects.select_for_update().get(pk=slot.ask_id)
     return slot
-
-
-def held_slot(slot: Assignment, lease_token: str) -> Any:
-    """Return the slot if this lease still counts. Closing an ask ends its slot, so the ask need not be read."""
-    return leasing.held_with(Assignment.objects.filter(pk=slot.pk), lease_token)
 
 
 def _release_slot(slot: Assignment, lease_token: str) -> None:

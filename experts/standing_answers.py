@@ -93,15 +93,16 @@ def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def decided_by_standing(ask: Ask) -> Advice | None:
+def decided_by_standing(ask: Ask, high_risk: str | None = None) -> Advice | None:
     """Return the advice of standing answers that cover every call of an approval, counted; None otherwise.
 
-    The caller must hold the locks of episode and ask, or insert the ask now.
+    The caller must hold the locks of episode and ask, or insert the ask now. `high_risk` is the desk's setting, if it
+    is read already.
     """
     if ask.kind != "approval" or not ask.typed:
         return None
     names = {call["name"] for call in ask.typed["calls"]}
-    high_risk = desk_of(ask.project).high_risk
+    high_risk = desk_of(ask.project).high_risk if high_risk is None else high_risk
     if any(is_high(high_risk, name) for name in names):
         return None
     rows = StandingAnswer.objects.active(timezone.now()).filter(project=ask.project, tool__in=names)

@@ -39,6 +39,11 @@ class Slot(models.Model):
     def is_held(self, now: datetime) -> bool:
         return self.state == SlotState.CLAIMED and self.lease_until is not None and self.lease_until > now
 
+    def has_lease(self, token: str) -> bool:
+        """Return whether this lease counts: an expired one that no one else took counts."""
+        # a freed slot has an empty token, which must not match a caller without one
+        return self.state == SlotState.CLAIMED and self.lease_token == token != ""
+
 
 def is_free(now: datetime) -> Q:
     """Return slots that anyone can claim: queued, or with an expired lease."""

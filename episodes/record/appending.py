@@ -52,17 +52,18 @@ NOTED = "INSERT INTO episodes_episodeevent (episode_id, at, verb, actor, reason)
 OF_MANY = r"""
 WITH wanted AS (
   -- one row per batch; `stood` is the last step that the batch continues from
-  SELECT id, project_id, stood::int, last_seq::int, strip, token, nullif(attempt, '')::int AS attempt
+  SELECT id, project_id, stood::int, last_seq::int, strip, token, nullif(attempt, '')::int AS attempt,
+         nullif(waits, '') AS waits
     FROM unnest(string_to_array(%s, E'\n'), string_to_array(%s, E'\n'), string_to_array(%s, E'\n'),
                 string_to_array(%s, E'\n'), string_to_array(%s, E'\n'), string_to_array(%s, E'\n'),
-                string_to_array(%s, E'\n'))
-         AS line(id, project_id, stood, last_seq, strip, token, attempt)
+                string_to_array(%s, E'\n'), string_to_array(%s, E'\n'))
+         AS line(id, project_id, stood, last_seq, strip, token, attempt, waits)
 """
 # For one episode every plan is the same, so the statement is prepared: planning takes twice as long as executing.
 OF_ONE = """
 WITH wanted AS (
   SELECT %s::text AS id, %s::text AS project_id, (%s::text)::int AS stood, (%s::text)::int AS last_seq,
-         %s::text AS strip, %s::text AS token, nullif(%s::text, '')::int AS attempt
+         %s::text AS strip, %s::text AS token, nullif(%s::text, '')::int AS attempt, nullif(%s::text, '') AS waits
 """
 WRITE = r"""
 ), held AS (
@@ -97,7 +98,8 @@ WRITE = r"""
          started_at = CASE WHEN state = 'queued' THEN coalesce(started_at, %s) ELSE started_at END,
          -- a step of an external loop shows that it is back; of awmweb's own, `begin` clears this
          parked_at = CASE WHEN origin = 'external' THEN NULL ELSE parked_at END,
-         state = CASE WHEN state = 'queued' THEN 'running'
+         state = CASE WHEN wanted.waits IS NOT NULL THEN wanted.waits
+                      WHEN state = 'queued' THEN 'running'
                       WHEN state = 'parked' AND origin = 'external' THEN 'waiting' ELSE state END
     FROM wanted JOIN held USING (id)
    WHERE episode.id = wanted.id
@@ -110,12 +112,14 @@ SELECT * FROM moved
 
 @dataclass(eq=False, slots=True)
 class Append:
-    """A batch of steps for an episode; from awmweb's own worker, with its attempt."""
+    """A batch of steps for an episode; from awmweb's own worker, with its attempt. With `waits` it ends in an ask, and
+    the episode waits."""
 
     actor: Actor
     episode_id: str
     entries: Sequence[StepEntry]
     attempt: int | None = field(default=None, kw_only=True)
+    waits: bool = field(default=False, kw_only=True)
 
 
 @dataclass(slots=True)
@@ -129,6 +133,7 @@ class LockedEpisode:
     token: str = ""
     attempt: int | None = None
     origin: str = ""
+    waits: bool = False
     stored: dict[int, str] = field(default_factory=dict)
     fresh: list[StepEntry] = field(default_factory=list)
 
@@ -178,7 +183,7 @@ def _hoped(group: Sequence[Append]) -> dict[str, LockedEpisode]:
     for append in group:
         entries, token = append.entries, append.actor.token.pk if append.actor.token is not None else ""
         stood = entries[0].seq - 1
-        begun = LockedEpisode(append.actor.project.pk, "", stood, stood, token, append.attempt)
+        begun = LockedEpisode(append.actor.project.pk, "", stood, stood, token, append.attempt, waits=append.waits)
         standing = hoped.setdefault(append.episode_id, begun)
         goes_on = [entry.seq for entry in entries] == list(range(standing.last_seq + 1, stood + len(entries) + 1))
         # columns are sent as lines: a line break in an ID would shift the values of all others
@@ -273,6 +278,7 @@ def _place(append: Append, room: AppendContext) -> int:
     if fresh:
         standing.fresh += fresh
         standing.last_seq = fresh[-1].seq
+        standing.waits = append.waits
     return append.entries[-1].seq
 
 
@@ -370,6 +376,7 @@ def _episodes(wanted: dict[str, LockedEpisode]) -> Iterable[str]:
     yield "\n".join(["".join([entry.code for entry in one.fresh]) for one in standings])
     yield "\n".join([one.token for one in standings])
     yield "\n".join(["" if one.attempt is None else str(one.attempt) for one in standings])
+    yield "\n".join([str(EpisodeState.WAITING) if one.waits else "" for one in standings])
 
 
 def _steps(wanted: dict[str, LockedEpisode]) -> Iterable[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from django.db import connection
 from django.utils import timezone
 
 from awmclient.schema import Advice, FileRef
@@ -19,6 +20,15 @@ from episodes.record.appending import Append, append_alone
 from episodes.record.recording import announce, tell_steps, unpark
 from episodes.stored.entries import entry_of
 from people.access import Actor
+
+ASKED = "SELECT id, body, at FROM episodes_step WHERE episode_id = %s AND seq = %s FOR UPDATE"
+# past `Step.save`, which refuses every change of a stored step
+CLOSED = """
+WITH said AS (
+  UPDATE episodes_step SET body = %s, cut = %s WHERE id = %s
+)
+UPDATE episodes_episode SET strip = %s, state = %s, heartbeat_at = %s WHERE id = %s
+"""
 
 
 def note_waiting(episode_id: str) -> None:
@@ -36,10 +46,9 @@ def open_ask_step(actor: Actor, episode: Episode, body: dict[str, Any]) -> None:
     entry = entry_of(body, timezone.now())
     if entry.seq <= episode.last_seq:
         raise StepConflict(f"Step {entry.seq} already exists with different content.")
+    # the statement changed both in the database; the row in memory follows
+    episode.last_seq = append_alone(Append(actor, episode.pk, [entry], waits=True))
     episode.state = EpisodeState.WAITING
-    episode.save(update_fields=["state"])
-    # the statement raised the number in the database; the row in memory follows
-    episode.last_seq = append_alone(Append(actor, episode.pk, [entry]))
 
 
 def body_of(episode_id: str, seq: int) -> dict[str, Any]:
@@ -66,16 +75,16 @@ def close_ask_step(
     again and readers replace it by seq; the episode continues unless another of its asks is open.
 
     """
-    # an update past `Step.save`, which refuses every change of a stored step
-    step = Step.objects.select_for_update().get(episode=episode, seq=seq)
-    body = json.loads(step.body)
+    with connection.cursor() as cursor:
+        cursor.execute(ASKED, [episode.pk, seq])
+        step, text, at = cursor.fetchone()
+    body = json.loads(text)
     if advice is not None and body.get("advice") is None:
         body["advice"] = advice.model_dump(exclude_none=True, exclude={"local"})
     beside = {"closed": status} if status == "cancelled" else {"answered_by": "script"} if by_script else {}
     if beside:
         body["meta"] = {**(body.get("meta") or {}), **beside}
-    entry = entry_of(body, step.at)
-    Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
+    entry = entry_of(body, at)
     # the letter of step n is at place n - 1
     episode.strip = episode.strip[: seq - 1] + entry.code + episode.strip[seq:]
     if episode.state == EpisodeState.WAITING and not still_waiting:
@@ -84,7 +93,9 @@ def close_ask_step(
         unpark(episode)
     # the wait was the expert's: the loop gets its whole silence time from here
     episode.heartbeat_at = timezone.now()
-    episode.save(update_fields=["strip", "state", "heartbeat_at"])
+    moved = [episode.strip, episode.state, episode.heartbeat_at, episode.pk]
+    with connection.cursor() as cursor:
+        cursor.execute(CLOSED, [entry.text, entry.cut, step, *moved])
     tell_steps(episode, [entry])
 
 

@@ -1,6 +1,7 @@
 """What does a person see of the queue?
 
     reading       asks as their asker sees them
+    arriving      the desk as a new ask finds it
     availability  routing policy, presence, load
     eligibility   what a person can claim, and why not
     filters       facets, search and sort of the queue

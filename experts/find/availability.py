@@ -7,7 +7,7 @@ pages that show who is online.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
@@ -20,6 +20,7 @@ from django.db.models.functions import Coalesce
 from awmclient.schema import ASKS_BACK
 from episodes.models import Episode, StepKind
 from episodes.visible import visibility
+from experts.find.arriving import Alike, Arrival, arrival, is_indexed, times_of
 from experts.models import (
     MODEL,
     SIMULATED,
@@ -51,8 +52,6 @@ ADVISERS = (Role.ADMIN, Role.RESEARCHER, Role.EXPERT)
 BEFORE_PEOPLE = (Tier.PEOPLE, Tier.SENIOR)
 RUN_KEY = Coalesce("episode__run_id", "episode_id")
 """`Ask.run_key` as an expression."""
-LOOKED_AT = 200
-"""Open asks of one task that a new question is compared with."""
 
 
 @dataclass(frozen=True)
@@ -241,15 +240,14 @@ def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
 
     Scripts with an expert token are not members: they count while they are online.
     """
-    present = list(here(ask.project, now))
+    present = {one.actor_key: one.skills for one in here(ask.project, now)}
     fit = (_fit(ask, members_of(ask.project, now)) | _fit_scripts(ask, present)) - _declined(ask)
-    return fit, fit & {one.actor_key for one in present}
+    return fit, fit & present.keys()
 
 
-def online_for(ask: Ask, now: datetime, desk: Desk | None = None) -> int:
-    """Return how many of those who can still answer this ask are online."""
-    present = list(here(ask.project, now))
-    people = {one.actor_key for one in present if not one.actor_key.startswith(TOKEN)}
+def online_for(ask: Ask, now: datetime, present: Mapping[str, Sequence[str]], desk: Desk | None = None) -> int:
+    """Return how many of those who can still answer this ask are online: present are these keys with their skills."""
+    people = {key for key in present if not key.startswith(TOKEN)}
     if people:  # of the members only who is online counts
         people &= _fit(ask, members_of(ask.project, now, desk))
     return len((people | _fit_scripts(ask, present)) - _declined(ask))
@@ -257,8 +255,7 @@ def online_for(ask: Ask, now: datetime, desk: Desk | None = None) -> int:
 
 def _declined(ask: Ask) -> set[str]:
     # no one has declined what is not stored yet
-    rows = Decline.objects.none() if ask._state.adding else Decline.objects.filter(ask=ask)
-    return set(rows.values_list("author_key", flat=True))
+    return set() if ask._state.adding else set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
 
 
 def _fit(ask: Ask, members: list[Member]) -> set[str]:
@@ -269,9 +266,9 @@ def _fit(ask: Ask, members: list[Member]) -> set[str]:
     return fit & seniors if ask.tier == Tier.SENIOR and seniors else fit
 
 
-def _fit_scripts(ask: Ask, present: list[Presence]) -> set[str]:
-    fit = (one.actor_key for one in present if one.actor_key.startswith(TOKEN) and may_take(ask.skills, one.skills))
-    return set(fit) if ask.tier != Tier.SENIOR else set()
+def _fit_scripts(ask: Ask, present: Mapping[str, Sequence[str]]) -> set[str]:
+    fit = {key for key, skills in present.items() if key.startswith(TOKEN) and may_take(ask.skills, skills)}
+    return fit if ask.tier != Tier.SENIOR else set()
 
 
 def to_tell(ask: Ask, now: datetime) -> set[str]:
@@ -295,19 +292,18 @@ def fits(actor: Actor, ask: Ask, desk: Desk) -> bool:
     return mine is not None and mine.may_take(ask.skills, ask.tier)
 
 
-def load_for(ask: Ask, policy: RoutingRules, now: datetime, desk: Desk | None = None) -> DeskLoad:
-    """Return the load on people at the time of this ask."""
-    ahead = _before_people(ask.project).exclude(pk=ask.pk).annotate(by=RUN_KEY)
-    counts = ahead.aggregate(
-        all=Count("pk"), mine=Count("pk", filter=Q(by=ask.run_key)), runs=Count("by", distinct=True)
-    )
+def load_for(
+    ask: Ask, policy: RoutingRules, now: datetime, desk: Desk | None = None, found: Arrival | None = None
+) -> DeskLoad:
+    """Return the load on people at the time of this ask; as it was `found`, if that is known."""
+    found = found or arrival(ask.episode, now, ask=ask.pk, is_question=False)
     return DeskLoad(
-        present=online_for(ask, now, desk),
-        ahead=counts["all"],
-        ahead_of_run=counts["mine"],
+        present=online_for(ask, now, found.present, desk),
+        ahead=found.ahead,
+        ahead_of_run=found.ahead_of_run,
         # This run counts too, also if this is its first ask.
-        runs=counts["runs"] + (counts["mine"] == 0),
-        usual_s=usual_time(ask.project),
+        runs=found.runs + (found.ahead_of_run == 0),
+        usual_s=_usual(found.times),
         left_s=((ask.human_deadline_at or ask.deadline_at) - now).total_seconds(),
         group=_others_of_group(ask) + 1,
         **_spent(ask, policy, now),
@@ -338,37 +334,30 @@ def _spent(ask: Ask, policy: RoutingRules, now: datetime) -> dict[str, int]:
 
 
 def usual_time(project: Project) -> float:
-    """Return the median seconds from claim to answer over the last 20 answers of people."""
-    rows = Advice.objects.filter(ask__project=project, source="human", late=False, took_s__isnull=False)
-    rows = rows.exclude(author_key__startswith=TOKEN)  # a script takes no time
-    times = [took for took in rows.order_by("-created_at").values_list("took_s", flat=True)[:20] if took is not None]
+    """Return the median seconds from claim to answer over the last answers of people."""
+    return _usual(times_of(project))
+
+
+def _usual(times: Sequence[float]) -> float:
     return median(times) if times else USUAL_S
 
 
-def same_question(ask: Ask) -> Ask | None:
-    """Return an open ask with the same question: of the same task, or in the group that the asker named."""
-    # an empty list matches nothing: without a key only the task decides
-    same = Q(group_key=ask.group_key) if ask.group_key else Q(pk__in=[])
-    rows = Ask.objects.open().filter(same | _same_task(ask.episode), project=ask.project).exclude(pk=ask.pk)
-    recent = rows.order_by("-created_at").only("pk", "question", "group")[:LOOKED_AT]
-    return next((one for one in recent if alike(one.question, ask.question)), None)
+def same_question(ask: Ask, near: Iterable[Alike]) -> Alike | None:
+    """Return the newest of these open asks that has the same question."""
+    return next((one for one in near if alike(one.question, ask.question)), None)
 
 
-def _same_task(episode: Episode, path: str = "episode") -> Q:
-    if episode.scenario and episode.task_idx is not None:
+def _same_task(episode: Episode, path: str) -> Q:
+    if is_indexed(episode):
         return Q(**{f"{path}__scenario": episode.scenario, f"{path}__task_idx": episode.task_idx})
     return Q(**{f"{path}__task": episode.task})
 
 
-def task_key(episode: Episode) -> str:
-    """Return what `_same_task` compares, as one text."""
-    is_indexed = episode.scenario and episode.task_idx is not None
-    return f"{episode.scenario}/{episode.task_idx}" if is_indexed else str(episode.task)
-
-
 def known_answer(ask: Ask, cache: str) -> Advice | None:
     """Return the newest advice for the same question of the same task, if the policy allows cached answers."""
-    sources = {"models": ["llm"], "all": ["llm", "human"]}.get(cache, [])
+    sources = {"models": ["llm"], "all": ["llm", "human"]}.get(cache)
+    if sources is None:
+        return None
     rows = Advice.objects.filter(_same_task(ask.episode, "ask__episode"), ask__project=ask.project, source__in=sources)
     # of an arm that is measured, and perhaps no answer at all
     rows = rows.exclude(author_key=SIMULATED)
@@ -378,7 +367,7 @@ def known_answer(ask: Ask, cache: str) -> Advice | None:
         same = same.exclude(visibility.was_informed("ask__episode", [StepKind.BRIEFING]))
     # only an answer that its own agent got, and no question to that agent
     got = same.filter(ask__accepted=F("pk")).exclude(reason=ASKS_BACK)
-    return got.order_by("-created_at").first() if sources else None
+    return got.order_by("-created_at").first()
 
 
 def held_by(key: str, now: datetime) -> int:

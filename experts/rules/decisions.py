@@ -5,7 +5,7 @@ The agent wrote the schemas, so every check has one budget of steps. Called befo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -24,9 +24,12 @@ class Misfit(Invalid):
 
 
 def checked(
-    typed: Mapping[str, Any], given: Any, tools: list[dict[str, Any]], name: str = "decision"
+    typed: Mapping[str, Any], given: Any, tools: Iterable[dict[str, Any]], name: str = "decision"
 ) -> dict[str, Any]:
-    """Return the decision as it is stored: with the final arguments of every call. Raises `Misfit` with the path."""
+    """Return the decision as it is stored: with the final arguments of every call. Raises `Misfit` with the path.
+
+    The `tools` are read for an edited call only.
+    """
     if given is None:
         raise Misfit(f"{name}: this ask wants a decision of kind {typed['kind']}, not only a text.")
     part = {"approval": "calls", "choice": "chosen", "form": "value"}[typed["kind"]]
@@ -57,7 +60,7 @@ def refuse_default(typed: Mapping[str, Any]) -> None:
 
 
 def _calls(
-    wanted: list[dict[str, Any]], given: list[dict[str, Any]], tools: list[dict[str, Any]], name: str
+    wanted: list[dict[str, Any]], given: list[dict[str, Any]], tools: Iterable[dict[str, Any]], name: str
 ) -> list[dict[str, Any]]:
     """Return one decision for each call, in the order of the calls."""
     places = {one["id"]: (place, one) for place, one in enumerate(given)}
@@ -67,8 +70,9 @@ def _calls(
             raise Misfit(f"{name}[{place}].id: no call has the id {clean(one['id'])}.")
         if places[one["id"]][0] != place:
             raise Misfit(f"{name}[{place}].id: the call {clean(one['id'])} is decided twice.")
-    checker, schemas = Checker(formats=True), {tool.get("name"): tool.get("input_schema") for tool in tools}
-    made = []
+    edits = any(one["verdict"] == "edit" for one in given)
+    schemas = {tool.get("name"): tool.get("input_schema") for tool in tools} if edits else {}
+    checker, made = Checker(formats=True), []
     for call in wanted:
         if call["id"] not in places:
             raise Misfit(f"{name}: the call {clean(call['id'])} ({clean(call['name'])}) is not decided.")

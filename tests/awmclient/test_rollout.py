@@ -2,6 +2,8 @@
 
 import asyncio
 import math
+from decimal import Decimal
+from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
@@ -340,9 +342,7 @@ async def test_signs_of_life_go_out_while_the_policy_thinks():
 class Strange(FakeEnv):
     async def call_tool(self, name, arguments):
         odd = {"nan": math.nan, "set": {1}, 3: (1, 2)}
-        return FakeResult(
-            {"huge": "x" * 9_000_000} if name == "huge" else odd, reward=math.inf, reward_type="two\nlines"
-        )
+        return FakeResult({"huge": "x" * 9_000_000} if name == "huge" else odd, reward=None, reward_type="two\nlines")
 
 
 async def test_non_json_results_become_text():
@@ -370,6 +370,44 @@ class Counter:
     async def step(self, action):
         self.total += action["add"]
         return type("Result", (), {"observation": {"total": self.total}, "reward": 0.5, "done": self.total >= 3})()
+
+
+class Rating(FakeEnv):
+    """An environment with tools that gives its calls this reward."""
+
+    def __init__(self, reward):
+        super().__init__()
+        self.reward = reward
+
+    async def call_tool(self, name, arguments):
+        return FakeResult({"ok": True}, reward=self.reward)
+
+
+class RatingActions(Counter):
+    def __init__(self, reward):
+        super().__init__()
+        self.reward = reward
+
+    async def step(self, action):
+        return type("Result", (), {"observation": {}, "reward": self.reward, "done": True})()
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf, "0.5", [1], 10**400], ids=lambda one: type(one).__name__)
+async def test_reward_that_is_no_number_ends_the_episode(reward):
+    for script, environment, place in (
+        (Watching(calls("get_item")), Rating(reward), "turn 1, get_item: "),
+        (ScriptedPolicy([{"act": {"add": 1}}]), RatingActions(reward), "turn 1: "),
+    ):
+        result, steps = await run(script, environment, environment_name="rating")
+        said = f"{place}reward: {repr(reward)[:80]} is no finite number."
+        assert (result.fault, result.detail) == ("environment", said)
+        assert not any(step["kind"] in ("tool_call", "action") for step in steps)
+
+
+@pytest.mark.parametrize("reward", [0, -1.5, True, Fraction(1, 2), Decimal("0.25")])
+async def test_number_of_any_library_is_recorded_as_reward(reward):
+    _, steps = await run(Watching(calls("get_item")), Rating(reward))
+    assert next(step["reward"] for step in steps if step["kind"] == "tool_call") == float(reward)
 
 
 async def test_an_environment_without_tools_is_recorded_as_actions():

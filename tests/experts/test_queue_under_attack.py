@@ -138,11 +138,11 @@ def test_concurrent_asks_see_each_other(ada, monkeypatch, by):
     run, _ = recording.start_run(ada, RunStart(name="grpo"))
     if by == "budget":
         desk.set_policy(ada, per_hour=1)
-    look, inside, asked = availability.same_question, [], []
+    look, inside, asked = availability.arrival, [], []
 
-    def slow_look(ask):
-        found = look(ask)
-        inside.append(ask)
+    def slow_look(*given, **named):
+        found = look(*given, **named)
+        inside.append(found)
         for _ in range(1000):  # until the others stand in front of a lock, or in here, too
             if len(inside) == 3 or somebody_waits_for_a_lock():
                 break
@@ -155,7 +155,7 @@ def test_concurrent_asks_see_each_other(ada, monkeypatch, by):
         finally:
             connection.close()
 
-    monkeypatch.setattr(availability, "same_question", slow_look)
+    monkeypatch.setattr(availability, "arrival", slow_look)
     threads = []
     for n in range(3):
         task = "merge" if by == "task" else f"merge {n}"

@@ -123,6 +123,11 @@ def test_reasoning_that_quotes_the_verifier_keeps_an_episode_out():
         assert walking.counts.left_out["verifier_text"] == left_out
 
 
+def test_preferences_hold_no_reasoning():
+    rows, _ = walk("kto", record(steps=THOUGHT))
+    assert rows and "reasoning" not in str(rows) and LOOK not in str(rows)
+
+
 def test_recipe_takes_what_its_format_can():
     with pytest.raises(BadRecipe, match="reasoning: keep_masked requires one of the formats sft, steps, tokens"):
         Recipe.read({"format": "openai", "reasoning": "keep_masked"})

@@ -574,7 +574,18 @@ def test_api_launches_changes_and_compares(ada, project, calls, client):
         assert client.post(f"{address}/seeds", wrong, **post).json()["error"]["code"] == "invalid"
 
 
-ADDED_LATER = ("environment", "offer", "people", "briefing", "outcomes", "parallel", "approve", "ask_price", "experts")
+ADDED_LATER = (
+    "environment",
+    "offer",
+    "people",
+    "briefing",
+    "outcomes",
+    "parallel",
+    "approve",
+    "ask_price",
+    "experts",
+    "ask",
+)
 
 
 def test_plan_without_a_draw_keeps_the_digest_of_older_plans():
