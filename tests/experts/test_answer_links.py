@@ -138,7 +138,7 @@ def test_notice_has_the_link_only_where_the_project_wants_it(edo, ada, asked):
     assert subject.answer_path(edo.key) == ""
 
 
-def test_answer_sent_while_its_page_is_read_is_not_called_withdrawn(edo, asked, monkeypatch):
+def test_answer_sent_while_its_page_is_read_is_no_withdrawn_one(edo, asked, monkeypatch):
     ask = asked(**approval(REPLY))
     path = answer_path(ask, edo.key)
     reads = []
