@@ -7,7 +7,7 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  test -n "$$name" && command -v "$$name" >/dev/null 2>&1 && \
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
-.PHONY: run install install-dev install-web lock test install-train test-train train-demo strategies prices test-frameworks check bench attack chaos image planted
+.PHONY: run install install-dev install-web lock test install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack chaos image planted
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -90,6 +90,14 @@ test-frameworks:
 	@test -x .venv-mcp2/bin/pip || "$$($(FIND_PYTHON))" -m venv .venv-mcp2
 	@.venv-mcp2/bin/python -m pip install -q --no-deps --require-hashes -r requirements-mcp2.lock
 	@.venv-frameworks/bin/python -m pytest -m frameworks tests/frameworks
+
+# Worlds of other packages: each needs its package, and everything that the tests need
+test-worlds: install-dev
+	@test -x .venv-worlds/bin/python || "$$($(FIND_PYTHON))" -m venv .venv-worlds
+	@$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
+	  "$$(.venv-worlds/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/shared.pth"
+	@.venv-worlds/bin/python -m pip install -q --no-deps --require-hashes -r requirements-worlds.txt
+	@.venv-worlds/bin/python -m pytest -n 3 --dist worksteal tests/awmenv/test_bfcl.py tests/runs/taskset/test_world_command.py
 
 # TESTED=1 leaves out the tests among the checks, for a run that makes all tests afterwards
 check: install-dev

@@ -16,6 +16,7 @@ process.
     batches    clients that share a connection
     offers     what a plain OpenEnv server offers
     plain      a client of plain OpenEnv servers
+    worlds/    public benchmarks of other packages as packs
     server/    the environment server, a process of its own
 """
 

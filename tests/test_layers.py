@@ -61,6 +61,7 @@ MAY_IMPORT = {
         "awmenv.errors",
         "awmenv.health",
         "awmenv.models",
+        "awmenv.worlds",
         "awmenv.offers",
         "awmenv.packs",
         "awmenv.plain",

@@ -236,7 +236,7 @@ class ExpertSession(ResourceSession):
         self._close_trace()
         answer = _last_words(transcript)
         if not self._said and answer is not None:
-            # nobody listened to the model: its last words are in the transcript
+            # without `listening`, the last words are in the transcript alone
             self._say(answer, ())
         try:
             self._found = self.session.verify(transcript, final_state)

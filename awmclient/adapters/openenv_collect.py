@@ -22,7 +22,7 @@ FAMILY = "awm"
 
 
 def main() -> None:
-    """Run the command. `awm:SCENARIO` and `awm:all` are environments of ours; it takes its own as always.
+    """Run the command. `awm:SCENARIO` and `awm:all` are environments of awmweb; it takes its own as always.
 
     With AWMWEB_URL and AWMWEB_TOKEN each episode is recorded at the dashboard, and the agent can ask an expert.
     """

@@ -7,6 +7,7 @@ redaction touched, or that the capture refuses, gives none.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,6 @@ from exports.record import LeftOut, NoRow, Record
 from exports.rules.leakage import Ground
 from exports.rules.redaction import marks_in
 from exports.rules.shaping import Shaped, TrainingLine
-from exports.writers import jsonl
 
 VERSION = "awmweb.tokens/2"
 IDS = {"feature": WHOLE, "_type": "List"}
@@ -148,6 +148,6 @@ def _first_hidden(shaped: Shaped, ground: Ground) -> int:
     lines: Sequence[TrainingLine] = shaped.lines
     if ground.recipe.redact == "off" and not ground.recipe.patterns:
         return len(lines)
-    if marks_in(jsonl.text(list(shaped.tools))):
+    if marks_in(json.dumps(shaped.tools).encode()):
         return 0
-    return next((place for place, line in enumerate(lines) if marks_in(jsonl.text(line.message))), len(lines))
+    return next((place for place, line in enumerate(lines) if marks_in(json.dumps(line.message).encode())), len(lines))

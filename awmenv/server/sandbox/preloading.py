@@ -12,7 +12,7 @@ ctypes dataclasses datetime decimal difflib enum errno fractions functools gc ha
 inspect io itertools json keyword locale logging math numbers operator os os.path pathlib pprint random re secrets
 shutil sqlite3 statistics string struct sys tempfile textwrap time traceback types typing unicodedata urllib.parse
 uuid warnings weakref zlib zoneinfo stringprep encodings.ascii encodings.latin_1 encodings.cp1252 encodings.utf_16
-encodings.utf_8_sig encodings.idna encodings.unicode_escape dateutil dateutil.parser dateutil.relativedelta
+encodings.utf_8_sig encodings.idna encodings.unicode_escape dateutil dateutil.parser dateutil.relativedelta mpmath
 """
 _FOR_APPS = """
 fastapi fastapi.encoders fastapi.exceptions fastapi.middleware.cors fastapi.openapi.utils fastapi.params

@@ -49,7 +49,7 @@ def test_ids_of_a_loop_without_a_capture_are_rows_too():
     assert row["completion_ids"] == SAMPLED and row["logprobs"] == []
 
 
-def test_turn_that_the_capture_refuses_is_counted_with_its_reason():
+def test_refused_turn_is_counted_with_its_reason():
     rows, counts = tokens(said(3, "n1"), refused(4, "n2", "no_logprobs: turn 1: 7 sampled tokens with no logprobs"))
     assert [row["seq"] for row in rows] == [3]
     assert counts.rows_left_out == {"not_trainable: no_logprobs": 1}
