@@ -124,7 +124,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"rules", "find", "metrics", "notifications"},
         {"advising", "attaching", "batch", "closing", "desk", "links"}
         | {"pausing", "queue", "standing_answers", "tagging"},
-        {"consumers", "llm", "looking", "mcp", "metrics.pages", *DOORS},
+        {"consumers", "llm", "looking", "mcp", "metrics.pages", "slack_answers", *DOORS},
     ),
     "curriculum": (
         GROUND,
@@ -167,7 +167,7 @@ WRITES = {
     "episodes": {"record"},
     "reviews": {"record"},
     "experts": {"advising", "attaching", "closing", "desk", "pausing", "queue", "standing_answers", "tagging"}
-    | {"llm", "looking"},
+    | {"llm", "looking", "slack_answers"},
     "runs": {"launch", "play"},
     "curriculum": {"steering", "taking", "training"},
     "exports": {"jobs"},

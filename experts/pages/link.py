@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from episodes.show.decisions import KINDS, decided_lines, on_timeout_in_words
-from experts import closing, endings, links, looking
+from experts import closing, endings, links
 from experts.find import board
 from experts.find.answer_links import AnswerLink, link_of
 from experts.find.panels import typed_for_form
@@ -45,10 +45,7 @@ def answer_link(request: HttpRequest, token: str) -> HttpResponse:
             if len(text) > TEXT_MAX:
                 raise Invalid(f"Enter at most {TEXT_MAX:,} characters.")
             decision = decision_of(request, link.ask)
-            wanted = looking.Outgoing(text, None, decision, "anyway" in request.POST)
-            # a link that is used answers as before
-            before = looking.overruled(link.actor, link.ask, wanted) if link.said is None else ""
-            links.answer(link, text, decision, overruled=before)
+            links.answer(link, text, decision, anyway="anyway" in request.POST)
     except AppError as refused:
         return _show(request, link, refused, text, request.POST.get("decision", ""))
     return redirect(request.path)
