@@ -18,6 +18,7 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
+    PrivateAttr,
     StrictBool,
     StrictInt,
     Tag,
@@ -709,12 +710,17 @@ class AskOpen(Shape):
     response_schema: Annotated[Object, Field(description="of a form: a subset of JSON Schema")] | None = None
     on_timeout: OnTimeout | None = None
     thread: Line | None = None
+    _typed: TypedAsk = PrivateAttr()
 
     @model_validator(mode="after")
     def _checks_its_kind(self) -> AskOpen:
-        typed = TypedAsk(kind=self.kind, **{name: getattr(self, name) for name in TYPED_FIELDS})
-        self.response_schema = typed.response_schema
+        self._typed = TypedAsk(kind=self.kind, **{name: getattr(self, name) for name in TYPED_FIELDS})
+        self.response_schema = self._typed.response_schema
         return self
+
+    def typed(self) -> dict[str, Any]:
+        """Return its typed part as `typed_of` does, without checking it again."""
+        return self._typed.model_dump(by_alias=True, exclude_none=True) if self.kind != "question" else {}
 
 
 class AskView(Shape):

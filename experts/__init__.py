@@ -21,11 +21,12 @@
     simulating        writes: answers of a task's registry
     llm            the model expert
     looking        the second look of a model
+    slack_answers  writes: answers from Slack, after the look
     consumers      queue socket and waiting poll
     mcp/           the desk as an MCP tool
     pages/         queue, ask, answer, routing
     api            the JSON API of asks
-    tasks          Celery: closes expired asks, runs models
+    tasks          Celery: closes expired asks, runs models, sends from Slack
     urls           addresses of its pages
     apps           registration of the app
 

@@ -8,7 +8,7 @@ functions.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,15 +75,20 @@ def answer(
     drafted_by: str = "",
     confidence: float | None = None,
     decision: Any = None,
-    overruled: str = "",
+    anyway: bool = False,
     asks_back: bool = False,
 ) -> Advice:
-    """Answer a claimed ask. Compares the text with its source before any lock is taken."""
+    """Answer a claimed ask. Compares the text with its source before any lock is taken.
+
+    `anyway`: its author has read the reason of an earlier return of a second look, and sends it nevertheless.
+    """
     may_advise(actor)
     slot = _slot_of(actor, assignment_id)
     said = Said(text, tool_calls, check(slot.ask, text, tool_calls, decision), asks_back)
     _refuse_question(slot.ask, said)
     _look_again(actor, slot.ask, said)
+    # the same press again was looked at
+    overruled = _overruled(actor, slot.ask, said, anyway) if not _is_sent(actor, slot.ask, nonce) else ""
     began = _beginning(slot.ask, drafted_by, text)
     return _accept(actor, slot, lease_token, said, nonce, began, confidence, overruled=overruled)
 
@@ -103,6 +108,16 @@ def _slot_of(actor: Actor, assignment_id: str) -> Assignment:
     slot.ask.project = slot.ask.episode.project = actor.project
     actor.project.desk = _DESK.made(row) if row[0] is not None else Desk(project=actor.project)
     return slot
+
+
+Look = Callable[[Actor, Ask, "Said", bool], str]
+_looks: list[Look] = []
+
+
+def on_leaving(look: Look) -> None:
+    """Register what looks at each answer before it leaves: it raises to return it, or returns the reason of an earlier
+    return that the author overrules."""
+    _looks.append(look)
 
 
 @dataclass(frozen=True)
@@ -152,6 +167,19 @@ def refuse_misfit(actor: Actor, ask: Ask, text: str, decision: Any, tool_calls: 
     said = Said(text, tool_calls, check(ask, text, tool_calls, decision))
     _look_again(actor, ask, said)
     return said
+
+
+def _is_sent(actor: Actor, ask: Ask, nonce: str) -> bool:
+    sent = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce, late=False)
+    return bool(nonce) and not ask.is_open and sent.exists()
+
+
+def _overruled(actor: Actor, ask: Ask, said: Said, anyway: bool) -> str:
+    """Return the reason of a second look that the author overrules. Raises for one that returns this answer.
+
+    Every way by which an answer of a person leaves comes through here, or sends the same words to asks that are alike.
+    """
+    return next((reason for look in _looks if (reason := look(actor, ask, said, anyway))), "")
 
 
 def _look_again(actor: Actor, ask: Ask, said: Said) -> None:
@@ -286,7 +314,7 @@ def edit(
     *,
     drafted_by: str = "",
     decision: Any = None,
-    overruled: str = "",
+    anyway: bool = False,
     asks_back: bool = False,
 ) -> Advice:
     """Replace the caller's answer with a new row. Raises if the agent has read it. Marks of a model's draft stay."""
@@ -295,6 +323,7 @@ def edit(
     said = Said(text, tool_calls, check(seen, text, tool_calls, decision), asks_back)
     _refuse_question(seen, said)
     _look_again(actor, seen, said)
+    overruled = _overruled(actor, seen, said, anyway)
     began = _beginning(seen, drafted_by or (began_with(seen.accepted) if seen.accepted else ""), text)
     with transaction.atomic():
         ask = closing.locked(ask_id)
@@ -358,8 +387,11 @@ def answer_group(
     chosen: list[str],
     *,
     drafted_by: str = "",
+    overruled: str = "",
 ) -> dict[str, str]:
     """Send one answer to the chosen open asks with the same question, each in its own transaction.
+
+    The look at the answer to the first ask counts for them; `overruled` is its reason, if the author sent it anyway.
 
     Returns an empty text or the reason for a refusal, by ask. Each answer can be withdrawn separately until its agent
     has read it. An answer written with verifier access never reaches a blind ask.
@@ -368,7 +400,8 @@ def answer_group(
     group = Ask.objects.filter(project=actor.project, group=ask.group, privilege=ask.privilege, pk__in=chosen)
     same = group.exclude(pk=ask.pk).select_related("episode", "accepted").order_by("deadline_at")
     began = _beginning(ask, drafted_by, text)
-    return {one.pk: _answer_same(actor, ask, one, text, tool_calls, nonce_of(nonce, one.pk), began) for one in same}
+    more = (began, overruled)
+    return {one.pk: _answer_same(actor, ask, one, text, tool_calls, nonce_of(nonce, one.pk), *more) for one in same}
 
 
 def nonce_of(nonce: str, ask_id: str) -> str:
@@ -379,7 +412,14 @@ def nonce_of(nonce: str, ask_id: str) -> str:
 
 
 def _answer_same(
-    actor: Actor, first: Ask, ask: Ask, text: str, tool_calls: list[ToolCall] | None, nonce: str, began: Beginning
+    actor: Actor,
+    first: Ask,
+    ask: Ask,
+    text: str,
+    tool_calls: list[ToolCall] | None,
+    nonce: str,
+    began: Beginning,
+    overruled: str,
 ) -> str:
     if ask.accepted is not None and (ask.accepted.author_key, ask.accepted.nonce) == (actor.key, nonce):
         return ""  # the same press again
@@ -388,7 +428,8 @@ def _answer_same(
         _look_again(actor, ask, Said(text, tool_calls))
         lease = queue.claim(actor, ask.pk)
         slot = visible_or_404(Assignment.objects.all(), actor, lease.assignment_id, "ask__project")
-        _accept(actor, slot, lease.lease_token, Said(text, tool_calls), nonce, began, first=first)
+        said = Said(text, tool_calls)
+        _accept(actor, slot, lease.lease_token, said, nonce, began, first=first, overruled=overruled)
     except AppError as refused:
         return refused.message
     return ""

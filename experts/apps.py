@@ -1,5 +1,6 @@
-"""The experts app. Registers its hooks: an ending episode closes its asks, a removed person's claims are released, and
-asks can be the subject of notifications and a column of the list of episodes."""
+"""The experts app. Registers its hooks: an ending episode closes its asks, a removed person's claims are released, a
+model looks at answers before they leave, and asks can be the subject of notifications and a column of the list of
+episodes."""
 
 from __future__ import annotations
 
@@ -12,12 +13,13 @@ class ExpertsConfig(AppConfig):
     def ready(self) -> None:
         from episodes.find import columns, sorting
         from episodes.record import recording
-        from experts import closing, endings, notifications, queue
+        from experts import advising, closing, endings, looking, notifications, queue
         from notices import subjects
         from people import members
 
         recording.on_end(closing.cancel_of_episode)
         members.on_leave(queue.release_all_of)
+        advising.on_leaving(looking.overruled)
         columns.register("waited", endings.waited_in)
         sorting.register("waited", endings.by_wait)
         subjects.register(notifications.AskKind())

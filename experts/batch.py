@@ -7,6 +7,7 @@ answer for calls like them covers; `standing_answers.py` gives it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,18 +22,26 @@ from experts import advising, queue
 from experts.find.availability import desk_of
 from experts.models import Advice, Ask, Privilege
 from experts.rules.risk import only_call, why_not_together
+from experts.rules.second_look import Returned
 from experts.standing_answers import same_value
 from people.access import Actor, may_advise
 from people.errors import AppError, Invalid
 
 TOGETHER_MAX = 100
 """Approvals of one press: each is a claim and an answer."""
+LOOKS_S = 20.0
+"""Seconds after which a press begins no further second look of a model; the rest wait for another press."""
+LATER = "Not sent: the second looks of this press took too long. Press again."
 
 
 def decide(actor: Actor, chosen: Sequence[str], verdict: str, reason: str, nonce: str) -> dict[str, str]:
     """Approve or reject the chosen approvals. Return an empty text or the reason for a refusal, by ask."""
-    asks = _checked(actor, chosen, verdict, reason)
-    return {ask.pk: _decide(actor, ask, verdict, reason, advising.nonce_of(nonce, ask.pk)) for ask in asks}
+    asks, began, said = _checked(actor, chosen, verdict, reason), time.monotonic(), dict[str, str]()
+    looks = bool(desk_of(actor.project).second_look_model)
+    for ask in asks:
+        is_late = looks and time.monotonic() - began > LOOKS_S
+        said[ask.pk] = LATER if is_late else _decide(actor, ask, verdict, reason, advising.nonce_of(nonce, ask.pk))
+    return said
 
 
 def _checked(actor: Actor, chosen: Sequence[str], verdict: str, reason: str) -> list[Ask]:
@@ -121,7 +130,11 @@ def _decide(actor: Actor, ask: Ask, verdict: str, reason: str, nonce: str) -> st
     calls = [{"id": call["id"], **said} for call in (ask.typed or {})["calls"]]
     try:
         lease = queue.claim(actor, ask.pk)
-        advising.answer(actor, lease.assignment_id, lease.lease_token, "", nonce, decision={"calls": calls})
+        try:
+            advising.answer(actor, lease.assignment_id, lease.lease_token, "", nonce, decision={"calls": calls})
+        except Returned:
+            queue.release(actor, lease.assignment_id, lease.lease_token)
+            raise
     except AppError as refused:
         return refused.message
     return ""

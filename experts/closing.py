@@ -79,7 +79,10 @@ def log_each(ask: Ask, *entries: tuple[str, Actor | None, str]) -> None:
 
 
 def events_of(ask: Ask, *entries: tuple[str, Actor | None, str]) -> list[AskEvent]:
-    return [AskEvent(ask=ask, verb=verb, actor=who.name if who else "awmweb", reason=why) for verb, who, why in entries]
+    return [
+        AskEvent(ask=ask, verb=verb, actor=who.name if who else "awmweb", actor_key=who.key if who else "", reason=why)
+        for verb, who, why in entries
+    ]
 
 
 def close(
@@ -91,7 +94,7 @@ def close(
     ask.status, ask.reason, ask.closed_at, ask.accepted = status, reason, timezone.now(), advice
     ended = SlotState.SUBMITTED if status == AskStatus.ANSWERED else SlotState.VOID
     noted, entry = EVENTS.stored(events_of(ask, (str(status), actor, reason)))
-    end = [str(status), reason, ask.closed_at, ask.accepted_id, ask.pk, str(ended), ask.pk]
+    end: list[Any] = [str(status), reason, ask.closed_at, ask.accepted_id, ask.pk, str(ended), ask.pk]
     with connection.cursor() as cursor:
         cursor.execute(CLOSED.format(noted=noted), [*end, *entry, ask.episode_id, ask.pk])
         (waiting,) = cursor.fetchone()

@@ -214,9 +214,16 @@ def save_draft(
 def keep_refused(actor: Actor, assignment_id: str, text: str, decision: Any) -> None:
     """Keep what was refused because the decision did not fit, as the actor's draft."""
     ask = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project").ask_id
-    known = Draft.objects.filter(ask=ask, author_key=actor.key).values_list("version", flat=True).first()
     with suppress(DraftConflict, Invalid):  # a newer draft, or one beyond the limits: the refusal says what is wrong
-        save_draft(actor, ask, text, version=known or 0, decision=decision)
+        keep_text(actor, ask, text, decision)
+
+
+def keep_text(actor: Actor, ask_id: str, text: str, decision: Any) -> Draft:
+    """Save a text as the actor's draft, in place of the one that is there."""
+    known = Draft.objects.filter(ask=ask_id, author_key=actor.key).first()
+    if known is not None and (known.text, known.tool_calls, known.decision) == (text, None, decision):
+        return known
+    return save_draft(actor, ask_id, text, version=known.version if known else 0, decision=decision)
 
 
 def _first_draft(actor: Actor, ask: Ask, written: dict[str, Any]) -> Draft:

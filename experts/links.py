@@ -11,12 +11,13 @@ from experts import advising, queue
 from experts.errors import TooLate
 from experts.find.answer_links import AnswerLink
 from experts.models import Advice
+from experts.rules.second_look import Returned
 
 
-def answer(link: AnswerLink, text: str, decision: Any, *, overruled: str = "") -> Advice:
+def answer(link: AnswerLink, text: str, decision: Any, *, anyway: bool = False) -> Advice:
     """Claim and answer the ask of a link. A link answers once, also if the answer is withdrawn.
 
-    Raises without a claim if the answer does not fit, or if someone else holds the ask.
+    Raises without a claim if the answer does not fit, if a second look returns it, or if someone else holds the ask.
     """
     # a late text is stored beside the ask and used nothing up
     if (given := link.said) is not None and not given.late:
@@ -26,7 +27,11 @@ def answer(link: AnswerLink, text: str, decision: Any, *, overruled: str = "") -
     advising.refuse_misfit(link.actor, link.ask, text, decision)
     lease = queue.claim(link.actor, link.ask.pk)
     sent = (lease.assignment_id, lease.lease_token, text, link.nonce)
-    return advising.answer(link.actor, *sent, decision=decision, overruled=overruled)
+    try:
+        return advising.answer(link.actor, *sent, decision=decision, anyway=anyway)
+    except Returned:
+        queue.release(link.actor, lease.assignment_id, lease.lease_token)
+        raise
 
 
 def withdraw(link: AnswerLink) -> None:

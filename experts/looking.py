@@ -1,8 +1,8 @@
 """The second look of a model: an expert model reads a person's answer before it leaves, and can return it.
 
 Owns when a model looks, what it is shown and what its reply means. It never holds an answer back: without time, tokens,
-room or a readable reply the answer goes on. Leaves rules to `rules/second_look.py` and sending to `advising.py`. Called
-by the pages of people, where the author reads the reason and can send the answer anyway.
+room or a readable reply the answer goes on. Leaves rules to `rules/second_look.py` and sending to `advising.py`, which
+calls it for each answer that leaves. Its author reads the reason where they answer, and can send the answer anyway.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import json
 import threading
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -19,7 +18,6 @@ from django.utils import timezone
 
 from awmclient.chat import ChatClient
 from awmclient.errors import EndpointError
-from awmclient.schema import ToolCall
 from episodes.visible.lens import MODEL, lens_of
 from experts import advising, closing, desk, llm
 from experts.find.availability import desk_of, models_may_help, tokens_are_spent
@@ -54,36 +52,29 @@ class ReturnedByModel(Returned):
     code = "second_look_model"
 
 
-@dataclass(frozen=True)
-class Outgoing:
-    """An answer on its way, as its form has it."""
-
-    text: str
-    tool_calls: list[ToolCall] | None
-    decision: Any
-    anyway: bool
-    """Whether its author has read the reason of an earlier return and sends it nevertheless."""
-
-
 _rooms: dict[int, threading.BoundedSemaphore] = {}
 
 
-def overruled(actor: Actor, ask: Ask, wanted: Outgoing) -> str:
+def model_for(actor: Actor, ask: Ask) -> str:
+    """Return the name of the model that looks at what this actor answers; empty if none does."""
+    # a program has no one who could overrule the model, and an arm of people only has no model in its answers
+    if actor.user is None or actor.token:
+        return ""
+    name = desk_of(ask.project).second_look_model
+    return name if name in settings.EXPERT_ENDPOINTS and models_may_help(ask) else ""
+
+
+def overruled(actor: Actor, ask: Ask, said: advising.Said, anyway: bool) -> str:
     """Return the reason of the model that the author overrules with this answer; empty if there is none.
 
-    Raises `ReturnedByModel` with the reason of a new look, and what `advising` raises for an answer that does not fit.
+    Raises `ReturnedByModel` with the reason of a new look. Registered with `advising.on_leaving`.
     """
     # what is refused in any case is for `advising`, which keeps the text
     is_mine = ask.accepted is not None and ask.accepted.author_key == actor.key and not ask.is_final
-    if not ask.is_open and not is_mine:
+    if not (ask.is_open or is_mine) or not (name := model_for(actor, ask)):
         return ""
-    name = desk_of(ask.project).second_look_model
-    # a program has no one who could overrule the model, and an arm of people only has no model in its answers
-    if name not in settings.EXPERT_ENDPOINTS or actor.user is None or actor.token or not models_may_help(ask):
-        return ""
-    if wanted.anyway and (before := _last_return(actor, ask)):
+    if anyway and (before := _last_return(actor, ask)):
         return before
-    said = advising.refuse_misfit(actor, ask, wanted.text, wanted.decision, wanted.tool_calls)
     reason = _look(expert_model(ask.project, name), actor, ask, said)
     if not reason:
         return ""
@@ -92,7 +83,8 @@ def overruled(actor: Actor, ask: Ask, wanted: Outgoing) -> str:
 
 
 def _last_return(actor: Actor, ask: Ask) -> str:
-    found = AskEvent.objects.filter(ask=ask, verb=RETURNED, actor=actor.name).order_by("-pk")
+    # by key: a namesake has read no reason
+    found = AskEvent.objects.filter(ask=ask, verb=RETURNED, actor_key=actor.key).order_by("-pk")
     return found.values_list("reason", flat=True).first() or ""
 
 

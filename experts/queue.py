@@ -23,7 +23,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from awmclient.schema import AskOpen
-from awmclient.typed import TYPED_FIELDS, typed_of
+from awmclient.typed import TYPED_FIELDS
 from awmenv.blockers import Blocker, matched
 from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
@@ -41,7 +41,7 @@ from experts.errors import (
     TooLate,
     TooManyAsks,
 )
-from experts.find import availability
+from experts.find import arriving, availability
 from experts.find.arriving import Arrival
 from experts.find.similar import began_with, marks_of
 from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Decline, Desk, Draft, Presence, Privilege, Tier
@@ -122,7 +122,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
     if wanted.thread is None:
         known_fields.pop("thread")
     digest = hashlib.sha256(json.dumps(known_fields, sort_keys=True).encode()).hexdigest()
-    typed = typed_of(wanted.model_dump(by_alias=True))
+    typed = wanted.typed()
     if typed:
         refuse_default(typed)  # an agent wrote schema and value: nothing is locked while they are compared
     # The lock of the episode serializes its asks, so that a repeated key finds the first one.
@@ -130,7 +130,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
         episode, desk_now = _locked_episode(actor, wanted)
         refuse_other_loop(actor, episode.origin)
         # behind the locks: what others committed while this waited is found
-        found = availability.arrival(
+        found = arriving.arrival(
             episode,
             now := timezone.now(),
             key=wanted.key,
@@ -232,7 +232,7 @@ def _conflict(known: Ask, wanted: AskOpen) -> str | None:
     # half a second apart counts only if nothing else explains the conflict
     others = others or [name for name, seconds in apart.items() if seconds >= 0.5]
     typed = {"kind": "question"} | (known.typed or {})
-    asked = {"kind": wanted.kind} | typed_of(wanted.model_dump(by_alias=True))
+    asked = {"kind": wanted.kind} | wanted.typed()
     others += [name for name in ("kind", *TYPED_FIELDS) if typed.get(name) != asked.get(name)]
     others += ["thread"] if (known.thread_id or None) != wanted.thread else []
     others.sort(key=list(AskOpen.model_fields).index)

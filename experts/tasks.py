@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from episodes.record import recording
-from experts import closing, llm
+from experts import closing, llm, slack_answers
 
 
 @shared_task
@@ -18,3 +18,8 @@ def sweep() -> None:
 @shared_task
 def advise() -> None:
     llm.work()
+
+
+@shared_task
+def send_from_slack(delivery: str, slack_user: str, nonce: str, version: str) -> None:
+    slack_answers.send_looked_at(delivery, slack_user, nonce, version)

@@ -136,10 +136,14 @@ def whisper(payload: Any, words: str) -> None:
     reply(str(channel or ""), str(message.get("ts", "")) if isinstance(message, dict) else "", words)
 
 
-def reply(channel: str, ts: str, words: str) -> None:
-    """Say something in the thread of a message. Words that do not arrive are lost: the message itself stays true."""
+def reply(channel: str, ts: str, words: str, button: tuple[str, str, str] | None = None) -> None:
+    """Say something in the thread of a message. Words that do not arrive are lost: the message itself stays true.
+
+    A button has its words, its action and its value.
+    """
+    shown = [{"type": "section", "text": plain(clean(words))}, _actions([_button(*button)])] if button else None
     try:
-        _client(WINDOW_S).chat_postMessage(channel=channel, thread_ts=ts, text=_escaped(words))
+        _client(WINDOW_S).chat_postMessage(channel=channel, thread_ts=ts, text=_escaped(words), blocks=shown)
     except OUT as error:
         log.warning("Slack did not take a reply: %s", type(error).__name__)
 

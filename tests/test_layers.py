@@ -125,7 +125,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"rules", "find", "metrics", "notifications"},
         {"advising", "attaching", "batch", "closing", "desk", "links"}
         | {"pausing", "queue", "simulating", "standing_answers", "tagging"},
-        {"consumers", "llm", "looking", "mcp", "metrics.pages", *DOORS},
+        {"consumers", "llm", "looking", "mcp", "metrics.pages", "slack_answers", *DOORS},
     ),
     "curriculum": (
         GROUND,
@@ -168,7 +168,7 @@ WRITES = {
     "episodes": {"record"},
     "reviews": {"record"},
     "experts": {"advising", "attaching", "closing", "desk", "pausing", "queue", "simulating", "standing_answers"}
-    | {"llm", "looking", "tagging"},
+    | {"llm", "looking", "slack_answers", "tagging"},
     "runs": {"launch", "play"},
     "curriculum": {"steering", "taking", "training"},
     "exports": {"jobs"},

@@ -93,7 +93,7 @@ def close_ask_step(
         unpark(episode)
     # the wait was the expert's: the loop gets its whole silence time from here
     episode.heartbeat_at = timezone.now()
-    moved = [episode.strip, episode.state, episode.heartbeat_at, episode.pk]
+    moved: list[Any] = [episode.strip, episode.state, episode.heartbeat_at, episode.pk]
     with connection.cursor() as cursor:
         cursor.execute(CLOSED, [entry.text, entry.cut, step, *moved])
     tell_steps(episode, [entry])

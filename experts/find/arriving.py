@@ -132,7 +132,8 @@ def arrival(
         cursor.execute(_statement(is_question, is_indexed(episode)), values)
         keys, alike, ahead, present, times, is_listened, has_standing = cursor.fetchone()
     near = [Alike(pk, _text(question), group) for pk, question, group in alike or ()]
-    return Arrival(keys or {}, near, *ahead, dict(present or ()), times or [], is_listened, has_standing)
+    count, of_run, runs = ahead
+    return Arrival(keys or {}, near, count, of_run, runs, dict(present or ()), times or [], is_listened, has_standing)
 
 
 def is_indexed(episode: Episode) -> bool:
@@ -153,4 +154,4 @@ def _statement(is_question: bool, by_place: bool) -> str:
 
 
 def _text(stored: str) -> Any:
-    return _QUESTION.from_db_value(stored, None, connection)  # type: ignore[union-attr]
+    return _QUESTION.from_db_value(stored, None, connection)

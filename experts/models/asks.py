@@ -394,6 +394,8 @@ class AskEvent(AppendOnly):
     at = models.DateTimeField(auto_now_add=True)
     verb = models.CharField(max_length=30)
     actor = models.CharField(max_length=160, blank=True)
+    actor_key = models.CharField(max_length=160, blank=True, default="", db_default="")
+    """Empty for awmweb's own, and for entries of versions that had none."""
     reason = models.TextField(blank=True)
 
     def __str__(self) -> str:

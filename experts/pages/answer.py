@@ -34,7 +34,6 @@ from experts.find.panels import (
 )
 from experts.find.reading import asks_of
 from experts.find.similar import earlier
-from experts.looking import Outgoing
 from experts.models import Ask, Privilege
 from experts.rules import decision_fields
 from experts.rules.suggested_calls import calls_of, refuse_unfit
@@ -99,11 +98,6 @@ def _written(request: HttpRequest) -> Any:
 
 def _is_plain(request: HttpRequest) -> bool:
     return decision_fields.MARK in request.POST
-
-
-def wanted_of(request: HttpRequest, said: AnswerBody) -> Outgoing:
-    """Return a form's answer for the second look of a model."""
-    return Outgoing(said.text, said.tool_calls, said.decision, "anyway" in request.POST)
 
 
 def give_ahead(request: MemberRequest, wanted: StandingAnswerBody, refused_words: str) -> None:

@@ -30,7 +30,6 @@ from experts import (
     closing,
     desk,
     endings,
-    looking,
     queue,
 )
 from experts.errors import AlreadyClaimed, LeaseLost, TooLate, Used
@@ -46,7 +45,7 @@ from experts.find.panels import (
 from experts.find.reading import asks_of
 from experts.looking import ReturnedByModel
 from experts.models import Advice, Ask, Privilege
-from experts.pages.answer import ask_form, ask_page, checked_body, give_ahead, tags_for, typed_again, wanted_of
+from experts.pages.answer import ask_form, ask_page, checked_body, give_ahead, tags_for, typed_again
 from people.access import (
     Actor,
     MemberRequest,
@@ -306,7 +305,6 @@ def edit(request: MemberRequest, pk: str) -> HttpResponse:
     try:
         one = asks_of(request.actor).get(pk=pk)
         body = checked_body(request, one, "mine")
-        before = looking.overruled(request.actor, one, wanted_of(request, body))
         advising.edit(
             request.actor,
             pk,
@@ -315,7 +313,7 @@ def edit(request: MemberRequest, pk: str) -> HttpResponse:
             body.nonce,
             drafted_by=request.POST.get("drafted_by", ""),
             decision=body.decision,
-            overruled=before,
+            anyway="anyway" in request.POST,
             asks_back=body.asks_back,
         )
     except AppError as refused:
@@ -345,7 +343,6 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     ahead = _standing(request, one)
     # the same press again, whose first response was lost, gives none twice
     repeated = Advice.objects.filter(ask=pk, author_key=actor.key, nonce=checked.nonce, late=False).exists()
-    before = "" if repeated else looking.overruled(actor, one, wanted_of(request, checked))
     sent = advising.answer(
         actor,
         slot,
@@ -353,7 +350,7 @@ def _send(request: MemberRequest, pk: str) -> Advice:
         *given,
         drafted_by=drafted_by,
         decision=checked.decision,
-        overruled=before,
+        anyway="anyway" in request.POST,
         asks_back=checked.asks_back,
     )
     for wanted in [] if repeated else ahead:
@@ -363,7 +360,8 @@ def _send(request: MemberRequest, pk: str) -> Advice:
         text, nonce, calls = given
         one = Ask.objects.get(pk=pk)
         # a form can list any number of asks
-        said = advising.answer_group(actor, one, text, calls, nonce, chosen[:200], drafted_by=drafted_by)
+        more = {"drafted_by": drafted_by, "overruled": sent.overruled}
+        said = advising.answer_group(actor, one, text, calls, nonce, chosen[:200], **more)
         _tell_family(request, said)
     return sent
 

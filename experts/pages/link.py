@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from episodes.show.decisions import decided_lines
-from experts import closing, endings, links, looking
+from experts import closing, endings, links
 from experts.find import one_ask
 from experts.find.answer_links import AnswerLink, link_of
 from experts.looking import ReturnedByModel
@@ -42,10 +42,7 @@ def answer_link(request: HttpRequest, token: str) -> HttpResponse:
             if len(text) > TEXT_MAX:
                 raise Invalid(f"Enter at most {TEXT_MAX:,} characters.")
             decision = decision_of(request, link.ask)
-            wanted = looking.Outgoing(text, None, decision, "anyway" in request.POST)
-            # a link that is used answers as before
-            before = looking.overruled(link.actor, link.ask, wanted) if link.said is None else ""
-            links.answer(link, text, decision, overruled=before)
+            links.answer(link, text, decision, anyway="anyway" in request.POST)
     except AppError as refused:
         return _show(request, link, refused, text, request.POST.get("decision", ""))
     return redirect(request.path)

@@ -16,11 +16,12 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
 from episodes.show.decisions import proposed_lines
-from experts import advising, closing, queue
+from experts import advising, closing, queue, slack_answers
 from experts.find.reading import asks_of
 from experts.models import Ask
 from experts.notifications import KIND
 from notices import slack
+from notices.models import Delivery
 from people.access import Actor, visible_or_404
 from people.errors import AppError, BadJson, Invalid, NotFound, Unauthenticated
 from people.json_text import parse_json
@@ -47,7 +48,7 @@ def interaction(request: HttpRequest) -> HttpResponse:
         return _problem("You can't answer this ask.")
     row, actor = found
     if payload.get("type") == "view_submission":
-        return _submitted(payload, actor, row.subject_id, given)
+        return _submitted(payload, row, actor, given)
     if payload.get("type") == "view_closed":
         _released(actor, given)
     return HttpResponse()
@@ -101,13 +102,17 @@ def _given(payload: Mapping[str, Any]) -> dict[str, Any]:
 def _pressed(payload: Mapping[str, Any], user: str) -> HttpResponse:
     actions = payload.get("actions")
     action = _dict(actions[0]) if isinstance(actions, list) and actions else {}
-    if action.get("action_id") not in (ANSWER, "awm_claim"):
+    if action.get("action_id") not in (ANSWER, "awm_claim", slack_answers.ANYWAY):
         return HttpResponse()  # a link, which Slack reports, too
-    found = slack.pressed_by(KIND, str(action.get("value", "")), user)
+    delivery, _, version = str(action.get("value", "")).partition(" ")
+    found = slack.pressed_by(KIND, delivery, user)
     if found is None:
         return _message(payload, "You can't answer this ask.")
     row, actor = found
     try:
+        if action["action_id"] == slack_answers.ANYWAY:
+            slack_answers.send_anyway(row, actor, version)
+            return HttpResponse()
         lease = queue.claim(actor, row.subject_id)
     except AppError as refused:
         return _message(payload, refused.message)
@@ -139,8 +144,8 @@ def _released(actor: Actor, given: Mapping[str, Any]) -> None:
         return  # answered, expired or taken since: nothing to give up
 
 
-def _submitted(payload: Mapping[str, Any], actor: Actor, ask_id: str, given: Mapping[str, Any]) -> HttpResponse:
-    ask = asks_of(actor).filter(pk=ask_id).first()
+def _submitted(payload: Mapping[str, Any], row: Delivery, actor: Actor, given: Mapping[str, Any]) -> HttpResponse:
+    ask = asks_of(actor).filter(pk=row.subject_id).first()
     if ask is None:
         return _problem("This ask no longer exists.")
     view = _dict(payload.get("view"))
@@ -152,7 +157,7 @@ def _submitted(payload: Mapping[str, Any], actor: Actor, ask_id: str, given: Map
     try:
         decision = _decision(ask.typed, fields) if ask.typed else None
         advising.refuse_misfit(actor, ask, text, decision)
-        advising.answer(actor, *_held(actor, ask, given), text, nonce, decision=decision)
+        slack_answers.send(row, actor, ask, text, decision, nonce, _held(actor, ask, given))
     except AppError as refused:
         return _problem(refused.message)
     return HttpResponse()
@@ -276,6 +281,7 @@ def _replied(said: Mapping[str, str]) -> None:
             raise Invalid("This ask wants a decision. Press Answer.")
         advising.refuse_misfit(actor, ask, said["text"], None)
         lease = queue.claim(actor, ask.pk)
-        advising.answer(actor, lease.assignment_id, lease.lease_token, with_line_ends(said["text"]), nonce)
+        held = (lease.assignment_id, lease.lease_token)
+        slack_answers.send(row, actor, ask, with_line_ends(said["text"]), None, nonce, held)
     except (AppError, NotFound) as refused:
         slack.reply(said["channel"], said["thread_ts"], f"Not sent: {refused.message}")

@@ -157,7 +157,7 @@ def test_closed_ask_keeps_the_late_text_without_a_look(look, ada, edo, asked):
     assert ask.advice.get(late=True).text == "late words" and not server.bodies
 
 
-def test_edits_and_links_are_looked_at_programs_and_batches_not(look, ada, edo, asked, project):
+def test_edits_and_links_are_looked_at_and_programs_not(look, ada, edo, asked, project):
     server = look(lambda body: BACK if "Into 9" in body["messages"][1]["content"] else '{"return": false}')
     ask, linked = asked(), asked()
     sent(edo, ask, text="Into 8.")
@@ -170,11 +170,31 @@ def test_edits_and_links_are_looked_at_programs_and_batches_not(look, ada, edo, 
     assert status == 422 and "Send anyway" in text and "Into 9." in text and not linked.assignment.holder
     assert opened(path, text="Into 9.", anyway="1")[0] == 200 and fresh(linked).accepted.overruled
     looks = len(server.bodies)
-    clerk, other, calls = token(project, "expert")[0], asked(), asked(**approval(REPLY))
+    clerk, other = token(project, "expert")[0], asked()
     lease = queue.claim(clerk, other.pk)
     advising.answer(clerk, lease.assignment_id, lease.lease_token, "Into 9.", "c")
-    assert batch.decide(edo, [calls.pk], "reject", "Into 9.", "b") == {calls.pk: ""}
     assert len(server.bodies) == looks
+
+
+def test_each_call_of_a_batch_is_looked_at(look, ada, edo, asked, monkeypatch):
+    server = look(lambda body: BACK if '"ticket": 9' in body["messages"][1]["content"] else '{"return": false}')
+    wrong, right = asked(**approval({**REPLY, "arguments": {"ticket": 9}})), asked(**approval(REPLY))
+    said = batch.decide(edo, [wrong.pk, right.pk], "approve", "", "b")
+    assert said == {wrong.pk: f"Not sent: {WHY}", right.pk: ""} and len(server.bodies) == 2
+    assert fresh(wrong).is_open and fresh(wrong).assignment.holder == "", "the claim is given back"
+    monkeypatch.setattr(batch, "LOOKS_S", -1.0)
+    assert batch.decide(edo, [wrong.pk], "approve", "", "c") == {wrong.pk: batch.LATER} and len(server.bodies) == 2
+    desk.set_policy(ada, second_look_model="")
+    assert batch.decide(edo, [wrong.pk], "approve", "", "d") == {wrong.pk: ""}
+
+
+def test_namesake_cannot_overrule_the_return_of_another(look, ada, edo, asked):
+    server = look(BACK)
+    ask = asked()
+    assert sent(edo, ask, accept="application/json").status_code == 422
+    queue.release(edo, ask.assignment.pk, fresh(ask).assignment.lease_token)
+    AskEvent.objects.filter(ask=ask).update(actor=ada.name)
+    assert sent(ada, ask, accept="application/json", anyway="1").status_code == 422 and len(server.bodies) == 2
 
 
 def test_model_sees_no_more_than_who_answers(look, ada, edo):

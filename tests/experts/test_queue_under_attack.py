@@ -15,7 +15,7 @@ from episodes.models import Episode
 from episodes.record import recording
 from experts import advising, closing, desk, queue
 from experts.errors import LeaseLost, TooLate, TooManyAsks
-from experts.find import availability
+from experts.find import arriving
 from experts.models import Advice, Ask, Assignment
 from tests.locks import somebody_waits_for_a_lock
 from tests.people_by_name import token
@@ -138,7 +138,7 @@ def test_concurrent_asks_see_each_other(ada, monkeypatch, by):
     run, _ = recording.start_run(ada, RunStart(name="grpo"))
     if by == "budget":
         desk.set_policy(ada, per_hour=1)
-    look, inside, asked = availability.arrival, [], []
+    look, inside, asked = arriving.arrival, [], []
 
     def slow_look(*given, **named):
         found = look(*given, **named)
@@ -155,7 +155,7 @@ def test_concurrent_asks_see_each_other(ada, monkeypatch, by):
         finally:
             connection.close()
 
-    monkeypatch.setattr(availability, "arrival", slow_look)
+    monkeypatch.setattr(arriving, "arrival", slow_look)
     threads = []
     for n in range(3):
         task = "merge" if by == "task" else f"merge {n}"

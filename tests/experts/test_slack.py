@@ -7,23 +7,27 @@ import hmac
 import json
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
-from experts import advising, queue
+from awmclient.chat import EndpointConfig
+from experts import advising, desk, queue, tasks
 from experts.models import Advice, Ask, Assignment
 from notices import sending, slack, subscriptions
 from notices.models import Delivery
-from people import members
+from people import jobs, members
 from people.errors import Invalid
+from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.experts.test_standing_answers import REPLY, approval
 from tests.notices.receivers import slack_server
 
 SECRET = "a signing secret"
 EDO = "U0EDO"
+BACK = json.dumps({"return": True, "reason": "No ticket 9."})
 
 
 @pytest.fixture
@@ -284,3 +288,77 @@ def test_missed_change_is_redrawn_by_the_sweep(ada, asked, there, way):
     count = len(there.of("chat.update"))
     slack.redraw_missed()
     assert len(there.of("chat.update")) == count, "nothing changed"
+
+
+@pytest.fixture
+def returns(settings, ada, monkeypatch):
+    """A model that returns answers with *9*, and what is called of a worker."""
+    server = OpenAIServer(lambda body: BACK if "Into 9" in body["messages"][1]["content"] else '{"return": false}')
+    with answering(server):
+        settings.EXPERT_ENDPOINTS = {"wise": EndpointConfig(server.base_url, "wise-1", "k", timeout_s=60.0)}
+        desk.set_policy(ada, second_look_model="wise")
+        called = []
+        monkeypatch.setattr(jobs, "call_worker", lambda task, *args: called.append((task, args)) or True)
+        yield called
+
+
+def worked(called):
+    """Do what a worker was called for."""
+    for task, args in [called.pop(0) for one in list(called) if one[0] == "experts.tasks.send_from_slack"]:
+        assert task == "experts.tasks.send_from_slack"
+        tasks.send_from_slack(*args)
+
+
+@pytest.mark.parametrize("by", ["window", "reply"])
+def test_returned_answer_comes_back_with_send_anyway(edo, asked, there, way, returns, by):
+    row = told(ask := asked())
+    returns.clear()
+    if by == "window":
+        pressed(row, "awm_answer")
+        assert submitted(window(there), {"note": {"value": "Into 9."}}).content == b""
+    else:
+        replied(row, "Into 9.")
+    assert fresh(ask).is_open, "no press waits for the model"
+    worked(returns)
+    back = there.of("chat.postMessage")[-1]
+    button = back["blocks"][1]["elements"][0]
+    assert back["text"] == "Not sent: No ticket 9." and back["thread_ts"] == row.receipt["ts"]
+    assert button["action_id"] == "awm_anyway" and fresh(ask).is_open
+    for _ in range(2):  # the second press changes nothing
+        pressed(SimpleNamespace(pk=button["value"]), "awm_anyway")
+    said = fresh(ask).accepted
+    assert (said.text, said.overruled, Advice.objects.filter(ask=ask).count()) == ("Into 9.", "wise: No ticket 9.", 1)
+    assert there.of("chat.postMessage")[-1] == back, "nothing more was said"
+
+
+def test_answer_that_passes_the_look_is_sent_by_a_worker(edo, asked, there, way, returns):
+    row = told(ask := asked())
+    returns.clear()
+    there.calls.clear()
+    for _ in range(2):  # delivered twice
+        replied(row, "Into 8.")
+    worked(returns)
+    assert fresh(ask).accepted.text == "Into 8." and fresh(ask).accepted.overruled == ""
+    assert Advice.objects.filter(ask=ask).count() == 1 and not there.of("chat.postMessage"), "nothing is said of it"
+
+
+def test_send_anyway_sends_only_what_was_returned(edo, asked, there, way, returns):
+    row = told(ask := asked())
+    returns.clear()
+    replied(row, "Into 9.")
+    worked(returns)
+    value = there.of("chat.postMessage")[-1]["blocks"][1]["elements"][0]["value"]
+    desk.keep_text(edo, ask.pk, "Into 7.", None)
+    pressed(SimpleNamespace(pk=value), "awm_anyway")
+    assert fresh(ask).is_open and "has changed since" in there.of("chat.postMessage")[-1]["text"]
+    pressed(SimpleNamespace(pk=value), "awm_anyway", user="U0EVE")
+    assert fresh(ask).is_open and "can't answer" in there.of("chat.postMessage")[-1]["text"]
+
+
+def test_without_a_broker_the_look_is_taken_at_once(edo, asked, there, way, returns, monkeypatch):
+    row = told(ask := asked())
+    monkeypatch.setattr(jobs, "call_worker", lambda *_: False)
+    replied(row, "Into 9.")
+    assert fresh(ask).is_open and "No ticket 9" in there.of("chat.postMessage")[-1]["text"]
+    replied(row, "Into 8.", ts="2.3")
+    assert fresh(ask).accepted.text == "Into 8."
