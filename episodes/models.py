@@ -156,15 +156,17 @@ class EpisodeQuerySet(models.QuerySet["Episode"]):
         return self.filter(state__in=AT_WORK_STATES, heartbeat_at__lt=moment)
 
 
-class CountedEpisodes(models.Manager.from_queryset(EpisodeQuerySet)):  # type: ignore[misc]
+_EpisodeManager = models.Manager.from_queryset(EpisodeQuerySet)
+
+
+class CountedEpisodes(_EpisodeManager["Episode"]):
     """The episodes that lists, rates, exports and the statistics of runs are made of: all but branches.
 
     A branch shares its first steps with its parent and was started because of how that one ended, so it is never an
     independent sample. Code about one episode, or about the work of the worker, uses `Episode.every`."""
 
     def get_queryset(self) -> EpisodeQuerySet:
-        rows: EpisodeQuerySet = super().get_queryset()
-        return rows.exclude(origin=Origin.BRANCH)
+        return EpisodeQuerySet(self.model, using=self._db).exclude(origin=Origin.BRANCH)
 
 
 class BranchArm(models.TextChoices):

@@ -322,14 +322,14 @@ def rules_of(plan: Plan) -> dict[str, Any]:
     return {arm["name"]: arm["ask"] for arm in plan.document["arms"] if arm.get("ask") is not None}
 
 
-def _seen_before(plan: Plan, scenarios: Collection[str]) -> set[tuple[str, int]]:
+def _seen_before(plan: Plan, scenarios: Collection[str]) -> set[tuple[str, int | None]]:
     """Return the tasks of these scenarios that the project had played before the run was launched."""
     earlier = Episode.objects.filter(project=plan.run.project, ended_at__lt=plan.run.created_at)
     rows = earlier.filter(scenario__in=scenarios, task_idx__isnull=False)
     return set(rows.order_by().values_list("scenario", "task_idx").distinct())
 
 
-def _asking(plan: Plan, cell: NewTry, rule: Any, seen: Collection[tuple[str, int]]) -> dict[str, Any]:
+def _asking(plan: Plan, cell: NewTry, rule: Any, seen: Collection[tuple[str, int | None]]) -> dict[str, Any]:
     """Return the rule of when to ask as an episode's policy holds it: a gate by its digest, as the plan has it whole.
     A retry keeps it, with its draws."""
     if rule is None:

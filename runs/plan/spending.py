@@ -175,7 +175,7 @@ def _read_tokens(ids: Sequence[str]) -> dict[str, Tokens]:
     found = dict.fromkeys(ids, Tokens())
     # the first steps of a branch are copies, which its parent paid for
     branches = Episode.every.filter(pk__in=among(ids), branch_seq__isnull=False)
-    begins = dict(branches.values_list("pk", "branch_seq"))
+    begins = {pk: seq or 0 for pk, seq in branches.values_list("pk", "branch_seq")}
     for episode, seq, body in said.values_list("episode_id", "seq", "body").iterator(BATCH):
         if seq >= begins.get(episode, 0):
             found[episode] += tokens_of(json.loads(body).get("usage"))

@@ -8,6 +8,7 @@ before the step is restored and compared first; where it cannot be, nothing is m
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -16,9 +17,10 @@ from asgiref.sync import async_to_sync
 from django.db import transaction
 from pydantic import Field, ValidationError, model_validator
 
+from awmclient.fields import Shape, Text
 from awmclient.gates import is_approval, reached_world
 from awmclient.observations import WORLD
-from awmclient.schema import ASK_TOOL, Shape, Text, ToolCall
+from awmclient.schema import ASK_TOOL, ToolCall
 from awmclient.standing import ENDS, active_s
 from awmenv.client import Made
 from awmenv.errors import AwmenvError
@@ -261,7 +263,7 @@ def fork(actor: Actor, episode_id: str, seq: int, change: Change, tries: int = 4
         )
         branches = branching.fork(actor, made, point.cut, arms)
         for branch in branches:
-            transaction.on_commit(lambda pk=branch.pk: launching.wake_worker(pk))
+            transaction.on_commit(functools.partial(launching.wake_worker, branch.pk))
     return NewFork(made, branches)
 
 

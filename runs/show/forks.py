@@ -69,12 +69,15 @@ def finding_of(actor: Actor, fork: Fork, branches: Sequence[Episode]) -> ForkFin
         return None
     ends = ends_of(actor, fork.parent, branches)
     done = set(settled().filter(pk__in=[one.pk for one in branches]).values_list("pk", flat=True))
-    arms = []
-    for arm in (BranchArm.TREATED, BranchArm.CONTROL):
+
+    def arm_of(arm: BranchArm) -> forked.ForkArm:
         mine = [one for one in branches if one.branch_arm == arm]
         types = [ends[one.pk] for one in mine if one.pk in ends]
         live = sum(one.pk not in done for one in mine)
-        arms.append(forked.ForkArm(len(mine), len(types), types.count("complete"), live))
+        return forked.ForkArm(len(mine), len(types), types.count("complete"), live)
+
     changed, kept = forked.labels(fork.change)
     asked = Fork.objects.filter(parent=fork.parent, seq=fork.seq).count()
-    return forked.finding(*arms, changed, kept, forks=asked, fixed=fork.parent.policy_kind == "script")
+    fixed = fork.parent.policy_kind == "script"
+    arms = (arm_of(BranchArm.TREATED), arm_of(BranchArm.CONTROL))
+    return forked.finding(*arms, changed, kept, forks=asked, fixed=fixed)

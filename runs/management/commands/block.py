@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from awmenv.packs import MAX_TASKS
 from people.errors import AppError
 from people.in_words import count, duration
 from people.plain_text import first_line
@@ -38,8 +39,8 @@ class Command(BaseCommand):
         output, began = options["output"], time.monotonic()
         if output.exists() and any(output.iterdir() if output.is_dir() else [output]):
             raise CommandError(f"{output} exists. Name a new folder.")
-        if not 1 <= options["per_fact"] <= blocking.MAX_TASKS:
-            raise CommandError(f"--per-fact is 1 to {blocking.MAX_TASKS}.")
+        if not 1 <= options["per_fact"] <= MAX_TASKS:
+            raise CommandError(f"--per-fact is 1 to {MAX_TASKS}.")
         try:
             scenarios = blocking.chosen(options["scenario"])
             made = asyncio.run(blocking.made(scenarios, options["per_fact"], options["seed"], self._proven))
