@@ -29,10 +29,6 @@ TAKEN_FOR = timedelta(seconds=90)
 FIRST_PAUSE_S, PAUSE_MAX_S = 5, 600
 KEPT = timedelta(days=30)
 LOOKED_AT = 200
-LISTENED = """EXISTS (
-  SELECT FROM notices_subscription WHERE project_id = %(project)s AND ended_at IS NULL AND is_confirmed AND broken = ''
-)"""
-"""Whether `queue_for` finds a channel, for a statement that reads more than that."""
 TITLE_CHARS, TEXT_CHARS = 80, 160
 
 

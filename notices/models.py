@@ -18,6 +18,11 @@ from django.utils import timezone
 from notices import subjects
 from people.models import IdField, Project
 
+LISTENED = """EXISTS (
+  SELECT FROM notices_subscription WHERE project_id = %(project)s AND ended_at IS NULL AND is_confirmed AND broken = ''
+)"""
+"""Whether `deliveries.queue_for` finds a channel, for a statement that reads more than that."""
+
 
 class Channel(models.TextChoices):
     BROWSER = "browser", "Open tabs"

@@ -2,6 +2,7 @@
 
     runs       the list, the launch form, one run
     briefings  briefings of tasks
+    forks      branches of an episode, and their form
     tables     an environment's tables at a step
 
 Only `runs/urls.py` imports it.

@@ -61,12 +61,12 @@ def fork_form(request: MemberRequest, pk: str) -> HttpResponse:
     return render(request, "runs/fork_form.html", context, status=status)
 
 
-def _change(given: Mapping[str, str]) -> forking.Change:
+def _change(given: Mapping[str, str]) -> forking.ForkChange:
     kind = given.get("kind", "")
     if kind not in KINDS:
         raise Invalid(f"kind: use one of {', '.join(KINDS)}.")
     if kind == "nothing":
-        return forking.Change()
+        return forking.ForkChange()
     if kind != "call":
         return forking.change_of({kind: given.get(kind, "")})
     try:

@@ -49,7 +49,7 @@ Words = Annotated[Text, Field(min_length=1, max_length=TEXT_MAX)]
 Steps = Sequence[Mapping[str, Any]]
 
 
-class Change(Shape):
+class ForkChange(Shape):
     """What the treated branches do at the step instead: another `call`, other `advice` to the question, or `words` to
     the agent before it chooses. With none of them, the agent chooses again."""
 
@@ -58,7 +58,7 @@ class Change(Shape):
     words: Words | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> Change:
+    def _one(self) -> ForkChange:
         if sum(one is not None for one in (self.call, self.advice, self.words)) > 1:
             raise ValueError("a fork changes one thing")
         return self
@@ -94,10 +94,10 @@ class NewFork:
     branches: list[Episode] = field(default_factory=list)
 
 
-def change_of(value: Any) -> Change:
+def change_of(value: Any) -> ForkChange:
     """Return a change from JSON or YAML. Raises `Invalid`."""
     try:
-        return Change.model_validate({} if value is None else value)
+        return ForkChange.model_validate({} if value is None else value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -151,7 +151,7 @@ def _calling(step: Mapping[str, Any], said: str, name: str, arguments: Mapping[s
     return {"kind": "message", "role": "assistant", "content": said, "turn": step["turn"], "calls": [call]}
 
 
-def arms_of(point: BranchPoint, change: Change, author: str, levels: Mapping[str, Knowledge]) -> list[ArmPlan]:
+def arms_of(point: BranchPoint, change: ForkChange, author: str, levels: Mapping[str, Knowledge]) -> list[ArmPlan]:
     """Return how both arms begin: they differ in the change alone. Raises `NotForkable`. Pure."""
     seq, step = point.step["seq"], point.step
     before, by_author = levels["before"], levels["author"]
@@ -228,7 +228,7 @@ def place_of(parent: Episode, seq: int) -> tuple[Steps, BranchPoint]:
     return steps, point_of(steps, seq)
 
 
-def fork(actor: Actor, episode_id: str, seq: int, change: Change, tries: int = 4, tokens: int = 0) -> NewFork:
+def fork(actor: Actor, episode_id: str, seq: int, change: ForkChange, tries: int = 4, tokens: int = 0) -> NewFork:
     """Fork an ended episode at a step: restore its world there, compare it, and queue the branches of both arms.
 
     Raises `StillLive`, `NotForkable` or `NoServer`; then nothing is made.
