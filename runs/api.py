@@ -187,14 +187,14 @@ class CertificateView(Schema):
 
 
 class ForkBody(schema.Shape):
-    """A fork of an ended episode at step `seq`. `change` holds one of `call` (name, arguments), `advice` and `words`,
-    or nothing: then the agent chooses again. `tries` is the number of branches per arm; `tokens` what all branches can
-    use together, 0 for no limit."""
+    """A fork of an ended episode at a step. `change` holds one of `call` (name, arguments), `advice` and `words`,
+    or nothing: then the agent chooses again. `tries` is the number of branches per arm; `budget` the tokens that
+    all branches can use together, 0 for no limit."""
 
-    seq: Annotated[StrictInt, Field(ge=1, le=forking.STEP_MAX), WHOLE]
+    step: Annotated[StrictInt, Field(ge=1, le=forking.STEP_MAX), WHOLE]
     change: Object = Field(default_factory=dict)
     tries: Annotated[StrictInt, Field(ge=1, le=forking.TRIES_MAX), WHOLE] = 4
-    tokens: Annotated[StrictInt, Field(ge=0, le=10**12), WHOLE] = 0
+    budget: Annotated[StrictInt, Field(ge=0, le=10**12), WHOLE] = 0
 
 
 class BranchView(Schema):
@@ -424,12 +424,12 @@ def certify(request: HttpRequest, episode_id: str) -> Status[Certifying]:
     return Status(202, Certifying(episode=episode_id, certificate=view))
 
 
-@router.post("/episodes/{episode_id}/forks", response={202: ForkView, **REFUSALS})
+@router.post("/episodes/{episode_id}/fork", response={202: ForkView, **REFUSALS})
 def fork(request: HttpRequest, episode_id: str, payload: ForkBody) -> Status[ForkView]:
     """Fork an ended episode: restore its world before a step, and queue branches with and without a change. Not for
     agent tokens."""
     change = forking.change_of(payload.change)
-    made = forking.fork(actor_of(request), episode_id, payload.seq, change, tries=payload.tries, tokens=payload.tokens)
+    made = forking.fork(actor_of(request), episode_id, payload.step, change, tries=payload.tries, tokens=payload.budget)
     found = [BranchView(**forks.row_of(branch, None)) for branch in made.branches]
     url = settings.AWMWEB_PUBLIC_URL + made.fork.get_absolute_url()
     return Status(202, ForkView(id=made.fork.pk, url=url, grade=made.fork.grade, branches=found))

@@ -247,13 +247,14 @@ def test_agents_learn_no_outcome_by_branching(parent, ada, client, monkeypatch):
     monkeypatch.setattr(playing, "policy_of", lambda episode: Watched(plan()))
     agent, launch = (issue_token(system(parent.project), scope, scope)[1] for scope in ("agent", "launch"))
     seq = step_of(parent, word="c")
-    body = json.dumps({"seq": seq, "change": {"call": {"name": "add_row", "arguments": {"word": "x"}}}, "tries": 1})
-    assert post(client, f"/api/v1/episodes/{parent.pk}/forks", agent, body).status_code == 403
+    body = json.dumps({"step": seq, "change": {"call": {"name": "add_row", "arguments": {"word": "x"}}}, "tries": 1})
+    assert post(client, f"/api/v1/episodes/{parent.pk}/fork", agent, body).status_code == 403
     assert not Fork.objects.exists()
-    answer = post(client, f"/api/v1/episodes/{parent.pk}/forks", launch, body)
+    answer = post(client, f"/api/v1/episodes/{parent.pk}/fork", launch, body)
     assert answer.status_code == 202 and canary not in answer.content.decode()
     ended(answer.json()["id"])
-    assert len(views) == 3 and not any(canary in one for one in views)  # one turn after the call, two after a redraw
+    # one turn each after the changed call and after the recorded one
+    assert len(views) == 2 and not any(canary in one for one in views)
     for branch in Episode.every.filter(origin="branch"):
         assert not Step.objects.filter(episode=branch, body__contains=canary).exists()
         read = client.get(f"/api/v1/episodes/{branch.pk}/steps", headers={"authorization": f"Bearer {agent}"})
@@ -288,7 +289,7 @@ def test_usage_of_copied_steps_counts_once(parent, ada):
 def test_fork_command_prints_its_branches(parent, ada, tmp_path, capsys):
     file = tmp_path / "change.yaml"
     file.write_text("call:\n  name: add_row\n  arguments:\n    word: x\n")
-    step = str(step_of(parent, word="c"))
+    step = step_of(parent, word="c")
     call_command("fork", episode=parent.pk, step=step, change=file, tries=1)
     said = capsys.readouterr().out
     assert all(f"{one.pk} {one.branch_arm}" in said for one in Episode.every.filter(origin="branch"))
