@@ -26,7 +26,7 @@
     mcp/           the desk as an MCP tool
     pages/         queue, ask, answer, routing
     api            the JSON API of asks
-    tasks          Celery: expired asks, models, answers from Slack
+    tasks          Celery: closes asks, runs models, Slack
     urls           addresses of its pages
     apps           registration of the app
 

@@ -258,9 +258,9 @@ def _accept(
 def _store(advice: Advice) -> None:
     """Write an answer in one statement with the end of its author's draft, whose text it holds now, late or not."""
     stored, values = _ADVICE.stored([advice])
-    dropped = "DELETE FROM experts_draft WHERE ask_id = %s AND author_key = %s"
+    ended = "DELETE FROM experts_draft WHERE ask_id = %s AND author_key = %s"
     with connection.cursor() as cursor:
-        cursor.execute(f"WITH dropped AS ({dropped}) {stored}", [advice.ask_id, advice.author_key, *values])
+        cursor.execute(f"WITH ended AS ({ended}) {stored}", [advice.ask_id, advice.author_key, *values])
 
 
 def _beginning(ask: Ask, drafted_by: str, text: str) -> Beginning:

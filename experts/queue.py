@@ -42,7 +42,7 @@ from experts.errors import (
     TooManyAsks,
 )
 from experts.find import arriving, availability
-from experts.find.arriving import DeskState
+from experts.find.arriving import FoundDesk
 from experts.find.similar import began_with, marks_of
 from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Decline, Desk, Draft, Presence, Privilege, Tier
 from experts.rules.decisions import refuse_default
@@ -254,7 +254,7 @@ class Arrived:
     digest: str
     typed: dict[str, Any]
     desk: Desk
-    found: DeskState
+    found: FoundDesk
 
 
 def _insert(actor: Actor, episode: Episode, wanted: AskOpen, about: Arrived) -> Ask:

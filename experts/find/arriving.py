@@ -72,7 +72,7 @@ _QUESTION = Ask._meta.get_field("question")
 
 
 @dataclass(frozen=True)
-class OpenAlike:
+class NearAsk:
     """An open ask of the same task, or of the group that the asker named."""
 
     pk: str
@@ -81,12 +81,12 @@ class OpenAlike:
 
 
 @dataclass(frozen=True)
-class DeskState:
+class FoundDesk:
     """The desk as a new ask finds it."""
 
     keys: dict[str, str]
     """Its episode's open asks, and the one with its key."""
-    alike: list[OpenAlike]
+    alike: list[NearAsk]
     """Newest first; empty for a typed ask."""
     ahead: int
     ahead_of_run: int
@@ -110,7 +110,7 @@ def arrival(
     privilege: str = Privilege.BLIND,
     ask: str = "",
     is_question: bool = True,
-) -> DeskState:
+) -> FoundDesk:
     """Return what an ask of this episode finds now, without the stored `ask` itself."""
     values = {
         "episode": episode.pk,
@@ -131,9 +131,9 @@ def arrival(
     with connection.cursor() as cursor:
         cursor.execute(_statement(is_question, is_indexed(episode)), values)
         keys, alike, ahead, present, times, is_listened, has_standing = cursor.fetchone()
-    near = [OpenAlike(pk, _text(question), group) for pk, question, group in alike or ()]
+    near = [NearAsk(pk, _text(question), group) for pk, question, group in alike or ()]
     count, of_run, runs = ahead
-    return DeskState(keys or {}, near, count, of_run, runs, dict(present or ()), times or [], is_listened, has_standing)
+    return FoundDesk(keys or {}, near, count, of_run, runs, dict(present or ()), times or [], is_listened, has_standing)
 
 
 def is_indexed(episode: Episode) -> bool:

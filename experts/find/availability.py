@@ -20,7 +20,7 @@ from django.db.models.functions import Coalesce
 from awmclient.schema import ASKS_BACK
 from episodes.models import Episode, StepKind
 from episodes.visible import visibility
-from experts.find.arriving import DeskState, OpenAlike, arrival, is_indexed, times_of
+from experts.find.arriving import FoundDesk, NearAsk, arrival, is_indexed, times_of
 from experts.models import (
     MODEL,
     SIMULATED,
@@ -293,7 +293,7 @@ def fits(actor: Actor, ask: Ask, desk: Desk) -> bool:
 
 
 def load_for(
-    ask: Ask, policy: RoutingRules, now: datetime, desk: Desk | None = None, found: DeskState | None = None
+    ask: Ask, policy: RoutingRules, now: datetime, desk: Desk | None = None, found: FoundDesk | None = None
 ) -> DeskLoad:
     """Return the load on people at the time of this ask; as it was `found`, if that is known."""
     found = found or arrival(ask.episode, now, ask=ask.pk, is_question=False)
@@ -342,7 +342,7 @@ def _usual(times: Sequence[float]) -> float:
     return median(times) if times else USUAL_S
 
 
-def same_question(ask: Ask, near: Iterable[OpenAlike]) -> OpenAlike | None:
+def same_question(ask: Ask, near: Iterable[NearAsk]) -> NearAsk | None:
     """Return the newest of these open asks that has the same question."""
     return next((one for one in near if alike(one.question, ask.question)), None)
 
