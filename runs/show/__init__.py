@@ -4,6 +4,7 @@
     overview    progress and tasks of runs
     asking      questions of a run against registries
     gating      decisions drawn by turn, and their gate
+    curve       completion against asks
     rewarding   what reward profiles pay
     tables      tables of pages and files
     charts      Plotly figures of a run
