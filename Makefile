@@ -124,8 +124,10 @@ attack: install-dev
 image: install-dev
 	@$(PY) -m pytest -m image tests/awmweb
 
-# Runs without an effect, which a person attacks: how often something false is said, in a table; 50 minutes on two cores
+# Runs without an effect, which a person attacks: how often something false is said, in a table; 50 minutes on two cores.
+# Before them gates, fitted with a planted need for help and without one; 5 minutes
 planted: install-dev
+	@$(PY) -m bench.planted.asking
 	@$(PY) -m bench.planted $(if $(MINUTES),--minutes $(MINUTES))
 
 # The kill matrix, which says what it does and what it counted, and the end of the process that watches the others

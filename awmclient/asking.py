@@ -1,7 +1,7 @@
 """When an agent is offered help: rules that decide it turn by turn from what is recorded before. Pure.
 
 A rule decides once after each turn of calls. *Offered* reminds the agent that it can ask, and its asks reach the
-experts; *declined* does neither, and an ask gets the answer `NOT_NOW`. The learned rule is a `Gate`: two logistic
+experts; *declined* does neither, and an ask gets the answer `NOT_NOW`. The learned rule is a `AskGate`: two logistic
 regressions over few features, evaluated here by hand. `runs` fits gates (`runs/statistics/gating.py`); called by
 `rollout.py`.
 """
@@ -33,7 +33,7 @@ WEIGHT_MAX, CARD_MAX = 1000.0, 100_000
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known before an ask: the steps so far, their fold, and whether the task was played in earlier runs."""
+    """What is known before an ask: the steps so far, their fold, and whether the task was part of earlier runs."""
 
     steps: Sequence[Mapping[str, Any]]
     standing: LoopProgress
@@ -90,7 +90,7 @@ FEATURES: dict[str, Feature] = {
     "doubt": Feature("mean negative log-probability of the last turn, where stored", 3, _doubt),
     "writes": Feature("whether the last call writes", 1, _writes),
     "asks": Feature("asks so far", 5, lambda seen: seen.standing.asks),
-    "seen": Feature("whether the task was played in an earlier run", 1, lambda seen: seen.task_seen),
+    "seen": Feature("whether an earlier run had the task", 1, lambda seen: seen.task_seen),
 }
 """What a gate can read, by name. The order is that of a row."""
 Row = tuple[float, ...]
@@ -130,7 +130,7 @@ class Side(BaseModel):
         )
 
 
-class Gate(BaseModel):
+class AskGate(BaseModel):
     """A learned rule: help is offered where it adds at least `threshold` to the chance of a complete episode.
 
     `alone` is the chance without an offer at this turn, `offered` what an offer adds to it (in log-odds). `card` says
@@ -159,7 +159,7 @@ class Gate(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Gate:
+    def _is_whole(self) -> AskGate:
         found = digest_of(self.model_dump())
         if self.digest and self.digest != found:
             raise ValueError("the gate was changed after it was fitted: its digest is not that of its content")
@@ -208,7 +208,7 @@ def is_drawn(key: str, turn: int, chance: float) -> bool:
 class AskRule:
     """Decides for one episode. `rule` is `OWN`, `ALWAYS`, `random:CHANCE` or a gate; `key` names its draws."""
 
-    rule: str | Gate
+    rule: str | AskGate
     key: str = ""
     task_seen: bool = False
 
@@ -218,7 +218,7 @@ class AskRule:
 
     def offers(self, steps: Iterable[Mapping[str, Any]], standing: LoopProgress) -> bool:
         """Return whether help is offered after these steps."""
-        if isinstance(self.rule, Gate):
+        if isinstance(self.rule, AskGate):
             return self.rule.offers(row_of(Seen(list(steps), standing, self.task_seen)))
         if self.rule.startswith(RANDOM):
             return is_drawn(self.key, standing.turn, chance_in(self.rule))

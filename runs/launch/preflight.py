@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from awmclient.asking import Gate
+from awmclient.asking import AskGate
 from awmclient.prompts import system_prompt
 from awmclient.schema import ASK_TOOL
 from awmenv.health import Health
@@ -95,11 +95,11 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
 
 
 def _of_gates(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
-    """Return what speaks against the gates of a plan: tasks that they were fitted on, and a run that withdrew one."""
+    """Return the weaknesses of the gates of a plan: tasks that they were fitted on, and a run that withdrew one."""
     found = []
     scenarios = {scenario for scenario, _, _ in tasks}
     for arm in document.arms:
-        if not isinstance(arm.ask, Gate):
+        if not isinstance(arm.ask, AskGate):
             continue
         fitted_on = arm.ask.card.get("scenarios")
         if known := sorted(scenarios & {str(one) for one in fitted_on} if isinstance(fitted_on, list) else set()):
@@ -207,7 +207,7 @@ def _shared(document: PlanDocument) -> list[str]:
 
 def _value(document: PlanDocument, arm: PlannedArm, name: str) -> str:
     value = arm.policy or document.policy if name == "policy" else getattr(arm, name)
-    if isinstance(value, Gate):
+    if isinstance(value, AskGate):
         return f"gate {value.digest[:8]}"
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 

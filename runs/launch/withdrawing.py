@@ -36,11 +36,11 @@ def withdraw_if_worse(run_id: str) -> list[str]:
     names = _gates_of(plan)
     said, void = claims_of(plan)
     found, _ = evaluate(said, tries_of(plan)[0], void=void)
-    gone = []
+    withdrawn = []
     for one in found:
         if one.arm in names and one.verdict == "worse" and _withdraw(plan, one.arm, one.running.sentence):
-            gone.append(one.arm)
-    return gone
+            withdrawn.append(one.arm)
+    return withdrawn
 
 
 @transaction.atomic

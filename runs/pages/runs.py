@@ -47,7 +47,7 @@ from runs.plan.plans import (
     recipes,
     to_yaml,
 )
-from runs.show import asking, charts, overview, rewarding, tables
+from runs.show import asking, charts, curve, overview, rewarding, tables
 from runs.show.comparison import RunComparison, compare_run
 from runs.show.tables import TABLES, in_csv, of_completions, repeats
 from runs.statistics.sentences import points
@@ -249,10 +249,12 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
     rows, more_tasks = overview.task_rows(found.tries, names)
     file = functools.partial(_table_of, pk)
     before, after = overview.beside(run)
-    asked = asking.asking_of(found)
+    asked, plotted = asking.asking_of(found), curve.points_of(found)
     context = {
         "run": run,
         "asking": asked,
+        "curve": curve.chart(plotted, file("curve"), is_open=any(one.is_open for one in found.tries)),
+        "withdrawn": found.plan.arms.filter(withdrawn_at__isnull=False),
         "before": before,
         "after": after,
         "may_export": holds(request.actor, may_export),
@@ -280,7 +282,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "ruled_later": found.ruled_later,
         "left_out": [(arm.name, sorted(arm.excluded.items())) for arm in found.arms if arm.excluded],
         "repeats": repeats(found.ends, names),
-        "tables": [name for name in TABLES if name != "asking" or asked is not None],
+        "tables": [name for name in TABLES if {"asking": asked is not None, "curve": bool(plotted)}.get(name, True)],
         "claims": _claims(found),
         "yaml": to_yaml(tables.plan_now(found.plan)),
         "may_launch": holds(request.actor, may_launch),

@@ -25,7 +25,7 @@ from pydantic import (
     model_validator,
 )
 
-from awmclient.asking import ALWAYS, OWN, RANDOM, Gate, chance_in
+from awmclient.asking import ALWAYS, OWN, RANDOM, AskGate, chance_in
 from awmclient.fields import WHOLE, Prose, clean_text
 from awmclient.schema import ExpertMode
 from people import yaml_text
@@ -98,7 +98,7 @@ def _ask_by(ask: Any) -> str:
 
 
 Ask = Annotated[
-    Annotated[str, AfterValidator(_is_rule), Tag(BY_RULE)] | Annotated[Gate, Tag(BY_GATE)], Discriminator(_ask_by)
+    Annotated[str, AfterValidator(_is_rule), Tag(BY_RULE)] | Annotated[AskGate, Tag(BY_GATE)], Discriminator(_ask_by)
 ]
 
 

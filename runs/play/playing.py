@@ -16,7 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from awmclient.asking import AskRule, Gate
+from awmclient.asking import AskGate, AskRule
 from awmclient.chat import ChatPolicy
 from awmclient.errors import BoundaryFault
 from awmclient.policies import Policy
@@ -284,7 +284,7 @@ def rule_of(episode: Episode) -> AskRule | None:
     if arm.withdrawn_at is not None and episode.started_at is not None and arm.withdrawn_at <= episode.started_at:
         return None
     rule = rules_of(arm.plan)[arm.name]
-    return AskRule(rule if isinstance(rule, str) else Gate(**rule), str(said["key"]), bool(said["seen"]))
+    return AskRule(rule if isinstance(rule, str) else AskGate(**rule), str(said["key"]), bool(said["seen"]))
 
 
 def policy_of(episode: Episode) -> Policy:

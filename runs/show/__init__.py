@@ -5,6 +5,7 @@
     asking      questions of a run against registries
     forks       branches of an episode, and what they show
     gating      decisions drawn by turn, and their gate
+    curve       completion against asks
     rewarding   what reward profiles pay
     tables      tables of pages and files
     charts      Plotly figures of a run

@@ -17,7 +17,7 @@ from people.in_words import percent
 from runs.errors import NotFitted
 from runs.models import ENDED
 from runs.show.comparison import RunComparison
-from runs.statistics.gating import PRICE, Decision, Fitted, Value, fit
+from runs.statistics.gating import PRICE, DrawnDecision, Fitted, Value, fit
 from runs.statistics.sentences import points, span_text
 
 
@@ -41,7 +41,7 @@ def chances_of(found: RunComparison) -> dict[str, float]:
     return {name: chance_in(rule) for name, rule in rules.items() if isinstance(rule, str) and rule.startswith(RANDOM)}
 
 
-def decisions_of(found: RunComparison, drawing: Mapping[str, float]) -> Iterator[Decision]:
+def decisions_of(found: RunComparison, drawing: Mapping[str, float]) -> Iterator[DrawnDecision]:
     """Yield the decisions of the counted tries of these arms."""
     said = found.plan.document
     episodes = Episode.objects.filter(planned__plan=found.plan, arm__in=list(drawing)).in_bulk()
@@ -51,7 +51,7 @@ def decisions_of(found: RunComparison, drawing: Mapping[str, float]) -> Iterator
         episode = episodes[one.episode]
         known = bool((episode.policy.get("ask") or {}).get("seen"))
         for row, offered, asked in drawn_in(steps_of(episode), said["max_asks"], said["max_steps"], known):
-            yield Decision(one.episode, one.scenario, row, offered, drawing[one.arm], one.complete, asked)
+            yield DrawnDecision(one.episode, one.scenario, row, offered, drawing[one.arm], one.complete, asked)
 
 
 def drawn_in(

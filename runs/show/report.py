@@ -14,7 +14,7 @@ from people.plain_text import printable
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.servers import ServerReport
-from runs.show import asking, charts, drawing, rewarding
+from runs.show import asking, charts, curve, drawing, rewarding
 from runs.show.comparison import RunComparison
 from runs.show.tables import (
     TABLES,
@@ -59,6 +59,8 @@ def _drawings(found: RunComparison, paid: Sequence[Row]) -> dict[str, Chart]:
         mine = [row for row in paid if row["profile"] == profile]
         groups[f"rewards-{profile}"] = charts.rewards(mine, found.arms, "")
     named = {f"differences-{place}": chart for place, chart in enumerate(forests, 1) if chart}
+    if asked := curve.chart(curve.points_of(found), "", is_open=any(one.is_open for one in found.tries)):
+        named["curve"] = asked
     for name, group in groups.items():  # more arms than a reader can distinguish get a second chart
         named |= {f"{name}-{place}" if place > 1 else name: chart for place, chart in enumerate(group, 1)}
     return named
@@ -115,6 +117,7 @@ def markdown(found: RunComparison, paid: Sequence[Row], drawings: Mapping[str, C
             f"{EXPLORATORY.capitalize()}. Each interval is at 95%.",
             table(["k", "arm", "tasks", "pass@k", "pass^k"], rows),
         ]
+    parts += _of_curve(found, drawings)
     parts += _of_asking(asking.asking_of(found))
     parts += _of_costs(spending.costs_of(plan.run))
     parts += _of_rewards(rewarding.means(paid), _drawn(drawings, "rewards"))
@@ -209,6 +212,18 @@ def _of_help(one: Effect) -> list[str]:
     words = "Who asks was not drawn: the descriptive rows show no effect of asking."
     by_group = table(["episodes", "basis", "counted", "complete"], rows)
     return [f"## Help offered by draw in {plain(one.arm)}", plain(one.sentence), "\n".join(lines), by_group, words]
+
+
+def _of_curve(found: RunComparison, drawings: Mapping[str, Chart]) -> list[str]:
+    """Return completion against asks, where an arm has a rule of when to ask; and gates that were withdrawn."""
+    if "curve" not in drawings:
+        return []
+    one = drawings["curve"]
+    withdrawn = found.plan.arms.filter(withdrawn_at__isnull=False)
+    said = [f"The gate of {plain(arm.name)} was withdrawn: {plain(arm.withdrawn)}" for arm in withdrawn]
+    rows = [[plain(cell) for cell in row] for row in one.rows]
+    words = [f"{plain(one.title)} {EXPLORATORY.capitalize()}.", table(one.columns, rows)]
+    return ["## When to ask", *words, *said, *_drawn(drawings, "curve")]
 
 
 def _of_asking(found: asking.RunAsking | None) -> list[str]:

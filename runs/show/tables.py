@@ -15,7 +15,7 @@ from people.rates import wilson
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.plans import MAX_SEEDS, PlanDocument, plan_of, repeatable
-from runs.show import asking, rewarding
+from runs.show import asking, curve, rewarding
 from runs.show.comparison import RunComparison
 from runs.statistics.compare import Try
 from runs.statistics.contrast import Contrast
@@ -223,6 +223,7 @@ TABLES: dict[str, tuple[list[str] | Callable[[], list[str]], Callable[[RunCompar
     "rewards": (rewarding.columns, lambda found: rewarding.rows(found.plan)),
     "costs": (spending.COLUMNS, lambda found: spending.table(spending.costs_of(found.plan.run))),
     "asking": (asking.COLUMNS, asking.rows),
+    "curve": (curve.COLUMNS, curve.rows),
     "completions": (["arm", "counted", "complete", "rate"], of_completions),
 }
 """Columns and rows by name, which is also that of the file."""

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from awmclient.asking import FEATURES, Gate, Row, Side, chance_of
+from awmclient.asking import FEATURES, AskGate, Row, Side, chance_of
 from people.in_words import count
 from runs.errors import NotFitted
 from runs.statistics.offers import FEWEST, FEWEST_OF_A_SIDE, RARE, weight_of
@@ -29,7 +29,7 @@ STRENGTH = 1.0
 
 
 @dataclass(frozen=True)
-class Decision:
+class DrawnDecision:
     """One decision of a drawing rule: what was known before it, the draw with its chance, and the episode's end."""
 
     episode: str
@@ -58,7 +58,7 @@ class Fitted:
     """A gate with its estimated value. `gain` is against no offers, `timing` against random ones at `rate`, the share
     of decisions that offer. `claims` says that both intervals are above 0."""
 
-    gate: Gate
+    gate: AskGate
     rate: float
     gain: Value
     timing: Value
@@ -68,7 +68,7 @@ class Fitted:
         return self.gain.is_above_zero and self.timing.is_above_zero
 
 
-def lacking(decisions: Sequence[Decision]) -> str:
+def lacking(decisions: Sequence[DrawnDecision]) -> str:
     """Return what a fit still needs, in words; "" if it has all."""
     ends = {one.episode: one.complete for one in decisions}
     sides = Counter(one.offered for one in decisions)
@@ -91,12 +91,12 @@ def _plural(number: int, what: str) -> str:
     return f"{count(number, head)}{f' that {rest}' if rest else ''}"
 
 
-def fit(decisions: Sequence[Decision], price: float = PRICE, card: dict[str, Any] | None = None) -> Fitted:
+def fit(decisions: Sequence[DrawnDecision], price: float = PRICE, card: dict[str, Any] | None = None) -> Fitted:
     """Fit a gate on all decisions, and estimate its value by gates that were fitted without the scenarios that judge
     them. Raises `NotFitted`, which says what is missing."""
     if missing := lacking(decisions):
         raise NotFitted(f"Too little was drawn to fit a gate: {missing}.")
-    judged: list[tuple[Decision, bool, float]] = []
+    judged: list[tuple[DrawnDecision, bool, float]] = []
     for inside, outside in _folds(decisions):
         gate = _gate(inside, price, {})
         judged += [(one, gate.offers(one.row), _score(gate, one)) for one in outside]
@@ -108,7 +108,7 @@ def fit(decisions: Sequence[Decision], price: float = PRICE, card: dict[str, Any
     return Fitted(_gate(decisions, price, said), rate, gain, timing)
 
 
-def _folds(decisions: Sequence[Decision]) -> list[tuple[list[Decision], list[Decision]]]:
+def _folds(decisions: Sequence[DrawnDecision]) -> list[tuple[list[DrawnDecision], list[DrawnDecision]]]:
     """Return (fitted on, judged) of each fold: a scenario is on one side only. Large scenarios are dealt out first."""
     sizes = Counter(one.scenario for one in decisions)
     order = sorted(sizes, key=lambda name: (-sizes[name], name))
@@ -122,7 +122,7 @@ def _folds(decisions: Sequence[Decision]) -> list[tuple[list[Decision], list[Dec
     ]
 
 
-def _gate(decisions: Sequence[Decision], price: float, card: dict[str, Any]) -> Gate:
+def _gate(decisions: Sequence[DrawnDecision], price: float, card: dict[str, Any]) -> AskGate:
     """Fit one logistic regression on features, the offer, and their products."""
     model = _regression()
     rows = [[*one.row, float(one.offered), *(value * one.offered for value in one.row)] for one in decisions]
@@ -135,7 +135,7 @@ def _gate(decisions: Sequence[Decision], price: float, card: dict[str, Any]) -> 
     names = list(FEATURES)
     alone = dict(zip(names, found, strict=False))
     added = dict(zip(names, found[len(names) + 1 :], strict=True))
-    return Gate(
+    return AskGate(
         alone=Side(intercept=round(float(model.intercept_[0]), 6), weights=alone),
         offered=Side(intercept=found[len(names)], weights=added),
         threshold=price,
@@ -153,7 +153,7 @@ def _regression() -> Any:
     return LogisticRegression(C=STRENGTH, max_iter=1000)
 
 
-def _score(gate: Gate, one: Decision) -> float:
+def _score(gate: AskGate, one: DrawnDecision) -> float:
     """Return the AIPW score of a decision: what an offer there adds, for any regressions."""
     alone = gate.alone.of(one.row)
     without, with_offer = chance_of(alone), chance_of(alone + gate.offered.of(one.row))
@@ -162,7 +162,7 @@ def _score(gate: Gate, one: Decision) -> float:
     return weight_of(one.offered, one.chance) * (one.complete - expected)
 
 
-def _value(scores: Iterable[tuple[Decision, float]]) -> Value:
+def _value(scores: Iterable[tuple[DrawnDecision, float]]) -> Value:
     """Return the mean sum of an episode, with the jackknife over scenarios."""
     sums: dict[str, float] = defaultdict(float)
     episodes: dict[str, set[str]] = defaultdict(set)
@@ -176,7 +176,7 @@ def _value(scores: Iterable[tuple[Decision, float]]) -> Value:
     return Value(mean * scale, (span[0] * scale, span[1] * scale) if span else None)
 
 
-def _numbers(decisions: Sequence[Decision]) -> dict[str, Any]:
+def _numbers(decisions: Sequence[DrawnDecision]) -> dict[str, Any]:
     ends = {one.episode: one.complete for one in decisions}
     return {
         "scenarios": sorted({one.scenario for one in decisions}),

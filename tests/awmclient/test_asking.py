@@ -9,8 +9,8 @@ from awmclient.asking import (
     CARD_MAX,
     FEATURES,
     NOT_NOW,
+    AskGate,
     AskRule,
-    Gate,
     Seen,
     Side,
     chance_in,
@@ -33,7 +33,7 @@ ASK = Turn(calls=[Call("ask_expert", {"question": "Which price?"})])
 
 def gate(threshold=0.1, intercept=-20.0, **weights):
     """A gate that offers where the weighted features exceed 20."""
-    return Gate(
+    return AskGate(
         alone=Side(intercept=0, weights={}), offered=Side(intercept=intercept, weights=weights), threshold=threshold
     )
 
@@ -63,13 +63,13 @@ def test_features_are_those_before_the_ask():
 
 
 def test_gate_is_evaluated_as_two_regressions():
-    found = Gate(
+    found = AskGate(
         alone=Side(intercept=-1, weights={"turn": 2}), offered=Side(intercept=1, weights={"errors": 3}), threshold=0.2
     )
     row = tuple(0.5 if name in ("turn", "errors") else 0.0 for name in FEATURES)
     # by hand: 1 / (1 + exp(-2.5)) - 1 / (1 + exp(-0))
     assert found.gain(row) == pytest.approx(0.924142 - 0.5, abs=1e-6) and found.offers(row)
-    assert Gate(**json.loads(found.model_dump_json())) == found
+    assert AskGate(**json.loads(found.model_dump_json())) == found
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,14 @@ def test_gate_is_evaluated_as_two_regressions():
 )
 def test_gate_of_a_stranger_is_refused(wrong):
     with pytest.raises(ValidationError):
-        Gate.model_validate(gate().model_dump(exclude={"digest"}) | wrong)
+        AskGate.model_validate(gate().model_dump(exclude={"digest"}) | wrong)
 
 
 def test_changed_gate_has_not_its_digest():
     whole = gate(turn=3).model_dump()
-    assert Gate.model_validate(whole).digest == whole["digest"]
+    assert AskGate.model_validate(whole).digest == whole["digest"]
     with pytest.raises(ValidationError, match="changed after it was fitted"):
-        Gate.model_validate(whole | {"threshold": 0.0})
+        AskGate.model_validate(whole | {"threshold": 0.0})
 
 
 def test_draws_have_their_chance_and_repeat():

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from awmclient.schema import AskOpen, StepBatch
-from bench.planted import draws, truth
+from bench.planted import asking, draws, truth
 from bench.planted.power import fixed
 from episodes.errors import OtherLoop
 from episodes.models import Episode
@@ -225,3 +225,12 @@ def test_added_seeds_leave_the_planned_result(ada):
     after = contrast_at(ada, plan)
     assert (after["sentence"], after["delta"], after["added"]) == (before["sentence"], 1.0, 0.5)
     assert "With the seeds that were added: +50 points" in html(as_person(ada).get(f"/runs/{plan.pk}/"))
+
+
+def test_gate_finds_a_planted_need_with_few_asks():
+    found = asking.fitted(0, needs=True)
+    reached = asking.tried(found, 0)
+    gate, always = reached["learned gate"], reached["always"]
+    assert found.claims and gate.asking.f1 >= asking.F1
+    assert gate.asking.per_task <= asking.ASKS * always.asking.per_task
+    assert gate.point.complete > 1.5 * reached["never"].point.complete

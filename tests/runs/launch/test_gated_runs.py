@@ -8,7 +8,7 @@ import random
 import pytest
 from django.core.management import CommandError, call_command
 
-from awmclient.asking import Gate, Seen, Side, row_of
+from awmclient.asking import AskGate, Seen, Side, row_of
 from awmclient.schema import StepBatch
 from awmclient.standing import LoopProgress
 from episodes.models import Episode
@@ -22,6 +22,7 @@ from runs.plan.plans import plan_from_yaml, to_yaml
 from runs.play.playing import rule_of
 from runs.show.comparison import compare_run
 from runs.show.gating import decisions_of, drawn_in, fit_run
+from tests.browsing import as_person, html
 from tests.runs.planned import document, ended_rows, launched, rows_of_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,7 +35,9 @@ def calls(monkeypatch):
 
 
 def a_gate():
-    return Gate(alone=Side(intercept=0, weights={}), offered=Side(intercept=-9, weights={"errors": 40}), threshold=0.1)
+    return AskGate(
+        alone=Side(intercept=0, weights={}), offered=Side(intercept=-9, weights={"errors": 40}), threshold=0.1
+    )
 
 
 def call(turn, name, error=None):
@@ -76,7 +79,7 @@ def test_command_fits_what_was_drawn_and_the_arm_decides_by_it(ada, drawn, tmp_p
     decisions = list(decisions_of(found, {"drawn": 0.5}))
     assert {pk: [one.offered for one in decisions if one.episode == pk] for pk in draws} == draws
     call_command("asking", run=plan.pk, out=tmp_path / "gate.json", project=ada.project.slug)
-    gate = Gate.model_validate(json.loads((tmp_path / "gate.json").read_text()))
+    gate = AskGate.model_validate(json.loads((tmp_path / "gate.json").read_text()))
     assert gate.card["run"] == plan.pk and gate.card["decisions"] == 480 and len(gate.card["scenarios"]) == 10
     assert fit_run(found).claims and fit_run(found).gate == gate
     stuck, fine = (
@@ -180,6 +183,8 @@ def test_gate_that_is_worse_is_withdrawn_and_its_episodes_go_on(ada):
     assert recording.begin(later, "w")
     assert rule_of(Episode.objects.get(pk=later)) is None
     assert compare_run(ada, plan.pk).contrasts[0].verdict == "worse", "what was said stays"
+    page = html(as_person(ada).get(f"/runs/{plan.pk}/"))
+    assert 'id="curve"' in page and "The gate of gated was withdrawn" in page and "curve.csv" in page
     again = document(name="again", arms=arms)
     assert preflight.doubts(ada, again, planning.tasks_of(ada, again))[0] == (
         "The gate of gated was withdrawn in the run planted."
@@ -189,7 +194,7 @@ def test_gate_that_is_worse_is_withdrawn_and_its_episodes_go_on(ada):
 def test_gate_names_what_it_was_fitted_on_in_the_next_plan(ada):
     said = document(arms=[{"name": "off"}])
     scenario = planning.tasks_of(ada, said)[0][0]
-    known = Gate(**{**a_gate().model_dump(exclude={"digest"}), "card": {"scenarios": [scenario]}})
+    known = AskGate(**{**a_gate().model_dump(exclude={"digest"}), "card": {"scenarios": [scenario]}})
     said = document(arms=[{"name": "off"}, {"name": "gated", "expert": "plain", "ask": known.model_dump()}])
     assert preflight.doubts(ada, said, planning.tasks_of(ada, said))[0] == (
         f"The gate of gated was fitted on 1 scenario of this plan: {scenario}."

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from awmclient.asking import FEATURES, Gate, Side
+from awmclient.asking import FEATURES, AskGate, Side
 from runs.errors import NotFitted
 from runs.statistics import gating
-from runs.statistics.gating import Decision, Value, fit, lacking
+from runs.statistics.gating import DrawnDecision, Value, fit, lacking
 
 
 def rows(number, needs, seed=1, chance=0.5):
@@ -21,7 +21,7 @@ def rows(number, needs, seed=1, chance=0.5):
         row = [0.0] * len(FEATURES)
         row[1], row[4] = float(stuck), dice.random()
         complete = dice.random() < (0.5 if not needs else 0.9 if stuck and offered else 0.2 if stuck else 0.6)
-        found.append(Decision(f"e{place}", f"s{place % 10}", tuple(row), offered, chance, complete, offered))
+        found.append(DrawnDecision(f"e{place}", f"s{place % 10}", tuple(row), offered, chance, complete, offered))
     return found
 
 
@@ -40,11 +40,11 @@ def test_without_a_need_nothing_is_claimed():
 
 
 def test_score_is_the_doubly_robust_one():
-    gate = Gate(alone=Side(intercept=0, weights={}), offered=Side(intercept=1, weights={}), threshold=0)
+    gate = AskGate(alone=Side(intercept=0, weights={}), offered=Side(intercept=1, weights={}), threshold=0)
     none = (0.0,) * len(FEATURES)
     with_offer, without = 0.7310586, 0.5
     for offered, complete in ((True, True), (True, False), (False, True), (False, False)):
-        one = Decision("e", "s", none, offered, 0.2, complete)
+        one = DrawnDecision("e", "s", none, offered, 0.2, complete)
         by_hand = with_offer - without
         by_hand += (complete - with_offer) / 0.2 if offered else -(complete - without) / 0.8
         assert gating._score(gate, one) == pytest.approx(by_hand, abs=1e-6)

@@ -1,0 +1,202 @@
+"""Reads: how often the arms of a run are complete against how often they ask, for runs with a rule of when to ask.
+
+Adds no claim: what a run says of its arms is in its comparisons. Called with these, so who cannot see one cannot
+see this.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from awmclient.asking import ALWAYS, RANDOM
+from experts.models import Ask
+from people import figures
+from people.figures import BASELINE, EXPERT, SINGLE, Chart, Figure, Style, label, spread
+from people.in_words import count, percent
+from people.rates import wilson
+from runs.plan.plans import ask_words
+from runs.show.comparison import RunComparison
+from runs.statistics.paired import Interval, cluster_interval
+
+Row = dict[str, Any]
+UNTIMED = {"mode": "lines", "hoverinfo": "skip", "line": {"color": "--ink-3", "width": 1, "dash": "dot"}}
+"""How the rules that look at nothing are joined."""
+COLUMNS = ["arm", "rule", "counted", "complete", "rate", "low", "high", "asks_per_task", "human_minutes_per_task"]
+NEVER, REMINDERS, GATE = "never", "reminders", "gate"
+GAP, AWAY = 7.0, 5.0
+"""Points between two labels above each other, so that both can be read, and from the dotted line."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One arm: its rule, its counted episodes, and the asks and people's minutes of these."""
+
+    arm: str
+    rule: str
+    counted: int
+    complete: int
+    asks: int
+    human_s: float
+    interval: Interval
+
+    @property
+    def rate(self) -> float:
+        return self.complete / self.counted
+
+    @property
+    def per_task(self) -> float:
+        return self.asks / self.counted
+
+    @property
+    def is_gate(self) -> bool:
+        return self.rule.startswith(GATE)
+
+    @property
+    def is_untimed(self) -> bool:
+        """Whether its rule looks at nothing: never, always, and at random."""
+        return self.rule in (NEVER, ALWAYS) or self.rule.startswith(RANDOM)
+
+    @property
+    def words(self) -> str:
+        return f"{self.arm} {percent(self.rate)} with {self.per_task:.1f}"
+
+
+def points_of(found: RunComparison) -> list[Point]:
+    """Return a point for each arm with counted episodes; none if no arm of the run has a rule."""
+    rules = {arm["name"]: arm.get("ask") for arm in found.plan.document["arms"]}
+    if not any(rules.values()):
+        return []
+    asked = Counter(
+        Ask.objects.filter(episode__planned__plan=found.plan, kind="question").values_list("episode_id", flat=True)
+    )
+    points = []
+    for arm in found.arms:
+        mine = [one for one in found.tries if one.arm == arm.name and one.complete is not None]
+        if not mine:
+            continue
+        units: dict[str, list[bool]] = defaultdict(list)
+        for one in mine:
+            units[one.scenario].append(bool(one.complete))
+        complete = sum(one.complete is True for one in mine)
+        rule = ask_words(rules[arm.name]) or (NEVER if arm.expert == "off" else REMINDERS)
+        numbers = (len(mine), complete, sum(asked[one.episode] for one in mine), sum(one.human_s for one in mine))
+        points.append(Point(arm.name, rule, *numbers, interval_of(units, complete, len(mine))))
+    return points
+
+
+def interval_of(units: dict[str, list[bool]], complete: int, counted: int) -> Interval:
+    """Return the 95% interval of a rate over scenarios, at least as wide as that of as many single episodes."""
+    low, high = wilson(complete, counted)
+    _, span = cluster_interval([float(sum(one)) for one in units.values()], [len(one) for one in units.values()])
+    return (max(0.0, min(low, span[0])), min(1.0, max(high, span[1]))) if span else (low, high)
+
+
+def rows(found: RunComparison) -> list[Row]:
+    return [
+        {
+            "arm": one.arm,
+            "rule": one.rule,
+            "counted": one.counted,
+            "complete": one.complete,
+            "rate": round(one.rate, 4),
+            "low": round(one.interval[0], 4),
+            "high": round(one.interval[1], 4),
+            "asks_per_task": round(one.per_task, 3),
+            "human_minutes_per_task": round(one.human_s / 60 / one.counted, 3),
+        }
+        for one in points_of(found)
+    ]
+
+
+def sentence(points: list[Point]) -> str:
+    """Return the curve in one sentence: each gate beside the arm that asks most, else the arms by their asks."""
+    order = sorted(points, key=lambda one: one.per_task)
+    gates = [one for one in order if one.is_gate]
+    rest = [one for one in order if not one.is_gate]
+    if not gates or not rest:
+        return f"Complete, with asks per task: {'; '.join(one.words for one in order)}."
+    first = "; ".join(
+        f"With {one.per_task:.1f} asks per task, {one.arm} completes {percent(one.rate)}" for one in gates
+    )
+    others = [f"{one.arm} {percent(one.rate)} with {one.per_task:.1f}" for one in (rest[-1], rest[0])]
+    return f"{first}; {' and '.join(dict.fromkeys(others))}."
+
+
+def chart(points: list[Point], file: str, *, is_open: bool = False) -> Chart | None:
+    """Draw completion against asks per task, each arm a mark with its interval. `is_open`: tries are still to come."""
+    if len(points) < 2:
+        return None
+    said = sentence(points)
+    few = "so far, in no planned order" if is_open else "of all counted episodes"
+    return Chart(
+        name=figures.name_of("curve", "\n".join(one.arm for one in points)),
+        title=said,
+        note=f"complete against asks per task, {few}; 95% over scenarios, each interval for itself; dotted: rules that "
+        "look at nothing. Exploratory: what the run says is in its comparisons.",
+        says=said,
+        columns=["Arm", "Rule", "Counted", "Complete", "95%", "Asks per task", "People's minutes per task"],
+        rows=[
+            [
+                one.arm,
+                one.rule,
+                count(one.counted, "episode"),
+                percent(one.rate),
+                f"{percent(one.interval[0])} to {percent(one.interval[1])}",
+                f"{one.per_task:.2f}",
+                f"{one.human_s / 60 / one.counted:.2f}",
+            ]
+            for one in points
+        ],
+        figure=_figure(points),
+        file=file,
+    )
+
+
+def _style(one: Point) -> Style:
+    return SINGLE if one.is_gate else BASELINE if one.is_untimed else EXPERT
+
+
+def _figure(points: list[Point]) -> Figure:
+    order = sorted(points, key=lambda one: one.per_task)
+    far = max(1.0, order[-1].per_task)
+    untimed = [(one.per_task, 100 * one.rate) for one in order if one.is_untimed]
+    data = []
+    if len(untimed) > 1:
+        data.append(figures.line(untimed, BASELINE, [""] * len(untimed)) | UNTIMED)
+    for one in order:
+        style, at = _style(one), [one.per_task] * 2
+        ends = {"type": "scatter", "mode": "lines", "x": at, "y": [100 * end for end in one.interval]}
+        data.append(ends | {"line": {"color": style.color, "width": 2}, "hoverinfo": "skip", "cliponaxis": False})
+        marker = {"color": style.color, "symbol": style.symbol, "size": 12 if one.is_gate else 9}
+        about = f"{label(one.arm, 80)} ({label(one.rule, 40)})<br>{percent(one.rate)}, {one.per_task:.2f} asks per task"
+        mark = {"type": "scatter", "mode": "markers", "x": [one.per_task], "y": [100 * one.rate], "marker": marker}
+        data.append(mark | {"hovertext": [about], "hoverinfo": "text", "cliponaxis": False})
+    x = figures.axis("asks per task", range=[-0.04 * far, 1.06 * far], fixedrange=True)
+    return {"data": data, "layout": figures.layout(340, x, figures.shares("complete"), annotations=_names(order, far))}
+
+
+def _names(order: list[Point], far: float) -> list[Figure]:
+    """Return the names of the marks: beside each, toward the middle, and apart from each other on any screen."""
+    found = []
+    wanted = sorted((_beside(one, far), place) for place, one in enumerate(order))
+    places = spread([y for y, _ in wanted], GAP, (2.0, 100.0))
+    for (_, place), y in zip(wanted, places, strict=True):
+        one = order[place]
+        is_right = _is_right(one, far)
+        at = {"x": one.per_task, "xanchor": "right" if is_right else "left", "xshift": -10 if is_right else 10}
+        font = {"color": _style(one).color, "weight": 600}
+        words = f"{label(one.arm, 18)}, {percent(one.rate)}"
+        found.append(at | {"y": y, "yanchor": "middle", "text": words, "showarrow": False, "font": font})
+    return found
+
+
+def _is_right(one: Point, far: float) -> bool:
+    return one.per_task > 0.55 * far
+
+
+def _beside(one: Point, far: float) -> float:
+    """Return where a name would stand alone: off the dotted line, which rises to the right."""
+    away = 0.0 if not one.is_untimed else AWAY if _is_right(one, far) else -AWAY
+    return min(100.0, max(2.0, 100 * one.rate + away))

@@ -1,0 +1,55 @@
+"""Completion against asks: the sentence about the arms, and a chart that names each of them apart."""
+
+from __future__ import annotations
+
+from runs.show import curve
+from runs.show.curve import Point
+
+
+def point(arm, rule, complete, asks):
+    return Point(arm, rule, 100, complete, asks, 600.0, (0.0, 1.0))
+
+
+POINTS = [
+    point("off", "never", 12, 0),
+    point("<b>gate", "gate 1f03c2aa", 61, 130),
+    point("own", "own", 12, 3),
+    point("drawn", "random:0.3", 27, 130),
+    point("all", "always", 64, 640),
+]
+
+
+def test_sentence_sets_each_gate_beside_the_arm_that_asks_most():
+    said = curve.sentence(POINTS)
+    assert said == "With 1.3 asks per task, <b>gate completes 61%; all 64% with 6.4 and off 12% with 0.0."
+    assert curve.sentence([POINTS[0], POINTS[4]]) == "Complete, with asks per task: off 12% with 0.0; all 64% with 6.4."
+
+
+def test_chart_names_each_arm_apart_and_escapes_it():
+    chart = curve.chart(POINTS, "/c.csv")
+    named = chart.figure["layout"]["annotations"]
+    assert {one["text"] for one in named} >= {"&lt;b&gt;gate, 61%", "own, 12%", "off, 12%"}
+    heights = sorted(one["y"] for one in named)
+    assert all(high - low >= curve.GAP for low, high in zip(heights, heights[1:], strict=False))
+    marks = [one for one in chart.figure["data"] if one["mode"] == "markers"]
+    assert [(one["x"][0], one["y"][0]) for one in marks] == [
+        (0.0, 12.0),
+        (0.03, 12.0),
+        (1.3, 61.0),
+        (1.3, 27.0),
+        (6.4, 64.0),
+    ]
+    untimed = chart.figure["data"][0]
+    assert (untimed["x"], untimed["line"]["dash"]) == ([0.0, 1.3, 6.4], "dot")
+    assert [row[0] for row in chart.rows] == [one.arm for one in POINTS] and chart.rows[1][6] == "0.10"
+    assert "so far" not in chart.note and "so far" in curve.chart(POINTS, "", is_open=True).note
+    assert curve.chart(POINTS[:1], "") is None
+
+
+def test_interval_is_never_narrower_than_that_of_single_episodes():
+    alike = {f"s{n}": [True, False] for n in range(10)}
+    low, high = curve.interval_of(alike, 10, 20)
+    assert low < 0.3 and high > 0.7
+    apart = {f"s{n}": [n % 2 == 0] * 10 for n in range(10)}
+    low, high = curve.interval_of(apart, 50, 100)
+    assert low < 0.2 and high > 0.8, "episodes of a scenario are alike, so they count for less"
