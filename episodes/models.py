@@ -98,7 +98,7 @@ class Origin(models.TextChoices):
     BRANCH = "branch", "Branch"
 
 
-PLAYED_HERE = (Origin.BUILTIN, Origin.BRANCH)
+RUN_HERE = (Origin.BUILTIN, Origin.BRANCH)
 """Episodes that awmweb's own rollouts worker runs."""
 
 
@@ -331,7 +331,7 @@ class Episode(models.Model):
     @property
     def is_builtin(self) -> bool:
         """Run by awmweb's own rollouts worker, which also runs the verifier."""
-        return self.origin in PLAYED_HERE
+        return self.origin in RUN_HERE
 
     @property
     def is_branch(self) -> bool:

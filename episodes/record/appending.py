@@ -20,7 +20,7 @@ from psycopg import Cursor
 from awmclient.schema import LIVE_STATES, NO_BRIEFING_AFTER
 from episodes import events
 from episodes.errors import BriefingLate, EpisodeEnded, OtherLoop, StepConflict
-from episodes.models import PLAYED_HERE, Episode, EpisodeState, Step, StepKind
+from episodes.models import RUN_HERE, Episode, EpisodeState, Step, StepKind
 from episodes.stored.entries import StepEntry, is_same, refuse_gaps
 from episodes.visible import trajectory
 from people.access import Actor, holds, is_awmweb, is_id, may_record
@@ -316,7 +316,7 @@ def _reopened(append: Append) -> str:
 def refuse_other_loop(actor: Actor, origin: str) -> None:
     """Raise for an episode of awmweb's own worker, unless awmweb acts: someone who has seen the other arm of its run
     could otherwise end it with a fault, or write its steps."""
-    if origin in PLAYED_HERE and not is_awmweb(actor):
+    if origin in RUN_HERE and not is_awmweb(actor):
         raise OtherLoop
 
 

@@ -8,7 +8,7 @@ from awmclient.schema import (
     LIVE_STATES,
 )
 from episodes.models import (
-    PLAYED_HERE,
+    RUN_HERE,
     Episode,
     EpisodeEvent,
     EpisodeState,
@@ -20,7 +20,7 @@ NOT_VERIFIED, NOT_ATTESTED = "not verified", "not attested"
 
 def unverified() -> QuerySet[Episode]:
     """Return finished built-in episodes without an outcome or a reason for none: their worker was lost in between."""
-    finished = Episode.every.filter(state=EpisodeState.FINISHED, origin__in=PLAYED_HERE)
+    finished = Episode.every.filter(state=EpisodeState.FINISHED, origin__in=RUN_HERE)
     reports = EpisodeEvent.objects.filter(episode=OuterRef("pk"), verb=NOT_VERIFIED)
     judged = VerifierOutcome.objects.filter(episode=OuterRef("pk"), source=VerifierOutcome.Source.VERIFIER)
     return finished.filter(~Exists(reports), ~Exists(judged))

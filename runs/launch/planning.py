@@ -323,7 +323,7 @@ def rules_of(plan: Plan) -> dict[str, Any]:
 
 
 def _seen_before(plan: Plan, scenarios: Collection[str]) -> set[tuple[str, int | None]]:
-    """Return the tasks of these scenarios that the project had played before the run was launched."""
+    """Return the tasks of these scenarios with an ended episode from before the run was launched."""
     earlier = Episode.objects.filter(project=plan.run.project, ended_at__lt=plan.run.created_at)
     rows = earlier.filter(scenario__in=scenarios).order_by().values_list("scenario", "task_idx").distinct()
     return {(scenario, idx) for scenario, idx in rows if idx is not None}

@@ -18,7 +18,7 @@ from django.db import connection
 from django.db.models import Q
 
 from awmclient.schema import AT_WORK_STATES
-from episodes.models import PLAYED_HERE, Episode, EpisodeState
+from episodes.models import RUN_HERE, Episode, EpisodeState
 from people.in_words import count
 from runs.models import Plan, PlanState
 
@@ -198,7 +198,7 @@ def endpoints(plan: Plan, names: Iterable[str]) -> list[Endpoint]:
     if not wanted:
         return []
     called = Q(state=EpisodeState.QUEUED, planned__called_at__isnull=False, planned__plan__state=PlanState.RUNNING)
-    asking = Episode.every.filter(called | Q(state__in=AT_WORK_STATES), origin__in=PLAYED_HERE, policy_kind=MODEL)
+    asking = Episode.every.filter(called | Q(state__in=AT_WORK_STATES), origin__in=RUN_HERE, policy_kind=MODEL)
     used: Counter[str] = Counter()
     mine: Counter[str] = Counter()
     # a policy is stored as text, which SQL cannot look into

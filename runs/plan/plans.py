@@ -111,7 +111,7 @@ class PlannedArm(Strict):
     """One condition. `policy` replaces the plan's for this arm. `offer` is the chance that an episode of this arm is
     offered the expert, drawn for each; without it all are. `people` is the share of its episodes that only people
     answer, drawn for each; models answer the others. Without it the project's routing decides. `experts` *registry* is
-    a simulated human: its task's registry of blockers answers each question at once. `briefing` gives its agents advice
+    a simulated human: its task's registry of blockers answers each question. `briefing` gives its agents advice
     before they begin: *human* a person's briefing of the task, *model* or *model:NAME* one that an expert
     model distills from earlier episodes, from their outcomes, too, if `outcomes` is true. `parallel` is the arm's own
     limit beside the plan's. `approve` names tools whose calls wait for an approval: patterns such as `create_*`, or

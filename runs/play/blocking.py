@@ -1,6 +1,6 @@
 """Writes: tasks with blockers, each proven on the environment server, as a pack of their own.
 
-1. The oracle of each task is played, which shows the calls that write. 2. The values that can be taken out become
+1. The oracle of each task runs, which shows the calls that write. 2. The values that can be taken out become
 candidates (`taskset.blocks`). 3. These are loaded under a temporary name, and each is proven: nothing that an agent can
 read has the value, the oracle passes with it, and attempts without it do not. 4. The candidates are unloaded, and the
 proven ones written. Called by the command `block`.
@@ -35,7 +35,7 @@ from runs.taskset import blocks
 from runs.taskset.blocks import ORACLE, BlockedTask, Fact, Turn
 
 PER_FACT = 10
-AT_ONCE = 4
+SESSIONS = 4
 """Sessions at the same time."""
 PASSES = 0.05
 """The most of the attempts without the fact that may pass."""
@@ -60,7 +60,7 @@ class MadeTasks:
 
 
 @dataclass(frozen=True)
-class _World:
+class _Readable:
     """Everything that a scenario's tools could read: its rows and texts as words, and the values of each column."""
 
     said: str
@@ -68,7 +68,7 @@ class _World:
 
 
 @dataclass(frozen=True)
-class _Played:
+class _Session:
     """One session: whether it passed, and the words of the result of each turn; "" for a turn without a call."""
 
     passed: bool
@@ -87,7 +87,7 @@ async def made(
     scenarios: Sequence[tuple[Pack, str]], per_fact: int, seed: int, on_proven: Callable[[int, int], object]
 ) -> MadeTasks:
     """Make and prove the tasks. Raises `NoServer`, and `BadPack` if the candidates cannot be loaded."""
-    result, room = MadeTasks(), asyncio.Semaphore(AT_ONCE)
+    result, room = MadeTasks(), asyncio.Semaphore(SESSIONS)
     try:
         return await _made(scenarios, per_fact, seed, on_proven, result, room)
     except ServerUnreachable as away:
@@ -102,7 +102,7 @@ async def _made(
     result: MadeTasks,
     room: asyncio.Semaphore,
 ) -> MadeTasks:
-    worlds: dict[str, _World] = {}
+    worlds: dict[str, _Readable] = {}
     candidates: dict[str, list[BlockedTask]] = {}
     for pack, name in scenarios:
         try:
@@ -152,7 +152,7 @@ def sources_of(scenarios: Sequence[tuple[Pack, str]]) -> dict[str, Pack]:
     return {name: pack for pack, name in scenarios}
 
 
-async def _world_of(pack: Pack, name: str, result: MadeTasks) -> _World:
+async def _world_of(pack: Pack, name: str, result: MadeTasks) -> _Readable:
     """Read a scenario's rows from the server, what its read tools say, and the texts that build it."""
     async with EnvironmentClient(settings.AWMENV_URL) as client:
         result.sessions += 1
@@ -163,11 +163,11 @@ async def _world_of(pack: Pack, name: str, result: MadeTasks) -> _World:
     # cells longer than the server shows stand in the statements
     texts += [statement for _, statement in pack.statements(name)]
     texts += await probing.read_results(name)
-    return _World(words_of("\n".join(texts)), columns)
+    return _Readable(words_of("\n".join(texts)), columns)
 
 
 async def _candidates(
-    pack: Pack, name: str, world: _World, per_fact: int, seed: int, result: MadeTasks
+    pack: Pack, name: str, world: _Readable, per_fact: int, seed: int, result: MadeTasks
 ) -> list[BlockedTask]:
     found: list[BlockedTask] = []
     for idx in range(pack.scenario(name).task_count):
@@ -176,17 +176,17 @@ async def _candidates(
             result.refused["the task has no oracle that acts alone"] += 1
             continue
         try:
-            played = await _play(name, idx, turns, result)
+            session = await _play(name, idx, turns, result)
         except ServerUnreachable:
             raise
         except AwmenvError as fault:
             result.refused[f"{FAILED}: {type(fault).__name__}"] += 1
             continue
-        if not played.passed:
+        if not session.passed:
             result.refused["its own oracle does not pass"] += 1
             continue
-        for fact in blocks.facts_of(pack, name, idx, played.wrote):
-            why = fact if isinstance(fact, str) else _revealed(fact.text, fact, world, played)
+        for fact in blocks.facts_of(pack, name, idx, session.wrote):
+            why = fact if isinstance(fact, str) else _revealed(fact.text, fact, world, session)
             if why or isinstance(fact, str):
                 result.refused[why] += 1
                 continue
@@ -211,16 +211,16 @@ def _acts_alone(turn: Any) -> bool:
     return isinstance(call, dict) and isinstance(call.get("name"), str) and isinstance(call.get("arguments", {}), dict)
 
 
-def _revealed(value: str, fact: Fact, world: _World, played: _Played) -> str:
+def _revealed(value: str, fact: Fact, world: _Readable, session: _Session) -> str:
     """Return where an agent could read a value before it needs it; "" if nowhere."""
     if holds_words(world.said, value):
         return "the world's rows or read tools hold the value"
-    if any(holds_words(said, value) for said in played.results[: fact.first]):
+    if any(holds_words(said, value) for said in session.results[: fact.first]):
         return "an earlier result of the oracle holds the value"
     return ""
 
 
-async def _disproof(scenario: str, idx: int, task: BlockedTask, world: _World, result: MadeTasks) -> str:
+async def _disproof(scenario: str, idx: int, task: BlockedTask, world: _Readable, result: MadeTasks) -> str:
     """Return why a candidate is refused; "" if everything about it is proven."""
     value, fact = str(task.value), task.fact
     for known in (value, fact.text):
@@ -239,7 +239,7 @@ async def _disproof(scenario: str, idx: int, task: BlockedTask, world: _World, r
         return f"{FAILED}: {type(fault).__name__}"
 
 
-async def _attempted(scenario: str, idx: int, task: BlockedTask, world: _World, result: MadeTasks) -> str:
+async def _attempted(scenario: str, idx: int, task: BlockedTask, world: _Readable, result: MadeTasks) -> str:
     """Make attempts without the fact. Return why they disprove the task; "" if they do not."""
     fact, probed = task.fact, probing.ProbedTask(scenario, idx, task.text, "", "")
     guesses = [one for one in dict.fromkeys(world.columns.get(fact.argument, [])) if isinstance(one, str | int | float)]
@@ -253,14 +253,14 @@ async def _attempted(scenario: str, idx: int, task: BlockedTask, world: _World, 
     for turns in tries:
         if passed > most:
             break
-        played = await _play(scenario, idx, turns, result)
-        passed += played.passed
-        if any(holds_words(said, str(task.value)) for said in played.results):
+        session = await _play(scenario, idx, turns, result)
+        passed += session.passed
+        if any(holds_words(said, str(task.value)) for said in session.results):
             return "a result of an attempt without the fact holds the value"
     return "attempts without the fact pass" if passed > most else ""
 
 
-async def _play(scenario: str, idx: int, turns: Sequence[Turn], result: MadeTasks) -> _Played:
+async def _play(scenario: str, idx: int, turns: Sequence[Turn], result: MadeTasks) -> _Session:
     """Make the calls of a script in a session of its own, and verify."""
     result.sessions += 1
     results: list[str] = []
@@ -279,7 +279,7 @@ async def _play(scenario: str, idx: int, turns: Sequence[Turn], result: MadeTask
             results.append(words_of(json.dumps(said, ensure_ascii=False, default=str)))
             wrote.append(bool(found.state_diff))
         verdict = await client.verify(answer)
-    return _Played(verdict.reward_type == "complete", results, wrote)
+    return _Session(verdict.reward_type == "complete", results, wrote)
 
 
 @asynccontextmanager

@@ -58,7 +58,7 @@ class ForkChange(Shape):
     words: Words | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> ForkChange:
+    def _checked(self) -> ForkChange:
         if sum(one is not None for one in (self.call, self.advice, self.words)) > 1:
             raise ValueError("a fork changes one thing")
         return self
@@ -113,7 +113,7 @@ def point_of(steps: Steps, seq: int) -> BranchPoint:
     of_turn = [one for one in steps if turn is not None and one.get("turn") == turn]
     acts = [one for one in of_turn if one["kind"] in ("tool_call", "ask") and not is_approval(one)]
     if step["kind"] == "message" and step.get("role") == "assistant" and acts:
-        # the message of a turn stands for its first call
+        # the message of a turn is also that of its first call
         step = acts[0]
     is_end = step["kind"] == "message" and ENDS in (step.get("meta") or {})
     if step not in acts and not is_end:
@@ -155,22 +155,22 @@ def arms_of(point: BranchPoint, change: ForkChange, author: str, levels: Mapping
     """Return how both arms begin: they differ in the change alone. Raises `NotForkable`. Pure."""
     seq, step = point.step["seq"], point.step
     before, by_author = levels["before"], levels["author"]
-    told = Knowledge(Knowledge.most([before, by_author]))
+    known = Knowledge(Knowledge.most([before, by_author]))
     kept = ArmPlan(BranchArm.CONTROL, point.kept, levels["kept"])
     if change.call is not None:
         call = _calling(step, point.said, change.call.name, change.call.arguments)
-        return [ArmPlan(BranchArm.TREATED, [call], told), kept]
+        return [ArmPlan(BranchArm.TREATED, [call], known), kept]
     if change.advice is not None:
         if step["kind"] != "ask" or step.get("typed") is not None:
             raise NotForkable(f"Step {seq} is no plain question. Other advice needs one; elsewhere add words.")
-        privilege = Privilege.BLIND if told == Knowledge.BLIND else Privilege.SEES_VERIFIER
+        privilege = Privilege.BLIND if known == Knowledge.BLIND else Privilege.SEES_VERIFIER
         advice = {"text": change.advice, "source": "human", "author": author, "privilege": privilege.value}
-        return [ArmPlan(BranchArm.TREATED, [point.kept[0], {**point.kept[1], "advice": advice}], told), kept]
+        return [ArmPlan(BranchArm.TREATED, [point.kept[0], {**point.kept[1], "advice": advice}], known), kept]
     if not point.first:
         raise NotForkable(f"The agent chose step {seq} together with the call before. Change the call, or fork there.")
     if change.words is not None:
         words = {"kind": "message", "role": "user", "content": change.words}
-        return [ArmPlan(BranchArm.TREATED, [words], told), ArmPlan(BranchArm.CONTROL, [], before)]
+        return [ArmPlan(BranchArm.TREATED, [words], known), ArmPlan(BranchArm.CONTROL, [], before)]
     return [ArmPlan(BranchArm.TREATED, [], before), kept]
 
 
@@ -180,15 +180,15 @@ def knowledge(actor: Actor, parent: Episode, steps: Steps, point: BranchPoint) -
     knows_end = visibility.of_episode(actor, parent) is not None
     author = Knowledge.SEES_VERIFIER if informed else Knowledge.HINDSIGHT if knows_end else Knowledge.BLIND
     inherited = parent.knowledge or Knowledge.BLIND
-    before = [inherited, *(_told(one) for one in steps if one["seq"] < point.cut)]
+    before = [inherited, *(_advice_text(one) for one in steps if one["seq"] < point.cut)]
     return {
         "before": Knowledge(Knowledge.most(before)),
-        "kept": Knowledge(Knowledge.most([*before, *(_told(one) for one in point.kept)])),
+        "kept": Knowledge(Knowledge.most([*before, *(_advice_text(one) for one in point.kept)])),
         "author": author,
     }
 
 
-def _told(step: Mapping[str, Any]) -> str:
+def _advice_text(step: Mapping[str, Any]) -> str:
     """Return what those knew whose words are in a step."""
     said = (step.get("advice") or {}) if step["kind"] == "ask" else step if step["kind"] == "briefing" else {}
     return Knowledge.SEES_VERIFIER if said.get("privilege") == Privilege.SEES_VERIFIER else Knowledge.BLIND

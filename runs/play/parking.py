@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from episodes.models import PLAYED_HERE, Episode, EpisodeState
+from episodes.models import RUN_HERE, Episode, EpisodeState
 from episodes.record import recording
 from experts import closing
 
@@ -64,5 +64,5 @@ def park_if_due(ask_id: str, attempt: int, waited_s: float) -> bool:
 
 
 def _others_need_a_thread() -> bool:
-    queued = Episode.every.filter(state=EpisodeState.QUEUED, origin__in=PLAYED_HERE)
+    queued = Episode.every.filter(state=EpisodeState.QUEUED, origin__in=RUN_HERE)
     return threads.are_all_taken and queued.exists()

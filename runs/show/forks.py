@@ -17,11 +17,11 @@ from runs.statistics import forked
 from runs.statistics.forked import ForkFinding
 
 TREE_MAX = 1000
-"""The most branches of a tree that is read at once."""
+"""The most branches of a tree in one answer."""
 
 
 def row_of(branch: Episode, outcome: str | None) -> dict[str, Any]:
-    """Return an episode of a tree as the API tells it."""
+    """Return an episode of a tree as the API returns it."""
     made = branch.fork
     about = {"id": branch.pk, "state": branch.state, "grade": branch.grade or None, "outcome": outcome}
     if made is None:
@@ -31,7 +31,7 @@ def row_of(branch: Episode, outcome: str | None) -> dict[str, Any]:
 
 
 def sees_ends(actor: Actor, episode: Episode) -> bool:
-    """Return whether an actor sees how branches of an episode ended. A branch ends on the same task, so it tells a
+    """Return whether an actor sees how branches of an episode ended. A branch ends on the same task, so it shows a
     blind reviewer of that task too much."""
     return visibility.sees_outcome(actor, episode) and not visibility.judges_its_task(actor, episode)
 

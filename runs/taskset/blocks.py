@@ -1,6 +1,6 @@
 """Tasks with a blocker, made from a task of a pack: one value is taken out of its text, and only a registry has it.
 
-Owns which values can be taken out, the variants of a value, and the rows of the new tasks. Pure: nothing is played,
+Owns which values can be taken out, the variants of a value, and the rows of the new tasks. Pure: nothing runs,
 and every text is a stranger's, so none of them becomes a pattern. `play.blocking` proves what this makes.
 """
 
@@ -41,7 +41,7 @@ ALSO = {
 
 @dataclass(frozen=True)
 class Fact:
-    """A value of a writing call of the oracle that stands in the task's text."""
+    """A value of a writing call of the oracle that the task's text has."""
 
     scenario: str
     task_idx: int
@@ -195,7 +195,7 @@ def blocked(pack: Pack, fact: Fact, value: str | int | float) -> BlockedTask | s
     turns = pack.scripts(name, idx)[ORACLE]
     known = _put(turns, fact.value, value)
     if known == turns:
-        return "the oracle does not send the value as it stands"
+        return "the oracle does not send the value as it is written"
     registry = _registry(pack.tasks(name)[idx], fact, value)
     known_blockers = [_as_row(one) for one in pack.blockers(name, idx)]
     while registry["id"] in {one["id"] for one in known_blockers}:
@@ -209,7 +209,7 @@ def blocked(pack: Pack, fact: Fact, value: str | int | float) -> BlockedTask | s
 
 
 def _swapping(before: str, after: str) -> Callable[[str], str]:
-    """Return a function that replaces a value in code and prose, also where it stands as bare digits."""
+    """Return a function that replaces a value in code and prose, also as bare digits."""
     pairs = [(_pattern(before), after)]
     bare = "".join(filter(str.isdecimal, before))
     if bare != before and len(bare) >= NUMBER_DIGITS and bare.isdecimal():
@@ -241,7 +241,7 @@ def _in_json(raw: str, swap: Callable[[str], str]) -> str:
 
 
 def _put(turn: Any, before: str | int | float, after: Any) -> Any:
-    """Return turns with the value replaced, where it is a whole value or stands in a text."""
+    """Return turns with the value replaced, where it is a whole value or part of a text."""
     if isinstance(turn, Mapping):
         return {key: _put(one, before, after) for key, one in turn.items()}
     if isinstance(turn, list):
