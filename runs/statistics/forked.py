@@ -1,7 +1,7 @@
 """What the branches of a fork show: two independent groups of tries from one step, and one sentence.
 
-Fisher's exact test and the interval of Newcombe 1998. A fork says one sentence, when all of its branches have ended: before,
-a look at the counts would be one of many. Several forks at one step share the error, because the best of them would be
+Fisher's exact test and the interval of Newcombe 1998. A fork says one sentence, when all of its branches have ended:
+before, a look at the counts would be one of many. Several forks at one step share the error, because the best would be
 picked. Branches that were lost must not matter: a difference is shown only if it is one whichever way they had ended.
 Pure. Called by `runs.show.forks`.
 """
