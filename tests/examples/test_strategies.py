@@ -137,13 +137,13 @@ def test_page_of_an_unfinished_comparison_claims_nothing(tmp_path):
 def test_page_of_prices_counts_the_seeds_that_reach_the_goal(tmp_path):
     plan = Plan(PRICED, steps=4)
     rates = {arm.name: 0.5 for arm in PRICED} | {"always": 0.4}
-    asked = {arm.name: (1.0, 0.0) for arm in PRICED} | {"always": (1.0, 0.9), "price_0.4": (0.2, 0.0)}
+    asked = {arm.name: (1.0, 0.0) for arm in PRICED} | {"always": (1.0, 0.9), "price_0.3": (0.2, 0.0)}
     file = tmp_path / "prices.md"
     page.write("prices", plan, STARTS, results_of(PRICED, STARTS, rates, asked), file)
     text = file.read_text()
     assert "| 0.1 | 6 of 6 | 6 of 6 | 6 of 6 | 6 of 6 | **6 of 6** |" in text
-    assert "| 0.4 | 0 of 6 | 6 of 6 | 6 of 6 | 6 of 6 | **0 of 6** |" in text
-    assert "price_0.02 against always: Fewer over these 6 seeds: -90 points" in text and "Worse" not in text
+    assert "| 0.3 | 0 of 6 | 6 of 6 | 6 of 6 | 6 of 6 | **0 of 6** |" in text
+    assert "price_0.01 against always: Fewer over these 6 seeds: -90 points" in text and "Worse" not in text
     assert (tmp_path / "prices" / "success.png").exists()
 
 

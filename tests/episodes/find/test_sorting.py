@@ -14,7 +14,7 @@ from episodes.record import recording
 from episodes.stored.strip import ACTIONS, ASKS
 
 INDEXES = {
-    **{"-started": "episodes_newest", "started": "episodes_newest", "-length": "ended_by_length"},
+    **{"-started": "counted_newest", "started": "counted_newest", "-length": "ended_by_length"},
     **{"length": "ended_by_length", "-asks": "ended_by_asks", "asks": "ended_by_asks"},
     **{"-duration": "ended_by_slowest", "duration": "ended_by_fastest"},
 }
@@ -45,4 +45,6 @@ def test_index_leads_to_each_page_of_sorted_list(ada, order):
             cursor.execute(f"EXPLAIN {statement}")
             plan = "\n".join(line for (line,) in cursor.fetchall())
             assert f"using {INDEXES[order]} " in plan and "Sort" not in plan, plan
-            assert "Filter" not in plan and ("ROW(" in plan) is (number > 0), plan
+            # branches are few: at most 64 of an episode
+            others = plan.replace("Filter: ((origin)::text <> 'branch'::text)", "")
+            assert "Filter" not in others and ("ROW(" in plan) is (number > 0), plan

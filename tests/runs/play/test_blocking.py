@@ -107,13 +107,13 @@ async def test_attempt_that_is_told_the_fact_refuses_the_task(monkeypatch):
     said = ["", " the note is called call 58130 "]
 
     async def played(*_):
-        return blocking._Played(False, said, [False, False])
+        return blocking._Session(False, said, [False, False])
 
     monkeypatch.setattr(blocking, "_play", played)
     monkeypatch.setattr(blocking.probing, "ATTEMPTS", {})
     fact = Fact("notes_1", 0, "title", "create_note", "Call 04711", 0)
     task = BlockedTask(fact, "Call 58130", "Write the note.", [], {})
-    about = ("notes_1", 0, task, blocking._World("", {}), blocking.MadeTasks())
+    about = ("notes_1", 0, task, blocking._Readable("", {}), blocking.MadeTasks())
     assert await blocking._attempted(*about) == "a result of an attempt without the fact holds the value"
     said[1] = " the note is called call 58131 "
     assert await blocking._attempted(*about) == ""
