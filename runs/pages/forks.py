@@ -22,6 +22,7 @@ from episodes.visible.lens import lens_of
 from people.access import Actor, MemberRequest, holds, may_launch, may_read, member_required, visible_or_404
 from people.errors import AppError, Invalid
 from people.in_words import duration
+from people.json_text import parse_typed
 from people.plain_text import clean
 from runs.play import forking
 from runs.show import forks
@@ -69,10 +70,7 @@ def _change(given: Mapping[str, str]) -> forking.ForkChange:
         return forking.ForkChange()
     if kind != "call":
         return forking.change_of({kind: given.get(kind, "")})
-    try:
-        arguments = json.loads(given.get("arguments") or "{}")
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"arguments: {error}") from error
+    arguments = parse_typed(given.get("arguments") or "{}", "The arguments")
     return forking.change_of({"call": {"name": given.get("name", ""), "arguments": arguments}})
 
 

@@ -29,7 +29,8 @@ from awmclient.asking import ALWAYS, OWN, RANDOM, AskGate, chance_in
 from awmclient.fields import WHOLE, Prose, clean_text
 from awmclient.schema import ExpertMode
 from people import yaml_text
-from people.errors import words_of
+from people.errors import BadJson, TooLarge, words_of
+from people.json_text import parse_json
 from runs.errors import BadPlan
 from runs.statistics.offers import CHANCES
 
@@ -303,8 +304,8 @@ def _with_gate(arm: Any, folder: Path) -> Any:
             content = file.read(GATE_BYTES + 1)
         if len(content) > GATE_BYTES:
             raise BadPlan(f"The gate {name} has more than {GATE_BYTES:,} bytes.")
-        return {**arm, "ask": json.loads(content)}
-    except (OSError, ValueError, RecursionError) as error:
+        return {**arm, "ask": parse_json(content)}
+    except (OSError, ValueError, BadJson, TooLarge) as error:
         raise BadPlan(f"The gate {name} cannot be read: {error}") from error
 
 

@@ -46,7 +46,7 @@ def test_blocked_pack_loads_and_is_no_default(pack: Pack, settings: Any) -> None
     for name in pack.scenarios:
         for kind in ("db", "sample", "envs"):
             ours, theirs = pack.row(kind, name), starter.row(kind, name.removesuffix("_blocked"))
-            assert ours is not None and {**ours, "scenario": ""} == {**(theirs or {}), "scenario": ""}, "make it anew"
+            assert ours is not None and {**ours, "scenario": ""} == {**(theirs or {}), "scenario": ""}, "make it again"
 
 
 def test_fact_is_in_the_registry_and_the_verifier_alone(pack: Pack) -> None:
