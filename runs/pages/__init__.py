@@ -1,6 +1,7 @@
 """Which pages show runs?
 
     runs       the list, the launch form, one run
+    one_run    values of the page of a run
     briefings  briefings of tasks
     forks      branches of an episode, and their form
     tables     an environment's tables at a step

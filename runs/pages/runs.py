@@ -5,7 +5,6 @@ Owns forms and HTTP status. Leaves writes to `planning.py`, counts to `overview.
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Collection, Mapping
@@ -36,25 +35,21 @@ from people.errors import AppError, NotFound
 from people.in_words import count
 from people.parts import part_of
 from runs.errors import BadPlan
-from runs.launch import briefings, estimating, planning, preflight
+from runs.launch import estimating, planning, preflight
 from runs.models import Plan, PlanState
+from runs.pages import one_run
 from runs.plan import limits, servers, spending
 from runs.plan.plans import (
     PlanDocument,
-    briefing_words,
     plan_from_yaml,
     plan_of,
     recipes,
-    to_yaml,
 )
-from runs.show import asking, charts, curve, overview, rewarding, tables
-from runs.show.comparison import RunComparison, compare_run
-from runs.show.tables import TABLES, in_csv, of_completions, repeats
-from runs.statistics.sentences import points
+from runs.show import charts, overview, rewarding, tables
+from runs.show.comparison import compare_run
+from runs.show.tables import TABLES, in_csv
 
 PAGE = 30
-REWARDS_DRAWN = 2000
-"""The most episodes of a run whose shaped rewards its page draws; the file has all."""
 run_of = member_required(may_read, rows=Run.objects.all)
 """A page of one run; its link works from any chosen project."""
 OTHER = "other-policy"
@@ -243,69 +238,17 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
     if not Plan.objects.filter(run=run).exists():
         return redirect(f"{reverse('episodes')}?run={run.pk}")
     found = compare_run(request.actor, pk)
-    card = overview.card_of(found)
-    names = [arm.name for arm in card.arms]
-    modes = {arm.name: arm.expert for arm in found.arms}
-    rows, more_tasks = overview.task_rows(found.tries, names)
-    file = functools.partial(_table_of, pk)
     before, after = overview.beside(run)
-    asked, plotted = asking.asking_of(found), curve.points_of(found)
     context = {
+        **one_run.shown(found),
         "run": run,
-        "asking": asked,
-        "curve": curve.chart(plotted, file("curve"), is_open=any(one.is_open for one in found.tries)),
-        "withdrawn": found.plan.arms.filter(withdrawn_at__isnull=False),
+        "plan": found.plan,
         "before": before,
         "after": after,
         "may_export": holds(request.actor, may_export),
-        "plan": found.plan,
-        "card": card,
-        "sentence": preflight.finding(found.plan).words if preflight.is_trial(found.plan) else found.sentence,
-        "contrasts": [
-            {
-                "one": one,
-                "forest": charts.forest(one, modes[one.arm], file("scenarios")),
-                "difficulty": levels,
-                "added": "" if one.added is None else points(one.added),
-            }
-            for one, levels in zip(found.contrasts, found.levels, strict=True)
-        ],
-        "effects": found.effects,
-        "briefed": [_briefed(found.plan, one) for one in briefings.of_run(found.plan)],
-        "completions": charts.completions(found.arms, of_completions(found), file("completions")),
-        "draws_rewards": found.plan.ended_at is not None and card.ended <= REWARDS_DRAWN,
-        "arms": card.arms,
-        "scenarios": overview.by_scenario(rows),
-        "more_tasks": more_tasks,
-        "waits": limits.waits(found.plan),
-        "server": servers.ServerReport(**found.plan.server) if found.plan.server else None,
-        "ruled_later": found.ruled_later,
-        "left_out": [(arm.name, sorted(arm.excluded.items())) for arm in found.arms if arm.excluded],
-        "repeats": repeats(found.ends, names),
-        "tables": [name for name in TABLES if {"asking": asked is not None, "curve": bool(plotted)}.get(name, True)],
-        "claims": _claims(found),
-        "yaml": to_yaml(tables.plan_now(found.plan)),
         "may_launch": holds(request.actor, may_launch),
     }
     return render(request, "runs/run.html", context)
-
-
-def _claims(found: RunComparison) -> dict[str, Any]:
-    """Return what the launch fixed that the run says, in rows."""
-    said = found.claims.said
-    return {
-        "digest": found.claims.digest,
-        "rows": [(one.arm, one.control, f"{100 * one.planned:.3g}%", f"{100 * one.running:.3g}%") for one in said],
-        "tasks": found.claims.tasks,
-        "seeds": found.claims.seeds,
-        "left_out": len(found.claims.left_out),
-    }
-
-
-def _briefed(plan: Plan, one: briefings.OfArm) -> dict[str, Any]:
-    lacking = [(task, why, reverse("briefing", args=task.rpartition("/")[::2])) for task, why in one.lacking]
-    words = briefing_words(plan.document, one.arm).removeprefix("briefed ")
-    return {"arm": one.arm, "given": one.given, "tasks": one.tasks, "words": words, "lacking": lacking}
 
 
 @require_GET
@@ -328,10 +271,6 @@ def table_file(request: MemberRequest, pk: str, name: str) -> HttpResponse:
     return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=headers)
 
 
-def _table_of(pk: str, name: str) -> str:
-    return reverse("run_table", args=[pk, name])
-
-
 @require_GET
 @part_of("run")
 @run_of
@@ -339,8 +278,8 @@ def reward_charts(request: MemberRequest, pk: str) -> HttpResponse:
     """Return the charts of shaped rewards. They read every step, so the page requests them only when a user scrolls
     there."""
     found = compare_run(request.actor, pk)
-    few = sum(arm.ended for arm in found.arms) <= REWARDS_DRAWN
-    drawn = charts.rewards(rewarding.rows(found.plan), found.arms, _table_of(pk, "rewards")) if few else []
+    few = sum(arm.ended for arm in found.arms) <= one_run.REWARDS_DRAWN
+    drawn = charts.rewards(rewarding.rows(found.plan), found.arms, one_run.table_address(pk, "rewards")) if few else []
     return render(request, "runs/_rewards.html", {"charts": drawn})
 
 

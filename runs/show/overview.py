@@ -125,7 +125,6 @@ class RunCard:
 
     @property
     def left(self) -> str:
-        """x"""
         return "" if self.left_s is None else f"about {duration(self.left_s)} left"
 
     @property

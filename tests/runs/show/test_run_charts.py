@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from runs.pages import runs
+from runs.pages import one_run
 from runs.show import charts
 from runs.show.comparison import ArmCount
 from runs.statistics.compare import Try, contrasts
@@ -133,6 +133,6 @@ def test_page_holds_figures_as_data_and_loads_rewards_apart(ada, max_, monkeypat
     drawn = html(client.get(f"/runs/{plan.pk}/charts/rewards"))
     assert "Shaped reward pr428, mean so far" in drawn and "Shaped reward bundle.v1, mean so far" in drawn
     assert as_person(max_).get(f"/runs/{plan.pk}/charts/rewards").status_code == 404
-    monkeypatch.setattr(runs, "REWARDS_DRAWN", 3)
+    monkeypatch.setattr(one_run, "REWARDS_DRAWN", 3)
     assert "/charts/rewards" not in html(client.get(f"/runs/{plan.pk}/"))
     assert "No episode was paid." in html(client.get(f"/runs/{plan.pk}/charts/rewards"))

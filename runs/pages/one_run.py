@@ -1,0 +1,166 @@
+"""Reads: the values of the page of one run. Leaves counts to `overview.py` and findings to `comparison.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+
+from people.figures import Chart
+from runs.launch import briefings, preflight
+from runs.models import Arm
+from runs.plan import limits, servers
+from runs.plan.plans import briefing_words, to_yaml
+from runs.show import asking, charts, curve, overview, tables
+from runs.show.comparison import RunComparison
+from runs.show.overview import RunCard, TaskRow
+from runs.show.tables import TABLES, of_completions, repeats
+from runs.statistics.sentences import points
+
+REWARDS_DRAWN = 2000
+"""The most episodes of a run whose shaped rewards its page draws; the file has all."""
+
+
+@dataclass(frozen=True)
+class RunHead:
+    """The head of the page: the finding, and what the run waits for."""
+
+    sentence: str
+    card: RunCard
+    waits: list[str]
+    server: servers.ServerReport | None
+
+
+@dataclass(frozen=True)
+class ShownContrast:
+    """Two arms against each other, with their charts. `added` is the difference with seeds of a later day."""
+
+    one: Any
+    forest: Chart | None
+    difficulty: Any
+    added: str
+
+
+@dataclass(frozen=True)
+class BriefedArm:
+    """The briefings of one arm: how many tasks have one, and which lack it (task, reason, address)."""
+
+    arm: str
+    given: int
+    tasks: int
+    words: str
+    lacking: list[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class RunFindings:
+    """What the run says of its arms. `asking` and `curve` are None where no task has blockers."""
+
+    contrasts: list[ShownContrast]
+    effects: Sequence[Any]
+    briefed: list[BriefedArm]
+    asking: asking.RunAsking | None
+    curve: Chart | None
+    withdrawn: Sequence[Arm]
+    completions: list[Chart]
+    repeats: list[Any]
+    draws_rewards: bool
+    tables: list[str]
+
+
+@dataclass(frozen=True)
+class TaskTable:
+    """Every task with its tries side by side, and what is left out of the findings, by arm and reason."""
+
+    scenarios: list[tuple[str, list[TaskRow]]]
+    more: int
+    left_out: list[tuple[str, list[tuple[str, int]]]]
+    ruled_later: Sequence[str]
+
+
+@dataclass(frozen=True)
+class FixedClaims:
+    """What the launch fixed that the run says. A row is an arm, its control, and both shares of error as words."""
+
+    digest: str
+    rows: list[tuple[str, str, str, str]]
+    tasks: int
+    seeds: int
+    left_out: int
+
+
+def shown(found: RunComparison) -> Mapping[str, Any]:
+    """Return the values of the page by the names its template uses."""
+    card = overview.card_of(found)
+    return {
+        "head": _head(found, card),
+        "findings": _findings(found, card),
+        "tasks": _tasks(found, [arm.name for arm in card.arms]),
+        "claims": _claims(found),
+        "yaml": to_yaml(tables.plan_now(found.plan)),
+    }
+
+
+def _head(found: RunComparison, card: RunCard) -> RunHead:
+    plan = found.plan
+    sentence = preflight.finding(plan).words if preflight.is_trial(plan) else found.sentence
+    server = servers.ServerReport(**plan.server) if plan.server else None
+    return RunHead(sentence, card, limits.waits(plan), server)
+
+
+def _findings(found: RunComparison, card: RunCard) -> RunFindings:
+    asked, plotted = asking.asking_of(found), curve.points_of(found)
+    has = {"asking": asked is not None, "curve": bool(plotted)}
+    drawn = curve.chart(plotted, _file(found, "curve"), is_open=any(one.is_open for one in found.tries))
+    return RunFindings(
+        contrasts=_contrasts(found),
+        effects=found.effects,
+        briefed=[_briefed(found, one) for one in briefings.of_run(found.plan)],
+        asking=asked,
+        curve=drawn,
+        withdrawn=list(found.plan.arms.filter(withdrawn_at__isnull=False)),
+        completions=charts.completions(found.arms, of_completions(found), _file(found, "completions")),
+        repeats=repeats(found.ends, [arm.name for arm in card.arms]),
+        draws_rewards=found.plan.ended_at is not None and card.ended <= REWARDS_DRAWN,
+        tables=[name for name in TABLES if has.get(name, True)],
+    )
+
+
+def _contrasts(found: RunComparison) -> list[ShownContrast]:
+    modes = {arm.name: arm.expert for arm in found.arms}
+    file = _file(found, "scenarios")
+    return [
+        ShownContrast(
+            one, charts.forest(one, modes[one.arm], file), levels, "" if one.added is None else points(one.added)
+        )
+        for one, levels in zip(found.contrasts, found.levels, strict=True)
+    ]
+
+
+def _briefed(found: RunComparison, one: briefings.OfArm) -> BriefedArm:
+    lacking = [(task, why, reverse("briefing", args=task.rpartition("/")[::2])) for task, why in one.lacking]
+    words = briefing_words(found.plan.document, one.arm).removeprefix("briefed ")
+    return BriefedArm(one.arm, one.given, one.tasks, words, lacking)
+
+
+def _tasks(found: RunComparison, arms: Sequence[str]) -> TaskTable:
+    rows, more = overview.task_rows(found.tries, arms)
+    left_out = [(arm.name, sorted(arm.excluded.items())) for arm in found.arms if arm.excluded]
+    return TaskTable(overview.by_scenario(rows), more, left_out, found.ruled_later)
+
+
+def _claims(found: RunComparison) -> FixedClaims:
+    fixed = found.claims
+    rows = [(one.arm, one.control, f"{100 * one.planned:.3g}%", f"{100 * one.running:.3g}%") for one in fixed.said]
+    return FixedClaims(fixed.digest, rows, fixed.tasks, fixed.seeds, len(fixed.left_out))
+
+
+def _file(found: RunComparison, name: str) -> str:
+    return table_address(found.plan.pk, name)
+
+
+def table_address(run: str, name: str) -> str:
+    """Return the address of one table of a run as CSV."""
+    return reverse("run_table", args=[run, name])
