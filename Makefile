@@ -7,7 +7,7 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  test -n "$$name" && command -v "$$name" >/dev/null 2>&1 && \
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
-.PHONY: run install install-dev install-web lock test install-asking install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack chaos image planted
+.PHONY: run install install-dev install-web lock test install-asking install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack chaos image planted wheels
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -127,6 +127,15 @@ attack: install-dev
 # The steps of the Dockerfile as processes, from an empty environment to a product that starts and stops
 image: install-dev
 	@$(PY) -m pytest -m image tests/awmweb
+
+# Wheels of the product and of its client in dist/, with a bill of materials; `pip install dist/awmweb-*.whl` needs no checkout
+wheels:
+	@test -x .venv-wheels/bin/pip || "$$($(FIND_PYTHON))" -m venv .venv-wheels
+	@.venv-wheels/bin/python -m pip install -q --no-deps --require-hashes -r requirements-wheels.lock
+	@rm -rf dist && mkdir dist
+	@.venv-wheels/bin/python -m pip wheel -q --no-deps --no-build-isolation -w dist . ./awmclient
+	@.venv-wheels/bin/cyclonedx-py requirements --output-reproducible -o dist/awmweb.cdx.json requirements.lock
+	@ls dist
 
 # Runs without an effect, which a person attacks: how often something false is said, in a table; 50 minutes on two cores.
 # Before them gates, fitted with a planted need for help and without one; 5 minutes

@@ -80,8 +80,12 @@ LOCKS = (
     ),
     # what it shares with the product need not be of one version: they meet on the wire alone
     Lock("requirements-mcp2.lock", "requirements-mcp2.txt", {}),
+    Lock("requirements-wheels.lock", "requirements-wheels.txt", {}),
 )
-ELSEWHERE = ("requirements-train.lock", "requirements-frameworks.lock", "requirements-mcp2.lock")
+ELSEWHERE = (
+    *("requirements-train.lock", "requirements-frameworks.lock", "requirements-mcp2.lock"),
+    "requirements-wheels.lock",
+)
 """Installed into environments of their own (Makefile)."""
 
 
