@@ -7,6 +7,7 @@ belongs to others. The package is standard library only, so that the supervising
     supervisor      starts and restarts the other processes
     services        the product's processes
     processes       one child process
+    forking         starts services as forks of one process
     gate            holds a child until the database is ready
     servers         both embedded servers together
     postgres        the embedded PostgreSQL

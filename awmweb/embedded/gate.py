@@ -19,7 +19,12 @@ class StartGate:
     @property
     def environment(self) -> dict[str, str]:
         """The variable that makes the child wait."""
-        return {VARIABLE: str(self.inner)}
+        return self.environment_of(self.inner)
+
+    @staticmethod
+    def environment_of(end: int) -> dict[str, str]:
+        """Return the variable that makes a process wait for this file descriptor."""
+        return {VARIABLE: str(end)}
 
     def open(self) -> None:
         """Let the child go on."""

@@ -183,7 +183,7 @@ def _launch(here: Paths, programs: Path) -> ChildProcess:
     for name, value in settings.items():
         command += ["-c", f"{name}={value}"]
     log = here.logs / "postgres.log"
-    return ChildProcess(
+    return ChildProcess.start(
         Spec(NAME, command, log, here.home, ENVIRONMENT, account(here), signal.SIGINT, orphan_signal=signal.SIGINT)
     )
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, Protocol, Self, TypedDict
 
 from awmweb.embedded.gate import StartGate
 from awmweb.embedded.paths import Account
@@ -37,29 +37,49 @@ class Spec:
     orphan_signal: int = signal.SIGKILL  # sent by the kernel if the parent ends first
 
 
+class Handle(Protocol):
+    """What is used of `subprocess.Popen`."""
+
+    pid: int
+    returncode: Any
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, number: int, /) -> None: ...
+
+
 class ChildProcess:
     """A running child process with its own process group."""
 
-    def __init__(self, spec: Spec, gate: StartGate | None = None) -> None:
+    def __init__(self, spec: Spec, process: Handle) -> None:
         self.spec = spec
         self.started = time.monotonic()
+        self.process = process
+        self.birth = birth(process.pid)
+
+    @classmethod
+    def start(
+        cls, spec: Spec, gate: StartGate | None = None, pass_fds: Sequence[int] = (), output: int | None = None
+    ) -> Self:
+        """Start the command of `spec`. It appends to its log, unless `output` is the file of its standard output; then
+        its errors go where ours do."""
         spec.log.parent.mkdir(mode=0o700, exist_ok=True)
         with spec.log.open("ab") as log:
-            self.process = subprocess.Popen(
+            process = subprocess.Popen(
                 spec.command,
                 cwd=spec.cwd,
                 env={**spec.environment, **(gate.environment if gate else {})},
-                pass_fds=[gate.inner] if gate else [],
+                pass_fds=[*pass_fds, *([gate.inner] if gate else [])],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
+                stdout=log if output is None else output,
+                stderr=subprocess.STDOUT if output is None else None,
                 # Ctrl-C in the terminal reaches the supervisor alone, which stops its children in order.
                 process_group=0,
                 # The pid is read here, in the parent: `before_exec` runs in the child.
                 preexec_fn=_die_with(os.getpid(), spec.orphan_signal),
                 **identity(spec.account),
             )
-        self.birth = birth(self.process.pid)
+        return cls(spec, process)
 
     @property
     def running(self) -> bool:

@@ -46,6 +46,8 @@ class Options:
     web_processes: int = 1
     external_database: bool = False
     external_queue: bool = False
+    preload: str = ""
+    """The module that a process imports before the services are forked from it; none without it."""
 
     @property
     def local_url(self) -> str:
@@ -107,6 +109,11 @@ def specs(options: Options) -> dict[str, Spec]:
 def _parents(options: Options) -> set[str]:
     """Return services that end child processes themselves: env its sandboxes, a web process its workers."""
     return {"env", "web"} if options.web_processes > 1 else {"env"}
+
+
+def shares(name: str, options: Options) -> bool:
+    """Return whether a service may be forked: a process that starts others in its own way may not."""
+    return name not in _parents(options)
 
 
 def environment(name: str, options: Options) -> dict[str, str]:

@@ -18,11 +18,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import TextIO
 
-from awmweb.embedded import known_settings, postgres, services, valkey
+from awmweb.embedded import forking, known_settings, postgres, services, valkey
+from awmweb.embedded.forking import ForkServer
 from awmweb.embedded.gate import StartGate
 from awmweb.embedded.paths import EmbeddedError, Secrets, data_paths, ensure_folders, postgres_programs
-from awmweb.embedded.processes import ChildProcess, end_leftovers, kill_group, last_lines, remember, rotate
+from awmweb.embedded.processes import ChildProcess, Spec, end_leftovers, last_lines, remember, rotate
 from awmweb.embedded.servers import locked
 
 BACK_OFF = (0.5, 30.0)  # first and longest pause before a restart
@@ -61,6 +63,14 @@ class Kept:
         return min(BACK_OFF[1], BACK_OFF[0] * 2.0 ** (self.deaths - 1))
 
 
+@dataclass(frozen=True)
+class Preparation:
+    """The process that migrates and fills the database, and the lines it prints."""
+
+    child: ChildProcess
+    lines: TextIO
+
+
 class Supervisor:
     """All processes on one data folder."""
 
@@ -69,6 +79,7 @@ class Supervisor:
         self.here = data_paths(Path(options.var))
         self.began = time.monotonic()
         self.kept: list[Kept] = []
+        self.forks: ForkServer | None = None
         self.gates = {"prepare": StartGate(), "web": StartGate()}
         self.stopping = False
         self.ready = False
@@ -80,14 +91,20 @@ class Supervisor:
         try:
             services.check_ports(self.options)
             passwords = self._folders()
-            with self._preparing() as process:
-                if self.options.web_processes == 1:  # several are processes of a parent, which serves before they load
-                    self._services("web", gate=self.gates["web"])
-                self._servers(passwords)
-                login = self._prepare(process)
-            self._wait_healthy("web", self.options.local_url)
-            self._wait_healthy("env", f"http://127.0.0.1:{self.options.env_port}")
-            self._services("worker", "rollouts", "beat")  # last, because the others need both cores until then
+            with self._forking():
+                if self.forks:  # which loads the product meanwhile
+                    self._servers(passwords)
+                with self._preparing() as process:
+                    if (
+                        self.options.web_processes == 1
+                    ):  # several are processes of a parent, which serves before they load
+                        self._services("web", gate=self.gates["web"])
+                    if not self.forks:
+                        self._servers(passwords)
+                    login = self._prepare(process)
+                self._wait_healthy("web", self.options.local_url)
+                self._wait_healthy("env", f"http://127.0.0.1:{self.options.env_port}")
+                self._services("worker", "rollouts", "beat")  # last, because the others need both cores until then
             self.ready = True
             address = self.options.public_url or self.options.local_url
             # Before the ready line, on which scripts and other commands wait.
@@ -124,29 +141,47 @@ class Supervisor:
     def _services(self, *names: str, gate: StartGate | None = None) -> None:
         for name, spec in services.specs(self.options).items():
             if name in names:
-                self._keep(name, partial(ChildProcess, spec), gate)
+                self._keep(name, partial(ChildProcess.start, spec), self._started(spec, gate))
+
+    def _started(self, spec: Spec, gate: StartGate | None) -> ChildProcess:
+        """Start a service for the first time: as a fork if it can be one."""
+        forked = self.forks.start(spec, gate) if self.forks and services.shares(spec.name, self.options) else None
+        return forked or ChildProcess.start(spec, gate)
 
     @contextmanager
-    def _preparing(self) -> Iterator[subprocess.Popen[str]]:
-        """Load what migrates and fills the database, in a process of its own, while the database starts."""
-        gate = self.gates["prepare"]
-        with subprocess.Popen(
-            [sys.executable, "manage.py", "prepare"],
-            cwd=self.options.base,
-            env=services.environment("prepare", self.options) | gate.environment,
-            pass_fds=[gate.inner],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-            process_group=0,
-        ) as process:
-            try:
-                yield process
-            except BaseException:
-                kill_group(process.pid)
-                raise
+    def _forking(self) -> Iterator[None]:
+        """Have a process import the product, from which the services of this start are forked."""
+        if self.options.preload and forking.is_possible():
+            base, log = Path(self.options.base), self.here.logs / "forking.log"
+            self.forks = ForkServer(self.options.preload, base, services.environment("forking", self.options), log)
+        try:
+            yield
+        finally:
+            if self.forks:
+                self.forks.close()
+                self.forks = None
 
-    def _prepare(self, process: subprocess.Popen[str]) -> str:
+    @contextmanager
+    def _preparing(self) -> Iterator[Preparation]:
+        """Load what migrates and fills the database, in a process of its own, while the database starts."""
+        inner, outer = os.pipe()
+        environment = services.environment("prepare", self.options)
+        command = [sys.executable, "manage.py", "prepare"]
+        spec = Spec("prepare", command, self.here.logs / "prepare.log", Path(self.options.base), environment)
+        gate = self.gates["prepare"]
+        with open(inner, encoding="utf-8") as lines:
+            child = self.forks.start(spec, gate, outer) if self.forks else None
+            child = child or ChildProcess.start(spec, gate, output=outer)
+            os.close(outer)
+            try:
+                yield Preparation(child, lines)
+            except BaseException:
+                child.kill_group()
+                raise
+            finally:
+                child.process.wait()
+
+    def _prepare(self, preparation: Preparation) -> str:
         """Have the database migrated and filled, and return the owner's login path.
 
         Lines of the process go to the terminal, but those that start with @ are for us: `@migrated` lets the services
@@ -154,7 +189,7 @@ class Supervisor:
         """
         login = ""
         self.gates["prepare"].open()
-        for line in process.stdout or ():
+        for line in preparation.lines:
             if line.startswith("@login "):
                 login = line.removeprefix("@login ").strip()
             elif line.startswith("@migrated"):
@@ -162,7 +197,7 @@ class Supervisor:
                 self._services("env", *(["web"] if self.options.web_processes > 1 else []))
             elif line.strip():
                 self._say(line.rstrip())
-        if process.wait() or not login:
+        if preparation.child.process.wait() or not login:
             raise EmbeddedError("The database could not be prepared. See the log lines above.")
         return login
 
@@ -174,10 +209,11 @@ class Supervisor:
                 raise EmbeddedError(f"No answer from {name} within {READY_SECONDS:.0f} s. See {self.here.logs}.")
         self._say(f"{name}: ready on {url}")
 
-    def _keep(self, name: str, launch: Callable[..., ChildProcess], gate: StartGate | None = None) -> None:
+    def _keep(self, name: str, launch: Callable[[], ChildProcess], child: ChildProcess | None = None) -> None:
+        """Keep a child running: the one that has been started, or one that `launch` starts now and after each exit."""
         kept = Kept(name, self.here.logs / f"{name}.log", launch)
         self.kept.append(kept)
-        kept.child = launch(gate) if gate else launch()
+        kept.child = child or launch()
         self._note_pids()
 
     def _tend(self, seconds: float) -> None:
@@ -186,6 +222,7 @@ class Supervisor:
         dues = [kept.due - now for kept in self.kept if not kept.child]
         select.select([self.wake], [], [], max(0.0, min([seconds, *dues])))
         self._drain()
+        forking.reap_orphans({kept.child.process.pid for kept in self.kept if kept.child})
         for kept in self.kept:
             if kept.child and not kept.child.running:
                 self._note_death(kept)

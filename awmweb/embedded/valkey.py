@@ -89,7 +89,9 @@ def _launch(here: Paths, passwords: Secrets) -> ChildProcess:
     _own_file(here.queue / "valkey.conf", configuration(here, passwords.queue), here)
     command = [str(program), str(here.queue / "valkey.conf")]
     environment = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
-    return ChildProcess(Spec(NAME, command, here.logs / "valkey.log", here.queue, environment, who, orphan_signal=15))
+    return ChildProcess.start(
+        Spec(NAME, command, here.logs / "valkey.log", here.queue, environment, who, orphan_signal=15)
+    )
 
 
 def _own_file(file: Path, text: str, here: Paths) -> None:

@@ -4,5 +4,5 @@
     tasks     asks that a client polls as tasks
     sessions  MCP sessions in the database
 
-Only `awmweb.asgi` imports it.
+Only `awmweb.asgi` and `awmweb.preloaded` import it.
 """

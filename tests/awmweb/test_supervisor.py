@@ -38,6 +38,7 @@ class Run:
             "host": "127.0.0.1",
             "port": self.port,
             "env_port": self.env_port,
+            "preload": "json",  # services are forked, as those of the product are
         }
         self.lines = []
         command = ["-m", "awmweb.embedded.supervisor", json.dumps(options | changed)]
@@ -202,7 +203,7 @@ def test_child_goes_on_if_its_gate_opens_and_ends_if_it_closes(own_folder, word,
     waiting = f"{ignoring}; from awmweb.embedded import gate; print('waits', flush=True); gate.wait(); print('went on')"
     door, log = StartGate(), own_folder / "child.log"
     spec = processes.Spec("child", [sys.executable, "-c", waiting], log, ROOT, {"PATH": os.environ["PATH"]})
-    child = processes.ChildProcess(spec, door)
+    child = processes.ChildProcess.start(spec, door)
     wait_until(lambda: "waits" in log.read_text(), 60, "the child at its gate")
     child.send(signal.SIGTERM)
     assert child.running

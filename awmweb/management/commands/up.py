@@ -29,6 +29,7 @@ class Command(BaseCommand):
             web_processes=settings.AWMWEB_WEB_PROCESSES,
             external_database=bool(os.environ.get("DATABASE_URL", "").strip()),
             external_queue=bool(os.environ.get("REDIS_URL", "").strip()),
+            preload="awmweb.preloaded",
         )
         sys.stdout.flush()
         os.chdir(settings.BASE_DIR)

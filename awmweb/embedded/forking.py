@@ -1,0 +1,210 @@
+"""Start the product's Python processes as copies of one that has imported the product, on Linux.
+
+Each of web, workers, beat and `prepare` imports the same modules for more than a second and keeps them in its own
+memory. A fork shares both. The fork server lives only while the product starts; what restarts later imports again, as
+on other systems. The environment server is never forked: it gets none of the product's settings.
+
+Called by `supervisor`. `python -m awmweb.embedded.forking MODULE FD` is the other end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import runpy
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn, TypedDict
+
+from awmweb.embedded.gate import StartGate
+from awmweb.embedded.processes import PR_SET_PDEATHSIG, ChildProcess, Spec
+
+PR_SET_CHILD_SUBREAPER = 36
+REPLY_S = 60.0
+
+
+def is_possible() -> bool:
+    """Return whether processes can be forked here and still be the children of this one."""
+    return sys.platform.startswith("linux")
+
+
+class ForkRequest(TypedDict):
+    """What the fork server is asked for; the files come beside it."""
+
+    command: list[str]
+    environment: dict[str, str]
+    orphan_signal: int
+    parent: int
+
+
+class ForkedProcess:
+    """A process that another one has forked for us, with what `ChildProcess` uses of `subprocess.Popen`."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal; None while it runs."""
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end. Raises `subprocess.TimeoutExpired`."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if end is not None and time.monotonic() >= end:
+                raise subprocess.TimeoutExpired("forked", timeout or 0.0)
+            time.sleep(0.01)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+class ForkServer:
+    """The process that has imported a module and forks. This one becomes a subreaper, so that they are its children."""
+
+    def __init__(self, module: str, base: Path, environment: Mapping[str, str], log: Path) -> None:
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._line.settimeout(REPLY_S)
+        spec = Spec(
+            "forking",
+            [sys.executable, "-m", "awmweb.embedded.forking", module, str(theirs.fileno())],
+            log,
+            base,
+            environment,
+        )
+        self._process = ChildProcess.start(spec, pass_fds=[theirs.fileno()])
+        theirs.close()
+
+    def start(self, spec: Spec, gate: StartGate | None = None, output: int | None = None) -> ChildProcess | None:
+        """Fork a process that runs the command of `spec`; None if the fork server has ended.
+
+        It appends to its log, unless `output` is the file of its standard output; then its errors go where ours do.
+        """
+        with spec.log.open("ab") as log:
+            files = [log.fileno(), log.fileno()] if output is None else [output, sys.stderr.fileno()]
+            handles = [*files, *([gate.inner] if gate else [])]
+            wanted = ForkRequest(
+                command=list(spec.command[1:]),
+                environment=dict(spec.environment),
+                orphan_signal=spec.orphan_signal,
+                parent=os.getpid(),
+            )
+            try:
+                socket.send_fds(self._line, [json.dumps(wanted).encode()], handles)
+                answer = self._line.recv(64)
+            except OSError:
+                return None
+        return ChildProcess(spec, ForkedProcess(int(answer))) if answer else None
+
+    def close(self) -> None:
+        """End it; the processes that it forked stay."""
+        self._line.close()
+        self._process.stop(5.0)
+
+
+def reap_orphans(ours: Collection[int]) -> None:
+    """Take the exits of processes that lost their parent and became our children. Those of `ours` are left alone."""
+    while is_possible():
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if ended is None or ended.si_pid in ours:
+            return
+        os.waitpid(ended.si_pid, 0)
+
+
+# --- the process that forks ------------------------------------------------------------------------------------------
+
+
+def _serve(line: socket.socket) -> ForkRequest | None:
+    """Fork for each message until the line closes. Returns the message in each forked process, and None at the end."""
+    while True:
+        text, handles, _, _ = socket.recv_fds(line, 1 << 20, 8)
+        if not text:
+            return None
+        wanted: ForkRequest = json.loads(text)
+        news, teller = os.pipe()
+        go, release = os.pipe()
+        between = os.fork()
+        if between == 0:
+            if child := os.fork():
+                os.write(teller, str(child).encode())
+                os._exit(0)  # so that the supervisor, the nearest subreaper, is the parent of the child
+            for handle in (news, teller, release, line.detach()):
+                os.close(handle)
+            # Its parent has ended for good only now: the kernel would send the signal of `_become` for that end, too.
+            os.read(go, 1)
+            os.close(go)
+            _become(wanted, handles)
+            return wanted
+        os.waitpid(between, 0)
+        os.write(release, b"1")
+        line.send(os.read(news, 32))  # last: before the end in between it is no child of the supervisor
+        for handle in (news, teller, go, release, *handles):
+            os.close(handle)
+
+
+def _become(wanted: ForkRequest, handles: list[int]) -> None:
+    """Take files, environment, process group and parent of the process that this one is to be."""
+    output, errors, *gate = handles
+    os.setpgid(0, 0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (errors, 2)):
+        os.dup2(source, target)
+        os.close(source)
+    os.environ.clear()
+    os.environ.update(wanted["environment"])
+    if gate:
+        os.environ |= StartGate.environment_of(gate[0])
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, wanted["orphan_signal"])
+    if os.getppid() != wanted["parent"]:  # it ended before prctl took effect
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _run(command: Sequence[str], entitle: Callable[[str], object] | None) -> NoReturn:
+    """Run `-m MODULE ARGUMENTS` or `FILE ARGUMENTS` as the interpreter would."""
+    if entitle:
+        entitle(shlex.join([sys.executable, *command]))  # what `ps` shows
+    if command[0] == "-m":
+        sys.argv = list(command[1:])
+        runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = list(command)
+        runpy.run_path(command[0], run_name="__main__")
+    sys.exit(0)
+
+
+def main() -> None:
+    """Import a module, which can name processes (`entitle`), then fork until the supervisor closes the line."""
+    module, end = sys.argv[1:]
+    line = socket.socket(fileno=int(end))
+    gc.disable()  # a collection would write to pages that are to be shared
+    loaded = importlib.import_module(module)
+    gc.freeze()
+    wanted = _serve(line)
+    if wanted is not None:
+        gc.enable()
+        _run(wanted["command"], getattr(loaded, "entitle", None))
+
+
+if __name__ == "__main__":
+    main()
