@@ -28,6 +28,7 @@ import starlette.staticfiles
 import uvicorn.loops.uvloop
 import uvicorn.main
 import uvicorn.protocols.http.httptools_impl
+from setproctitle import getproctitle
 from setproctitle import setproctitle as entitle
 
 django.setup(set_prefix=False)
@@ -42,3 +43,4 @@ import imports.importing
 from awmweb.celery import app
 
 app.loader.import_default_modules()
+getproctitle()  # finds the place of the title, which it cannot any more once a fork has changed its environment

@@ -39,7 +39,7 @@ class KnownTokens:
             self._known[key] = (now + KNOWN_S, task)
         try:
             # One caller that disconnects must not cancel the look-up for the others.
-            found = await asyncio.shield(task)
+            found = task.result() if task.done() else await asyncio.shield(task)
         except Exception:
             self._known.pop(key, None)
             raise

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import Exists, F, Func, OuterRef, QuerySet, TextField, Value
+from django.db.models.functions import Cast
 from django.db.models.lookups import GreaterThan, LessThan
 
 from awmclient.schema import LIVE_STATES
@@ -102,7 +103,7 @@ def _first(
     key = [value] * (value is not None) + [F("created_at"), F("pk")]
     if place is not None:
         # compared as one row, so that an index leads to the place
-        there = [Value(one) for one in (place.by, place.at, place.pk)][-len(key) :]
+        there = _parts_of(place)[-len(key) :]
         rows = rows.filter((LessThan if is_down else GreaterThan)(_row(key), _row(there)))
     ordered = rows.order_by(*(one.desc() if is_down else one.asc() for one in key))
     by = Value(0.0) if value is None else value
@@ -120,8 +121,7 @@ def _first_beside(
         grouped = grouped.values("episode_id", "episode__created_at").annotate(by=values.by)
         key = [F("by"), F("episode__created_at"), F("episode_id")]
         if place is not None:
-            there = [Value(one) for one in (place.by, place.at, place.pk)]
-            grouped = grouped.filter((LessThan if is_down else GreaterThan)(_row(key), _row(there)))
+            grouped = grouped.filter((LessThan if is_down else GreaterThan)(_row(key), _row(_parts_of(place))))
         ordered = grouped.order_by(*(one.desc() if is_down else one.asc() for one in key))
         found += ordered.values_list("by", "episode__created_at", "episode_id")[: limit + 1]
     if is_past or not is_back:
@@ -141,6 +141,11 @@ class _Place:
     by: float
     at: datetime
     pk: str
+
+
+def _parts_of(place: _Place) -> list[Any]:
+    # PostgreSQL gives a text in a row no type of its own
+    return [Value(place.by), Value(place.at), Cast(Value(place.pk), TextField())]
 
 
 def _cursor(row: tuple[float, datetime, str], *, is_back: bool) -> str:
