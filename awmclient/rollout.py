@@ -508,8 +508,10 @@ class _Loop:
             extra["calls"] = [{"name": call.name, "arguments": call.arguments, **id_of(call)} for call in turn.calls]
         extra = {name: value for name, value in extra.items() if value}
         # The step of a single call says all that its message would. Of several calls the message is needed: after a
-        # crash it names those that are still to be made.
-        if not content and not ends and (not extra or (list(extra) == ["calls"] and len(turn.calls) == 1)):
+        # crash it names those that are still to be made. So is that of a call that waits for an approval.
+        waits = any(gates.is_gated(call.name, self.limits.approve) for call in turn.calls)
+        is_plain = not extra or (list(extra) == ["calls"] and len(turn.calls) == 1 and not waits)
+        if not content and not ends and is_plain:
             return []
         return [{"kind": "message", "role": "assistant", "content": content, "turn": number, **extra}]
 

@@ -84,7 +84,10 @@ class LoopProgress:
                 self._pay()
                 self.malformed += 1
             case "ask" if is_approval(step):
-                pass  # of calls that are still to be made
+                # Of calls that are still to be made. Records before 0.3.0 have no message of a single one.
+                self.pending = self.pending or [
+                    Call(call["name"], call.get("arguments") or {}) for call in step["typed"]["calls"]
+                ]
             case "ask":
                 self.asks += 1
                 self._asked = True

@@ -3,7 +3,8 @@
 Prints one JSON object a line: name, value, unit, limit, ratio, conditions with the aim. Limits, from the same run: for
 a restore the same calls in a session that is not recorded, with its reset; for marks the same calls without them; for
 certificates those calls per second. Parked episodes have aims only: the size of 10,000, and the delay until 500
-answered ones continue. Run as `python bench/durable.py`, or `python bench/durable.py parked` for those.
+answered ones continue; and 500 gated calls that wait for their approvals. Run as `python bench/durable.py`, with
+`parked` or `gated` for one part; `gated 20` waits with 20.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ PLAY = """
 from people.access import system_actor
 from runs.launch import launching
 
-policy = launching.policy_named("script:demo") | {"ask_deadline_s": 2592000}
-scenario, task_idx, name, count = "%s", %d, "%s", %d
+scenario, task_idx, name, count, script, more = "%s", %d, "%s", %d, "%s", %s
+policy = launching.policy_named(f"script:{script}") | {"ask_deadline_s": 2592000} | more
 start = launching.LaunchRequest(scenario, task_idx, launching.task_text(scenario, task_idx), policy, expert="plain")
 launching.launch(system_actor("demo"), name, [start] * count)
 """
@@ -92,7 +93,7 @@ from celery import current_app
 from django.db.models import Max
 from episodes.models import Episode
 
-asking = Episode.objects.filter(run__name="answered")
+asking = Episode.objects.filter(run__name="%s")
 states = {state: asking.filter(state=state).count() for state in ("parked", "finished", "failed")}
 active = current_app.control.inspect(timeout=5).active() or {}
 threads = sum(len(tasks) for name, tasks in active.items() if name.startswith("rollouts"))
@@ -113,17 +114,34 @@ for pk in Ask.objects.open().filter(episode__run__name="answered").values_list("
     advising.answer(edo, lease.assignment_id, lease.lease_token, "Priya.", new_id(), [])
 print("MEASURED", json.dumps([began, time.time()]))
 """
+APPROVE = """
+import json, time
+from experts import batch
+from experts.models import Ask
+from people import access, members
+from people.models import Project
+
+edo = access.person(members.ensure_member(Project.objects.get(slug="demo"), "edo", "expert"))
+began = time.time()
+waiting = list(Ask.objects.open().filter(episode__run__name="gated").order_by("pk").values_list("pk", flat=True))
+refused = []
+for first in range(0, len(waiting), batch.TOGETHER_MAX):
+    some = waiting[first : first + batch.TOGETHER_MAX]
+    refused += [why for why in batch.decide(edo, some, "approve", "", f"bench {first}").values() if why]
+assert waiting and not refused, refused[:3]
+print("MEASURED", json.dumps([began, time.time()]))
+"""
 ON = """
 import json, time
 from episodes.models import Episode, VerifierOutcome
 from experts.models import Ask
 
-passed = VerifierOutcome.objects.filter(episode__run__name="answered", reward=1)
+passed = VerifierOutcome.objects.filter(episode__run__name="%s", reward=1)
 give_up = time.monotonic() + 900
 while (complete := passed.count()) < %d and time.monotonic() < give_up:
     time.sleep(2)
 waited, last = [], 0.0
-for one in Episode.objects.filter(run__name="answered", attempt__gte=2):
+for one in Episode.objects.filter(run__name="%s", attempt__gte=2):
     ask = one.steps.filter(kind="ask").order_by("-seq").first()
     on = one.steps.filter(seq=ask.seq + 1).values_list("at", flat=True).first()
     back = Ask.objects.get(episode=one).closed_at
@@ -214,20 +232,43 @@ def evaluate(web: Product, code: str) -> Any:
     return json.loads(web.manage("shell", "-c", code).split("MEASURED", 1)[1])
 
 
+def play(web: Product, scenario: str, task: int, name: str, count: int, script: str = "demo", **more: object) -> None:
+    web.manage("shell", "-c", PLAY % (scenario, task, name, count, script, more))
+
+
+def gated(count: int) -> None:
+    """Park episodes whose next call waits for an approval, approve all of them, and wait until each has ended."""
+    with product(AWMWEB_DEMO="0", AWMWEB_PARK_AFTER_S="1") as web:
+        play(web, "helpdesk_1", 1, "gated", count, "oracle", approve=["assign_ticket"])
+        until(lambda: evaluate(web, COSTS % "gated")["states"]["parked"] == count, 1800, 5)
+        costs = evaluate(web, COSTS % "gated")
+        sessions = httpx.get(f"http://127.0.0.1:{web.environment['AWMENV_PORT']}/stats", timeout=30).json()["sessions"]
+        began, ended = evaluate(web, APPROVE)
+        until(lambda: evaluate(web, COSTS % "gated")["states"]["finished"] == count, 1800, 2)
+        found = evaluate(web, ON % ("gated", count, "gated"))
+        assert len(found["waited"]) == found["complete"] == count, found["complete"]
+        about = {"gated": count, "approving_s": round(ended - began, 1), "threads_parked": costs["threads"]}
+        about |= {"sessions_parked": sessions, "complete": count, "cores": os.cpu_count()}
+        about |= {"load": round(os.getloadavg()[0], 1)}
+        aim = 30 * count / ANSWERED
+        report("gated_all_on", found["last"] - ended, "s", aim, since="the last approval", limit_is="aim", **about)
+        report("gated_resume_p95", p95(found["waited"]), "s", None, since="its approval", **about)
+
+
 def parked() -> None:
     """Run and park episodes, add many more as rows, measure their cost, then answer the ones that were run."""
     with product(AWMWEB_DEMO="0", AWMWEB_PARK_AFTER_S="1") as web:
         snapshots(web)
-        web.manage("shell", "-c", PLAY % ("helpdesk_1", 1, "answered", ANSWERED))
-        until(lambda: evaluate(web, COSTS)["states"]["parked"] == ANSWERED, 1800, 5)
+        play(web, "helpdesk_1", 1, "answered", ANSWERED)
+        until(lambda: evaluate(web, COSTS % "answered")["states"]["parked"] == ANSWERED, 1800, 5)
         before = evaluate(web, SIZE)
         for first in range(0, PARKED, 1000):
             web.manage("shell", "-c", PARK % (first, first + 1000))
         rows = (evaluate(web, SIZE) - before) / PARKED
-        costs = evaluate(web, COSTS)
+        costs = evaluate(web, COSTS % "answered")
         sessions = httpx.get(f"http://127.0.0.1:{web.environment['AWMENV_PORT']}/stats", timeout=30).json()["sessions"]
         time.sleep(BEATS_S)
-        beats = int(evaluate(web, COSTS)["beat"] != costs["beat"])
+        beats = int(evaluate(web, COSTS % "answered")["beat"] != costs["beat"])
         swept = evaluate(web, SWEEP)
         about = {"parked": swept["parked"], "load": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
         idle = {"threads": costs["threads"], "sessions": sessions, "heartbeats": beats}
@@ -239,7 +280,7 @@ def parked() -> None:
 def snapshots(web: Product) -> None:
     """Park episodes that have written before they ask, and measure the stored snapshots."""
     for scenario, task in WRITING:
-        web.manage("shell", "-c", PLAY % (scenario, task, "written", 1))
+        play(web, scenario, task, "written", 1)
     kept = web.var / "cache" / "worlds"
     until(lambda: len(list(kept.glob("[0-9a-f]*"))) == len(WRITING), 300, 1)
     sizes = [file.stat().st_size / 1024 for file in kept.glob("[0-9a-f]*")]
@@ -252,7 +293,7 @@ def answered(web: Product) -> None:
     The steps have the times, so the bench itself needs only one process that polls now and then.
     """
     began, ended = evaluate(web, ANSWER)
-    found = evaluate(web, ON % ANSWERED)
+    found = evaluate(web, ON % ("answered", ANSWERED, "answered"))
     assert len(found["waited"]) == found["complete"] == ANSWERED, found["complete"]
     about = {"answered": ANSWERED, "answering_s": round(ended - began, 1), "threads": 16, "behind": PARKED}
     about |= {"complete": ANSWERED, "load": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
@@ -262,6 +303,11 @@ def answered(web: Product) -> None:
 
 
 if __name__ == "__main__":
-    if "parked" not in sys.argv[1:]:
-        environment()
-    parked()
+    part, *rest = [*sys.argv[1:], ""]
+    if part == "gated":
+        gated(int(rest[0] or ANSWERED))
+    else:
+        if part != "parked":
+            environment()
+        parked()
+        gated(ANSWERED)

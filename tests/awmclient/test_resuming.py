@@ -5,6 +5,7 @@ import pytest
 
 from awmclient.policies import Turn
 from awmclient.rollout import rollout
+from awmclient.schema import Advice
 from awmclient.scripted import ScriptedPolicy
 from awmclient.standing import LoopProgress, active_s
 from awmclient.testing import FakeEnv, MemoryDashboard, MemoryEpisode
@@ -57,6 +58,14 @@ def told(view):
     return (view.turn, view.turns_left, [dict(step) for step in view.steps])
 
 
+def advised(question):
+    """Say the discount, and approve a call that waits at a gate."""
+    if not question.startswith("May the agent"):
+        return "Use 9."
+    calls = [{"id": "1", "verdict": "approve"}]
+    return Advice.model_validate({"text": "", "source": "human", "by": "person", "decision": {"calls": calls}})
+
+
 class Killed(BaseException):
     """The process ends here."""
 
@@ -65,7 +74,7 @@ class Mortal(MemoryDashboard):
     """Kills its caller at one of its writes, before or after it is stored."""
 
     def __init__(self, at=None, stored=True):
-        super().__init__(expert=lambda _question: "Use 9.")
+        super().__init__(expert=advised)
         self.at, self.stored, self.writes = at, stored, 0
 
     async def start_episode(self, task, **fields):
@@ -98,14 +107,14 @@ class MortalEpisode(MemoryEpisode):
         return done
 
 
-async def play(dash, make_policy):
+async def play(dash, make_policy, approve=()):
     """Run until it is through, again after each death; returns the worlds and what the policies were shown."""
     worlds, shown = [], []
     while True:
         policy, world = make_policy(), FakeEnv()
         worlds.append(world)
         try:
-            told = {"task": "Price the mug", "expert": "plain", "key": "one", "briefing": BRIEFING}
+            told = {"task": "Price the mug", "expert": "plain", "key": "one", "briefing": BRIEFING, "approve": approve}
             result = await rollout(policy, world, dash, **told)
         except Killed:
             shown += policy.shown
@@ -123,14 +132,16 @@ POLICIES = {"from the view": FromView, "a script": lambda: Watched(SCRIPT)}
 
 
 @pytest.mark.parametrize("stored", [True, False], ids=["after", "before"])
+@pytest.mark.parametrize("approve", [(), ("set_*",)], ids=["free", "gated"])
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_a_death_at_any_write_changes_nothing(policy, stored):
+async def test_a_death_at_any_write_changes_nothing(policy, approve, stored):
     calm = Mortal()
-    _, (world,), shown = await play(calm, POLICIES[policy])
+    _, (world,), shown = await play(calm, POLICIES[policy], approve)
+    assert world.prices["mug"] == 9, "the gated call is the one that writes"
     assert recorded(calm)[1:3] == ("finished", "done")
     for at in range(1, calm.writes):
         dash = Mortal(at, stored)
-        result, worlds, seen = await play(dash, POLICIES[policy])
+        result, worlds, seen = await play(dash, POLICIES[policy], approve)
         assert len(worlds) == 2, at
         assert recorded(dash) == recorded(calm), at
         assert worlds[-1].prices == world.prices and result.stop_reason == "done", at
