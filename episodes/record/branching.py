@@ -31,11 +31,13 @@ SELECT %s, seq, kind, body, cut, at FROM episodes_step WHERE episode_id = %s AND
 
 @dataclass(frozen=True)
 class ArmPlan:
-    """The steps with which the branches of an arm begin, after the copied ones, and what is known to their authors."""
+    """The steps with which the branches of an arm begin, after the copied ones, and what is known to their authors. A
+    `policy` takes the place of the parent's."""
 
     arm: BranchArm
     steps: Sequence[Mapping[str, Any]]
     knowledge: Knowledge
+    policy: Mapping[str, Any] | None = None
 
 
 @transaction.atomic
@@ -52,6 +54,8 @@ def _branch(actor: Actor, made: Fork, cut: int, plan: ArmPlan, number: int) -> E
     parent, now = made.parent, timezone.now()
     own = [entry_of({**step, "seq": cut + place}, now) for place, step in enumerate(plan.steps)]
     said = {name: value for name in SAME if (value := getattr(parent, name)) not in (None, "")}
+    if plan.policy is not None:
+        said["policy"] = dict(plan.policy)
     start = EpisodeStart(key=f"{made.pk}/{plan.arm}/{number}", **said)
     branch = unsaved(
         actor,
