@@ -179,7 +179,8 @@ def tree_page(request: MemberRequest, pk: str) -> HttpResponse:
     """Show the tree of an episode and its branches: one lane for each arm of each fork."""
     found = lanes.lanes_of(request.actor, pk)
     forks_made = {one.fork.pk: one.fork for one in found.lanes if one.fork is not None}
-    last = max(forks_made.values(), key=lambda one: one.created_at, default=None)
+    of_root = [one for one in forks_made.values() if one.parent_id == found.root.pk]
+    last = max(of_root, key=lambda one: one.created_at, default=None)
     context = {
         "tree": found,
         "at": last.seq if last is not None else max(1, found.root.last_seq),

@@ -6,6 +6,7 @@ Owns the order of lanes and where their lines are. Leaves which branches there a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -40,6 +41,16 @@ class TreeLane:
     @property
     def first(self) -> EpisodeRow:
         return self.rows[0]
+
+    @property
+    def why(self) -> str:
+        """The change of treated branches, in a line."""
+        change = self.fork.change if self.fork is not None and self.is_treated else {}
+        if call := change.get("call"):
+            return f"{call['name']} {json.dumps(call.get('arguments') or {}, ensure_ascii=False)}"
+        if asked := change.get("ask"):
+            return str(asked["question"])
+        return str(change.get("advice") or change.get("words") or change.get("policy") or "")
 
     @property
     def begins(self) -> int:

@@ -93,7 +93,7 @@ def labels(change: Mapping[str, Any]) -> tuple[str, str]:
         return "Asked here", "recorded choice"
     if "policy" in change:
         return "Other model", "own model"
-    return ("With the words", "without them") if "words" in change else ("Chosen again", "recorded choice")
+    return ("With the words", "without the words") if "words" in change else ("Chosen again", "recorded choice")
 
 
 def finding(
