@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart
-from episodes.models import BranchArm, Episode, EpisodeState, Fork, Knowledge, Origin, Step
+from episodes.models import BranchArm, Episode, EpisodeState, Fork, Knowledge, Origin, OutcomeHold, Step
 from episodes.record.appending import note
 from episodes.record.recording import announce, unsaved
 from episodes.stored.entries import entry_of
@@ -82,6 +82,9 @@ def _branch(actor: Actor, made: Fork, cut: int, plan: ArmPlan, number: int) -> E
     Step.objects.bulk_create(
         Step(episode=branch, body=entry.text, **{name: getattr(entry, name) for name in columns}) for entry in own
     )
+    # who has to judge its parent blind learns nothing from it
+    holds = OutcomeHold.objects.filter(episode=parent).values("actor_key", "by")
+    OutcomeHold.objects.bulk_create(OutcomeHold(episode=branch, **one) for one in holds)
     note(branch, "queued", actor, f"{plan.arm} branch of {parent.pk} from step {made.seq}")
     announce(branch)
     return branch

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from awmclient.chat import EndpointConfig
 from awmclient.policies import Turn
 from episodes.models import Episode, Fork, Knowledge, OutcomeHold, Step, VerifierOutcome
+from episodes.visible import visibility
 from episodes.visible.trajectory import steps_of
 from experts.models import Advice, Ask, AskEvent
 from people.access import system
 from people.errors import AppError, Invalid
 from people.members import issue_token
-from reviews.record import correcting
+from reviews.record import assigning, correcting
 from reviews.record.correcting import Better
 from runs.errors import NoServer, NotForkable
 from runs.plan import spending
@@ -468,3 +469,21 @@ def test_tree_has_a_lane_for_each_arm(parent, ada, edo):
     assert "Withheld" in hidden and "verified" not in hidden.replace("not verified", "")
     fork = html(as_person(edo).get(f"/forks/{first.fork.pk}/"))
     assert "verified complete" not in fork and "verified not complete" not in fork
+
+
+def test_outcomes_of_branches_are_withheld_with_their_parent(parent, ada, edo):
+    seq = step_of(parent, word="c")
+    first = forking.fork(ada, parent.pk, seq, call("x"), tries=1)
+    ended(first.fork)
+    queue = assigning.create_queue(ada, "Blind")
+    assigning.fill(ada, queue.pk, Episode.objects.filter(pk=parent.pk))
+    later = forking.fork(ada, parent.pk, seq, call("y"), tries=1)
+    ended(later.fork)
+    made = [*branches(first), *branches(later)]
+    assert not any(visibility.sees_outcome(edo, one) for one in (parent, *made))
+    assert all(visibility.sees_outcome(ada, one) for one in made)
+    assert visibility.withheld_here(edo) == 1, "branches are not counted"
+    page = html(as_person(edo).get(f"/episodes/{made[0].pk}/"))
+    assert "Not complete" not in page and "verified" not in page.replace("not verified", "")
+    assigning.close_queue(ada, queue.pk)
+    assert all(visibility.sees_outcome(edo, one) for one in (parent, *made))
