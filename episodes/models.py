@@ -338,6 +338,14 @@ class Episode(models.Model):
         return self.origin == Origin.BRANCH
 
     @property
+    def root(self) -> Episode:
+        """The episode at the top of a branch's tree, or the episode itself."""
+        found = self
+        while found.fork is not None:
+            found = found.fork.parent
+        return found
+
+    @property
     def clocks(self) -> str:
         """Return *real* if its app read the machine's time, *recorded* if that of the record of its world."""
         return str(self.world.get("clocks", "recorded"))
@@ -356,8 +364,9 @@ class Episode(models.Model):
 class Fork(models.Model):
     """A question about one step of an episode: what if it had been another? Its branches are the answer.
 
-    `change` holds one of `call`, `advice` and `words`, or nothing. `tokens` is what all branches together can use; 0
-    sets no limit. `grade` is how the world was restored when the fork was made."""
+    `change` holds one of `call`, `advice`, `words`, `ask` and `policy`, or nothing. `tokens` is what all branches
+    together can use; 0 sets no limit. `grade` is how the world was restored when the fork was made. `correction` is the
+    ID of the reviewer's correction whose action is the change, or empty."""
 
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="forks")
@@ -368,6 +377,7 @@ class Fork(models.Model):
     tokens = models.BigIntegerField(default=0)
     knowledge = models.CharField(max_length=13, choices=Knowledge.choices)
     grade = models.CharField(max_length=8)
+    correction = models.CharField(max_length=40, blank=True, default="", db_default="")
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 

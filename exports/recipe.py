@@ -88,6 +88,7 @@ OptIn = Literal[
     "verdicts",
     "ungrounded",
     "evaluation",
+    "branches",
 ]
 FILTERS = (
     *("run", "arm", "scenario", "task_idx", "split", "policy", "policy_kind", "expert", "outcome", "origin"),
@@ -148,7 +149,8 @@ class Recipe(BaseModel):
 
     `include` names what is left out by default. Formats that report leave nothing out, so they need no `evaluation`,
     and no training format accepts it. `authors` names experts and reviewers instead of giving them opaque IDs.
-    `tokenizer` is the name of a folder below `tokenizers/` of the data folder; without one, `tokens` has captured IDs.
+    `weights` of pairs can be what forks measured. `tokenizer` is the name of a folder below `tokenizers/` of the data
+    folder; without one, `tokens` has captured IDs.
 
     """
 
@@ -163,6 +165,7 @@ class Recipe(BaseModel):
     patterns: Annotated[tuple[Pattern, ...], Field(max_length=50)] = ()
     authors: bool = False
     pairs_per_task: Annotated[int, Field(ge=1, le=1000)] = 4
+    weights: Literal["none", "worth"] = "none"
     license: Annotated[str, Field(max_length=100)] = "other"
     # a folder's name: no slash, and no dot at its start
     tokenizer: Annotated[str, Field(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,99})?$")] = ""
@@ -216,6 +219,14 @@ class Recipe(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _forks(self) -> Self:
+        if "branches" in self.include and self.format != "sft":
+            raise ValueError("include: branches requires the format sft")
+        if self.weights != "none" and self.format != "dpo":
+            raise ValueError("weights: only pairs have one. Use the format dpo, or leave it out")
+        return self
+
+    @model_validator(mode="after")
     def _tables(self) -> Self:
         if self.parquet and not self.kind.is_table:
             tables = ", ".join(name for name, one in KINDS.items() if one.is_table)
@@ -266,7 +277,8 @@ class Recipe(BaseModel):
 
     @property
     def canonical(self) -> str:
-        unsaid = {"reasoning"} if self.reasoning is None else set()  # recipes without it keep their digests
+        # recipes without them keep their digests
+        unsaid = {*(["reasoning"] if self.reasoning is None else []), *(["weights"] if self.weights == "none" else [])}
         return json.dumps(self.model_dump(mode="json", exclude=unsaid), sort_keys=True)
 
     @property

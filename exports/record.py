@@ -61,7 +61,9 @@ class Record:
 
     `results` holds every outcome by its source. `task_key` is `scenario/idx`, or a digest of the task's text. `ruling`
     is the fault that the verifier court found with the task, `verdict` the verdict of blind reviewers on the episode.
-    `corrections` are those of reviewers without verifier access, each with seq, kind, name, arguments and text.
+    `corrections` are those of reviewers without verifier access, each with seq, kind, name, arguments and text. `forks`
+    are those that show a difference, each with seq, change and the numbers of a `PinnedFork`. A branch has the ID of
+    its `root`, the first step of its own, and what was known to those who shaped it.
 
     """
 
@@ -88,6 +90,10 @@ class Record:
     ruling: str = ""
     verdict: str = ""
     corrections: Sequence[Mapping[str, Any]] = ()
+    forks: Sequence[Mapping[str, Any]] = ()
+    root: str = ""
+    branch_seq: int | None = None
+    knowledge: str = ""
     training_step: int | None = None
     checkpoint: str = ""
     group_key: str = ""
@@ -132,7 +138,10 @@ class Record:
     @property
     def beside(self) -> Iterator[str]:
         """Yield the texts beside the conversation that formats write."""
-        yield from texts([self.tools, self.policy, self.corrections, [dict(one) for one in self.tags.values()]])
+        changes = [one["change"] for one in self.forks]
+        yield from texts(
+            [self.tools, self.policy, self.corrections, changes, [dict(one) for one in self.tags.values()]]
+        )
         yield from (self.run, self.arm, self.checkpoint, self.group_key, self.environment, self.split)
         yield from (self.policy_kind, self.policy_name, *(one.reward_type for one in self.results.values()))
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from django.conf import settings
 from django.http import HttpRequest
-from ninja import QueryEx, Router, Schema, Status
+from ninja import P, QueryEx, Router, Schema, Status
 from pydantic import Field, StrictInt
 
 from awmclient import schema
@@ -187,11 +187,13 @@ class CertificateView(Schema):
 
 
 class ForkBody(schema.Shape):
-    """A fork of an ended episode at a step. `change` holds one of `call` (name, arguments), `advice` and `words`,
-    or nothing: then the agent chooses again. `tries` is the number of branches per arm; `budget` the tokens that
-    all branches can use together, 0 for no limit."""
+    """A fork of an ended episode at a step. `change` holds one of `call` (name, arguments), `advice`, `words`, `ask`
+    (question) and `policy`, or nothing: then the agent chooses again. `tries` is the number of branches per arm;
+    `budget` the tokens that all branches can use together, 0 for no limit. With the ID of a reviewer's `correction`,
+    its action is the change."""
 
     step: Annotated[StrictInt, Field(ge=1, le=forking.STEP_MAX), WHOLE]
+    correction: Annotated[str, Field(max_length=40)] = ""
     change: Object = Field(default_factory=dict)
     tries: Annotated[StrictInt, Field(ge=1, le=forking.TRIES_MAX), WHOLE] = 4
     budget: Annotated[StrictInt, Field(ge=0, le=10**12), WHOLE] = 0
@@ -210,6 +212,16 @@ class BranchView(Schema):
     state: str
     grade: str | None = None
     outcome: str | None = None
+
+
+class ForkCost(Schema):
+    """What one branch will take if it goes on as its episode did."""
+
+    step: int
+    turns: int
+    tokens: int
+    seconds: float
+    asks: int
 
 
 class ForkView(Schema):
@@ -424,12 +436,20 @@ def certify(request: HttpRequest, episode_id: str) -> Status[Certifying]:
     return Status(202, Certifying(episode=episode_id, certificate=view))
 
 
+@router.get("/episodes/{episode_id}/fork", response={200: ForkCost, **REFUSALS})
+def fork_cost(request: HttpRequest, episode_id: str, step: QueryEx[int, P(ge=1, le=forking.STEP_MAX)]) -> ForkCost:
+    """Read what each branch from a step will take, by what the episode took from there on. Not for agent tokens."""
+    refuse_unknown(request, "step")
+    found = forking.estimated(actor_of(request), episode_id, step)
+    return ForkCost(step=step, **asdict(found))
+
+
 @router.post("/episodes/{episode_id}/fork", response={202: ForkView, **REFUSALS})
 def fork(request: HttpRequest, episode_id: str, payload: ForkBody) -> Status[ForkView]:
     """Fork an ended episode: restore its world before a step, and queue branches with and without a change. Not for
     agent tokens."""
-    change = forking.change_of(payload.change)
-    made = forking.fork(actor_of(request), episode_id, payload.step, change, tries=payload.tries, tokens=payload.budget)
+    actor, size = actor_of(request), {"tries": payload.tries, "tokens": payload.budget}
+    made = forking.fork_with(actor, episode_id, payload.step, payload.change, payload.correction, **size)
     found = [BranchView(**forks.row_of(branch, None)) for branch in made.branches]
     url = settings.AWMWEB_PUBLIC_URL + made.fork.get_absolute_url()
     return Status(202, ForkView(id=made.fork.pk, url=url, grade=made.fork.grade, branches=found))

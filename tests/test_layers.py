@@ -377,6 +377,7 @@ PAST_VISIBILITY = {
     "curriculum.show.series": "draws a whole run; its page and file refuse who has to review blind",
     "curriculum.show.generations": "shows turns of a whole run; its page and file refuse who has to review blind",
     "exports.select.reading": "builds what an export holds; who may have it was asked before",
+    "exports.select.measured": "counts branches for what an export holds; who may have it was asked before",
     "exports.select.selecting": "asks whether a task passes untouched, which says nothing about an episode's outcome",
     "reviews.statistics.worth": "ranks queues, and shows outcomes to no one",
 }

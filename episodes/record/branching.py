@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart
-from episodes.models import BranchArm, Episode, EpisodeState, Fork, Knowledge, Origin, Step
+from episodes.models import BranchArm, Episode, EpisodeState, Fork, Knowledge, Origin, OutcomeHold, Step
 from episodes.record.appending import note
 from episodes.record.recording import announce, unsaved
 from episodes.stored.entries import entry_of
@@ -31,11 +31,13 @@ SELECT %s, seq, kind, body, cut, at FROM episodes_step WHERE episode_id = %s AND
 
 @dataclass(frozen=True)
 class ArmPlan:
-    """The steps with which the branches of an arm begin, after the copied ones, and what is known to their authors."""
+    """The steps with which the branches of an arm begin, after the copied ones, and what is known to their authors. A
+    `policy` takes the place of the parent's."""
 
     arm: BranchArm
     steps: Sequence[Mapping[str, Any]]
     knowledge: Knowledge
+    policy: Mapping[str, Any] | None = None
 
 
 @transaction.atomic
@@ -52,6 +54,8 @@ def _branch(actor: Actor, made: Fork, cut: int, plan: ArmPlan, number: int) -> E
     parent, now = made.parent, timezone.now()
     own = [entry_of({**step, "seq": cut + place}, now) for place, step in enumerate(plan.steps)]
     said = {name: value for name in SAME if (value := getattr(parent, name)) not in (None, "")}
+    if plan.policy is not None:
+        said["policy"] = dict(plan.policy)
     start = EpisodeStart(key=f"{made.pk}/{plan.arm}/{number}", **said)
     branch = unsaved(
         actor,
@@ -78,6 +82,9 @@ def _branch(actor: Actor, made: Fork, cut: int, plan: ArmPlan, number: int) -> E
     Step.objects.bulk_create(
         Step(episode=branch, body=entry.text, **{name: getattr(entry, name) for name in columns}) for entry in own
     )
+    # who has to judge its parent blind learns nothing from it
+    holds = OutcomeHold.objects.filter(episode=parent).values("actor_key", "by")
+    OutcomeHold.objects.bulk_create(OutcomeHold(episode=branch, **one) for one in holds)
     note(branch, "queued", actor, f"{plan.arm} branch of {parent.pk} from step {made.seq}")
     announce(branch)
     return branch

@@ -217,6 +217,62 @@ def strip(
 
 
 @register.simple_tag
+def limb(lane: Any, room: int = 24) -> SafeString:
+    """Return a lane of a tree in one line: its marks from its place on, the line from the lane that it was made of, and
+    those that go past it or begin at it. `lane` is a `TreeLane`; later marks than `room` are counted."""
+    row, since = lane.first, max(0, lane.since - lane.begins)
+    codes = row.episode.strip[max(0, lane.begins - 1) :]
+    codes += "n" if row.acting and not row.stalled else line.outcome_letter(row.outcome) if row.outcome else ""
+    drawn = codes[since:]
+    most = max(1, room - lane.place)
+    marks = line.marks_of(drawn[:most])
+    uses = format_html_join(
+        "",
+        '<use href="#{}" class="{}" x="{}" y="-6" width="12" height="12"/>',
+        ((mark.symbol, mark.css, PITCH * (lane.place + n) + 6) for n, mark in enumerate(marks)),
+    )
+    # each line: where it is, and from which to which share of the lane's height
+    ways = [*((at, 0, 100) for at in lane.wires), *((at, 50, 100) for at in lane.own_wires)]
+    if lane.fork is not None:
+        ways.append((lane.place, 0, 50))
+    lines = format_html_join(
+        "", '<line class="wire" x1="{0}" x2="{0}" y1="{1}%" y2="{2}%"/>', ((PITCH * at + 1, *y) for at, *y in ways)
+    )
+    joint = format_html('<path class="wire" d="M{} 0h5"/>', PITCH * lane.place + 1) if lane.fork is not None else ""
+    more = len(drawn) - len(marks)
+    rest = format_html('<text x="{}" y="4">+{}</text>', PITCH * (lane.place + most) + 8, f"{more:,}") if more else ""
+    words = f"from step {lane.begins:,}, {line.in_words(codes)}" if lane.fork is not None else line.in_words(codes)
+    return format_html(
+        '<svg class="limb" fill="currentColor" role="img" aria-label="{}">{}'
+        '<svg y="50%" overflow="visible">{}{}{}</svg></svg>',
+        words,
+        lines,
+        joint,
+        uses,
+        rest,
+    )
+
+
+@register.simple_tag
+def share_line(share: float, interval: tuple[float, float], css: str) -> SafeString:
+    """Return a share with its interval as a line from 0 to 1, and both as numbers."""
+    low, high = interval
+    return format_html(
+        '<svg role="img" aria-label="{0} complete, {1} to {2}"><line class="rail" x1="0" x2="100%" y1="8" y2="8"/>'
+        '<line class="mid" x1="50%" x2="50%" y1="3" y2="13"/><line class="part-{3}" x1="{4}%" x2="{5}%" y1="8" y2="8"/>'
+        '<svg x="{6}%" y="8" overflow="visible"><circle class="part-{3}" r="4"/></svg></svg>'
+        '<small>{0} <span class="dim">[{1}, {2}]</span></small>',
+        percent(share),
+        percent(low),
+        percent(high),
+        css,
+        f"{100 * low:.1f}",
+        f"{100 * high:.1f}",
+        f"{100 * share:.1f}",
+    )
+
+
+@register.simple_tag
 def picture_book() -> SafeString:
     """Return marks and states by name, for pages that draw strips from frames."""
     states = {name: list(state) for name, state in STATES.items()}

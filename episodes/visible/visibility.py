@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from django.db.models import Exists, OuterRef, QuerySet
 
 from episodes.errors import BlindReview
-from episodes.models import Episode, OutcomeHold, OutcomeQuerySet, Step, StepKind, VerifierOutcome
+from episodes.models import Episode, Origin, OutcomeHold, OutcomeQuerySet, Step, StepKind, VerifierOutcome
 from episodes.stored import outcomes
 from people.access import Actor, sees_outcomes
 
@@ -61,7 +61,8 @@ def withheld_here(actor: Actor) -> int:
     """Return of how many episodes of the project the outcome is withheld from this actor for blind reviews."""
     if not sees_outcomes(actor):
         return 0
-    return _holds(actor).filter(episode__project=actor.project).values("episode").distinct().count()
+    held = _holds(actor).filter(episode__project=actor.project).exclude(episode__origin=Origin.BRANCH)
+    return held.values("episode").distinct().count()
 
 
 def refuse_while_blind(actor: Actor, run: str = "") -> None:

@@ -28,7 +28,7 @@ from exports.rules.leakage import (
 )
 from exports.rules.pairs import ShapedEpisode
 from exports.rules.redaction import marks_in
-from exports.rules.shaping import Shaped, shape
+from exports.rules.shaping import Shaped, after_branch, shape
 from exports.writers import jsonl
 
 # all episodes of a task are in memory together
@@ -79,6 +79,8 @@ class Walk:
         self.format, self.ground = format_, ground
         self.counts = BuildCounts()
         self.seen: set[int] = set()
+        # an episode and its branches are of one task, so they are in one part
+        self._roots: set[str] = set()
         self._rules = _rules(format_, ground)
 
     def rows(self, records: Iterable[Record]) -> Iterator[DatasetRow]:
@@ -103,6 +105,10 @@ class Walk:
         if passed is None:
             return
         record, shaped = passed
+        root = record.root or record.id
+        if root in self._roots:
+            self.counts.leave_out(record, "one_per_root")
+            return
         assert self.format.of_episode is not None
         # compared below: an episode whose rows all repeat others is a duplicate
         repeats, why = self.counts.rows_left_out["duplicate"], "no_row"
@@ -110,6 +116,8 @@ class Walk:
             made = list(self._kept(self.format.of_episode(record, shaped, self.ground), lambda _row: record.id))
         except NoRow as reason:
             made, why = [], f"no_row: {reason}"
+        if made and "branches" in self.ground.recipe.include:
+            self._roots.add(root)
         self._note(record, bool(made), "duplicate" if self.counts.rows_left_out["duplicate"] > repeats else why)
         yield from made
 
@@ -181,6 +189,7 @@ class Walk:
             is_prompt = self.format.kind.needs == "tasks"
             holds_all = reports or is_prompt
             shaped = shape(record, recipe.advice, keep_ungrounded=ungrounded, reports=holds_all, reasoning=choice)
+            shaped = shaped if reports else after_branch(record, shaped)
             reason = shaped.reason or ("" if reports else self._quoted(record, shaped))
         if reason:
             self.counts.leave_out(record, reason)

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 REASONS: dict[str, tuple[str, str]] = {
     "branch": ("Branch of another episode", "It shares its beginning with another episode."),
+    "one_per_root": (
+        "Another success of its root",
+        "The dataset has this episode or another of its branches already, with the same first steps.",
+    ),
+    "unmeasured": ("Pair without a measured worth", "No fork measured it, and the recipe weighs pairs by worth."),
     "cancelled": ("Cancelled", "The episode was cancelled."),
     "infrastructure_failure": (
         "Infrastructure failure",
@@ -53,7 +58,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "no_row": ("No row in this format", "The format makes no row of it."),
     "too_many_of_task": ("Too many episodes of one task", "Its task has more episodes than are compared."),
 }
-OPT_IN = {"reported_only": "reported", "duplicate": "duplicates"}
+OPT_IN = {"reported_only": "reported", "duplicate": "duplicates", "branch": "branches"}
 """What a recipe must include to switch a reason off, where the names differ."""
 
 

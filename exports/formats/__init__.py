@@ -54,7 +54,7 @@ class ExportFormat:
     version: str
     features: dict[str, Any] | None = None
     of_episode: Callable[[Record, Shaped, Ground], Iterator[dict[str, Any] | LeftOut]] | None = None
-    of_task: Callable[[Sequence[ShapedEpisode], Ground], Iterator[dict[str, Any]]] | None = None
+    of_task: Callable[[Sequence[ShapedEpisode], Ground], Iterator[dict[str, Any] | LeftOut]] | None = None
     tells: bool = True
     file: str = ""
     container: Literal["", "inspect"] = ""

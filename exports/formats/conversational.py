@@ -10,17 +10,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from awmclient.thinking import MODES, ReasoningMode, first_sent
-from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, WHOLE, sha256, source
+from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, WHOLE, sha256, source
 from exports.record import Record
 from exports.rules.leakage import Ground
 from exports.rules.shaping import REASONING, Shaped
 
-SFT, STEPS = "awmweb.sft/3", "awmweb.steps/2"
+SFT, STEPS = "awmweb.sft/4", "awmweb.steps/2"
 SFT_FEATURES: dict[str, Any] = {
     "messages": MESSAGES,
     "tools": JSON_LIST,
     "loss": {"feature": WHOLE, "_type": "List"},
     "reasoning_loss": {"feature": WHOLE, "_type": "List"},
+    "root_id": TEXT,
+    "privilege": TEXT,
     **SOURCE,
 }
 STEPS_FEATURES: dict[str, Any] = {
@@ -42,7 +44,8 @@ def sft(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, An
     messages, tools = shaped.messages, list(shaped.tools)
     losses = {"loss": [line.loss for line in shaped.lines]}
     losses["reasoning_loss"] = [line.reasoning_loss for line in shaped.lines]
-    about = source(SFT, record, ground, messages)
+    about = {"root_id": record.root or record.id, "privilege": record.knowledge}
+    about |= source(SFT, record, ground, messages)
     yield {"messages": messages, "tools": tools, **losses, **about, "content_sha256": sha256([messages, tools])}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, WHOLE, YES_NO, sha256, source
+from exports.formats.columns import JSON_LIST, MESSAGES, NUMBER, SOURCE, TEXT, WHOLE, YES_NO, sha256, source
+from exports.record import LeftOut
 from exports.rules.leakage import Ground
 from exports.rules.pairs import (
     PreferencePair,
@@ -13,10 +14,11 @@ from exports.rules.pairs import (
     from_advice,
     from_corrections,
     from_edits,
+    from_forks,
     siblings,
 )
 
-DPO, KTO = "awmweb.pref/3", "awmweb.kto/2"
+DPO, KTO = "awmweb.pref/4", "awmweb.kto/2"
 DPO_FEATURES: dict[str, Any] = {
     "prompt": MESSAGES,
     "chosen": MESSAGES,
@@ -25,6 +27,17 @@ DPO_FEATURES: dict[str, Any] = {
     "source": TEXT,
     "rejected_episode_id": TEXT,
     "seq": WHOLE,
+    "fork_id": TEXT,
+    "chosen_wins": WHOLE,
+    "chosen_tries": WHOLE,
+    "rejected_wins": WHOLE,
+    "rejected_tries": WHOLE,
+    "worth": NUMBER,
+    "worth_low": NUMBER,
+    "worth_high": NUMBER,
+    "grade": TEXT,
+    "privilege": TEXT,
+    "weight": NUMBER,
     **SOURCE,
 }
 KTO_FEATURES: dict[str, Any] = {
@@ -37,20 +50,31 @@ KTO_FEATURES: dict[str, Any] = {
 }
 
 
-def dpo(episodes: Sequence[ShapedEpisode], ground: Ground) -> Iterator[dict[str, Any]]:
-    """Yield at most `pairs_per_task` pairs of one task: corrections first, then edits, then advice, then siblings."""
+def dpo(episodes: Sequence[ShapedEpisode], ground: Ground) -> Iterator[dict[str, Any] | LeftOut]:
+    """Yield at most `pairs_per_task` pairs of one task: of forks first, then corrections, edits, advice, siblings.
+
+    What a fork measured overrules the others. With weights by worth, pairs that nothing measured have none.
+    """
     seen: set[str] = set()
     for pair in _all_pairs(episodes, has_advice=ground.recipe.has_advice):
         if len(seen) >= ground.recipe.pairs_per_task:
             return
         # several episodes can part at one state by the same actions
-        if pair.digest not in seen:
+        if pair.digest in seen or pair.reverse in seen:
+            continue
+        if pair.measured is not None and pair.measured["privilege"] == "sees_verifier":
+            yield LeftOut("informed")
+        elif pair.measured is None and ground.recipe.weights == "worth":
+            yield LeftOut("unmeasured")
+        else:
             seen.add(pair.digest)
             yield _pair_row(pair, ground)
 
 
 def _all_pairs(episodes: Sequence[ShapedEpisode], *, has_advice: bool) -> Iterator[PreferencePair]:
     """Yield all pairs; where advice is cut out, no call that it suggests or edits is learned either."""
+    for episode in episodes:
+        yield from from_forks(episode, has_advice=has_advice)
     for pairs_of in (from_corrections, *([from_edits, from_advice] if has_advice else [])):
         for episode in episodes:
             yield from pairs_of(episode)
@@ -61,7 +85,29 @@ def _pair_row(pair: PreferencePair, ground: Ground) -> dict[str, Any]:
     prompt = [line.message for line in pair.prompt]
     row = {"prompt": prompt, "chosen": [pair.chosen], "rejected": [pair.rejected], "tools": list(pair.tools)}
     about = {"source": pair.source, "rejected_episode_id": pair.rejected_from.id, "seq": pair.seq}
+    about |= _measured(pair, by_worth=ground.recipe.weights == "worth")
     return {**row, **about, **source(DPO, pair.chosen_from, ground, prompt), "content_sha256": sha256(row)}
+
+
+def _measured(pair: PreferencePair, *, by_worth: bool) -> dict[str, Any]:
+    """Return what a fork measured of a pair, as chosen minus rejected; of other pairs there is nothing."""
+    said = pair.measured
+    about: dict[str, Any] = {"fork_id": "", "grade": "", "privilege": "", "weight": 1.0}
+    for side in ("chosen", "rejected"):
+        about |= {f"{side}_wins": 0, f"{side}_tries": 0}
+    about |= {"worth": None, "worth_low": None, "worth_high": None}
+    if said is None or pair.worth is None:
+        return about
+    treated, kept = (said["wins"], said["tries"]), (said["kept_wins"], said["kept_tries"])
+    is_better = said["verdict"] == "better"
+    for side, (wins, tries) in zip(
+        ("chosen", "rejected"), (treated, kept) if is_better else (kept, treated), strict=True
+    ):
+        about |= {f"{side}_wins": wins, f"{side}_tries": tries}
+    low, high = (said["low"], said["high"]) if is_better else (-said["high"], -said["low"])
+    worth = round(pair.worth, 4)
+    about |= {"worth": worth, "worth_low": low, "worth_high": high, "weight": worth if by_worth else 1.0}
+    return about | {"fork_id": said["fork"], "grade": said["grade"], "privilege": said["privilege"]}
 
 
 def kto(episodes: Sequence[ShapedEpisode], ground: Ground) -> Iterator[dict[str, Any]]:

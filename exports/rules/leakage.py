@@ -52,9 +52,10 @@ def result_of(record: Record, ground: Ground) -> EpisodeResult | None:
     return next((record.results[word] for word in ground.trusted if word in record.results), None)
 
 
-def branch(record: Record, _ground: Ground) -> str | None:
-    """Leave out branches: they share their first steps with another episode and are never independent samples."""
-    return "branch" if record.origin == "branch" else None
+def branch(record: Record, ground: Ground) -> str | None:
+    """Leave out branches: they share their first steps with another episode and are never independent samples. Only a
+    format that learns nothing of those steps can include them."""
+    return "branch" if record.origin == "branch" and "branches" not in ground.recipe.include else None
 
 
 def infrastructure_failure(record: Record, ground: Ground) -> str | None:
@@ -136,7 +137,7 @@ def passes_untouched(record: Record, ground: Ground) -> str | None:
 
 def informed(record: Record, _ground: Ground) -> str | None:
     """Leave out advice from someone with verifier access, which teaches the answer key."""
-    return "informed" if record.is_informed else None
+    return "informed" if record.is_informed or record.knowledge == "sees_verifier" else None
 
 
 def ruled(record: Record, _ground: Ground) -> str | None:

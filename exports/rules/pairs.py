@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from awmclient.schema import ASK_TOOL
 from exports.record import Record
 from exports.rules.shaping import Shaped, TrainingLine
 
@@ -29,8 +30,8 @@ class ShapedEpisode:
 
 @dataclass(frozen=True, slots=True)
 class PreferencePair:
-    """A chosen and a rejected action. `source` is `correction`, `edit`, `advice`, `sibling` or `verdict`; `chosen_from`
-    and `rejected_from` name episodes."""
+    """A chosen and a rejected action. `source` is `fork`, `correction`, `edit`, `advice`, `sibling` or `verdict`;
+    `chosen_from` and `rejected_from` name episodes. `measured` are the numbers of the fork, as in `PinnedFork`."""
 
     source: str
     prompt: tuple[TrainingLine, ...]
@@ -40,11 +41,25 @@ class PreferencePair:
     chosen_from: Record
     rejected_from: Record
     seq: int
+    measured: Mapping[str, Any] | None = None
 
     @property
     def digest(self) -> str:
         said = [[line.message for line in self.prompt], action_of(self.chosen), action_of(self.rejected)]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+    @property
+    def reverse(self) -> str:
+        """The digest of the pair with its sides exchanged."""
+        return replace(self, chosen=self.rejected, rejected=self.chosen).digest
+
+    @property
+    def worth(self) -> float | None:
+        """The measured difference between both sides; None for a pair that no fork measured."""
+        if self.measured is None:
+            return None
+        said = self.measured
+        return float(abs(said["wins"] / said["tries"] - said["kept_wins"] / said["kept_tries"]))
 
 
 def action_of(message: dict[str, Any]) -> Any:
@@ -154,6 +169,34 @@ def from_corrections(episode: ShapedEpisode) -> Iterator[PreferencePair]:
             yield PreferencePair(
                 "correction", shaped.lines[:place], chosen, did.message, shaped.tools, record, record, _seq(did)
             )
+
+
+def from_forks(episode: ShapedEpisode, *, has_advice: bool) -> Iterator[PreferencePair]:
+    """Yield pairs of two actions whose branches show a difference: the better one is chosen.
+
+    Only for turns of one action. A question is one where rows have advice.
+
+    """
+    record, shaped = episode.record, episode.shaped
+    for said in record.forks:
+        place = next((at for at, line in enumerate(shaped.lines) if said["seq"] in line.said.seqs), None)
+        did = shaped.lines[place] if place else None
+        if place is None or did is None or len(did.said.calls) != 1 or not did.message.get("tool_calls"):
+            continue
+        call, question = said["change"].get("call"), said["change"].get("ask")
+        if call is None and not has_advice:
+            continue
+        function = (
+            {"name": call["name"], "arguments": call.get("arguments") or {}}
+            if call is not None
+            else {"name": ASK_TOOL, "arguments": question}
+        )
+        changed = {"role": "assistant", "content": "", "tool_calls": [{**_first_call(did), "function": function}]}
+        if _act_key(changed) == _act_key(did.message):
+            continue
+        chosen, rejected = (changed, did.message) if said["verdict"] == "better" else (did.message, changed)
+        prompt, seq = shaped.lines[:place], _seq(did)
+        yield PreferencePair("fork", prompt, chosen, rejected, shaped.tools, record, record, seq, said)
 
 
 def from_edits(episode: ShapedEpisode) -> Iterator[PreferencePair]:

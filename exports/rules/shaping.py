@@ -105,6 +105,19 @@ def shape(
     return Shaped(tuple(lines), tuple(offered(record.specs, expert=False)))
 
 
+def after_branch(record: Record, shaped: Shaped) -> Shaped:
+    """Return the lines of a branch without loss on what it has in common with its parent, and on the step with which it
+    began: that one is a person's, or was recorded."""
+    first = record.branch_seq
+    if first is None or shaped.reason:
+        return shaped
+    lines = tuple(
+        replace(line, loss=0, reasoning_loss=0) if min(line.said.seqs, default=0) <= first else line
+        for line in shaped.lines
+    )
+    return replace(shaped, lines=lines) if any(line.loss for line in lines) else Shaped(reason="no_turn_left")
+
+
 def _with_reasoning(lines: Iterable[TrainingLine], choice: ReasoningChoice) -> tuple[TrainingLine, ...]:
     if choice == "drop":
         return tuple(lines)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
 from django.db import connection
 
 from awmenv.health import Health
-from episodes.models import Episode, Run
+from episodes.models import Episode, Fork, Run
 from episodes.stored import outcomes as kept
 from episodes.stored.entries import read_all
 from episodes.stored.splits import task_key
@@ -38,6 +39,7 @@ _WRITTEN = (
 """Columns that a loop fills with a text."""
 _TIMES = ("created_at", "started_at", "ended_at")
 _COLUMNS = (*_SAME, *_WRITTEN, "id", "run_id", "task", "final_answer", "tools", "policy", "partial", *_TIMES)
+_OF_BRANCHES = ("fork_id", "branch_seq", "knowledge")
 # episodes of a run share their tools, so few lists are in use at a time
 _TOOLS_KEPT = 256
 _STEPS = """
@@ -84,7 +86,9 @@ class Reader:
         """Return the records of these entries, in their order; episodes that were deleted since are missing."""
         ids = [entry.episode for entry in batch]
         # named tuples: creating model instances would take a sixth of an export's time
-        found = Episode.every.filter(pk__in=ids, project=self._project).values_list(*_COLUMNS, named=True)
+        found = Episode.every.filter(pk__in=ids, project=self._project).values_list(
+            *_COLUMNS, *_OF_BRANCHES, named=True
+        )
         rows = {row.id: row for row in found}
         runs = Run.objects.in_bulk({row.run_id for row in rows.values() if row.run_id})
         untouched = {entry.episode for entry in batch if entry.unchanged}
@@ -92,8 +96,16 @@ class Reader:
         tags = self._tags([pk for entry in batch for pk in entry.tags])
         corrections = Correction.objects.in_bulk([pk for entry in batch for pk in entry.corrections])
         steps = self._steps(batch)
+        forks = Fork.objects.in_bulk([one.fork for entry in batch for one in entry.forks])
+        roots = _roots({row.id: row.fork_id for row in rows.values() if row.fork_id})
         return [
-            self._record(rows[entry.episode], runs, entry, steps, results, tags, self._corrected(entry, corrections))
+            replace(
+                self._record(
+                    rows[entry.episode], runs, entry, steps, results, tags, self._corrected(entry, corrections)
+                ),
+                forks=self._forked(entry, forks),
+                root=roots.get(entry.episode, ""),
+            )
             for entry in batch
             if entry.episode in rows
         ]
@@ -142,6 +154,14 @@ class Reader:
         names = ("seq", "kind", "name", "arguments", "text")
         said = [{name: getattr(known[pk], name) for name in names} for pk in entry.corrections if pk in known]
         return [self._redactor.redact_value(one) for one in said]
+
+    def _forked(self, entry: SnapshotEntry, known: Mapping[str, Fork]) -> list[dict[str, Any]]:
+        """Return the forks of an entry as values, their changes redacted as the recipe says."""
+        there = [(one, known[one.fork]) for one in entry.forks if one.fork in known]
+        return [
+            {**one._asdict(), "seq": fork.seq, "change": self._redactor.redact_value(fork.change)}
+            for one, fork in there
+        ]
 
     def _hidden_tools(self, tools: Any) -> list[Any]:
         """Return a list of tools without secrets; episodes with the same list share one."""
@@ -192,10 +212,25 @@ class Reader:
             started_at=_stamp(row.started_at or row.created_at),
             ended_at=_stamp(row.ended_at),
             tags=self._hidden_tags(tags.get(row.id, {})),
+            branch_seq=row.branch_seq,
+            knowledge=row.knowledge,
             original=Original(row.task, row.scenario, row.task_idx, row.scenario_digest),
             **{name: getattr(row, name) for name in _SAME},
             **cast("dict[str, Any]", dict(zip(_WRITTEN, written, strict=True))),
         )
+
+
+def _roots(forks: Mapping[str, str]) -> dict[str, str]:
+    """Return the root of each branch, given its fork."""
+    found: dict[str, str] = {}
+    level = dict(forks)
+    while level:
+        parents = dict(Fork.objects.filter(pk__in=level.values()).values_list("pk", "parent_id"))
+        found |= {branch: parents[fork] for branch, fork in level.items() if fork in parents}
+        rows = Episode.every.filter(pk__in=parents.values(), fork__isnull=False).values_list("pk", "fork_id")
+        above = {pk: str(fork) for pk, fork in rows}
+        level = {branch: above[found[branch]] for branch in level if branch in found and found[branch] in above}
+    return found
 
 
 def _stamp(moment: datetime | None) -> str:

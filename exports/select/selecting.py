@@ -7,7 +7,9 @@ The same snapshot therefore gives the same files on any machine at any time. Lea
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -27,12 +29,15 @@ from episodes.stored.splits import task_key
 from episodes.visible import visibility
 from experts.models.asks import TAGS
 from exports.recipe import Recipe
+from exports.select.measured import PinnedFork, measured
 from people.access import Actor, may_export
 from people.models import Project
 from reviews.statistics import reports
 from reviews.visible import annotated, rulings
 from runs.taskset import probes
 
+BRANCH_DEPTH = 3
+"""Forks of branches: how far below the episodes that a filter selects their branches are included."""
 _LINE = json.JSONEncoder(separators=(",", ":"))
 
 
@@ -40,7 +45,8 @@ _LINE = json.JSONEncoder(separators=(",", ":"))
 class SnapshotEntry:
     """One episode of a snapshot: its ID, its task, the number of its last step, and what counted when it was taken: the
     IDs of its outcomes, the fault that the court found with its task, the IDs of corrections, the verdict of blind
-    reviewers, the IDs of labels of its questions, and whether its task is known to pass unchanged."""
+    reviewers, the IDs of labels of its questions, whether its task is known to pass unchanged, and the forks that show
+    a difference."""
 
     episode: str
     task: str
@@ -51,9 +57,10 @@ class SnapshotEntry:
     verdict: str = ""
     tags: tuple[str, ...] = ()
     unchanged: bool = False
+    forks: tuple[PinnedFork, ...] = ()
 
     def line(self) -> str:
-        said = [self.ruling, list(self.corrections), self.verdict, list(self.tags), self.unchanged]
+        said = [self.ruling, list(self.corrections), self.verdict, list(self.tags), self.unchanged, list(self.forks)]
         while said and not said[-1]:
             said.pop()
         known = [self.episode, self.task, self.last_seq, list(self.outcomes), *said]
@@ -62,9 +69,10 @@ class SnapshotEntry:
     @classmethod
     def read(cls, line: bytes) -> SnapshotEntry:
         episode, task, last_seq, kept, *said = orjson.loads(line)
-        nothing: list[Any] = ["", (), "", (), False]
-        ruling, corrections, verdict, tags, unchanged = said + nothing[len(said) :]
-        pinned = (ruling, tuple(corrections), verdict, tuple(tags), unchanged)
+        nothing: list[Any] = ["", (), "", (), False, ()]
+        ruling, corrections, verdict, tags, unchanged, forks = said + nothing[len(said) :]
+        shown = tuple(PinnedFork(*one) for one in forks)
+        pinned = (ruling, tuple(corrections), verdict, tuple(tags), unchanged, shown)
         return cls(episode, task, last_seq, tuple(kept), *pinned)
 
 
@@ -78,6 +86,7 @@ class PinnedReviews:
     judged: Mapping[str, str] = field(default_factory=dict)
     tagged: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unchanged: Mapping[str, Collection[str]] = field(default_factory=dict)
+    forks: Mapping[str, Sequence[PinnedFork]] = field(default_factory=dict)
 
     def passes_unchanged(self, task: str, version: str) -> bool:
         """Return whether a task of this version passes unchanged; where a version is unknown, any counts."""
@@ -101,7 +110,12 @@ def may_open(actor: Actor) -> None:
 
 def matching(project: Project, recipe: Recipe) -> QuerySet[Episode]:
     with timezone.override(UTC):  # a worker builds the recipe, and knows no reader
-        return filtered(project, recipe.filter).exclude(state__in=LIVE_STATES)
+        rows = filtered(project, recipe.filter)
+    if "branches" in recipe.include:
+        roots = rows.order_by().values("pk")
+        below = [Q(**{f"fork{'__parent__fork' * depth}__parent__in": roots}) for depth in range(BRANCH_DEPTH)]
+        rows = Episode.every.filter(functools.reduce(operator.or_, below, Q(pk__in=roots)), project=project)
+    return rows.exclude(state__in=LIVE_STATES)
 
 
 def usable(rows: QuerySet[Episode], recipe: Recipe) -> QuerySet[Episode]:
@@ -140,6 +154,7 @@ def snapshot(rows: QuerySet[Episode], said: PinnedReviews) -> Iterator[SnapshotE
             verdict=said.judged.get(pk, ""),
             tags=tuple(said.tagged.get(pk, ())),
             unchanged=said.passes_unchanged(f"{scenario}/{task_idx}", version),
+            forks=tuple(said.forks.get(pk, ())),
         )
 
 
@@ -151,6 +166,7 @@ def entries_of(project: Project, recipe: Recipe, rows: QuerySet[Episode]) -> Ite
         judged=reports.blind_verdicts(rows) if "rejected" not in recipe.include else {},
         tagged=annotated.newest_of(rows, TAGS) if recipe.format == "ask_decision" else {},
         unchanged=_unchanged(project, rows),
+        forks=measured(rows) if recipe.format == "dpo" else {},
     )
     return snapshot(rows, said)
 

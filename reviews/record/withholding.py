@@ -3,17 +3,17 @@ calls.
 
 From members who judge and create no queues (experts and reviewers) an outcome is withheld as soon as the episode is in
 a blind queue, before they claim: the list of episodes would reveal it. From others, who fill queues by outcome, and
-from programs, it is withheld from their claim on. A hold ends with their verdict or decline, with the last verdict that
-the review needs, or with the queue.
+from programs, it is withheld from their claim on. The outcomes of its branches are withheld with it. A hold ends with
+their verdict or decline, with the last verdict that the review needs, or with the queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from django.db.models import Q, QuerySet
 
-from episodes.models import OutcomeHold
+from episodes.models import Episode, OutcomeHold
 from people import slots
 from people.access import Actor, judges_only, members_who_judge, person
 from people.models import Membership, Project
@@ -43,15 +43,33 @@ def from_one(actor: Actor, review: Review) -> None:
 
 
 def _hold(wanted: Iterable[tuple[str, Review]]) -> None:
-    rows = [OutcomeHold(actor_key=key, episode_id=review.episode_id, by=review.pk) for key, review in wanted]
+    known = list(wanted)
+    below = _branches({review.episode_id for _, review in known})
+    rows = [
+        OutcomeHold(actor_key=key, episode_id=episode, by=review.pk)
+        for key, review in known
+        for episode in (review.episode_id, *below.get(review.episode_id, ()))
+    ]
     # a second hold by the same review is the same hold
     OutcomeHold.objects.bulk_create(rows, ignore_conflicts=True, batch_size=BATCH)
+
+
+def _branches(episodes: Collection[str]) -> dict[str, list[str]]:
+    """Return all branches below each of these episodes; later ones get the holds of their parents."""
+    found: dict[str, list[str]] = {}
+    roots = {episode: episode for episode in episodes}
+    while roots:
+        rows = Episode.every.filter(fork__parent__in=roots).values_list("pk", "fork__parent_id")
+        roots = {pk: roots[str(parent)] for pk, parent in rows}
+        for pk, root in roots.items():
+            found.setdefault(root, []).append(pk)
+    return found
 
 
 def open_to(actor_key: str, review: Review) -> None:
     """Open the outcome to an actor for whom this review is over."""
     # by this review only: another blind queue can still withhold the same episode
-    OutcomeHold.objects.filter(actor_key=actor_key, episode=review.episode_id, by=review.pk).delete()
+    OutcomeHold.objects.filter(actor_key=actor_key, by=review.pk).delete()
 
 
 def open_all_to(actor_key: str, queue: ReviewQueue) -> None:

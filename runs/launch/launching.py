@@ -48,6 +48,8 @@ from runs.plan.limits import FIRST
 from runs.taskset import checking
 
 OURS = "awmweb"
+OF_POLICY = (OURS, "script", "pace_s", "model", "endpoint", "reasoning", "reasoning_field")
+"""The fields of a policy that its name decides; the others are limits of its episode."""
 DEMO_RUN = "demo"
 DEMO_PACE_S = 3.0
 DEMO_ASKING_PACE_S = 1.8  # the stuck episode reaches its ask while a new user still looks around
@@ -270,6 +272,11 @@ def policy_named(name: str, pace_s: float = 0.0) -> dict[str, Any]:
         kept = {name: value for name, value in sent.items() if value not in ("", "none")}
         return {OURS: "model", "model": found.model, **({"endpoint": which} if which else {}), **kept}
     raise UnknownPolicy("A policy is `model`, `model:NAME` or `script:NAME`, such as `script:oracle`.")
+
+
+def model_names() -> list[str]:
+    """Return the names of policies that are models."""
+    return ["model" if name == FIRST else f"model:{name}" for name in settings.AGENT_ENDPOINTS]
 
 
 def playable(scenario: str, task_idx: int, policy: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
 from episodes.models import Episode, Fork
-from episodes.show import wall, windows
+from episodes.show import windows
 from episodes.show.alignment import AlignedPair, acts_of, align
 from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
@@ -23,19 +23,32 @@ from people.access import Actor, MemberRequest, holds, may_launch, may_read, mem
 from people.errors import AppError, Invalid
 from people.in_words import duration
 from people.json_text import parse_typed
+from people.parts import part_of
 from people.plain_text import clean
+from runs.launch import launching
 from runs.play import forking
-from runs.show import forks
+from runs.show import forks, lanes
 from runs.statistics import forked
 
-KINDS = {"call": "Another call", "advice": "Other advice", "words": "Words to the agent", "nothing": "Choose again"}
+KINDS = {
+    "call": "Another call",
+    "advice": "Other advice",
+    "words": "Words to the agent",
+    "ask": "Ask here",
+    "policy": "Another model",
+    "nothing": "Choose again",
+}
 ABOUT = {
     "call": "against the recorded call, made again",
     "advice": "against the recorded advice, given again",
     "words": "against the agent that chooses again without them",
+    "ask": "a question to the experts, against the recorded choice",
+    "policy": "against the agent that chooses again",
     "nothing": "against the recorded choice, made again",
 }
 SIZES = (4, 8, 16)
+PROOF_TRIES = 8
+"""The branches per arm that the form suggests for the proof of a correction."""
 ALIGNED = 200
 """The most steps of a branch that are aligned."""
 
@@ -49,8 +62,9 @@ def fork_form(request: MemberRequest, pk: str) -> HttpResponse:
     problem, status = "", 200
     if request.method == "POST":
         try:
-            tries, tokens = _whole(given, "tries", 4), _whole(given, "tokens", 0)
-            made = forking.fork(request.actor, pk, seq, _change(given), tries=tries, tokens=tokens)
+            correction = given.get("correction", "")
+            size = {"tries": _whole(given, "tries", _tries(correction)), "tokens": _whole(given, "tokens", 0)}
+            made = forking.fork_with(request.actor, pk, seq, _change(given), correction, **size)
         except AppError as refused:
             problem, status = refused.message, refused.status
         else:
@@ -58,20 +72,31 @@ def fork_form(request: MemberRequest, pk: str) -> HttpResponse:
                 request, f"{len(made.branches)} branches queued. The world was restored: {made.fork.grade}."
             )
             return redirect("fork", made.fork.pk)
-    context = {"problem": problem, "typed": given, **_form(request.actor, pk, seq, given)}
+    asked_for = given.get("correction") or request.GET.get("correction", "")
+    context = {"problem": problem, "typed": given, **_form(request.actor, pk, seq, given, asked_for)}
     return render(request, "runs/fork_form.html", context, status=status)
 
 
-def _change(given: Mapping[str, str]) -> forking.ForkChange:
+def _tries(correction: str) -> int:
+    """Return how many branches per arm the form suggests."""
+    return PROOF_TRIES if correction else 4
+
+
+def _change(given: Mapping[str, str]) -> dict[str, Any]:
     kind = given.get("kind", "")
+    # the action is the correction's own
+    if given.get("correction"):
+        return {}
     if kind not in KINDS:
         raise Invalid(f"kind: use one of {', '.join(KINDS)}.")
     if kind == "nothing":
-        return forking.ForkChange()
+        return {}
+    if kind == "ask":
+        return {"ask": {"question": given.get("ask", "")}}
     if kind != "call":
-        return forking.change_of({kind: given.get(kind, "")})
+        return {kind: given.get(kind, "")}
     arguments = parse_typed(given.get("arguments") or "{}", "The arguments")
-    return forking.change_of({"call": {"name": given.get("name", ""), "arguments": arguments}})
+    return {"call": {"name": given.get("name", ""), "arguments": arguments}}
 
 
 def _whole(given: Mapping[str, str], name: str, standard: int) -> int:
@@ -83,19 +108,27 @@ def _whole(given: Mapping[str, str], name: str, standard: int) -> int:
     return int(text)
 
 
-def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str]) -> dict[str, Any]:
+def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str], correction: str = "") -> dict[str, Any]:
     """Return what the form shows of a step: its recorded choice, or why it cannot be forked there."""
     parent = visible_or_404(Episode.every.select_related("project"), actor, pk)
     context: dict[str, Any] = {"episode": parent, "seq": seq, "last": parent.last_seq, "tries_max": forking.TRIES_MAX}
     try:
+        if correction:
+            context["correction"], action = forking.corrected(actor, correction)
+            context["action"] = action.model_dump(exclude_none=True)
+            context["corrected"] = json.dumps(context["correction"].arguments, ensure_ascii=False)
         steps, point = forking.place_of(forking.parent_of(actor, pk), seq)
     except AppError as refused:
         return context | {"refused": refused.message}
     step = point.step
-    kinds = [name for name in KINDS if _fits(name, point)]
+    policies = launching.model_names()
+    kinds = [name for name in KINDS if _fits(name, point, parent) and (policies or name != "policy")]
     call = {"name": step.get("name", ""), "arguments": step.get("arguments") or {}}
     named = [tool for tool in parent.tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
     likely = forking.estimate(steps, point)
+    branches = 2 * (windows.number(given.get("tries")) or _tries(correction))
+    each = {"branches": 1, "turns": likely.turns, "tokens": likely.tokens, "questions": likely.asks}
+    each["seconds of work"] = round(likely.seconds)
     least = [(size, other) for size in SIZES if (other := forked.least_shown(size)) is not None]
     return context | {
         "seq": step["seq"],
@@ -111,16 +144,50 @@ def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str]) -> dict[str
         },
         "advice": given.get("advice", clean((step.get("advice") or {}).get("text", ""))),
         "estimate": likely,
+        "tries": _tries(correction),
         "took": duration(likely.seconds),
+        "cost": [(one, branches * one, noun) for noun, one in each.items() if one],
+        "policies": policies,
         "least": least,
         "is_script": parent.policy_kind == "script",
     }
 
 
-def _fits(kind: str, point: forking.BranchPoint) -> bool:
+def _fits(kind: str, point: forking.BranchPoint, parent: Episode) -> bool:
     if kind == "advice":
         return point.step["kind"] == "ask" and point.step.get("typed") is None
+    if kind == "ask":
+        return point.step["kind"] != "ask" and forking.asks_freely(parent)
     return point.first or kind == "call"
+
+
+@require_GET
+@part_of("replay")
+@member_required(may_read, rows=Episode.every.all)
+def proof(request: MemberRequest, pk: str) -> HttpResponse:
+    """Return what the newest fork with the correction `?correction=ID` shows, or the offer to make one."""
+    actor = request.actor
+    episode = visible_or_404(Episode.every.select_related("project"), actor, pk)
+    found = forks.proof_of(actor, episode, request.GET.get("correction", ""))
+    may_prove = not found.fork and found.correction.kind in forking.PROVABLE and holds(actor, may_launch)
+    return render(request, "runs/_proof.html", {"proof": found, "episode": episode, "may_prove": may_prove})
+
+
+@require_GET
+@member_required(may_read, rows=Episode.every.all)
+def tree_page(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show the tree of an episode and its branches: one lane for each arm of each fork."""
+    found = lanes.lanes_of(request.actor, pk)
+    forks_made = {one.fork.pk: one.fork for one in found.lanes if one.fork is not None}
+    of_root = [one for one in forks_made.values() if one.parent_id == found.root.pk]
+    last = max(of_root, key=lambda one: one.created_at, default=None)
+    context = {
+        "tree": found,
+        "at": last.seq if last is not None else max(1, found.root.last_seq),
+        "forks_count": len(forks_made),
+        "may_launch": holds(request.actor, may_launch) and found.root.is_builtin and not found.root.is_live,
+    }
+    return render(request, "runs/tree.html", context)
 
 
 @require_GET
@@ -132,7 +199,7 @@ def fork_page(request: MemberRequest, pk: str) -> HttpResponse:
     made = visible_or_404(rows, actor, pk)
     branches = list(Episode.every.filter(fork=made).select_related("fork", "project").order_by("-branch_arm", "pk"))
     finding = forks.finding_of(actor, made, branches)
-    shown = wall.rows_with_outcomes(actor, [made.parent, *branches])
+    shown = forks.rows_of(actor, made.parent, [made.parent, *branches])
     ends = forks.sees_ends(actor, made.parent)
     lanes = [(row, row.episode.strip[_first(row.episode, branches) - 1 :]) for row in shown]
     changed, kept = forked.labels(made.change)

@@ -35,10 +35,10 @@ from people.errors import AppError, NotFound
 from people.in_words import count
 from people.parts import part_of
 from runs.errors import BadPlan
-from runs.launch import estimating, planning, preflight
+from runs.launch import estimating, launching, planning, preflight
 from runs.models import Plan, PlanState
 from runs.pages import one_run
-from runs.plan import limits, servers, spending
+from runs.plan import servers, spending
 from runs.plan.plans import (
     PlanDocument,
     plan_from_yaml,
@@ -154,8 +154,7 @@ def _headline(active: int, some: bool) -> str:
 
 def _policies() -> list[str]:
     scripts = {name for pack in packs() for scenario in pack.scenarios for name in pack.scripts(scenario, 0)}
-    models = ["model" if name == limits.FIRST else f"model:{name}" for name in settings.AGENT_ENDPOINTS]
-    return [*models, *sorted(f"script:{name}" for name in scripts)]
+    return [*launching.model_names(), *sorted(f"script:{name}" for name in scripts)]
 
 
 def document_of(form: QueryDict) -> PlanDocument:

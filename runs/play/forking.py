@@ -15,12 +15,13 @@ from typing import Annotated, Any
 
 from asgiref.sync import async_to_sync
 from django.db import transaction
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from awmclient.bodies import question_problem
 from awmclient.fields import Shape, Text
 from awmclient.gates import is_approval, reached_world
 from awmclient.observations import WORLD
-from awmclient.schema import ASK_TOOL, ToolCall
+from awmclient.schema import ASK_TOOL, QUESTION_MAX, ToolCall
 from awmclient.standing import ENDS, active_s
 from awmenv.client import Made
 from awmenv.errors import AwmenvError
@@ -30,7 +31,9 @@ from episodes.record.branching import ArmPlan
 from episodes.visible import visibility
 from episodes.visible.trajectory import steps_of
 from people.access import Actor, may_launch, visible_or_404
-from people.errors import Invalid
+from people.errors import Invalid, NotFound
+from people.in_words import count, duration
+from reviews.models import Correction, CorrectionKind
 from reviews.record.correcting import misfit
 from runs.errors import NoServer, NotForkable, StillLive
 from runs.launch import launching
@@ -42,24 +45,43 @@ TRIES_MAX = 32
 BRANCHES_MAX = 64
 """The most branches that all forks of one episode have."""
 TEXT_MAX = 20_000
+POLICY_MAX = 200
 RESTORE_S = 30.0
 """The most time that a request waits for a world."""
 STEP_MAX = 2**31 - 1
+PROVABLE = (CorrectionKind.CALL, CorrectionKind.ASK)
+"""Corrections that a branch can begin with."""
 Words = Annotated[Text, Field(min_length=1, max_length=TEXT_MAX)]
 Steps = Sequence[Mapping[str, Any]]
 
 
+class ForkQuestion(Shape):
+    """A question to the experts in place of the recorded choice."""
+
+    question: Annotated[Text, Field(min_length=1, max_length=QUESTION_MAX)]
+
+    @field_validator("question")
+    @classmethod
+    def _asks(cls, value: str) -> str:
+        if problem := question_problem(value):
+            raise ValueError(problem)
+        return value
+
+
 class ForkChange(Shape):
-    """What the treated branches do at the step instead: another `call`, other `advice` to the question, or `words` to
-    the agent before it chooses. With none of them, the agent chooses again."""
+    """What the treated branches do at the step instead: another `call`, other `advice` to the question, `words` to the
+    agent before it chooses, a question to `ask`, or another `policy` that chooses. With none of them, the agent
+    chooses again."""
 
     call: ToolCall | None = None
     advice: Words | None = None
     words: Words | None = None
+    ask: ForkQuestion | None = None
+    policy: Annotated[Text, Field(min_length=1, max_length=POLICY_MAX)] | None = None
 
     @model_validator(mode="after")
     def _checked(self) -> ForkChange:
-        if sum(one is not None for one in (self.call, self.advice, self.words)) > 1:
+        if sum(value is not None for _, value in self) > 1:
             raise ValueError("a fork changes one thing")
         return self
 
@@ -84,6 +106,15 @@ class ForkEstimate:
     tokens: int
     seconds: float
     asks: int
+
+    def words(self, branches: int) -> str:
+        """Return what this number of branches will take together."""
+        asks = f", {count(branches * self.asks, 'question')} to experts" if self.asks else ""
+        turns, tokens = (f"{branches * one:,}" for one in (self.turns, self.tokens))
+        return (
+            f"{branches:,} branches: about {turns} turns, {tokens} tokens"
+            f"{asks} and {duration(branches * self.seconds)} of work."
+        )
 
 
 @dataclass(frozen=True)
@@ -151,8 +182,15 @@ def _calling(step: Mapping[str, Any], said: str, name: str, arguments: Mapping[s
     return {"kind": "message", "role": "assistant", "content": said, "turn": step["turn"], "calls": [call]}
 
 
-def arms_of(point: BranchPoint, change: ForkChange, author: str, levels: Mapping[str, Knowledge]) -> list[ArmPlan]:
-    """Return how both arms begin: they differ in the change alone. Raises `NotForkable`. Pure."""
+def arms_of(
+    point: BranchPoint,
+    change: ForkChange,
+    author: str,
+    levels: Mapping[str, Knowledge],
+    policy: Mapping[str, Any] | None = None,
+) -> list[ArmPlan]:
+    """Return how both arms begin: they differ in the change alone. `policy` is that of a change's name. Raises
+    `NotForkable`. Pure."""
     seq, step = point.step["seq"], point.step
     before, by_author = levels["before"], levels["author"]
     known = Knowledge(Knowledge.most([before, by_author]))
@@ -160,6 +198,9 @@ def arms_of(point: BranchPoint, change: ForkChange, author: str, levels: Mapping
     if change.call is not None:
         call = _calling(step, point.said, change.call.name, change.call.arguments)
         return [ArmPlan(BranchArm.TREATED, [call], known), kept]
+    if change.ask is not None:
+        question = _calling(step, point.said, ASK_TOOL, change.ask.model_dump())
+        return [ArmPlan(BranchArm.TREATED, [question], known), kept]
     if change.advice is not None:
         if step["kind"] != "ask" or step.get("typed") is not None:
             raise NotForkable(f"Step {seq} is no plain question. Other advice needs one; elsewhere add words.")
@@ -171,6 +212,9 @@ def arms_of(point: BranchPoint, change: ForkChange, author: str, levels: Mapping
     if change.words is not None:
         words = {"kind": "message", "role": "user", "content": change.words}
         return [ArmPlan(BranchArm.TREATED, [words], known), ArmPlan(BranchArm.CONTROL, [], before)]
+    if change.policy is not None:
+        # both choose afresh: against the recorded choice, the model would differ and the draw as well
+        return [ArmPlan(BranchArm.TREATED, [], known, policy), ArmPlan(BranchArm.CONTROL, [], before)]
     return [ArmPlan(BranchArm.TREATED, [], before), kept]
 
 
@@ -186,6 +230,14 @@ def knowledge(actor: Actor, parent: Episode, steps: Steps, point: BranchPoint) -
         "kept": Knowledge(Knowledge.most([*before, *(_advice_text(one) for one in point.kept)])),
         "author": author,
     }
+
+
+def _with_correction(actor: Actor, row: Correction, level: Knowledge) -> Knowledge:
+    """Return what is known to the author of a correction and to who forks with it. What another person saw is not
+    recorded, so they count as having known how the episode ended."""
+    others = Knowledge.HINDSIGHT if row.author_key != actor.key else Knowledge.BLIND
+    read = Knowledge.SEES_VERIFIER if row.privilege == Privilege.SEES_VERIFIER else Knowledge.BLIND
+    return Knowledge(Knowledge.most([level, others, read]))
 
 
 def _advice_text(step: Mapping[str, Any]) -> str:
@@ -216,10 +268,28 @@ def parent_of(actor: Actor, episode_id: str) -> Episode:
     if not parent.world:
         raise NotForkable("The world was not recorded.")
     launching.refuse_other_version(parent)
+    if parent.policy.get("ask") and parent.root.run_id is None:
+        raise NotForkable("Its run was deleted, with the rule of when to ask.")
     policy = launching.playable(parent.scenario, parent.task_idx or 0, parent.policy)
     if policy[launching.OURS] == "model":
         launching.policy_named(f"model:{policy.get('endpoint', '')}")
     return parent
+
+
+def estimated(actor: Actor, episode_id: str, seq: int) -> ForkEstimate:
+    """Return what each branch from a step will take, before there is any. Raises as `fork` does, but for the world."""
+    return estimate(*place_of(parent_of(actor, episode_id), seq))
+
+
+def asks_freely(parent: Episode) -> bool:
+    """Return whether a question at any step reaches an expert: one is there, and no rule decides when."""
+    return parent.expert != ExpertMode.OFF and not parent.policy.get("ask")
+
+
+def _other_policy(parent: Episode, name: str) -> dict[str, Any]:
+    """Return a policy by its name with the limits of the episode's own. Raises `UnknownPolicy` or `NoEndpoint`."""
+    wanted = launching.playable(parent.scenario, parent.task_idx or 0, launching.policy_named(name))
+    return {name: value for name, value in parent.policy.items() if name not in launching.OF_POLICY} | wanted
 
 
 def place_of(parent: Episode, seq: int) -> tuple[Steps, BranchPoint]:
@@ -228,7 +298,52 @@ def place_of(parent: Episode, seq: int) -> tuple[Steps, BranchPoint]:
     return steps, point_of(steps, seq)
 
 
-def fork(actor: Actor, episode_id: str, seq: int, change: ForkChange, tries: int = 4, tokens: int = 0) -> NewFork:
+def corrected(actor: Actor, correction_id: str) -> tuple[Correction, ForkChange]:
+    """Return a correction that counts, with the change that it is. Raises `NotForkable` for one that is no action."""
+    row = visible_or_404(Correction.objects.select_related("episode"), actor, correction_id, "episode__project")
+    if row.author_key != actor.key and visibility.is_withheld(actor, row.episode):
+        raise NotFound
+    if row.withdrawn or Correction.objects.filter(supersedes=row).exists():
+        raise NotForkable("This correction was withdrawn or replaced.")
+    if row.kind not in PROVABLE:
+        raise NotForkable("Only another call or a question can be proven.")
+    if row.kind == CorrectionKind.CALL:
+        return row, change_of({"call": {"name": row.name, "arguments": row.arguments}})
+    return row, change_of({"ask": {"question": row.text}})
+
+
+def fork_with(
+    actor: Actor,
+    episode_id: str,
+    seq: int,
+    change: Mapping[str, Any],
+    correction_id: str = "",
+    tries: int = 4,
+    tokens: int = 0,
+) -> NewFork:
+    """Fork with a change as it was sent. With the ID of a correction, the change is its action: a change beside it, or
+    another step, is refused. Raises as `fork` does."""
+    if not correction_id:
+        return fork(actor, episode_id, seq, change_of(change), tries, tokens)
+    may_launch(actor)
+    row, action = corrected(actor, correction_id)
+    _, point = place_of(parent_of(actor, episode_id), row.seq)
+    of_step = row.episode_id == episode_id and seq in (row.seq, point.step["seq"])
+    if not of_step or (change and change_of(change) != action):
+        raise Invalid("correction: it is another action than this change, or of another step.")
+    return fork(actor, episode_id, row.seq, action, tries, tokens, correction=row)
+
+
+def fork(
+    actor: Actor,
+    episode_id: str,
+    seq: int,
+    change: ForkChange,
+    tries: int = 4,
+    tokens: int = 0,
+    *,
+    correction: Correction | None = None,
+) -> NewFork:
     """Fork an ended episode at a step: restore its world there, compare it, and queue the branches of both arms.
 
     Raises `StillLive`, `NotForkable` or `NoServer`; then nothing is made.
@@ -241,8 +356,13 @@ def fork(actor: Actor, episode_id: str, seq: int, change: ForkChange, tries: int
     steps, point = place_of(parent, seq)
     if change.call is not None and (problem := misfit(parent, change.call.name, change.call.arguments)):
         raise Invalid(f"call: {problem}")
+    if change.ask is not None and not asks_freely(parent):
+        raise NotForkable("The agent of this episode could not ask an expert here. Add words instead.")
+    policy = _other_policy(parent, change.policy) if change.policy is not None else None
     levels = knowledge(actor, parent, steps, point)
-    arms = arms_of(point, change, actor.name, levels)
+    if correction is not None:
+        levels["author"] = _with_correction(actor, correction, levels["author"])
+    arms = arms_of(point, change, actor.name, levels, policy)
     grade = _restored(parent, [step for step in steps if step["seq"] < point.cut])
     with transaction.atomic():
         # two forks at the same time count each other's branches
@@ -259,6 +379,7 @@ def fork(actor: Actor, episode_id: str, seq: int, change: ForkChange, tries: int
             tokens=tokens,
             knowledge=Knowledge.most([one.knowledge for one in arms]),
             grade=grade,
+            correction=correction.pk if correction is not None else "",
             created_by=actor.name,
         )
         branches = branching.fork(actor, made, point.cut, arms)

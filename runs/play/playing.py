@@ -280,8 +280,9 @@ def rule_of(episode: Episode) -> AskRule | None:
     said = episode.policy.get("ask")
     if not said:
         return None
-    arm = Arm.objects.select_related("plan").get(plan=episode.run_id, name=episode.arm)
-    if arm.withdrawn_at is not None and episode.started_at is not None and arm.withdrawn_at <= episode.started_at:
+    planned = episode.root  # a branch is in no arm: it asks as its root did
+    arm = Arm.objects.select_related("plan").get(plan=planned.run_id, name=planned.arm)
+    if arm.withdrawn_at is not None and planned.started_at is not None and arm.withdrawn_at <= planned.started_at:
         return None
     rule = rules_of(arm.plan)[arm.name]
     return AskRule(rule if isinstance(rule, str) else AskGate(**rule), str(said["key"]), bool(said["seen"]))

@@ -4,6 +4,7 @@
     overview    progress and tasks of runs
     asking      questions of a run against registries
     forks       branches of an episode, and what they show
+    lanes       the tree of an episode as lanes
     gating      decisions drawn by turn, and their gate
     curve       completion against asks
     rewarding   what reward profiles pay

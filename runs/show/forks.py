@@ -7,12 +7,17 @@ Owns which branches belong together and who sees their outcomes. Leaves the arit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from episodes.models import BranchArm, Episode, Fork
+from episodes.show import wall
+from episodes.show.wall import EpisodeRow
 from episodes.stored.settled import settled
 from episodes.visible import visibility
 from people.access import Actor, may_see_asking, scoped, visible_or_404
+from people.errors import NotFound
+from reviews.models import Correction
 from runs.statistics import forked
 from runs.statistics.forked import ForkFinding
 
@@ -41,26 +46,58 @@ def ends_of(actor: Actor, root: Episode, branches: Sequence[Episode]) -> dict[st
     return visibility.verdict_types(actor, [one.pk for one in branches]) if sees_ends(actor, root) else {}
 
 
-def root_of(episode: Episode) -> Episode:
-    """Return the episode at the top of a branch's tree, or the episode itself."""
-    while episode.fork is not None:
-        episode = episode.fork.parent
-    return episode
+def rows_of(actor: Actor, root: Episode, episodes: Sequence[Episode]) -> list[EpisodeRow]:
+    """Return episodes of a tree for a page, without how they ended where this actor does not see that of branches."""
+    rows = wall.rows_with_outcomes(actor, episodes)
+    return rows if sees_ends(actor, root) else [replace(one, outcome="", health=None) for one in rows]
 
 
-def tree(actor: Actor, episode_id: str) -> tuple[Episode, list[dict[str, Any]]]:
+def ended(branches: Sequence[Episode]) -> set[str]:
+    """Return which of these branches have ended for good."""
+    return set(settled().filter(pk__in=[one.pk for one in branches]).values_list("pk", flat=True))
+
+
+def members(actor: Actor, episode_id: str) -> tuple[Episode, list[Episode]]:
     """Return the root of an episode's tree, and all its episodes, parents first."""
-    may_see_asking(actor)
     rows = Episode.every.select_related("fork__parent")
-    root = root_of(visible_or_404(rows, actor, episode_id))
+    root = visible_or_404(rows, actor, episode_id).root
     found, level = [root], [root.pk]
     while level and len(found) < TREE_MAX:
         below = scoped(rows.filter(fork__parent__in=level), actor.project).order_by("created_at", "key")
         children = list(below[: TREE_MAX - len(found)])
         found += children
         level = [one.pk for one in children]
+    return root, found
+
+
+def tree(actor: Actor, episode_id: str) -> tuple[Episode, list[dict[str, Any]]]:
+    """Return the root of an episode's tree, and all its episodes as the API returns them."""
+    may_see_asking(actor)
+    root, found = members(actor, episode_id)
     ends = ends_of(actor, root, found)
     return root, [row_of(one, ends.get(one.pk)) for one in found]
+
+
+@dataclass(frozen=True)
+class CorrectionProof:
+    """A reviewer's correction with the newest fork that was made with it, and what that shows."""
+
+    correction: Correction
+    fork: Fork | None = None
+    finding: ForkFinding | None = None
+    live: int = 0
+
+
+def proof_of(actor: Actor, episode: Episode, correction_id: str) -> CorrectionProof:
+    """Return what proves a correction. The outcome of its fork is withheld as those of all branches are."""
+    row = visible_or_404(Correction.objects.filter(episode=episode), actor, correction_id, "episode__project")
+    if row.author_key != actor.key and visibility.is_withheld(actor, episode):
+        raise NotFound
+    made = Fork.objects.filter(parent=episode, correction=row.pk).order_by("-created_at", "-pk").first()
+    if made is None:
+        return CorrectionProof(row)
+    branches = list(Episode.every.filter(fork=made).select_related("fork"))
+    return CorrectionProof(row, made, finding_of(actor, made, branches), len(branches) - len(ended(branches)))
 
 
 def finding_of(actor: Actor, fork: Fork, branches: Sequence[Episode]) -> ForkFinding | None:
@@ -68,7 +105,7 @@ def finding_of(actor: Actor, fork: Fork, branches: Sequence[Episode]) -> ForkFin
     if not sees_ends(actor, fork.parent):
         return None
     ends = ends_of(actor, fork.parent, branches)
-    done = set(settled().filter(pk__in=[one.pk for one in branches]).values_list("pk", flat=True))
+    done = ended(branches)
 
     def arm_of(arm: BranchArm) -> forked.ForkArm:
         mine = [one for one in branches if one.branch_arm == arm]
@@ -78,6 +115,6 @@ def finding_of(actor: Actor, fork: Fork, branches: Sequence[Episode]) -> ForkFin
 
     changed, kept = forked.labels(fork.change)
     asked = Fork.objects.filter(parent=fork.parent, seq=fork.seq).count()
-    fixed = fork.parent.policy_kind == "script"
+    fixed = "script" in {fork.parent.policy_kind, *(one.policy_kind for one in branches)}
     arms = (arm_of(BranchArm.TREATED), arm_of(BranchArm.CONTROL))
     return forked.finding(*arms, changed, kept, forks=asked, fixed=fixed)

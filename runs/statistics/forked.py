@@ -54,6 +54,13 @@ class ForkFinding:
     interval: Interval | None = None
     p: float | None = None
 
+    @property
+    def measured(self) -> str:
+        """The difference with its interval; empty while it is unknown."""
+        if self.difference is None or self.interval is None:
+            return ""
+        return f"{points(self.difference)} {span_text(self.interval)}"
+
 
 def fisher(complete: int, of: int, other: int, others: int) -> float:
     """Return the exact two-sided p of two rates: the chance of a table that is no likelier than this one."""
@@ -82,7 +89,11 @@ def labels(change: Mapping[str, Any]) -> tuple[str, str]:
         return "Changed call", "recorded call"
     if "advice" in change:
         return "Other advice", "recorded advice"
-    return ("With the words", "without them") if "words" in change else ("Chosen again", "recorded choice")
+    if "ask" in change:
+        return "Asked here", "recorded choice"
+    if "policy" in change:
+        return "Other model", "own model"
+    return ("With the words", "without the words") if "words" in change else ("Chosen again", "recorded choice")
 
 
 def finding(

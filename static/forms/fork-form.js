@@ -2,6 +2,7 @@
 // arguments are JSON in a text field, which these fields write. The agent wrote the schema and the call: see `schema-form.js`.
 
 import { parseExact, writeExact } from "./exact-json.js";
+import { grouped } from "../shell/numbers.js";
 import { fieldsFor, read, shapeOf, textsIn } from "./schema-form.js";
 
 /**
@@ -11,6 +12,23 @@ import { fieldsFor, read, shapeOf, textsIn } from "./schema-form.js";
  * @returns {Record<string, unknown>}
  */
 export const beginsWith = (recorded, name) => (recorded.name === name ? recorded.arguments : {});
+
+/**
+ * Return what all branches of a fork take together, of something that each takes; unknown for a number that is none.
+ * @param {string} each
+ * @param {string} tries
+ */
+export const inAll = (each, tries) => (/^[1-9]\d*$/.test(tries.trim()) ? grouped(2 * Number(tries) * Number(each)) : "?");
+
+/** Add up again what all branches take. @param {HTMLFormElement} form */
+function startCost(form) {
+  const tries = /** @type {HTMLInputElement} */ (form.elements.namedItem("tries"));
+  tries.addEventListener("input", () => {
+    for (const one of /** @type {NodeListOf<HTMLElement>} */ (form.querySelectorAll("[data-each]"))) {
+      one.textContent = inAll(one.dataset.each, tries.value);
+    }
+  });
+}
 
 /** @param {HTMLFormElement} form */
 function startFork(form) {
@@ -57,4 +75,6 @@ function startFork(form) {
 }
 
 const form = /** @type {HTMLFormElement | null} */ (globalThis.document?.querySelector("[data-fork-form]"));
-if (form) startFork(form);
+if (form) startCost(form);
+// a correction has its own action
+if (form?.elements.namedItem("name")) startFork(form);

@@ -132,7 +132,9 @@ async function saveHere(form, body, sent) {
   for (const text of form.querySelectorAll("textarea")) if (text.value === textIn(body, text.name)) text.value = "";
   if (same) delete form.dataset.typed;
   if (same && "correctForm" in form.dataset) endCorrection(form);
-  document.querySelector("[data-said-part]").innerHTML = answer.said;
+  const said = document.querySelector("[data-said-part]");
+  said.innerHTML = answer.said;
+  /** @type {any} */ (globalThis).htmx.process(said); // corrections load their proofs
   document.dispatchEvent(new CustomEvent("awm:said"));
   print();
   return true;

@@ -78,9 +78,17 @@ def written(house):
     with house.http(house.token("review", PROJECT)) as reader:
         ended = {"state": "finished", "run": run}
         until(lambda: len(reader.get("/episodes", params=ended).json()["items"]) == 4, 90)
+        forked, plain = [one["id"] for one in reader.get("/episodes", params=ended).json()["items"]][:2]
+    with house.http(house.token("launch", PROJECT)) as launcher:
+        steps = launcher.get(f"/episodes/{forked}/steps").json()["steps"]
+        step = next(one["seq"] for one in steps if one["kind"] == "tool_call")
+        fork = sent(launcher, f"/episodes/{forked}/fork", {"step": step, "tries": 2})["id"]
+        tree = f"/episodes/{forked}/tree"
+        until(lambda: sum(one["outcome"] is not None for one in launcher.get(tree).json()["episodes"]) == 5, 90)
+    forks = [f"/episodes/{forked}/fork?step={step}", f"/forks/{fork}/", tree, f"/episodes/{plain}/tree"]
     both = "&".join(f"episode={episode}" for episode in episodes)
     paths = [f"/episodes/{episode}/{view}" for episode in episodes for view in ("", "replay/")]
-    return [*paths, f"/episodes/compare/?{both}", f"/runs/{run}/"]
+    return [*paths, *forks, f"/episodes/{forked}/replay/", f"/episodes/compare/?{both}", f"/runs/{run}/"]
 
 
 def asked(house, key):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.test_reviewing import press
 from tests.running import until
 
 pytestmark = pytest.mark.browser
@@ -47,3 +49,62 @@ def test_a_step_is_forked_by_keys_and_its_branches_are_compared(house, person, p
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.get_by_role("link", name="Changed call").click()
     expect(page.locator("main")).to_contain_text(re.compile("billing"))
+
+
+QUEUED = """
+from episodes.models import Episode
+from people.access import person
+from people.models import Membership
+from reviews.record import assigning
+mina = person(Membership.objects.get(user__username="mina", project__slug="demo"))
+queue = assigning.create_queue(mina, "To prove", is_blind=False)
+assigning.fill(mina, queue.pk, Episode.objects.filter(pk="{episode}"))
+print(queue.pk)
+"""
+
+
+def test_a_correction_is_proven_by_keys(house, person, played):
+    """From the step of a review to what two arms show, beside the correction and on the tree."""
+    episode, seq = played
+    page = person(house.link("mina", "admin"))
+    queue = house.manage("shell", "-c", QUEUED.format(episode=episode)).split()[-1]
+    page.goto(f"{house.url}/reviews/queues/{queue}/")
+    press(page, "Enter")
+    expect(page.locator("[data-verdict-next]")).to_be_visible()
+    review = page.url.partition("?")[0]
+    page.goto(f"{review}?step={seq}")
+    press(page, "w")
+    arguments = page.get_by_label("Arguments, JSON")
+    expect(arguments).to_have_value(re.compile('":'))
+    call = json.loads(arguments.input_value())
+    text = next(name for name, value in call.items() if isinstance(value, str))
+    arguments.fill(json.dumps({**call, text: "billing"}))
+    page.get_by_role("button", name="Save correction").focus()
+    page.keyboard.press("Enter")
+    said = page.locator("[data-said-list]")
+    expect(said).to_contain_text("unverified")
+    expect(said.get_by_role("link", name="Prove it")).to_be_visible()
+    page.locator("h1").click()
+    page.keyboard.press("y")
+    page.wait_for_url("**/fork?*")
+    expect(page.locator("main")).to_contain_text("Correction by mina")
+    page.get_by_label("Branches per arm").fill("1")
+    expect(page.locator("[data-cost]")).to_contain_text("In all 2 branches")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_url("**/forks/*/")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Changed call: 0 of 1 complete", timeout=60_000)
+    page.goto(review)
+    expect(said).to_contain_text("corrected 0 of 1, recorded 1 of 1")
+    expect(said).to_contain_text("not shown")
+    expect(said).to_contain_text("world exact")
+    page.goto(f"{house.url}/episodes/{episode}/replay/?step={seq}")
+    expect(page.locator("[data-said-list]")).to_contain_text("corrected 0 of 1, recorded 1 of 1")
+    press(page, "b")
+    page.wait_for_url("**/tree")
+    lanes = page.locator(".branch")
+    assert lanes.count() >= 3 and "The episode itself" in lanes.first.text_content()
+    expect(page.get_by_role("link", name=re.compile("^Branch 1: complete"))).not_to_have_count(0)
+    press(page, "j")
+    press(page, "j")
+    press(page, "Enter")
+    page.wait_for_url("**/forks/*/")

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { counted, grouped } from "../../static/shell/numbers.js";
+import { inAll } from "../../static/forms/fork-form.js";
 import { lineOf } from "../../static/lists/wall.js";
 import { whyNot } from "../../static/lists/episodes.js";
 
@@ -14,4 +15,9 @@ test("a command names how many episodes it takes", () => {
   assert.equal(whyNot("Compare", 1, { least: "2", most: "24" }), "Compare takes 2 to 24 episodes.");
   assert.equal(whyNot("Label", 201, { most: "200" }), "Label takes 1 to 200 episodes.");
   assert.equal(whyNot("Export", 5000, {}), "");
+});
+
+test("a fork adds up what the branches of both arms take", () => {
+  assert.equal(inAll("350", " 16 "), "11,200");
+  assert.deepEqual([inAll("350", "x"), inAll("350", "0"), inAll("350", "")], ["?", "?", "?"]);
 });

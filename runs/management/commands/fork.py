@@ -28,11 +28,12 @@ class Command(BaseCommand):
             "--change",
             type=Path,
             metavar="FILE",
-            help="YAML with one of `call: {name, arguments}`, `advice: TEXT`, `words: TEXT`; "
-            "without it the agent chooses again",
+            help="YAML with one of `call: {name, arguments}`, `advice: TEXT`, `words: TEXT`, `ask: {question}`, "
+            "`policy: NAME`; without it the agent chooses again",
         )
         parser.add_argument("--tries", type=int, default=4, help="branches per arm, 4 by default")
         parser.add_argument("--tokens", type=int, default=0, help="the most tokens of all branches, 0 for no limit")
+        parser.add_argument("--estimate", action="store_true", help="print what the branches will take, and stop")
 
     def handle(self, *args: Any, **options: Any) -> None:
         episode = Episode.every.filter(pk=options["episode"]).select_related("project").first()
@@ -40,8 +41,12 @@ class Command(BaseCommand):
             raise CommandError(f"There is no episode {options['episode']!r}.")
         try:
             change = forking.change_of(self._read(options["change"]))
+            actor, place = system(episode.project), (episode.pk, options["step"])
+            self.stdout.write(forking.estimated(actor, *place).words(2 * options["tries"]))
+            if options["estimate"]:
+                return
             limits = {"tries": options["tries"], "tokens": options["tokens"]}
-            made = forking.fork(system(episode.project), episode.pk, options["step"], change, **limits)
+            made = forking.fork(actor, *place, change, **limits)
         except AppError as refused:
             raise CommandError(refused.message) from refused
         for branch in made.branches:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from exports.errors import BadRecipe
 from exports.formats.conversational import SFT_FEATURES
+from exports.recipe import Recipe
 from exports.writers.jsonl import line
 from tests.exports.records import STEPS, record, walk, with_advice
 
@@ -180,3 +182,43 @@ def test_distil_leaves_out_what_only_the_advice_could_know():
 def test_distil_leaves_out_an_agent_that_speaks_of_the_expert(said):
     steps = [{**step, "content": said} if step["seq"] == 10 else step for step in STEPS]
     assert walk("sft", record(steps=steps), advice="distil")[1].left_out == {"mentions_expert": 1}
+
+
+def branch_of(root="e1", **more):
+    said = {"id": "b1", "origin": "branch", "root": root, "branch_seq": 8, "knowledge": "hindsight", "expert": "plain"}
+    return record(**said | more)
+
+
+def test_branch_is_learned_after_its_beginning_where_included():
+    assert walk("sft", branch_of())[1].left_out == {"branch": 1}
+    row = sft(branch_of(), include=["branches"])
+    assert (row["root_id"], row["privilege"], row["origin"]) == ("e1", "hindsight", "branch")
+    whole = sft()
+    assert (whole["root_id"], whole["privilege"]) == ("e1", "")
+    assert row["messages"] == whole["messages"], "the agent reads all of it"
+    said = list(zip(whole["messages"], whole["loss"], row["loss"], strict=True))
+    learned = [one["content"] for one, before, after in said if before and after]
+    assert learned == ["Merged into 7."] and not any(after for _, before, after in said if not before)
+    assert walk("sft", branch_of(branch_seq=10), include=["branches"])[1].left_out == {"no_turn_left": 1}
+
+
+def test_root_and_its_branches_give_one_success():
+    steps = [{**step, "content": "Other words."} if step["seq"] == 10 else step for step in STEPS]
+    branches = [branch_of(id="b1", steps=steps), branch_of(id="b2"), branch_of(id="b3", root="e2")]
+    rows, counts = walk("sft", record(), *branches, include=["branches"])
+    assert [row["episode_id"] for row in rows] == ["e1"]
+    assert counts.left_out == {"one_per_root": 2, "duplicate": 1}
+    rows, _ = walk("sft", branches[0], branches[2], include=["branches"])
+    assert [row["episode_id"] for row in rows] == ["b1", "b3"], "of two roots"
+
+
+def test_branch_that_saw_the_verifier_is_informed():
+    said = branch_of(knowledge="sees_verifier")
+    assert walk("sft", said, include=["branches"])[1].left_out == {"informed": 1}
+
+
+def test_branches_are_for_sft_and_weights_for_pairs():
+    for said in ({"format": "steps", "include": ["branches"]}, {"format": "sft", "weights": "worth"}):
+        with pytest.raises(BadRecipe, match="branches requires|only pairs"):
+            Recipe.read(said)
+    assert Recipe.read({"format": "dpo", "weights": "none"}).digest == Recipe.read({"format": "dpo"}).digest

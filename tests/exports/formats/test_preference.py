@@ -6,7 +6,10 @@ import json
 
 import pytest
 
-from tests.exports.records import COMPLETE, FAILED, STEPS, record, walk, with_advice
+from exports.build.building import Walk
+from exports.formats import FORMATS
+from exports.rules.quotations import VerifierWords
+from tests.exports.records import COMPLETE, FAILED, STEPS, ground, record, walk, with_advice
 
 CALLS = [{"name": "merge", "arguments": {"into": 7}}]
 
@@ -117,6 +120,73 @@ def test_suggested_call_is_chosen_over_the_call_before_it():
 def test_unsuitable_advice_is_never_the_chosen_side(advice):
     steps = tried_first(**advice)[1]
     assert dpo(record(steps=steps), include=["informed"])[0] == []
+
+
+def forked(change=None, **more):
+    """A fork at the merge that shows a difference: into 9 in place of 7."""
+    said = {
+        "fork": "f1", "verdict": "better", "wins": 7, "tries": 8, "kept_wins": 1, "kept_tries": 8, "low": 0.3007,
+        "high": 0.9167, "grade": "exact", "privilege": "hindsight", **more,
+    }  # fmt: skip
+    return {**said, "seq": 8, "change": change or {"call": {"name": "merge", "arguments": {"into": 9}}}}
+
+
+def sides(row):
+    return [row[side][0]["tool_calls"][0]["function"]["arguments"] for side in ("chosen", "rejected")]
+
+
+def test_fork_that_shows_a_difference_is_a_measured_pair():
+    ((row,), _) = dpo(record(results=FAILED, forks=[forked()]))
+    assert (row["source"], row["episode_id"], row["seq"], row["fork_id"]) == ("fork", "e1", 8, "f1")
+    assert sides(row) == [{"into": 9}, {"into": 7}]
+    wins = [row[name] for name in ("chosen_wins", "chosen_tries", "rejected_wins", "rejected_tries")]
+    assert wins == [7, 8, 1, 8] and (row["worth"], row["worth_low"], row["worth_high"]) == (0.75, 0.3007, 0.9167)
+    assert (row["grade"], row["privilege"], row["weight"]) == ("exact", "hindsight", 1.0)
+    worse = forked(verdict="worse", wins=1, kept_wins=7, low=-0.9167, high=-0.3007)
+    ((row,), _) = dpo(record(results=FAILED, forks=[worse]))
+    assert sides(row) == [{"into": 7}, {"into": 9}] and row["chosen_wins"] == 7
+    assert (row["worth"], row["worth_low"], row["worth_high"]) == (0.75, 0.3007, 0.9167)
+
+
+def test_measured_worth_weighs_pairs_and_leaves_out_others():
+    bad = record(id="e2", results=FAILED, steps=replaced(8, arguments={"into": 8}))
+    rows, counts = dpo(record(forks=[forked()]), bad, weights="worth")
+    assert [(row["source"], row["weight"]) for row in rows] == [("fork", 0.75)]
+    assert counts.rows_left_out == {"unmeasured": 1}
+
+
+def test_what_a_fork_measured_overrules_a_correction():
+    said = {"seq": 8, "kind": "call", "name": "merge", "arguments": {"into": 9}, "text": ""}
+    worse = forked(verdict="worse", wins=1, kept_wins=7, low=-0.9167, high=-0.3007)
+    ((row,), _) = dpo(record(results=FAILED, corrections=[said], forks=[worse]))
+    assert (row["source"], sides(row)) == ("fork", [{"into": 7}, {"into": 9}])
+
+
+def test_fork_that_saw_the_verifier_makes_no_pair():
+    rows, counts = dpo(record(forks=[forked(privilege="sees_verifier")]), include=["informed"])
+    assert rows == [] and counts.rows_left_out == {"informed": 1}
+
+
+def test_fork_of_a_held_out_root_makes_no_pair():
+    rows, counts = dpo(record(forks=[forked()]), held_out={"desk_1/3"})
+    assert rows == [] and counts.left_out == {"held_out": 1}
+
+
+def test_question_is_a_side_only_where_rows_have_advice():
+    asks = forked({"ask": {"question": "Into which?"}})
+    ((row,), _) = dpo(record(forks=[asks]))
+    assert sides(row) == [{"question": "Into which?"}, {"into": 7}]
+    assert row["chosen"][0]["tool_calls"][0]["function"]["name"] == "ask_expert"
+    assert dpo(record(forks=[asks]), advice="distil", include=["ungrounded"])[0] == []
+
+
+def test_fork_that_quotes_the_verifier_gives_no_row():
+    said = {"call": {"name": "merge", "arguments": {"into": "CANARY of the verifier with these eight words in it"}}}
+    words = "CANARY of the verifier with these eight words in it"
+    walking = Walk(FORMATS["dpo"], ground("dpo"))
+    walking.ground.verifier_of = lambda _record: VerifierWords((), [words])
+    assert list(walking.rows([record(forks=[forked(said)])])) == []
+    assert walking.counts.left_out == {"verifier_text": 1}
 
 
 def test_pairs_of_one_task_are_capped():

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from awmclient.asking import AskGate, Seen, Side, row_of
 from awmclient.schema import StepBatch
 from awmclient.standing import LoopProgress
-from episodes.models import Episode
+from episodes.models import Episode, Fork
 from episodes.record import recording
 from people.access import system
 from people.models import AuditEntry
@@ -96,6 +96,9 @@ def test_command_fits_what_was_drawn_and_the_arm_decides_by_it(ada, drawn, tmp_p
     assert episode.policy["ask"]["rule"] == gate.digest and episode.policy["ask"]["seen"] is False
     rule = rule_of(Episode.objects.get(pk=episode.pk))
     assert rule.rule == gate and rule.key == episode.policy["ask"]["key"]
+    made = {"project": ada.project, "parent": episode, "seq": 1, "tries": 1, "knowledge": "blind", "grade": "exact"}
+    branch = Episode(origin="branch", fork=Fork.objects.create(**made), policy=episode.policy)
+    assert rule_of(branch) == rule, "a branch asks as its root did"
     assert rule_of(Episode.objects.filter(run=launched_plan.run, arm="off").first()) is None
 
 

@@ -10,17 +10,21 @@ from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
+from awmclient.chat import EndpointConfig
 from awmclient.policies import Turn
 from episodes.models import Episode, Fork, Knowledge, OutcomeHold, Step, VerifierOutcome
+from episodes.visible import visibility
 from episodes.visible.trajectory import steps_of
 from experts.models import Advice, Ask, AskEvent
 from people.access import system
 from people.errors import AppError, Invalid
 from people.members import issue_token
+from reviews.record import assigning, correcting
+from reviews.record.correcting import Better
 from runs.errors import NoServer, NotForkable
 from runs.plan import spending
 from runs.play import forking, playing
-from runs.show import forks
+from runs.show import forks, lanes
 from tests.browsing import as_person, html
 from tests.runs.faulty import WORKER, Faults, Plan, plan
 
@@ -107,6 +111,72 @@ def test_every_change_is_asked_against_its_own_control(parent, desk, ada):
 
 def branches(made):
     return Episode.every.filter(fork=made.fork)
+
+
+def test_question_is_asked_in_place_of_the_recorded_choice(parent, desk, ada):
+    seq = step_of(parent, "tool_call", word="c")
+    asked = forking.fork(ada, parent.pk, seq, forking.change_of({"ask": {"question": "Is it c?"}}), tries=1)
+    treated, control = (branches(asked).get(branch_arm=arm) for arm in ("treated", "control"))
+    for branch in (treated, control):
+        while branch.is_live:
+            playing.play(branch.pk, WORKER)
+            desk._answer(branch)
+            branch.refresh_from_db()
+    own = [one for one in steps_of(treated) if one["seq"] >= seq]
+    assert [one["kind"] for one in own[:2]] == ["message", "ask"] and own[1]["question"] == "Is it c?"
+    assert own[1]["advice"]["source"] == "human", "an expert was asked"
+    assert treated.outcomes.get().reward_type == "others", "c was never written"
+    assert control.outcomes.get().reward_type == "complete"
+    assert forks.finding_of(ada, asked.fork, [treated, control]).sentence.startswith("Asked here: 0 of 1 complete;")
+
+
+def test_question_is_refused_where_no_expert_can_be_asked(parent, ada):
+    seq, change = step_of(parent, word="c"), forking.change_of({"ask": {"question": "Is it c?"}})
+    for changed in ({"expert": "off"}, {"policy": parent.policy | {"ask": {"key": "k", "seen": False}}}):
+        kept = {name: getattr(parent, name) for name in changed}
+        Episode.every.filter(pk=parent.pk).update(**changed)
+        with pytest.raises(NotForkable, match="could not ask an expert here"):
+            forking.fork(ada, parent.pk, seq, change)
+        Episode.every.filter(pk=parent.pk).update(**kept)
+    with pytest.raises(Invalid, match="question"):
+        forking.change_of({"ask": {"question": "  "}})
+    with pytest.raises(Invalid, match="one thing"):
+        forking.change_of({"ask": {"question": "Is it?"}, "policy": "model"})
+
+
+def test_another_model_goes_on_with_the_limits_of_its_parent(parent, ada, settings):
+    settings.AGENT_ENDPOINTS = {"tuned": EndpointConfig("http://127.0.0.1:9", "big")}
+    seq = step_of(parent, word="c")
+    made = forking.fork(ada, parent.pk, seq, forking.change_of({"policy": "model:tuned"}), tries=1)
+    told = {one.branch_arm: one for one in branches(made)}
+    limits = {"ask_deadline_s": parent.policy["ask_deadline_s"]}
+    assert told["treated"].policy == {"awmweb": "model", "model": "big", "endpoint": "tuned"} | limits
+    assert (told["treated"].policy_kind, told["control"].policy) == ("model", parent.policy)
+    assert {one.last_seq for one in told.values()} == {seq - 1}, "both choose afresh"
+    ended(made.fork)
+    said = forks.finding_of(ada, made.fork, branches(made)).sentence
+    assert "Other model: 1 of 1 complete; own model: 1 of 1." in said
+    for name, why in (("model:gone", "no agent model"), ("script:gone", "no script"), ("big", "A policy is")):
+        with pytest.raises(AppError, match=why):
+            forking.fork(ada, parent.pk, seq, forking.change_of({"policy": name}))
+
+
+def test_branches_cost_what_their_episode_took_from_there(parent, ada, client, capsys):
+    seq = step_of(parent, word="c")
+    row = Step.objects.get(episode=parent, seq=seq)
+    said = json.loads(row.body) | {"usage": {"prompt_tokens": 70, "completion_tokens": 7, "total_tokens": 77}}
+    Step.objects.filter(pk=row.pk).update(body=json.dumps(said, separators=(",", ":")))
+    likely = forking.estimated(ada, parent.pk, seq)
+    assert (likely.turns, likely.tokens, likely.asks) == (2, 77, 0)
+    secret = issue_token(system(parent.project), "launch", "launch")[1]
+    headers = {"authorization": f"Bearer {secret}"}
+    read = client.get(f"/api/v1/episodes/{parent.pk}/fork?step={seq}", headers=headers).json()
+    assert (read["turns"], read["tokens"], read["asks"]) == (2, 77, 0)
+    call_command("fork", episode=parent.pk, step=seq, tries=3, estimate=True)
+    assert "6 branches: about 12 turns, 462 tokens and" in capsys.readouterr().out
+    assert not Fork.objects.exists()
+    page = html(as_person(ada).get(f"/episodes/{parent.pk}/fork?step={seq}"))
+    assert 'data-each="77">616</b>' in page, "of eight branches"
 
 
 def test_a_branch_is_forked_again_and_stays_informed(parent, ada, rita):
@@ -320,3 +390,100 @@ def test_pages_of_a_fork_show_form_refusal_and_branches(parent, ada, edo):
     assert as_person(edo).get(f"/episodes/{parent.pk}/fork?step={seq}").status_code == 403
     OutcomeHold.objects.create(episode=parent, actor_key=edo.key, by="r")
     assert "withheld until your verdict" in html(as_person(edo).get(f"/forks/{fork.pk}/"))
+
+
+def part(person, address):
+    return html(as_person(person).get(address, headers={"hx-request": "true"}))
+
+
+def test_correction_is_proven_by_a_fork(parent, ada, edo, rita):
+    seq = step_of(parent, word="c")
+    fix = correcting.correct(ada, parent, seq, Better("call", "add_row", {"word": "x"}))
+    address = f"/episodes/{parent.pk}/proof?correction={fix.pk}"
+    assert "unverified" in part(ada, address) and "Prove it" in part(ada, address)
+    assert "Prove it" not in part(edo, address), "an expert launches nothing"
+    Episode.every.filter(pk=parent.pk).update(policy_kind="model")
+    browser = as_person(ada)
+    assert "Correction by" in html(browser.get(f"/episodes/{parent.pk}/fork?step={seq}&correction={fix.pk}"))
+    given = {"seq": str(seq), "correction": fix.pk, "tries": "4"}
+    assert browser.post(f"/episodes/{parent.pk}/fork", given).status_code == 302
+    made = Fork.objects.get()
+    assert (made.correction, made.knowledge) == (fix.pk, "hindsight")
+    assert made.change == {"call": {"name": "add_row", "arguments": {"word": "x"}}}
+    assert "8 branches" in part(ada, address) and "every 3s" in part(ada, address)
+    ended(made)
+    Episode.every.filter(fork=made).update(policy_kind="model")
+    assert "proven worse" in part(ada, address)
+    assert "corrected 0 of 4, recorded 4 of 4, -100 points [" in part(ada, address)
+    OutcomeHold.objects.create(episode=parent, actor_key=edo.key, by="r")
+    assert as_person(edo).get(address, headers={"hx-request": "true"}).status_code == 404, "of somebody else"
+    OutcomeHold.objects.create(episode=parent, actor_key=ada.key, by="r")
+    assert "withheld until your verdict" in part(ada, address) and "0 of 4" not in part(ada, address)
+
+
+def test_only_actions_that_count_are_proven(parent, ada, rita, client):
+    seq = step_of(parent, word="c")
+    fix = correcting.correct(rita, parent, seq, Better("call", "add_row", {"word": "x"}))
+    secret = issue_token(system(parent.project), "launch", "launch")[1]
+
+    def sent(**body):
+        return post(client, f"/api/v1/episodes/{parent.pk}/fork", secret, json.dumps({"tries": 1, **body}))
+
+    other = {"call": {"name": "add_row", "arguments": {"word": "y"}}}
+    assert sent(step=seq, correction=fix.pk, change=other).status_code == 422
+    assert sent(step=step_of(parent, word="a"), correction=fix.pk).status_code == 422
+    assert sent(step=seq, correction="none").status_code == 404
+    assert sent(step=seq, correction=fix.pk).status_code == 202
+    assert Fork.objects.get().knowledge == "hindsight", "of somebody else it is not known what they saw"
+    asks = correcting.correct(rita, parent, seq, Better("ask", text="Which?"))
+    assert sent(step=seq, correction=fix.pk).status_code == 409, "replaced"
+    assert sent(step=seq, correction=asks.pk).json()["branches"][0]["change"] == {"ask": {"question": "Which?"}}
+    assert sent(step=seq, correction=correcting.withdraw(rita, asks.pk).pk).status_code == 409
+    said = correcting.correct(rita, parent, seq, Better("message", text="Done."))
+    assert sent(step=seq, correction=said.pk).status_code == 409
+
+
+def test_tree_has_a_lane_for_each_arm(parent, ada, edo):
+    empty = html(as_person(ada).get(f"/episodes/{parent.pk}/tree"))
+    assert "No branches yet" in empty and "every 3s" not in empty
+    seq = step_of(parent, word="c")
+    first = forking.fork(ada, parent.pk, seq, call("x"), tries=2)
+    assert "every 3s" in html(as_person(ada).get(f"/episodes/{parent.pk}/tree"))
+    ended(first.fork)
+    below = branches(first).filter(branch_arm="treated").first()
+    forking.fork(ada, below.pk, below.last_seq, forking.change_of({}), tries=1)
+    tree = lanes.lanes_of(ada, below.pk)
+    assert tree.root == parent and [(one.words, one.parent) for one in tree.lanes] == [
+        ("The episode itself", None), ("Recorded call", 0), ("Changed call", 0), ("Recorded choice", 2),
+        ("Chosen again", 2),
+    ]  # fmt: skip
+    assert [len(one.rows) for one in tree.lanes] == [1, 2, 2, 1, 1] and (tree.branches, tree.live) == (6, 2)
+    assert tree.since == seq - lanes.BEFORE and tree.lanes[1].place == lanes.BEFORE
+    assert tree.lanes[1].wires == [lanes.BEFORE], "the line of the next lane goes past it"
+    page = html(as_person(ada).get(f"/episodes/{below.pk}/tree"))
+    assert "6 branches of 2 forks, 2 live" in page and page.count('class="limb"') == 5
+    assert all(f"/episodes/{one.pk}/" in page for one in Episode.every.filter(origin="branch"))
+    assert "verified complete" in page
+    OutcomeHold.objects.create(episode=parent, actor_key=edo.key, by="r")
+    hidden = html(as_person(edo).get(f"/episodes/{parent.pk}/tree"))
+    assert "Withheld" in hidden and "verified" not in hidden.replace("not verified", "")
+    fork = html(as_person(edo).get(f"/forks/{first.fork.pk}/"))
+    assert "verified complete" not in fork and "verified not complete" not in fork
+
+
+def test_outcomes_of_branches_are_withheld_with_their_parent(parent, ada, edo):
+    seq = step_of(parent, word="c")
+    first = forking.fork(ada, parent.pk, seq, call("x"), tries=1)
+    ended(first.fork)
+    queue = assigning.create_queue(ada, "Blind")
+    assigning.fill(ada, queue.pk, Episode.objects.filter(pk=parent.pk))
+    later = forking.fork(ada, parent.pk, seq, call("y"), tries=1)
+    ended(later.fork)
+    made = [*branches(first), *branches(later)]
+    assert not any(visibility.sees_outcome(edo, one) for one in (parent, *made))
+    assert all(visibility.sees_outcome(ada, one) for one in made)
+    assert visibility.withheld_here(edo) == 1, "branches are not counted"
+    page = html(as_person(edo).get(f"/episodes/{made[0].pk}/"))
+    assert "Not complete" not in page and "verified" not in page.replace("not verified", "")
+    assigning.close_queue(ada, queue.pk)
+    assert all(visibility.sees_outcome(edo, one) for one in (parent, *made))

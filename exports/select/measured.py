@@ -1,0 +1,82 @@
+"""Reads: which forks of episodes show a difference, with the numbers that a snapshot pins.
+
+Owns the counts of many forks together. Leaves what they show to `runs.statistics.forked`. Who may have an export was
+asked before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from django.db.models import QuerySet
+
+from episodes.models import BranchArm, Episode, Fork
+from episodes.stored import outcomes
+from episodes.stored.settled import settled
+from runs.statistics import forked
+from runs.statistics.forked import ForkArm
+
+ACTIONS = ("call", "ask")
+"""Changes that are an action of the agent: only these make a pair."""
+
+
+class PinnedFork(NamedTuple):
+    """A fork that shows a difference: who is better, wins and tries of both arms, the interval of treated minus
+    control, the grade of all of its branches, and what was known to its author."""
+
+    fork: str
+    verdict: str
+    wins: int
+    tries: int
+    kept_wins: int
+    kept_tries: int
+    low: float
+    high: float
+    grade: str
+    privilege: str
+
+
+def measured(episodes: QuerySet[Episode]) -> dict[str, list[PinnedFork]]:
+    """Return the forks of these episodes that show a difference between two actions, by episode. Both arms must have
+    been restored alike."""
+    # all of them, because forks of a step share its error
+    made = list(Fork.objects.filter(parent__in=episodes.order_by().values("pk")).order_by("created_at", "pk"))
+    asked = Counter((one.parent_id, one.seq) for one in made)
+    found: dict[str, list[PinnedFork]] = {}
+    for fork, branches, ended, types in _branches([one for one in made if any(name in one.change for name in ACTIONS)]):
+        grades = {one.grade for one in branches}
+        treated, control = (_arm(arm, branches, ended, types) for arm in (BranchArm.TREATED, BranchArm.CONTROL))
+        is_fixed = any(one.policy_kind == "script" for one in branches)
+        changed, kept = forked.labels(fork.change)
+        asks = asked[fork.parent_id, fork.seq]
+        shown = forked.finding(treated, control, changed, kept, forks=asks, fixed=is_fixed)
+        if not shown.verdict or shown.interval is None or len(grades) != 1:
+            continue
+        low, high = (round(float(one), 4) for one in shown.interval)
+        pinned = PinnedFork(
+            *(fork.pk, shown.verdict, treated.complete, treated.known, control.complete, control.known),
+            *(low, high, grades.pop(), fork.knowledge),
+        )
+        found.setdefault(fork.parent_id, []).append(pinned)
+    return found
+
+
+def _branches(forks: Collection[Fork]) -> Iterable[tuple[Fork, list[Episode], set[str], dict[str, str]]]:
+    """Yield each fork with its branches, which of them have ended, and their reward types."""
+    rows = Episode.every.filter(fork__in=[one.pk for one in forks]).order_by("pk")
+    by_fork: dict[str, list[Episode]] = defaultdict(list)
+    for branch in rows.only("pk", "fork_id", "branch_arm", "grade", "policy_kind"):
+        by_fork[str(branch.fork_id)].append(branch)
+    ids = [one.pk for branches in by_fork.values() for one in branches]
+    ended = set(settled().filter(pk__in=ids).values_list("pk", flat=True))
+    types = dict(outcomes.of_episodes(ids).verdicts().values_list("episode_id", "reward_type"))
+    for fork in forks:
+        yield fork, by_fork[fork.pk], ended, types
+
+
+def _arm(arm: BranchArm, branches: Iterable[Episode], ended: Collection[str], types: dict[str, str]) -> ForkArm:
+    mine = [one.pk for one in branches if one.branch_arm == arm]
+    known = [types[pk] for pk in mine if pk in types]
+    return ForkArm(len(mine), len(known), known.count("complete"), sum(pk not in ended for pk in mine))

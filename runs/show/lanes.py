@@ -1,0 +1,121 @@
+"""Reads: the tree of an episode as lanes: the episode itself, and one lane for each arm of each fork below it.
+
+Owns the order of lanes and where their lines are. Leaves which branches there are, and who sees how they ended, to
+`runs.show.forks`. Called by pages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from episodes.models import BranchArm, Episode, Fork
+from episodes.show.wall import EpisodeRow
+from people.access import Actor
+from people.rates import wilson
+from runs.show import forks
+from runs.statistics import forked
+from runs.statistics.forked import ForkArm
+
+BEFORE = 6
+"""Steps before the first fork that are drawn: all branches have them in common."""
+
+
+@dataclass(frozen=True)
+class TreeLane:
+    """The branches of an arm of a fork, the first of them drawn; or the episode itself, which has no fork. `place` is
+    where its first mark is, `wires` the places of the lines of later lanes, `own_wires` of those that begin here."""
+
+    rows: list[EpisodeRow]
+    words: str
+    arm: ForkArm
+    fork: Fork | None = None
+    is_treated: bool = False
+    since: int = 1
+    place: int = 0
+    parent: int | None = None
+    wires: list[int] = field(default_factory=list)
+    own_wires: list[int] = field(default_factory=list)
+
+    @property
+    def first(self) -> EpisodeRow:
+        return self.rows[0]
+
+    @property
+    def why(self) -> str:
+        """The change of treated branches, in a line."""
+        change = self.fork.change if self.fork is not None and self.is_treated else {}
+        if call := change.get("call"):
+            return f"{call['name']} {json.dumps(call.get('arguments') or {}, ensure_ascii=False)}"
+        if asked := change.get("ask"):
+            return str(asked["question"])
+        return str(change.get("advice") or change.get("words") or change.get("policy") or "")
+
+    @property
+    def begins(self) -> int:
+        """The number of the first step that is drawn."""
+        return self.first.episode.branch_seq or 1
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval of the share of complete branches; None for too few to have one."""
+        return wilson(self.arm.complete, self.arm.known) if self.arm.known > 1 else None
+
+    @property
+    def share(self) -> float:
+        return self.arm.complete / self.arm.known if self.arm.known else 0.0
+
+
+@dataclass(frozen=True)
+class EpisodeTree:
+    """The lanes of a tree, from the step `since` on."""
+
+    root: Episode
+    lanes: list[TreeLane]
+    since: int
+    sees_ends: bool
+
+    @property
+    def branches(self) -> int:
+        return sum(len(one.rows) for one in self.lanes if one.fork is not None)
+
+    @property
+    def live(self) -> int:
+        return sum(one.arm.live for one in self.lanes)
+
+
+def lanes_of(actor: Actor, episode_id: str) -> EpisodeTree:
+    """Return the tree that an episode is in, each fork after the lane that it was made of."""
+    root, found = forks.members(actor, episode_id)
+    sees = forks.sees_ends(actor, root)
+    shown = {row.episode.pk: row for row in forks.rows_of(actor, root, found)}
+    ends, done = forks.ends_of(actor, root, found), forks.ended(found)
+    cuts = [one.branch_seq for one in found if one.branch_seq is not None]
+    since = max(1, min(cuts, default=1) - BEFORE)
+    lanes: list[TreeLane] = []
+
+    def add(members: Sequence[Episode], words: str, fork: Fork | None, parent: int | None) -> None:
+        types = [ends[one.pk] for one in members if one.pk in ends]
+        live = sum(one.pk not in done for one in members)
+        arm = ForkArm(len(members), len(types), types.count("complete"), live)
+        begins = members[0].branch_seq or 1
+        rows = [shown[one.pk] for one in members]
+        treated = members[0].branch_arm == BranchArm.TREATED
+        at = len(lanes)
+        lanes.append(TreeLane(rows, words, arm, fork, treated, since, max(0, begins - since), parent))
+        ids = {one.pk for one in members}
+        below = [one for one in found if one.fork is not None and one.fork.parent_id in ids]
+        for made in dict.fromkeys(one.fork for one in below if one.fork is not None):
+            changed, kept = forked.labels(made.change)
+            for name, of in ((kept.capitalize(), BranchArm.CONTROL), (changed, BranchArm.TREATED)):
+                if mine := [one for one in below if one.fork_id == made.pk and one.branch_arm == of]:
+                    add(mine, name, made, at)
+
+    add([root], "The episode itself", None, None)
+    for number, lane in enumerate(lanes):
+        if lane.parent is not None:
+            lanes[lane.parent].own_wires.append(lane.place)
+            for between in lanes[lane.parent + 1 : number]:
+                between.wires.append(lane.place)
+    return EpisodeTree(root, lanes, since, sees)
