@@ -95,6 +95,8 @@ class Record:
     origin: str = "external"
     is_evaluation: bool = False
     is_partial: bool = False
+    assisted: bool = False
+    """Whether a person at the wheel took part in its play, or changed its limits."""
     stop_reason: str = ""
     fault: str = ""
     final_answer: str | None = None

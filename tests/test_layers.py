@@ -185,6 +185,7 @@ CLIENT_FLOORS = (
         "bodies",
         "toolcalls",
         "gates",
+        "wheel",
         "listening",
         "prompts",
         "thinking",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 REASONS: dict[str, tuple[str, str]] = {
     "branch": ("Branch of another episode", "It shares its beginning with another episode."),
+    "assisted": ("A person took part", "A person at the wheel acted in it, or changed its limits."),
     "cancelled": ("Cancelled", "The episode was cancelled."),
     "infrastructure_failure": (
         "Infrastructure failure",
