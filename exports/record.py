@@ -155,7 +155,10 @@ class Record:
 
     @property
     def is_informed(self) -> bool:
-        """Return whether the author of any advice or briefing knew the verifier or outcomes, as recorded."""
+        """Return whether the author of any advice or briefing knew the verifier or outcomes, as recorded. So may a
+        person who acted in an episode whose experts can read the verifier."""
+        if self.assisted and self.expert == "informed":
+            return True
         return any(one.get("privilege") == "sees_verifier" for one in (*self.advice, *self.briefings))
 
 

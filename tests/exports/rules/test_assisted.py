@@ -35,6 +35,16 @@ def test_included_rows_name_who_acted():
     assert [row["acted_by"] for row in rows] == ["", "", PERSON, ""]
 
 
+def test_person_who_may_know_the_verifier_teaches_no_answers():
+    rows, counts = walk("sft", record(assisted=True, steps=DRIVEN, expert="informed"), include=("assisted",))
+    assert rows == [] and "informed" in str(counts)
+
+
+def test_assisted_sample_of_a_log_has_a_mark_and_no_score():
+    [sample], _ = walk("inspect", assisted())
+    assert sample["scores"] == {} and sample["metadata"]["not_for_training"] == "assisted"
+
+
 def test_assisted_is_refused_where_outcomes_give_credit():
     for name, kind in KINDS.items():
         about = {"format": name, "include": ["assisted"]}
