@@ -488,7 +488,13 @@ class _Loop:
                 await self._record(wheel.taken(dropped, turn, usage))
             had = True
             for order in found.orders:
-                await self._carry_out(order)
+                if order.propose:
+                    # The agent's own time counts.
+                    self.waited += self.clock() - start
+                    await self._suggest(order)
+                    start = self.clock()
+                else:
+                    await self._carry_out(order)
                 if self.standing.end is not None:
                     break
             found = await self._wheel(self.steered)
@@ -497,6 +503,13 @@ class _Loop:
         # `timeout_s` does not count the time of people.
         self.waited += self.clock() - start
         return had
+
+    async def _suggest(self, order: WheelOrderView) -> None:
+        """Let the agent choose for the person at the wheel, and note what it would do."""
+        number = self.standing.turn + 1
+        turn = await self._choose(number, watched=False)
+        assert turn is not None
+        await self._record(wheel.proposed(order, number, turn))
 
     async def _wheel(self, episode: SteeredEpisode) -> WheelView:
         with _boundary(DashboardFault):
@@ -532,12 +545,12 @@ class _Loop:
                 timer.reschedule(self.clock())
                 return
 
-    async def _choose(self, number: int) -> Turn | None:
-        """Return the policy's turn; None if a person took the wheel before it was chosen."""
+    async def _choose(self, number: int, *, watched: bool = True) -> Turn | None:
+        """Return the policy's turn; None if it is `watched` and a person took the wheel before it was chosen."""
         left = self._time_left()
         timer = asyncio.timeout(None if math.isinf(left) else left)
         self.interrupted = False
-        watching = asyncio.create_task(self._watch(timer)) if self.steered is not None else None
+        watching = asyncio.create_task(self._watch(timer)) if watched and self.steered is not None else None
         try:
             with _boundary(PolicyFault):
                 async with timer:

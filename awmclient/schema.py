@@ -835,17 +835,19 @@ class WheelLease(Shape):
 
 
 class WheelCallBody(Shape):
-    """What to do at the wheel: a `call` of a tool, or `words` to the agent. The same nonce again changes nothing."""
+    """What to do at the wheel: a `call` of a tool, `words` to the agent, or `propose`: the agent chooses, and nothing
+    of it is made. The same nonce again changes nothing."""
 
     lease_token: Line
     nonce: Line
     call: ToolCall | None = None
     words: Annotated[str | None, Field(min_length=1, max_length=20_000), BeforeValidator(clean_text)] = None
+    propose: StrictBool = False
 
     @model_validator(mode="after")
     def _checked(self) -> WheelCallBody:
-        if (self.call is None) == (self.words is None):
-            raise ValueError("give a call or words")
+        if (self.call is not None) + (self.words is not None) + self.propose != 1:
+            raise ValueError("give one of call, words and propose")
         return self
 
 
@@ -856,6 +858,7 @@ class WheelOrderView(Shape):
     acted_by: str
     call: ToolCall | None = None
     words: str | None = None
+    propose: bool = False
 
 
 class WheelView(Shape):

@@ -74,6 +74,7 @@ class LoopProgress:
     def add(self, step: Mapping[str, Any]) -> None:
         """Add one step; steps outside of a turn (the task, notes, verifications) change nothing."""
         self.driven = wheel.word_of(step) == wheel.TAKEN if wheel.is_note(step) else self.driven
+        self.acted = max(self.acted, wheel.order_of(step))
         if wheel.is_note(step):
             # what the agent had decided is not made
             self.pending = []
@@ -114,7 +115,6 @@ class LoopProgress:
 
     def _acted(self, step: Mapping[str, Any]) -> None:
         """Add a step of a person: after it the agent is where it has not been."""
-        self.acted = max(self.acted, wheel.order_of(step))
         self.errors = self.malformed = self._stalled_before = 0
         if step.get("done") is True:
             self.end = ("done", None)

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from awmclient.policies import Turn
 from awmclient.schema import WheelOrderView
 from awmclient.toolcalls import Call
 
-WHEEL, ORDER = "wheel", "order"
-"""Keys in `meta`: of a note, that the wheel was taken or handed back; of a step, the order that it carries out."""
+WHEEL, ORDER, DROPPED = "wheel", "order", "dropped"
+"""Keys in `meta`: of a note, that the wheel was taken or handed back; of a step, the order that it carries out; of a
+note, calls that the agent chose and that were not made."""
 TAKEN, HANDED_BACK = "taken", "handed_back"
-_SHOWN = 5
+_SHOWN, _WORDS = 5, 2000
 
 
 def is_note(step: Mapping[str, Any]) -> bool:
@@ -37,11 +39,34 @@ def order_of(step: Mapping[str, Any]) -> int:
 def taken(dropped: Sequence[Call], turn: int | None, usage: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the note that a person has the wheel, with the calls that the agent decided and that are not made. With a
     `turn`, the agent had chosen it. `usage` is what the choice cost, if no other step says so."""
-    names = ", ".join(call.name for call in dropped[:_SHOWN])
-    more = f" and {len(dropped) - _SHOWN} more" if len(dropped) > _SHOWN else ""
-    lost = f" Not made: {names}{more}." if dropped else ""
-    meta = {WHEEL: TAKEN, "dropped": [{"name": call.name, "arguments": call.arguments} for call in dropped]}
-    note = {"kind": "note", "content": f"A person has the wheel.{lost}", "meta": meta, "turn": turn, "usage": usage}
+    lost = f" Not made: {_names(dropped)}." if dropped else ""
+    return _note(f"A person has the wheel.{lost}", dropped, turn, usage, {})
+
+
+def proposed(order: WheelOrderView, number: int, turn: Turn) -> dict[str, Any]:
+    """Return the note of what the agent would do, as a person asked: nothing of it is made."""
+    said = turn.content if turn.answer is None else turn.answer
+    if turn.malformed is not None:
+        would = f"The agent's turn could not be read: {turn.malformed}"
+    elif turn.calls:
+        would = f"The agent would call {_names(turn.calls)}."
+    else:
+        would = "The agent would give up." if turn.gave_up else "The agent would finish."
+    words = f"{would}\n\n{said[:_WORDS]}" if said else would
+    return _note(words, turn.calls, number, turn.usage, {ORDER: order.number})
+
+
+def _names(calls: Sequence[Call]) -> str:
+    more = f" and {len(calls) - _SHOWN} more" if len(calls) > _SHOWN else ""
+    return ", ".join(call.name for call in calls[:_SHOWN]) + more
+
+
+def _note(
+    words: str, dropped: Sequence[Call], turn: int | None, usage: Mapping[str, Any] | None, more: Mapping[str, Any]
+) -> dict[str, Any]:
+    calls = [{"name": call.name, "arguments": call.arguments} for call in dropped]
+    meta = {WHEEL: TAKEN, DROPPED: calls, **more}
+    note = {"kind": "note", "content": words, "meta": meta, "turn": turn, "usage": usage}
     return {name: value for name, value in note.items() if value is not None}
 
 

@@ -132,7 +132,7 @@ def order(actor: Actor, episode_id: str, said: WheelCallBody) -> WheelOrder:
             raise Invalid(f"{OPEN_MAX} orders wait for the loop of this episode. Wait until it has carried them out.")
         now = timezone.now()
         Wheel.objects.filter(pk=wheel.pk).update(used_at=now)
-        body = {"call": said.call.model_dump()} if said.call is not None else {"words": said.words}
+        body = said.model_dump(include={"call", "words", "propose"}, exclude_defaults=True)
         by = {"author": actor.name, "author_key": actor.key, "acted_by": opaque(episode.project_id, actor.name)}
         made = WheelOrder.objects.create(episode=episode, nonce=said.nonce, said=body, **by)
         Episode.every.filter(pk=episode.pk).update(steered=True)

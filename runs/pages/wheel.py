@@ -18,6 +18,7 @@ from django.views.decorators.http import require_http_methods
 from pydantic import ValidationError
 
 from awmclient.schema import LIMITS, LimitsBody, WheelCallBody
+from awmclient.wheel import DROPPED
 from episodes.models import Episode, Wheel
 from episodes.record import steering
 from episodes.show import windows
@@ -39,8 +40,11 @@ def wheel_page(request: MemberRequest, pk: str) -> HttpResponse:
     episode = visible_or_404(Episode.every.select_related("run", "project"), request.actor, pk)
     act, problem, draft, status = request.POST.get("act", ""), "", None, 200
     tools = _tools(episode)
-    wanted = request.POST.get("tool") or request.GET.get("tool")
+    chosen = _proposed(request, episode, windows.number(request.GET.get("step")))
+    wanted = request.POST.get("tool") or (chosen or {}).get("name") or request.GET.get("tool")
     tool = next((one for one in tools if one["name"] == wanted), tools[0] if tools else None)
+    if chosen and tool and tool["name"] == chosen["name"]:
+        draft = {"value": chosen["arguments"]}
     if request.method == "POST":
         try:
             _do(request, episode, act, tool)
@@ -77,15 +81,28 @@ def _state(request: MemberRequest, episode: Episode) -> dict[str, Any]:
     mine = held and wheel is not None and wheel.holder == request.actor.key
     lens = lens_of(request.actor, episode)
     last = windows.last_of(lens, episode)
+    shown = windows.after(lens, episode, max(0, last - SHOWN), last=last)
+    newest = shown.rows[-1] if mine and shown.rows else None
+    proposal = newest is not None and _proposed(request, episode, newest.seq)
     return {
         "episode": episode,
         "held": held,
         "mine": mine,
         "holder": wheel.holder_name if wheel is not None and held else "",
         "token": wheel.lease_token if wheel is not None and mine else "",
-        "steps": windows.after(lens, episode, max(0, last - SHOWN), last=last),
+        "steps": shown,
+        "proposal": newest.seq if newest is not None and proposal else None,
         "waits": mine and wheel is not None and episode.orders.filter(pk__gt=wheel.acted).exists(),
     }
+
+
+def _proposed(request: MemberRequest, episode: Episode, seq: int | None) -> dict[str, Any] | None:
+    """Return the first call that the agent chose at a note, and that was not made; None without one."""
+    rows = windows.at(lens_of(request.actor, episode), episode, [seq] if seq else [])
+    dropped = [(row.wire().get("meta") or {}).get(DROPPED) for row in rows]
+    calls = [one for found in dropped if isinstance(found, list) for one in found if isinstance(one, dict)]
+    fits = [one for one in calls if isinstance(one.get("name"), str) and isinstance(one.get("arguments"), dict)]
+    return fits[0] if fits else None
 
 
 def _tools(episode: Episode) -> list[dict[str, Any]]:
@@ -111,9 +128,11 @@ def _do(request: MemberRequest, episode: Episode, act: str, tool: dict[str, Any]
         limits = {name: _whole(name, given[name].strip()) for name in LIMITS if given.get(name, "").strip()}
         steering.change_limits(actor, episode.pk, _checked(LimitsBody, {**limits, "reason": given.get("reason", "")}))
         messages.success(request, "Limits changed. They hold from the agent's next turn.")
-    elif act in ("call", "say"):
+    elif act in ("call", "say", "propose"):
         said: dict[str, Any] = {"lease_token": token, "nonce": given.get("nonce", "")}
-        if act == "say":
+        if act == "propose":
+            said["propose"] = True
+        elif act == "say":
             said["words"] = given.get("words", "")
         elif tool is None or tool["name"] != given.get("tool"):
             raise Invalid("tool: the episode has no such tool.")
@@ -122,7 +141,7 @@ def _do(request: MemberRequest, episode: Episode, act: str, tool: dict[str, Any]
             said["call"] = {"name": tool["name"], "arguments": value}
         steering.order(actor, episode.pk, _checked(WheelCallBody, said))
     else:
-        raise Invalid("act: take, renew, call, say, hand_back or limits.")
+        raise Invalid("act: take, renew, call, say, propose, hand_back or limits.")
 
 
 def _whole(name: str, text: str) -> int:

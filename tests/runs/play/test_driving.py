@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from awmclient.policies import Turn
 from awmclient.rollout import rollout
-from awmclient.schema import EpisodeStart, Finish, LimitsBody, Outcome, ToolSpec, WheelCallBody
+from awmclient.schema import EpisodeStart, Finish, LimitsBody, Note, Outcome, ToolSpec, WheelCallBody
 from awmclient.scripted import ScriptedPolicy
 from awmclient.standing import LoopProgress
 from awmclient.testing import FakeEnv
@@ -154,6 +154,36 @@ def test_killed_worker_leaves_the_wheel_to_the_next(queued, edo):
     assert LoopProgress.after(steps).acted == WheelOrder.objects.latest("pk").pk
 
 
+def test_agent_proposes_a_call_that_a_person_edits(queued, edo):
+    """A script counts the turn as its own, also in the attempt that goes on after a crash."""
+    script = [{"call": {"name": "get_item", "arguments": {"item": "mug"}}}, {"say": "Now.", "call": PRICE}]
+    script += [{"call": {"name": "list_items", "arguments": {}}}, {"answer": "Done."}]
+    leases = []
+
+    def ask():
+        leases.append(steering.take(edo, queued.pk))
+        steering.order(edo, queued.pk, said(leases[0], propose=True))
+        steering.order(edo, queued.pk, said(leases[0], "2", call={"name": "get_item", "arguments": {"item": "pen"}}))
+
+    class Dying(Interrupted):
+        async def call_tool(self, name, arguments):
+            if arguments.get("item") == "pen":
+                raise Killed
+            return await super().call_tool(name, arguments)
+
+    with pytest.raises(Killed):
+        attempt(queued, ScriptedPolicy(script), Dying(ask))
+    assert recording.lose_of_worker(WORKER) == 1
+    steering.hand_back(edo, queued.pk, leases[0].lease_token)
+    shop = FakeEnv()
+    assert attempt(queued, ScriptedPolicy(script), shop).stop_reason == "done"
+    assert "set_price" not in shop.calls and shop.calls.count("list_items") == 1
+    notes = [one for one in steps_of(queued) if one["kind"] == "note"]
+    assert notes[1]["content"] == "The agent would call set_price.\n\nNow." and notes[1]["meta"]["dropped"] == [PRICE]
+    page = html(as_person(edo).get(f"/episodes/{queued.pk}/wheel?step={notes[1]['seq']}"))
+    assert "The episode has ended." in page
+
+
 def test_lease_that_ends_hands_the_wheel_back(queued, edo):
     def take_and_leave():
         steering.take(edo, queued.pk)
@@ -242,7 +272,14 @@ def test_order_fits_a_tool_and_not_too_many_wait(live, edo):
     for wrong in ({"name": "rm", "arguments": {}}, {"name": "get", "arguments": {"id": "x"}}):
         with pytest.raises(Invalid):
             steering.order(edo, live.pk, said(lease, call=wrong))
-    for body in ({}, {"call": PRICE, "words": "x"}, {"words": ""}, {"words": "x" * 20_001}):
+    for body in (
+        {},
+        {"call": PRICE, "words": "x"},
+        {"propose": True, "words": "x"},
+        {"propose": False},
+        {"words": ""},
+        {"words": "x" * 20_001},
+    ):
         with pytest.raises(ValidationError):
             said(lease, **body)
     for number in range(steering.OPEN_MAX):
@@ -320,6 +357,11 @@ def test_wheel_page_takes_calls_and_hands_back(live, edo, ada, rita):
     ]
     part = html(browser.get(where, headers={"HX-Request": "true"}))
     assert "working on your call" in part and "<h1" not in part
+    dropped = {"wheel": "taken", "dropped": [{"name": "get", "arguments": {"id": 41}}]}
+    recording.append_steps(ada, live.pk, [Note(seq=1, kind="note", content="The agent would call get.", meta=dropped)])
+    assert f"{where}?step=1" in html(browser.get(where)) and "41" in html(browser.get(f"{where}?step=1"))
+    assert browser.post(where, {"act": "propose", "lease_token": lease, "nonce": "3"}).status_code == 302
+    assert WheelOrder.objects.latest("pk").said == {"propose": True}
     assert browser.post(where, {"act": "renew", "lease_token": lease}).status_code == 204
     assert browser.post(where, {"act": "dance"}).status_code == 422
     assert browser.post(where, {"act": "hand_back", "lease_token": lease}).url.endswith(f"/episodes/{live.pk}/")
