@@ -497,7 +497,8 @@ class OutcomeView(Shape):
 
 
 class EpisodeItem(Shape):
-    """An episode in a list. Agents get no `outcomes`; `scenario_digest` is the version that they are of."""
+    """An episode in a list. Agents get no `outcomes`; `scenario_digest` is the version that they are of. What is
+    `assisted` counts in no rate: a person took part."""
 
     id: str
     url: str
@@ -525,6 +526,7 @@ class EpisodeItem(Shape):
     created_at: datetime
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    assisted: bool = False
     outcomes: list[OutcomeView] | None = None
 
 

@@ -395,6 +395,7 @@ def test_wheel_over_http_gives_orders_to_the_loop(client, live, edo, ada):
     assert client.get(f"{where}?acted={number}", headers=agent).json()["orders"] == []
     assert client.post(f"{where}/hand-back", body, headers=as_expert, **post).json() == {"ok": True}
     assert client.get(f"{where}?acted={number}", headers=agent).json() == {"held": False, "orders": [], "limits": {}}
+    assert client.get("/api/v1/episodes", headers=agent).json()["items"][0]["assisted"] is True
     limits = f"/api/v1/episodes/{live.pk}/limits"
     assert client.post(limits, {"max_asks": 9, "reason": "x"}, headers=as_expert, **post).status_code == 403
 
