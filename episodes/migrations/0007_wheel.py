@@ -6,7 +6,7 @@ import people.models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("episodes", "0005_forks"),
+        ("episodes", "0006_fork_correction"),
     ]
 
     operations = [
