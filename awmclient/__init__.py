@@ -19,6 +19,7 @@
     restoring     a lost world, made again
     observations  results as steps
     toolcalls     tool calls as agents write them
+    wheel         a person who acts for the agent
     gates         calls that wait for an approval
     asking        when an agent is offered help
     thinking      what a model thought, in each endpoint's form

@@ -48,6 +48,7 @@ from awmclient.schema import (
     ReportedOutcome,
     StopReason,
     TrainingStepView,
+    WheelView,
     WholeResult,
 )
 from awmclient.typed import typed_of
@@ -72,6 +73,8 @@ class HttpEpisode:
         self.id, self.url = episode, url
         self._wire, self._park_after_s = wire, park_after_s
         self._outbox = Outbox(wire, episode, last_seq)
+        self.steered = False
+        """Whether a person has something for the loop, as far as the last heartbeat said."""
 
     def __repr__(self) -> str:
         return f"HttpEpisode({self.id!r}, last_seq={self.last_seq})"
@@ -99,7 +102,28 @@ class HttpEpisode:
     async def heartbeat(self) -> None:
         """Send a heartbeat during long turns; every other call about the episode counts as one too."""
         # Not worth a retry, as the next heartbeat comes soon.
-        await self._wire.send("POST", f"/episodes/{self.id}/heartbeat", {}, retry_s=0, read_s=10)
+        reply = await self._wire.send("POST", f"/episodes/{self.id}/heartbeat", {}, retry_s=0, read_s=10)
+        self.steered = reply.body.get("steered") is True
+
+    async def look(self) -> bool:
+        """Return whether a person has the wheel. Asks only after a heartbeat that said so."""
+        return self.steered and (await self._read_wheel(0)).held
+
+    async def wheel(self, acted: int) -> WheelView:
+        """Return what people at the wheel want after order number `acted`: hold, make calls, other limits.
+
+        while (found := await episode.wheel(acted)).held or found.orders:
+            ...  # make each order's call, and append its step with `acted_by` of the order
+        """
+        found = await self._read_wheel(acted)
+        if found.held and not found.orders:
+            await asyncio.sleep(_PAUSE_S)
+            found = await self._read_wheel(acted)
+        self.steered = found.held or bool(found.orders)
+        return found
+
+    async def _read_wheel(self, acted: int) -> WheelView:
+        return WheelView.model_validate((await self._wire.send("GET", f"/episodes/{self.id}/wheel?acted={acted}")).body)
 
     async def view(self) -> EpisodeView:
         """Return the episode's state at the dashboard."""

@@ -26,7 +26,7 @@ BRIEFED = "Before you begin, an expert advises on this task:"
 """The line above a briefing's text. Models read it and training data contains it."""
 EDITED = "A person changed the arguments before this call was made. It ran with:"
 """The line above the result of an edited call. Models read it and training data contains it."""
-HIDDEN = frozenset({"reward", "reward_type", "state_diff", "done", "usage", "meta", "calls"})
+HIDDEN = frozenset({"reward", "reward_type", "state_diff", "done", "usage", "meta", "calls", "acted_by"})
 """Fields of a step that no agent sees."""
 ABOUT_BRIEFING = frozenset({"source", "author", "privilege", "sources"})
 """Fields of a briefing that no agent sees: the source of its text."""

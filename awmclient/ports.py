@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, Unpack, runtime_checkable
 
 from awmclient.bodies import EpisodeFields, StepLike
-from awmclient.schema import Advice, Fault, ReportedOutcome, StopReason
+from awmclient.schema import Advice, Fault, ReportedOutcome, StopReason, WheelView
 from awmclient.typed import AskKind
 
 
@@ -80,6 +80,23 @@ class EpisodePort(Protocol):
 
         Over HTTP: a note, then a finish with `error` and, if the loop can report it, the fault.
         """
+
+
+@runtime_checkable
+class SteeredEpisode(Protocol):
+    """An episode whose dashboard lets people steer it. A loop looks before each turn and each call."""
+
+    @property
+    def steered(self) -> bool:
+        """Whether there is something to read, as far as the last response said."""
+
+    async def look(self) -> bool:
+        """Return whether someone has the wheel now; then `steered` is true. Called every second while the agent
+        chooses."""
+
+    async def wheel(self, acted: int) -> WheelView:
+        """Return what to do after order number `acted`. While someone holds the wheel and orders nothing, it waits some
+        seconds for the next order."""
 
 
 class Dashboard(Protocol):

@@ -12,10 +12,10 @@ import contextlib
 import logging
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack, cast
 
-from awmclient import gates
+from awmclient import gates, wheel
 from awmclient.asking import NOT_NOW, AskRule, is_decision
 from awmclient.bodies import NO_QUESTIONS_LEFT, PlanFields, as_dict, context_text, question_problem
 from awmclient.bodies import EpisodeFields as EpisodeFields
@@ -41,6 +41,7 @@ from awmclient.ports import ActionEnvironment as ActionEnvironment
 from awmclient.ports import Dashboard as Dashboard
 from awmclient.ports import EpisodePort as EpisodePort
 from awmclient.ports import OnEnd as OnEnd
+from awmclient.ports import SteeredEpisode
 from awmclient.ports import ToolEnvironment as ToolEnvironment
 from awmclient.ports import ToolResult as ToolResult
 from awmclient.prompts import NUDGE, OFFERED, STALLED, system_prompt
@@ -53,6 +54,8 @@ from awmclient.schema import (
     Fault,
     StopReason,
     ToolSpec,
+    WheelOrderView,
+    WheelView,
     tools_problem,
 )
 from awmclient.standing import ENDS, LoopProgress, active_s
@@ -61,6 +64,8 @@ from awmclient.wire import encode
 
 log = logging.getLogger(__name__)
 MALFORMED_IN_A_ROW = 3
+LOOK_S = 1.0
+"""How often a loop looks for a person at the wheel while the agent chooses."""
 OF_LOOP = frozenset({"message", "briefing", "tool_call", "ask", "action", "nudge"})
 """Kinds of steps that a loop records; the dashboard writes the others."""
 NO_VERIFIER = "no_verifier"
@@ -221,9 +226,12 @@ class _Loop:
         self.tools: list[ToolSpec] = []
         self.steps: list[dict[str, Any]] = []
         self.episode: EpisodePort | None = None
+        self.steered: SteeredEpisode | None = None
         self.standing = LoopProgress()
         self.clock = asyncio.get_running_loop().time
         self.started, self.waited = self.clock(), 0.0
+        self.interrupted = False
+        """Whether the last choice was ended for a person at the wheel."""
 
     async def run(
         self,
@@ -241,6 +249,7 @@ class _Loop:
                 tools = {"tools": self.tools} if self.has_tools else {}
                 fields = cast(EpisodeFields, {**tools, **{k: v for k, v in fields.items() if v is not None}})
                 self.episode = await dash.start_episode(self.task, **fields)
+                self.steered = self.episode if isinstance(self.episode, SteeredEpisode) else None
             # Raised only now, so that the failed start has an episode to be recorded in.
             if broken is not None:
                 raise broken
@@ -395,7 +404,8 @@ class _Loop:
             recorded[-1] = {**recorded[-1], "advice": advice.observation()}
         with _boundary(EnvironmentFault):
             await restore(self.environment, recorded)
-        self._add(*(_as_lived(step) for step in recorded if step["kind"] in OF_LOOP))
+        lived = (step for step in recorded if step["kind"] in OF_LOOP or wheel.is_note(step))
+        self._add(*(_as_lived(step) for step in lived))
         # The time limit covers all attempts of the episode.
         self.started -= active_s(recorded)
         if (resume := getattr(self.policy, "resume", None)) is not None:
@@ -408,7 +418,9 @@ class _Loop:
         for place, step in enumerate(self.steps):
             if (step.get("turn") or 0) > turn:
                 turn = step["turn"]
-                views.append(self._view(self.steps[:place], turn, standing.spent))
+                # a turn of a person at the wheel is none of the policy
+                if step.get("acted_by") is None:
+                    views.append(self._view(self.steps[:place], turn, standing.spent))
             standing.add(step)
         return views
 
@@ -427,6 +439,8 @@ class _Loop:
         try:
             while True:
                 standing = self.standing
+                if standing.end is None:
+                    await self._obey(standing.pending, standing.turn if standing.pending else None)
                 # A resumed turn first makes its remaining calls; the limits on turns are checked between turns.
                 if not standing.pending:
                     await self._nudge()
@@ -440,7 +454,10 @@ class _Loop:
                 # A copy, because each call that is recorded leaves `pending`.
                 decided = list(standing.pending)
                 number = standing.turn if decided else standing.turn + 1
-                for call in decided or await self._decide(number):
+                calls = decided or await self._decide(number)
+                for place, call in enumerate(calls):
+                    if await self._obey(calls[place:], number):
+                        break
                     await self._call(call, number)
                     if standing.end is not None:
                         break
@@ -456,14 +473,91 @@ class _Loop:
             return math.inf
         return self.limits.timeout_s - (self.clock() - self.started - self.waited)
 
-    async def _choose(self, number: int) -> Turn:
+    async def _obey(
+        self, dropped: Sequence[Call] = (), turn: int | None = None, usage: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Do what a person at the wheel says until they hand it back. Return whether someone had it: then what the
+        agent had decided (`dropped`, in this `turn`) is not to be made.
+        """
+        if self.steered is None or not (self.steered.steered or self.standing.driven):
+            return False
+        start, had, dropped = self.clock(), False, list(dropped)
+        found = await self._wheel(self.steered)
+        while self.standing.end is None and (found.held or found.orders):
+            if not self.standing.driven:
+                await self._record(wheel.taken(dropped, turn, usage))
+            had = True
+            for order in found.orders:
+                if order.propose:
+                    # The agent's own time counts.
+                    self.waited += self.clock() - start
+                    await self._suggest(order)
+                    start = self.clock()
+                else:
+                    await self._carry_out(order)
+                if self.standing.end is not None:
+                    break
+            found = await self._wheel(self.steered)
+        if self.standing.driven:
+            await self._record(wheel.handed_back())
+        # `timeout_s` does not count the time of people.
+        self.waited += self.clock() - start
+        return had
+
+    async def _suggest(self, order: WheelOrderView) -> None:
+        """Let the agent choose for the person at the wheel, and note what it would do."""
+        number = self.standing.turn + 1
+        turn = await self._choose(number, watched=False)
+        assert turn is not None
+        await self._record(wheel.proposed(order, number, turn))
+
+    async def _wheel(self, episode: SteeredEpisode) -> WheelView:
+        with _boundary(DashboardFault):
+            found = await episode.wheel(self.standing.acted)
+        changed: dict[str, Any] = dict(found.limits)
+        self.limits = replace(self.limits, **changed)
+        return found
+
+    async def _carry_out(self, order: WheelOrderView) -> None:
+        """Make a call that a person ordered, or record their words to the agent."""
+        came: dict[str, Any] = {}
+        # Not sent: a person reaches no control tool either.
+        if order.call is not None and is_reserved(order.call.name):
+            came = {"error": unknown_tool(order.call.name), "reward_type": "tool_not_found"}
+        elif order.call is not None:
+            with _boundary(EnvironmentFault):
+                found = await cast(ToolEnvironment, self.environment).call_tool(order.call.name, order.call.arguments)
+                with _at(f"order {order.number}, {order.call.name}"):
+                    came = result_of(found)
+        await self._record(wheel.step_of(order, self.standing.turn + 1, came))
+
+    async def _watch(self, timer: asyncio.Timeout) -> None:
+        """End the agent's choice as soon as a person takes the wheel."""
+        while self.steered is not None:
+            await asyncio.sleep(LOOK_S)
+            try:
+                is_held = await self.steered.look()
+            except ClientError as error:
+                log.info("the wheel could not be read: %s", error)
+                continue
+            if is_held:
+                self.interrupted = True
+                timer.reschedule(self.clock())
+                return
+
+    async def _choose(self, number: int, *, watched: bool = True) -> Turn | None:
+        """Return the policy's turn; None if it is `watched` and a person took the wheel before it was chosen."""
         left = self._time_left()
         timer = asyncio.timeout(None if math.isinf(left) else left)
+        self.interrupted = False
+        watching = asyncio.create_task(self._watch(timer)) if watched and self.steered is not None else None
         try:
             with _boundary(PolicyFault):
                 async with timer:
                     return await self.policy.act(self._view(self.steps, number, self.standing.spent))
         except (PolicyFault, ModelFault) as failed:
+            if timer.expired() and self.interrupted:
+                return None
             # The policy was cancelled by the time limit: this is an end, not its fault.
             if timer.expired():
                 raise _End("timeout") from None
@@ -472,6 +566,9 @@ class _Loop:
             if isinstance(failed, kind):
                 raise
             raise kind(failed.message) from failed
+        finally:
+            if watching is not None:
+                watching.cancel()
 
     def _view(self, steps: Sequence[Mapping[str, Any]], turn: int, spent: int) -> View:
         seen = [as_seen(step) for step in steps if not gates.is_approval(step)]
@@ -481,6 +578,8 @@ class _Loop:
     async def _decide(self, number: int) -> Sequence[Call]:
         """Let the policy choose the next turn and record it; return its calls."""
         turn = await self._choose(number)
+        if turn is None or await self._obey(turn.calls, number, turn.usage):
+            return ()
         if turn.malformed is not None:
             await self._scold(turn, turn.malformed, number)
         elif turn.answer is not None or turn.gave_up:

@@ -198,6 +198,7 @@ class StepCommon(Shape):
     at: Moment | None = None
     turn: Count | None = None
     call_id: Line | None = None
+    acted_by: Annotated[Line | None, Field(description="who acted in place of the agent: an opaque ID")] = None
     reward: Number | None = None
     done: StrictBool | None = None
     state_diff: StateDiff | None = None
@@ -481,6 +482,12 @@ class EpisodeView(Shape):
     scenario_digest: str | None = None
 
 
+class HeartbeatView(EpisodeView):
+    """The same, and whether there is something to read at `GET /episodes/{id}/wheel`."""
+
+    steered: bool = False
+
+
 class OutcomeView(Shape):
     """Whose word an outcome is: `verifier`, `attested` or `reported`."""
 
@@ -490,7 +497,8 @@ class OutcomeView(Shape):
 
 
 class EpisodeItem(Shape):
-    """An episode in a list. Agents get no `outcomes`; `scenario_digest` is the version that they are of."""
+    """An episode in a list. Agents get no `outcomes`; `scenario_digest` is the version that they are of. What is
+    `assisted` counts in no rate: a person took part."""
 
     id: str
     url: str
@@ -518,6 +526,7 @@ class EpisodeItem(Shape):
     created_at: datetime
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    assisted: bool = False
     outcomes: list[OutcomeView] | None = None
 
 
@@ -818,6 +827,62 @@ class StandingAnswerView(Shape):
 
 class StandingAnswers(Shape):
     items: list[StandingAnswerView]
+
+
+class WheelLease(Shape):
+    """The wheel of a live episode, held until the lease ends. Renew it before that."""
+
+    lease_token: str
+    lease_until: datetime
+
+
+class WheelCallBody(Shape):
+    """What to do at the wheel: a `call` of a tool, `words` to the agent, or `propose`: the agent chooses, and nothing
+    of it is made. The same nonce again changes nothing."""
+
+    lease_token: Line
+    nonce: Line
+    call: ToolCall | None = None
+    words: Annotated[str | None, Field(min_length=1, max_length=20_000), BeforeValidator(clean_text)] = None
+    propose: StrictBool = False
+
+    @model_validator(mode="after")
+    def _checked(self) -> WheelCallBody:
+        if (self.call is not None) + (self.words is not None) + self.propose != 1:
+            raise ValueError("give one of call, words and propose")
+        return self
+
+
+class WheelOrderView(Shape):
+    """An order for the loop: later ones have a greater `number`, `acted_by` goes to the step."""
+
+    number: int
+    acted_by: str
+    call: ToolCall | None = None
+    words: str | None = None
+    propose: bool = False
+
+
+class WheelView(Shape):
+    """What a loop is to do: while the wheel is `held` the agent does not choose, and `orders` are carried out one by
+    one. `limits` replace those of the loop."""
+
+    held: bool
+    orders: list[WheelOrderView]
+    limits: dict[str, int] = Field(default_factory=dict)
+
+
+LIMITS = ("max_steps", "max_asks", "timeout_s")
+"""Limits of a live episode that people can change."""
+
+
+class LimitsBody(Shape):
+    """New limits of a live episode, and why. What is left out stays."""
+
+    max_steps: Annotated[StrictInt, Field(ge=1, le=1000), WHOLE] | None = None
+    max_asks: Annotated[StrictInt, Field(ge=0, le=100), WHOLE] | None = None
+    timeout_s: Annotated[StrictInt, Field(ge=1, le=2_592_000), WHOLE] | None = None
+    reason: Annotated[str, Field(min_length=1, max_length=500), BeforeValidator(clean_text)]
 
 
 class Done(Shape):

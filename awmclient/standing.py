@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
+from awmclient import wheel
 from awmclient.conversation import as_text
 from awmclient.gates import is_approval
 from awmclient.observations import plain
@@ -29,7 +30,7 @@ class LoopProgress:
     `turn` is the last recorded turn, `spent` how many turns count against the limit: all but those that only asked.
     `errors` counts failed calls in a row, `malformed` unreadable turns in a row, `stalled` turns of calls in a row
     without anything new. `pending` are the calls of the last turn that are not recorded yet. `end` is how the agent
-    ended, if it did.
+    ended, if it did. What a person does at the wheel has a turn number, and counts as no call or error of the agent.
     """
 
     turn: int = 0
@@ -39,6 +40,10 @@ class LoopProgress:
     errors: int = 0
     pending: list[Call] = field(default_factory=list)
     end: tuple[StopReason, str | None] | None = None
+    driven: bool = False
+    """Whether a person has the wheel, as far as the loop has noted it."""
+    acted: int = 0
+    """The last order of a person at the wheel that was carried out."""
     _stalled_before: int = 0
     _brought: set[bytes] = field(default_factory=set)
     _paid: bool = False
@@ -68,11 +73,19 @@ class LoopProgress:
 
     def add(self, step: Mapping[str, Any]) -> None:
         """Add one step; steps outside of a turn (the task, notes, verifications) change nothing."""
+        self.driven = wheel.word_of(step) == wheel.TAKEN if wheel.is_note(step) else self.driven
+        self.acted = max(self.acted, wheel.order_of(step))
+        if wheel.is_note(step):
+            # what the agent had decided is not made
+            self.pending = []
         turn = step.get("turn")
         if turn is None:
             return
         if turn > self.turn:
             self._begin(turn)
+        if step.get("acted_by") is not None:
+            self._acted(step)
+            return
         match step["kind"]:
             case "message":
                 self._said(step)
@@ -102,6 +115,12 @@ class LoopProgress:
         if step.get("done") is True:
             # The environment has ended: the other calls of the turn are not made.
             self.end, self.pending = ("done", None), []
+
+    def _acted(self, step: Mapping[str, Any]) -> None:
+        """Add a step of a person: after it the agent is where it has not been."""
+        self.errors = self.malformed = self._stalled_before = 0
+        if step.get("done") is True:
+            self.end = ("done", None)
 
     def _begin(self, turn: int) -> None:
         # Read first, since it depends on the flags of the turn that ends.
@@ -144,14 +163,15 @@ class LoopProgress:
 
 
 def active_s(steps: Iterable[Mapping[str, Any]]) -> float:
-    """Return the seconds between stored steps, without the waits after a question."""
+    """Return the seconds between stored steps, without the waits after a question or for a person at the wheel."""
     total, before = 0.0, None
-    was_ask = False
+    was_ask = is_driven = False
     for step in steps:
         if step.get("at") is None:
             continue
         at = datetime.fromisoformat(step["at"])
-        if before is not None and not was_ask:
+        if before is not None and not was_ask and not is_driven:
             total += max(0.0, (at - before).total_seconds())
         before, was_ask = at, step.get("kind") == "ask"
+        is_driven = wheel.word_of(step) == wheel.TAKEN if wheel.is_note(step) else is_driven
     return total

@@ -61,8 +61,8 @@ def format_errors(run: Run, training_step: int) -> StepCount:
 
 
 def finished_of(run: Run) -> QuerySet[Episode]:
-    """Filter to the run's rollouts that ended without a fault."""
-    return Episode.objects.filter(run=run, state=EpisodeState.FINISHED, fault="")
+    """Filter to the run's rollouts that ended without a fault and without help by a person at the wheel."""
+    return Episode.objects.filter(run=run, state=EpisodeState.FINISHED, fault="", assisted=False)
 
 
 def with_executable_call(episodes: Collection[str]) -> set[str]:

@@ -15,7 +15,7 @@ from awmclient.fields import MAX_INT, Object
 from episodes.find import lists
 from episodes.find.narrowing import FILTERS
 from episodes.models import Episode
-from episodes.record import recording, whole
+from episodes.record import recording, steering, whole
 from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
 from people.errors import AppError, NotFound
@@ -118,9 +118,46 @@ def get_step(request: HttpRequest, episode_id: str, seq: int) -> HttpResponse:
     return HttpResponse(trajectory.step_text(lens_of(actor_of(request), episode), episode, seq), content_type=JSON)
 
 
-@router.post("/episodes/{episode_id}/heartbeat", response={200: schema.EpisodeView, **REFUSALS})
-def heartbeat(request: HttpRequest, episode_id: str) -> schema.EpisodeView:
-    return trajectory.view_of(recording.heartbeat(actor_of(request), episode_id))
+@router.post("/episodes/{episode_id}/heartbeat", response={200: schema.HeartbeatView, **REFUSALS})
+def heartbeat(request: HttpRequest, episode_id: str) -> schema.HeartbeatView:
+    episode = recording.heartbeat(actor_of(request), episode_id)
+    return schema.HeartbeatView(**trajectory.view_of(episode).model_dump(), steered=episode.steered)
+
+
+@router.get("/episodes/{episode_id}/wheel", response={200: schema.WheelView, **REFUSALS})
+def read_wheel(request: HttpRequest, episode_id: str, acted: QueryEx[int, P(ge=0, le=MAX_INT)] = 0) -> schema.WheelView:
+    """Return what a person has for the loop: whether to hold, orders after number `acted`, and limits. For the loop of
+    the episode, when a heartbeat says `steered`."""
+    return steering.read(actor_of(request), episode_id, acted)
+
+
+@router.post("/episodes/{episode_id}/wheel/take", response={200: schema.WheelLease, **REFUSALS})
+def take_wheel(request: HttpRequest, episode_id: str) -> schema.WheelLease:
+    """Take the wheel of a live episode. The agent chooses nothing until it is handed back or the lease ends."""
+    return steering.take(actor_of(request), episode_id)
+
+
+@router.post("/episodes/{episode_id}/wheel/renew", response={200: schema.WheelLease, **REFUSALS})
+def renew_wheel(request: HttpRequest, episode_id: str, payload: schema.LeaseBody) -> schema.WheelLease:
+    return steering.renew(actor_of(request), episode_id, payload.lease_token)
+
+
+@router.post("/episodes/{episode_id}/wheel/call", response={200: schema.WheelOrderView, **REFUSALS})
+def call_at_wheel(request: HttpRequest, episode_id: str, payload: schema.WheelCallBody) -> schema.WheelOrderView:
+    """Have the loop make a call in place of the agent, or say words to the agent. The result is the next step."""
+    return steering.order_view(steering.order(actor_of(request), episode_id, payload))
+
+
+@router.post("/episodes/{episode_id}/wheel/hand-back", response={200: schema.Done, **REFUSALS})
+def hand_back_wheel(request: HttpRequest, episode_id: str, payload: schema.LeaseBody) -> schema.Done:
+    steering.hand_back(actor_of(request), episode_id, payload.lease_token)
+    return schema.Done()
+
+
+@router.post("/episodes/{episode_id}/limits", response={200: schema.EpisodeView, **REFUSALS})
+def change_limits(request: HttpRequest, episode_id: str, payload: schema.LimitsBody) -> schema.EpisodeView:
+    """Change limits of a live episode, with a reason for the audit log. It then counts as assisted."""
+    return trajectory.view_of(steering.change_limits(actor_of(request), episode_id, payload))
 
 
 @router.post("/episodes/{episode_id}/park", response={202: schema.EpisodeView, **REFUSALS})

@@ -47,6 +47,27 @@ class OtherLoop(AppError):
     status = 409
 
 
+class WheelTaken(AppError):
+    """Someone else has the wheel of this episode."""
+
+    code = "wheel_taken"
+    status = 409
+
+
+class WheelLost(AppError):
+    """You no longer have the wheel of this episode."""
+
+    code = "wheel_lost"
+    status = 409
+
+
+class NotSteerable(AppError):
+    """The wheel of this episode cannot be taken now."""
+
+    code = "not_steerable"
+    status = 409
+
+
 class BriefingLate(AppError):
     """A briefing is recorded once, before the first action."""
 

@@ -275,6 +275,12 @@ class Episode(models.Model):
     """What those who shaped a branch knew; empty for an episode that is none."""
     grade = models.CharField(max_length=8, blank=True, default="", db_default="")
     """How a branch's world was restored (`Certificate.Grade`); empty until its worker has done so."""
+    assisted = models.BooleanField(default=False, db_default=False)
+    """Whether a person took part in its play: drove it, or changed its limits. It never counts as its policy's."""
+    steered = models.BooleanField(default=False, db_default=False)
+    """Whether its loop has something to read from the people who steer it."""
+    limits = JsonText(default=dict, db_default=Value("{}", output_field=models.TextField()), blank=True)
+    """Limits that a person changed while it was live, by their names in `awmclient.rollout`."""
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
@@ -445,12 +451,17 @@ class Step(AppendOnly):
 
 class OutcomeQuerySet(models.QuerySet["VerifierOutcome"]):
     def verdicts(self) -> OutcomeQuerySet:
-        """Return the outcomes that count in rates: without those of a failed verifier or judge."""
-        return self.filter(source="verifier").exclude(reward_type="judge_error")
+        """Return the outcomes that count in rates: without those of a failed verifier or judge, and of assisted
+        episodes."""
+        return self.unassisted().filter(source="verifier").exclude(reward_type="judge_error")
 
     def counted(self) -> OutcomeQuerySet:
         """Return those of counted episodes; see `CountedEpisodes`."""
         return self.exclude(episode__origin=Origin.BRANCH)
+
+    def unassisted(self) -> OutcomeQuerySet:
+        """Return those that are their policy's alone: no person took part in the play."""
+        return self.filter(episode__assisted=False)
 
 
 class VerifierOutcome(AppendOnly):
@@ -528,6 +539,50 @@ class EpisodeEvent(AppendOnly):
 
     def __str__(self) -> str:
         return self.verb
+
+
+class Wheel(models.Model):
+    """Who steers a live episode, by a lease that ends by itself. Each claim gets a new token."""
+
+    episode = models.OneToOneField(Episode, primary_key=True, on_delete=models.CASCADE, related_name="wheel")
+    holder = models.CharField(max_length=160, blank=True)
+    holder_name = models.CharField(max_length=160, blank=True)
+    lease_token = models.CharField(max_length=64, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    taken_at = models.DateTimeField(null=True, blank=True)
+    used_at = models.DateTimeField(null=True, blank=True)
+    """When its holder took it or last ordered something."""
+    acted = models.BigIntegerField(default=0)
+    """The last order that the loop has carried out."""
+
+    def __str__(self) -> str:
+        return f"wheel of {self.episode_id}"
+
+    def is_held(self, now: datetime) -> bool:
+        return self.lease_token != "" and self.lease_until is not None and self.lease_until > now
+
+
+class WheelOrder(AppendOnly):
+    """What a person at the wheel has the loop do: a call of a tool, or words to the agent.
+
+    Its key is its number on the wire: one sequence for all, so that an order of a branch comes after those whose steps
+    it has copied. `acted_by` is the opaque ID of the person, which the step carries."""
+
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="orders", db_index=False)
+    nonce = models.CharField(max_length=200)
+    said = JsonText()
+    author = models.CharField(max_length=160)
+    author_key = models.CharField(max_length=160)
+    acted_by = models.CharField(max_length=40)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["episode", "nonce"], name="wheel_order_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"order {self.pk} of {self.episode_id}"
 
 
 class Certificate(AppendOnly):

@@ -89,6 +89,7 @@ OptIn = Literal[
     "ungrounded",
     "evaluation",
     "branches",
+    "assisted",
 ]
 FILTERS = (
     *("run", "arm", "scenario", "task_idx", "split", "policy", "policy_kind", "expert", "outcome", "origin"),
@@ -208,6 +209,14 @@ class Recipe(BaseModel):
         if "evaluation" in self.include and self.kind.trains:
             viewers = ", ".join(name for name, one in KINDS.items() if not one.trains)
             raise ValueError(f"include: evaluation requires a format for viewers: {viewers}")
+        return self
+
+    @model_validator(mode="after")
+    def _assisted(self) -> Self:
+        # a format that learns from outcomes would give the agent what a person did
+        if "assisted" in self.include and not (self.kind.trains and self.kind.needs == "complete"):
+            able = ", ".join(name for name, one in KINDS.items() if one.trains and one.needs == "complete")
+            raise ValueError(f"include: assisted requires one of the formats {able}")
         return self
 
     @model_validator(mode="after")

@@ -101,6 +101,8 @@ class Record:
     origin: str = "external"
     is_evaluation: bool = False
     is_partial: bool = False
+    assisted: bool = False
+    """Whether a person at the wheel took part in its play, or changed its limits."""
     stop_reason: str = ""
     fault: str = ""
     final_answer: str | None = None
@@ -162,7 +164,10 @@ class Record:
 
     @property
     def is_informed(self) -> bool:
-        """Return whether the author of any advice or briefing knew the verifier or outcomes, as recorded."""
+        """Return whether the author of any advice or briefing knew the verifier or outcomes, as recorded. So may a
+        person who acted in an episode whose experts can read the verifier."""
+        if self.assisted and self.expert == "informed":
+            return True
         return any(one.get("privilege") == "sees_verifier" for one in (*self.advice, *self.briefings))
 
 

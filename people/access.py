@@ -6,6 +6,7 @@ Leaves issuing and removing to `members.py`, HTTP to `http.py` and views. Called
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -255,6 +256,12 @@ def may_manage_projects(actor: Actor) -> None:
     """Allow admins to create, rename, archive and restore projects and to read the audit trail, also of an archived
     one."""
     _demand(_holds(actor, {Role.ADMIN}), actor)
+
+
+def opaque(project_id: str, name: str) -> str:
+    """Return the ID of a person in the steps and the files of one project."""
+    # with the project, so that IDs of a person differ between projects
+    return f"person-{hashlib.sha256(f'{project_id}/{name}'.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
 def scoped(rows: Rows, project: Project, path: str = "project") -> Rows:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from django.urls import path
 
-from runs.pages import briefings, forks, runs, tables
+from runs.pages import briefings, forks, runs, tables, wheel
 
 urlpatterns = [
     path("episodes/<str:pk>/replay/tables", tables.tables_at, name="tables_at"),
     path("episodes/<str:pk>/fork", forks.fork_form, name="fork_form"),
     path("episodes/<str:pk>/proof", forks.proof, name="proof"),
     path("episodes/<str:pk>/tree", forks.tree_page, name="tree"),
+    path("episodes/<str:pk>/wheel", wheel.wheel_page, name="wheel"),
     path("forks/<str:pk>/", forks.fork_page, name="fork"),
     path("runs/", runs.runs_page, name="runs"),
     path("runs/preview", runs.preview, name="run_preview"),

@@ -193,7 +193,7 @@ CLIENT_FLOORS = (
         "observations",
         "blotting",
     },
-    {"policies", "outbox", "ports", "standing"},
+    {"policies", "outbox", "ports", "standing", "wheel"},
     {"client", "chat", "scripted", "restoring", "captures", "asking"},
     {"rollout", "testing", "collecting", "adapters.transcript", "adapters.missing", "__init__"},
     {"adapters.recording", "adapters.pausing"},

@@ -17,7 +17,7 @@ from people.errors import Invalid
 
 _SAME = (
     *("key", "state", "task_idx", "task", "environment", "expert", "origin", "seed", "training_step", "last_seq"),
-    *("created_at", "started_at", "ended_at"),
+    *("created_at", "started_at", "ended_at", "assisted"),
 )
 _OR_NONE = (
     *("arm", "scenario", "scenario_digest", "split", "policy_kind", "policy_name", "checkpoint", "group_key"),

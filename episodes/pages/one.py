@@ -26,6 +26,7 @@ from episodes.visible.lens import Lens, lens_of
 from people.access import (
     MemberRequest,
     holds,
+    may_advise,
     may_issue_tokens,
     may_launch,
     may_set_reviews,
@@ -160,6 +161,7 @@ def _context(request: MemberRequest, lens: Lens, one: Episode) -> dict[str, Any]
         "events": list(one.events.order_by("-pk")[: windows.BESIDE])[::-1],
         "tools": wall.tools_of(one),
         "may_stop": holds(request.actor, may_launch),
+        "may_drive": one.is_live and holds(request.actor, may_advise),
         "may_queue": holds(request.actor, may_set_reviews),
         "forks": list(one.forks.order_by("-created_at")[:12]),
     }

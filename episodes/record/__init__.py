@@ -11,6 +11,7 @@
     indexing     what search finds
     pinning      pinned splits
     branching    a fork and its branches
+    steering     the wheel and limits of a live episode
     saved_views  saved views of the list
 
 Edges and the writes of upper apps import it; no read does.

@@ -104,7 +104,7 @@ WRITE = r"""
     FROM wanted JOIN held USING (id)
    WHERE episode.id = wanted.id
   RETURNING episode.id, episode.project_id, episode.state, episode.last_seq, episode.stop_reason, episode.fault,
-            right(episode.strip, %s)
+            right(episode.strip, %s), episode.steered
 )
 SELECT * FROM moved
 """
@@ -113,13 +113,14 @@ SELECT * FROM moved
 @dataclass(eq=False, slots=True)
 class Append:
     """A batch of steps for an episode; from awmweb's own worker, with its attempt. With `waits` it ends in an ask, and
-    the episode waits."""
+    the episode waits. `steered` says, once it is stored, that a person has something for the loop."""
 
     actor: Actor
     episode_id: str
     entries: Sequence[StepEntry]
     attempt: int | None = field(default=None, kw_only=True)
     waits: bool = field(default=False, kw_only=True)
+    steered: bool = field(default=False, init=False)
 
 
 @dataclass(slots=True)
@@ -134,6 +135,7 @@ class LockedEpisode:
     attempt: int | None = None
     origin: str = ""
     waits: bool = False
+    steered: bool = False
     stored: dict[int, str] = field(default_factory=dict)
     fresh: list[StepEntry] = field(default_factory=list)
 
@@ -170,8 +172,11 @@ def append_together(group: Sequence[Append], *, wait: bool = False) -> list[Appe
     episode that another writer has locked are `Held`.
 
     """
-    written = _write(_hoped(group))
+    hoped = _hoped(group)
+    written = _write(hoped)
     left = [append for append in group if append.episode_id not in written]
+    for append in group:
+        append.steered = append.episode_id in written and hoped[append.episode_id].steered
     results = iter(_sort_out(left, wait) if left else ())
     return [next(results) if append.episode_id not in written else append.entries[-1].seq for append in group]
 
@@ -211,6 +216,8 @@ def _sort_out(group: Sequence[Append], wait: bool) -> list[AppendResult]:
     heard = {one.episode_id for one, result in zip(group, results, strict=True) if isinstance(result, int)}
     if _write({pk: standing for pk, standing in room.standings.items() if pk in heard}) != heard:
         raise RuntimeError("an episode moved while it was held; nothing of this group is acknowledged")
+    for append in group:
+        append.steered = append.episode_id in heard and room.standings[append.episode_id].steered
     return results
 
 
@@ -351,6 +358,8 @@ def _write(wanted: dict[str, LockedEpisode]) -> set[str]:
     now = timezone.now()
     values = [*_episodes(wanted), *_steps(wanted), _recently(now), now, now, events.STRIP_SENT]
     rows = _sent(values, of_one=len(wanted) == 1)
+    for row in rows:
+        wanted[row[0]].steered = row[-1]
     stamp = events.stamp(now)
     lines = [line for row in rows for line in _hints(row, wanted[row[0]].fresh, stamp)]
     # outside a transaction the statement has committed itself, and Django calls this immediately
@@ -397,7 +406,7 @@ def _recently(now: datetime) -> datetime:
 def _hints(row: tuple[Any, ...], fresh: Sequence[StepEntry], stamp: str) -> Iterable[str]:
     """Return the hints for new steps and for the episode's progress. A batch of repeats announces the progress again,
     because the first attempt may have ended between commit and hint."""
-    pk, project_id, *counters = row
+    pk, project_id, *counters, _steered = row
     yield from events.step_hints(events.episode_topic(pk), pk, [trajectory.as_sent(entry) for entry in fresh])
     frame = events.episode_line(stamp, pk, *counters, fresh[-1].action if fresh else None)
     yield events.hint(events.episode_topic(pk), events.LAST, pk, frame)

@@ -270,9 +270,17 @@ def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon], att
 
     Raises EpisodeEnded for an `attempt` that another one has taken over from.
     """
+    return append_steered(actor, episode_id, steps, attempt)[0]
+
+
+def append_steered(
+    actor: Actor, episode_id: str, steps: Sequence[StepCommon], attempt: int | None = None
+) -> tuple[int, bool]:
+    """Append as `append_steps`; return beside the number whether a person has something for the loop."""
     if not steps:
         raise Invalid("No steps.")
-    return append_alone(Append(actor, episode_id, entries_of(steps), attempt=attempt))
+    append = Append(actor, episode_id, entries_of(steps), attempt=attempt)
+    return append_alone(append), append.steered
 
 
 def locked(actor: Actor, episode_id: str, attempt: int | None = None) -> Episode:

@@ -6,9 +6,10 @@ import functools
 from dataclasses import dataclass
 from datetime import datetime
 
-from episodes.models import Certificate, Episode, EpisodeState
+from episodes.models import Certificate, Episode, EpisodeState, Wheel
 from episodes.stored import packs
 from people.in_words import ago
+from people.plain_text import clean
 
 Grade = Certificate.Grade
 
@@ -20,6 +21,10 @@ def chips(episode: Episode, now: datetime) -> list[tuple[str, str]]:
         found.append(("ask", f"parked {ago(episode.parked_at, now).removesuffix(' ago')}, waits for a person"))
     if episode.state == EpisodeState.QUEUED and episode.parked_at is not None and not episode.is_builtin:
         found.append(("ask", "answered, waits for its loop"))
+    if episode.steered and (wheel := Wheel.objects.filter(episode=episode).first()) and wheel.is_held(now):
+        found.append(("act", f"{clean(wheel.holder_name)} has the wheel"))
+    if episode.assisted:
+        found.append(("ask", "assisted, counts in no rate"))
     if episode.attempt > 1:
         found.append(("", f"resumed, attempt {episode.attempt}"))
     if episode.clocks == "real":

@@ -134,6 +134,8 @@ class StepCard:
     at: datetime | None
     said: str = ""
     speaker: str = ""
+    by_person: bool = False
+    """Whether a person at the wheel acted, in place of the agent."""
     call: str = ""
     arguments: list[Argument] = field(default_factory=list)
     result: ShownResult | None = None
@@ -170,7 +172,14 @@ def card_of(step: Mapping[str, Any]) -> StepCard:
     kind = str(step["kind"])
     whole = _cut_before(step)
     size = bytes_in_words(whole) if whole else ""
-    card = StepCard(seq=int(step["seq"]), mark=mark_of(dict(step)), kind=kind, at=moment(step.get("at")), cut_from=size)
+    card = StepCard(
+        seq=int(step["seq"]),
+        mark=mark_of(dict(step)),
+        kind=kind,
+        at=moment(step.get("at")),
+        cut_from=size,
+        by_person=bool(step.get("acted_by")),
+    )
     if kind in ("tool_call", "action"):
         return replace(card, **_action_parts(step))
     if kind == "ask":

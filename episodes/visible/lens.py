@@ -59,7 +59,7 @@ _OF_CALLS = frozenset(
 )
 """Reward types that say how a call went, and nothing of the task."""
 _ALWAYS = Lens(0)
-_COMMON = dict.fromkeys(("seq", "kind", "at", "turn", "call_id", "cut"), _ALWAYS) | {
+_COMMON = dict.fromkeys(("seq", "kind", "at", "turn", "call_id", "acted_by", "cut"), _ALWAYS) | {
     "reward": Lens.REWARDS,
     "done": Lens.REWARDS,
     "state_diff": Lens.CHANGES,

@@ -31,9 +31,8 @@ from exports.models import Export, ExportState
 from exports.recipe import KINDS, OptIn, Recipe
 from exports.rules.redaction import Redactor
 from exports.select.ground import held_out_tasks, verifier_of
-from exports.select.reading import opaque
 from exports.select.selecting import may_open
-from people.access import Actor, is_id, scoped
+from people.access import Actor, is_id, opaque, scoped
 from people.errors import NotFound
 from people.models import Project
 

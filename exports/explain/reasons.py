@@ -9,6 +9,7 @@ REASONS: dict[str, tuple[str, str]] = {
         "The dataset has this episode or another of its branches already, with the same first steps.",
     ),
     "unmeasured": ("Pair without a measured worth", "No fork measured it, and the recipe weighs pairs by worth."),
+    "assisted": ("A person took part", "A person at the wheel acted in it, or changed its limits."),
     "cancelled": ("Cancelled", "The episode was cancelled."),
     "infrastructure_failure": (
         "Infrastructure failure",

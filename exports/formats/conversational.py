@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from awmclient.thinking import MODES, ReasoningMode, first_sent
-from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, WHOLE, sha256, source
+from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, TEXT_LIST, WHOLE, sha256, source
 from exports.record import Record
 from exports.rules.leakage import Ground
 from exports.rules.shaping import REASONING, Shaped
@@ -23,6 +23,7 @@ SFT_FEATURES: dict[str, Any] = {
     "reasoning_loss": {"feature": WHOLE, "_type": "List"},
     "root_id": TEXT,
     "privilege": TEXT,
+    "acted_by": TEXT_LIST,
     **SOURCE,
 }
 STEPS_FEATURES: dict[str, Any] = {
@@ -30,6 +31,7 @@ STEPS_FEATURES: dict[str, Any] = {
     "completion": MESSAGES,
     "tools": JSON_LIST,
     "seq": WHOLE,
+    "acted_by": TEXT,
     "reasoning_loss": WHOLE,
     **SOURCE,
 }
@@ -39,14 +41,16 @@ PROMPT_BYTES = 64 * 1024 * 1024
 
 def sft(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
     """Yield one row for the episode. `loss` has one number per message, 1 if the agent is trained on it, and
-    `reasoning_loss` the same for its reasoning.
+    `reasoning_loss` the same for its reasoning. `acted_by` names the person who acted, "" for the agent.
     """
     messages, tools = shaped.messages, list(shaped.tools)
     losses = {"loss": [line.loss for line in shaped.lines]}
     losses["reasoning_loss"] = [line.reasoning_loss for line in shaped.lines]
+    actors = {"acted_by": [line.acted_by for line in shaped.lines]}
     about = {"root_id": record.root or record.id, "privilege": record.knowledge}
     about |= source(SFT, record, ground, messages)
-    yield {"messages": messages, "tools": tools, **losses, **about, "content_sha256": sha256([messages, tools])}
+    sha = sha256([messages, tools])
+    yield {"messages": messages, "tools": tools, **losses, **actors, **about, "content_sha256": sha}
 
 
 def steps(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
@@ -65,7 +69,8 @@ def steps(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, 
                 return
             row = {"prompt": _prompt(messages[:place], mode), "completion": [line.message], "tools": tools}
             digest = sha256([row["prompt"], row["completion"], tools])
-            where = {"seq": line.said.seqs[-1] if line.said.seqs else 0, "reasoning_loss": line.reasoning_loss}
+            where: dict[str, Any] = {"seq": line.said.seqs[-1] if line.said.seqs else 0, "acted_by": line.acted_by}
+            where["reasoning_loss"] = line.reasoning_loss
             yield {**row, **where, **about, "content_sha256": digest}
         # characters count as bytes, and 100 as the rest of a message
         seen += len(line.message["content"]) + len(line.message.get(REASONING, "")) + 100

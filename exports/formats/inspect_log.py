@@ -46,6 +46,8 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
 
 def _scores(record: Record, ground: Ground) -> dict[str, Any]:
     """Return the score of an episode that counts in its run: then the log's accuracy is the run's rate."""
+    if record.assisted:
+        return {}
     # the agent's own fault is a task not solved; any other fault is no result
     if record.state == "failed" and record.fault == "policy":
         return {SCORER: {"value": 0.0, "explanation": "fault policy", "metadata": {"reward": None}}}

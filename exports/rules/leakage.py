@@ -124,6 +124,11 @@ def not_complete(record: Record, ground: Ground) -> str | None:
     return None if result is not None and result.is_complete else "not_complete"
 
 
+def assisted(record: Record, _ground: Ground) -> str | None:
+    """Leave out episodes in which a person acted or changed the limits: their outcome is not the agent's."""
+    return "assisted" if record.assisted else None
+
+
 def gave_up(record: Record, _ground: Ground) -> str | None:
     """Leave out an agent that says it gives up: whatever the outcome, this is no demonstration."""
     return "gave_up" if record.stop_reason == "gave_up" else None
@@ -161,7 +166,7 @@ _OWN = ("assistant", "result", "nudge")
 """Parts of a conversation whose sentences can be the agent's own, or the environment's."""
 ALWAYS: tuple[Rule, ...] = (branch, infrastructure_failure, held_out, near_held_out, evaluation, control_tools)
 """Hard rules of training data. Formats that report hold such episodes, each with the reason as a mark."""
-OPTIONAL: tuple[Rule, ...] = (gave_up, passes_untouched, informed, partial, ruled, rejected)
+OPTIONAL: tuple[Rule, ...] = (assisted, gave_up, passes_untouched, informed, partial, ruled, rejected)
 
 
 def rules_of(recipe: Recipe, *, needs_complete: bool) -> tuple[Rule, ...]:

@@ -42,6 +42,11 @@ class TrainingLine:
     reasoning_loss: int = 0
     """Whether the agent is trained on its reasoning, too."""
 
+    @property
+    def acted_by(self) -> str:
+        """The opaque ID of the person who acted here in place of the agent; "" for the agent itself."""
+        return next((str(call["acted_by"]) for call in self.said.calls if call.get("acted_by")), "")
+
 
 REASONING = "reasoning_content"
 """The field of a message with its reasoning, as templates of trainers read it."""

@@ -6,8 +6,8 @@ people) before a rule or a format sees it.
 
 from __future__ import annotations
 
-import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -23,6 +23,7 @@ from episodes.stored.splits import task_key
 from exports.record import EpisodeResult, Original, Record
 from exports.rules.redaction import Redactor
 from exports.select.selecting import SnapshotEntry
+from people.access import opaque
 from people.models import Project
 from reviews.models import Annotation, Correction
 
@@ -30,13 +31,14 @@ STEPS_PER_BATCH, EPISODES_PER_BATCH = 5_000, 500
 TEXT_PER_GROUP = 64 << 10
 """Steps are redacted and parsed in groups of about this many characters: for small steps the overhead of a call costs
 more than its work."""
-_SAME = ("state", "task_idx", "seed", "training_step", "expert", "origin", "stop_reason", "fault")
+_SAME = ("state", "task_idx", "seed", "training_step", "expert", "origin", "stop_reason", "fault", "assisted")
 """Columns whose values are numbers or awmweb's own words."""
 _WRITTEN = (
     *("scenario", "scenario_digest", "environment", "arm", "split"),
     *("policy_kind", "policy_name", "checkpoint", "group_key"),
 )
 """Columns that a loop fills with a text."""
+_OPAQUE = re.compile(r"person-[0-9a-f]{12}")
 _TIMES = ("created_at", "started_at", "ended_at")
 _COLUMNS = (*_SAME, *_WRITTEN, "id", "run_id", "task", "final_answer", "tools", "policy", "partial", *_TIMES)
 _OF_BRANCHES = ("fork_id", "branch_seq", "knowledge")
@@ -256,9 +258,6 @@ def _hide_author(step: dict[str, Any], project_id: str) -> None:
     # the name of a model identifies no person
     if isinstance(advice, dict) and advice.get("author") and advice.get("source") != "llm":
         advice["author"] = opaque(project_id, advice["author"])
-
-
-def opaque(project_id: str, name: str) -> str:
-    """Return the ID of a person in the files of one project."""
-    # with the project, so that IDs of a person differ between projects
-    return f"person-{hashlib.sha256(f'{project_id}/{name}'.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
+    # awmweb's own loop records an opaque ID; another can write a name
+    if (actor := step.get("acted_by")) and _OPAQUE.fullmatch(actor) is None:
+        step["acted_by"] = opaque(project_id, actor)

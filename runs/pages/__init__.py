@@ -5,6 +5,7 @@
     briefings  briefings of tasks
     forks      branches of an episode, and their form
     tables     an environment's tables at a step
+    wheel      a person acts for a live agent
 
 Only `runs/urls.py` imports it.
 """

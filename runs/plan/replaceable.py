@@ -1,7 +1,7 @@
 """Reads: tries of planned runs that infrastructure ended without an outcome, which a retry replaces.
 
-These are faults that no arm can cause, and environments that were lost before their verifier had run. A task without a
-verifier does not count: another episode of it would end the same way.
+These are faults that no arm can cause, environments that were lost before their verifier had run, and episodes in which
+a person took part. A task without a verifier does not count: another episode of it would end the same way.
 """
 
 from __future__ import annotations
@@ -42,4 +42,6 @@ def tries_of(plans: Iterable[str]) -> QuerySet[PlannedTry]:
     reports = EpisodeEvent.objects.filter(of_tries, verb=NOT_VERIFIED).exclude(reason__regex=WITHOUT)
     lost = set(reports.values_list("episode_id", flat=True))  # few: an episode with an outcome has no such event
     lost -= set(outcomes.of_episodes(lost).filter(source=outcomes.VERIFIER).values_list("episode_id", flat=True))
-    return tries.filter(Q(episode__state=EpisodeState.FAILED, episode__fault__in=INFRASTRUCTURE) | Q(episode__in=lost))
+    faulty = Q(episode__state=EpisodeState.FAILED, episode__fault__in=INFRASTRUCTURE)
+    helped = Q(episode__assisted=True, episode__state__in=(EpisodeState.FINISHED, EpisodeState.FAILED))
+    return tries.filter(faulty | helped | Q(episode__in=lost))

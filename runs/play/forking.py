@@ -149,6 +149,8 @@ def point_of(steps: Steps, seq: int) -> BranchPoint:
     is_end = step["kind"] == "message" and ENDS in (step.get("meta") or {})
     if step not in acts and not is_end:
         raise NotForkable(f"Step {seq} is no choice of the agent. Fork from a call, a question or the answer.")
+    if step.get("acted_by") is not None:
+        raise NotForkable(f"Step {seq} is of a person at the wheel, not of the agent.")
     if step.get("approval") is not None or any(is_approval(one) for one in of_turn):
         raise NotForkable(f"Step {seq} is in a turn that waited for an approval.")
     if any(one.get("done") is True for one in steps if one["seq"] < step["seq"]):

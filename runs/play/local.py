@@ -7,6 +7,7 @@ errors to the client's. Leaves every rule to `episodes.record.recording`, `exper
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
@@ -29,10 +30,12 @@ from awmclient.schema import (
     ReportedOutcome,
     StepBatch,
     StopReason,
+    WheelView,
 )
+from episodes.events import episode_topic
 from episodes.live.hub import hub
 from episodes.models import Episode
-from episodes.record import ask_steps, noting, recording
+from episodes.record import ask_steps, noting, recording, steering
 from episodes.visible.trajectory import steps_of
 from experts import closing, queue
 from experts.events import ask_topic
@@ -133,12 +136,14 @@ class LocalEpisode:
         self.id: str = episode.pk
         self.url: str = settings.AWMWEB_PUBLIC_URL + episode.get_absolute_url()
         self.last_seq: int = episode.last_seq
+        self.steered: bool = episode.steered
 
     async def append(self, steps: StepLike | Sequence[StepLike]) -> int:
         plain = numbered(steps, self.last_seq)
         if not plain:
             return self.last_seq
-        acknowledged = await patiently(recording.append_steps, self.actor, self.id, _batch(plain).steps, self.attempt)
+        stored = await patiently(recording.append_steered, self.actor, self.id, _batch(plain).steps, self.attempt)
+        acknowledged, self.steered = stored
         # a batch that was sent again is acknowledged with its own last number, which is not the last of all
         self.last_seq = max(self.last_seq, acknowledged)
         return acknowledged
@@ -206,7 +211,25 @@ class LocalEpisode:
                     continue
 
     async def heartbeat(self) -> None:
-        await patiently(recording.heartbeat, self.actor, self.id, self.attempt)
+        self.steered = (await patiently(recording.heartbeat, self.actor, self.id, self.attempt)).steered
+
+    async def look(self) -> bool:
+        is_held = await patiently(steering.is_held, self.id)
+        self.steered = self.steered or is_held
+        return is_held
+
+    async def wheel(self, acted: int) -> WheelView:
+        """Return what to do; while someone holds the wheel, wait some seconds for an order."""
+        # listen before the first look: an order that comes in between wakes this loop
+        async with hub().listening(episode_topic(self.id)) as listener:
+            view = await patiently(steering.read, self.actor, self.id, acted, self.attempt)
+            if view.held and not view.orders:
+                with contextlib.suppress(TimeoutError):
+                    # a hint can get lost, and a lease ends without one
+                    await asyncio.wait_for(listener.get(), FIRST_READS_S)
+                view = await patiently(steering.read, self.actor, self.id, acted, self.attempt)
+        self.steered = view.held or bool(view.orders)
+        return view
 
     async def finish(
         self,

@@ -257,6 +257,8 @@ async def _through(
 
     ask = await in_database(rule_of)(episode)
     limits: dict[str, Any] = {name: int(episode.policy[name]) for name in OF_LOOP if name in episode.policy}
+    # a person's, of an earlier attempt
+    limits |= {name: value for name, value in episode.limits.items() if name != "max_steps"}
     await rollout(
         policy,
         environment,

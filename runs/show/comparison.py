@@ -39,6 +39,7 @@ from runs.taskset import probes
 
 COMPLETE = "complete"
 OTHER_VERSION = "the pack was replaced during the run"
+ASSISTED = "a person took part"
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def _earlier(actor: Actor, plan: Plan) -> dict[str, tuple[int, int]]:
         episode__policy_name=control.episode.policy_name,
         episode__task_idx__isnull=False,
     )
-    alone = alone.exclude(reward_type__in=NOT_COUNTED).exclude(episode__scenario="")
+    alone = alone.unassisted().exclude(reward_type__in=NOT_COUNTED).exclude(episode__scenario="")
     alone = alone.exclude(episode__strip__contains=BRIEFED)
     rows = alone.order_by().values_list("episode__scenario", "episode__task_idx")
     counted = rows.annotate(counted=Count("pk"), complete=Count("pk", filter=Q(reward_type=COMPLETE)))
@@ -205,7 +206,7 @@ def _tries_of(plan: Plan, said: Claims) -> tuple[list[Try], list[str]]:
         plan.tries.order_by("wave", "position", "seed", "arm__place").values_list(
             "scenario", "task_idx", "arm__name", "seed", "position", "wave",
             "episode_id", "episode__state", "episode__fault", "offered", "chance", "tries", "episode__created_at",
-            "episode__scenario_digest",
+            "episode__scenario_digest", "episode__assisted",
         )
     )  # fmt: skip
     of_plan = outcomes.of_project(plan.run.project).filter(episode__planned__plan=plan)
@@ -215,7 +216,7 @@ def _tries_of(plan: Plan, said: Claims) -> tuple[list[Try], list[str]]:
     known = said.left_out
     tries = []
     asks, shared = _asks_of(plan), _shared_of(plan)
-    changed = _changed((row[0], row[-1]) for row in rows)
+    changed = _changed((row[0], row[-2]) for row in rows)
     for (
         scenario,
         idx,
@@ -231,8 +232,10 @@ def _tries_of(plan: Plan, said: Claims) -> tuple[list[Try], list[str]]:
         episodes,
         created_at,
         _,
+        assisted,
     ) in rows:
-        complete, excluded = _became(state, fault, types.get(episode), unverified.get(episode, ""))
+        reason = ASSISTED if assisted else unverified.get(episode, "")
+        complete, excluded = _became(state, fault, None if assisted else types.get(episode), reason, assisted)
         task = f"{scenario}/{idx}"
         if complete is not None and scenario in changed:
             complete, excluded = None, OTHER_VERSION
@@ -285,8 +288,10 @@ def _shared_of(plan: Plan) -> dict[str, set[str]]:
     return found
 
 
-def counted_as(state: str, fault: str, reward_type: str | None = None) -> bool | None:
+def counted_as(state: str, fault: str, reward_type: str | None = None, assisted: bool = False) -> bool | None:
     """Return whether a try counts as complete or as not complete; None if it counts as neither, or is open."""
+    if assisted:
+        return None
     if state == EpisodeState.FAILED:
         return False if fault == "policy" else None
     if state != EpisodeState.FINISHED or reward_type is None or reward_type in NOT_COUNTED:
@@ -294,14 +299,16 @@ def counted_as(state: str, fault: str, reward_type: str | None = None) -> bool |
     return reward_type == COMPLETE
 
 
-def _became(state: str, fault: str, reward_type: str | None, unverified: str) -> tuple[bool | None, str]:
+def _became(
+    state: str, fault: str, reward_type: str | None, unverified: str, assisted: bool
+) -> tuple[bool | None, str]:
     """Return (complete or not, the reason for its exclusion); neither for an open try."""
-    complete = counted_as(state, fault, reward_type)
+    complete = counted_as(state, fault, reward_type, assisted)
     if complete is not None:
         return complete, ""
     reasons: dict[str, str] = {
         EpisodeState.CANCELLED: CANCELLED,
-        EpisodeState.FAILED: f"fault {fault or 'unknown'}",
+        EpisodeState.FAILED: ASSISTED if assisted else f"fault {fault or 'unknown'}",
         EpisodeState.FINISHED: reward_type or unverified,
     }
     return None, reasons.get(state, "")

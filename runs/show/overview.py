@@ -147,15 +147,16 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
     broken: dict[str, int] = defaultdict(int)
     silent: dict[str, int] = defaultdict(int)
     tries = Episode.objects.filter(planned__plan__in=plans)
-    columns = ("planned__plan_id", "planned__arm_id", "state", "fault")
-    for plan_id, arm_id, state, fault, count in tries.values_list(*columns).annotate(count=Count("pk")):
+    columns = ("planned__plan_id", "planned__arm_id", "state", "fault", "assisted")
+    for plan_id, arm_id, state, fault, assisted, count in tries.values_list(*columns).annotate(count=Count("pk")):
         bars[arm_id].add(state, count)
-        bars[arm_id].count(counted_as(state, fault), count)
+        bars[arm_id].count(counted_as(state, fault, assisted=assisted), count)
         if state == EpisodeState.FINISHED:
             silent[plan_id] += count
         elif state == EpisodeState.FAILED and fault in INFRASTRUCTURE:
             broken[plan_id] += count
     said = visibility.of_project(actor).filter(episode__planned__plan__in=plans, episode__state=EpisodeState.FINISHED)
+    said = said.unassisted()
     judged = ("episode__planned__plan_id", "episode__planned__arm_id", "reward_type")
     for plan_id, arm_id, reward_type, count in said.values_list(*judged).annotate(count=Count("pk")):
         # what is left finished without an outcome that this actor sees

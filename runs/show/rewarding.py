@@ -50,7 +50,9 @@ class Judged:
 
 
 def judged(plan: Plan) -> Judged:
-    tries = plan.tries.filter(episode__state=EpisodeState.FINISHED).order_by("position", "seed", "arm__place")
+    tries = plan.tries.filter(episode__state=EpisodeState.FINISHED, episode__assisted=False).order_by(
+        "position", "seed", "arm__place"
+    )
     places = {row[0]: row[1:] for row in tries.values_list("episode_id", "arm__name", "scenario", "task_idx", "seed")}
     found = outcomes.of_episodes(list(places)).filter(source=outcomes.VERIFIER)
     types = dict(found.values_list("episode_id", "reward_type"))

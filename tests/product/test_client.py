@@ -71,6 +71,36 @@ class TestLiveDashboard(DashboardContract):
         async with HttpDashboard(house.url, tokens["agent"]) as dash, http("agent") as agent, http("expert") as expert:
             yield LiveWorld(house, dash, agent, expert)
 
+    async def test_person_drives_a_loop_outside(self, world):
+        class Choosing:
+            """Chooses without end, and answers when it is asked again."""
+
+            def __init__(self):
+                self.chooses, self.views = asyncio.Event(), []
+
+            async def act(self, view):
+                self.views.append(view)
+                self.chooses.set()
+                if len(self.views) == 1:
+                    await asyncio.Event().wait()
+                return Turn(answer="Done.")
+
+        policy, shop = Choosing(), FakeEnv()
+        driven = asyncio.create_task(rollout(policy, shop, world.dash, task="Price the mug", heartbeat_s=0.1))
+        await policy.chooses.wait()
+        episode = (await world.agent.get("/episodes?limit=1")).json()["items"][0]["id"]
+        wheel = f"/episodes/{episode}/wheel"
+        lease = (await world.expert.post(f"{wheel}/take", json={})).raise_for_status().json()["lease_token"]
+        price = {"name": "set_price", "arguments": {"item": "mug", "price": 9}}
+        for nonce, order in (("1", {"call": price}), ("2", {"words": "It is priced."})):
+            body = {"lease_token": lease, "nonce": nonce, **order}
+            (await world.expert.post(f"{wheel}/call", json=body)).raise_for_status()
+        while len([one for one in await world.steps(episode) if "acted_by" in one]) < 2:
+            await asyncio.sleep(0.05)
+        (await world.expert.post(f"{wheel}/hand-back", json={"lease_token": lease})).raise_for_status()
+        assert (await driven).stop_reason == "done" and shop.prices["mug"] == 9.0
+        assert [one.get("content") for one in policy.views[1].steps][-2] == "It is priced."
+
     async def test_rollout_parks_and_goes_on_with_its_answer(self, world, tokens):
         class Asking:
             async def act(self, view):

@@ -15,7 +15,7 @@ from episodes.models import Episode
 from episodes.record import pinning, recording
 from episodes.stored import packs
 from exports.explain import comparing, explaining
-from exports.select.reading import opaque
+from people.access import opaque
 from tests.browsing import as_person, html
 from tests.exports.pages.test_export_pages import SECRET, built, data_of, episode, store
 from tests.people_by_name import token

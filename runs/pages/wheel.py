@@ -1,0 +1,158 @@
+"""Pages: a person at the wheel of a live episode: its newest steps, the next call as a form, words, and its limits.
+
+The form is the one without scripts that typed asks have, made from the tool's schema. Leaves lease and orders to
+`episodes.record.steering`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+from django.views.decorators.http import require_http_methods
+from pydantic import ValidationError
+
+from awmclient.schema import LIMITS, LimitsBody, WheelCallBody
+from awmclient.wheel import DROPPED
+from episodes.models import Episode, Wheel
+from episodes.record import steering
+from episodes.show import windows
+from episodes.visible.lens import lens_of
+from experts.rules import decision_fields
+from people.access import MemberRequest, holds, may_advise, may_launch, member_required, visible_or_404
+from people.errors import AppError, Invalid, words_of
+from people.models import new_id
+from people.plain_text import clean
+
+SHOWN = 12
+"""The newest steps on the page."""
+
+
+@require_http_methods(["GET", "POST"])
+@member_required(may_advise, rows=Episode.every.all)
+def wheel_page(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show the wheel; a POST takes it, renews it, makes a call, says words, hands it back or changes limits."""
+    episode = visible_or_404(Episode.every.select_related("run", "project"), request.actor, pk)
+    act, problem, draft, status = request.POST.get("act", ""), "", None, 200
+    tools = _tools(episode)
+    chosen = _proposed(request, episode, windows.number(request.GET.get("step")))
+    wanted = request.POST.get("tool") or (chosen or {}).get("name") or request.GET.get("tool")
+    tool = next((one for one in tools if one["name"] == wanted), tools[0] if tools else None)
+    if chosen and tool and tool["name"] == chosen["name"]:
+        draft = {"value": chosen["arguments"]}
+    if request.method == "POST":
+        try:
+            _do(request, episode, act, tool)
+        except AppError as refused:
+            problem, status = refused.message, refused.status
+            draft = decision_fields.draft_of(_form(tool), request.POST.getlist) if act == "call" and tool else None
+        else:
+            if act == "renew":
+                return HttpResponse(status=204)
+            where = "episode" if act == "hand_back" else "wheel"
+            query = f"?{urlencode({'tool': tool['name']})}" if tool and act == "call" else ""
+            return redirect(f"{reverse(where, args=[pk])}{query}")
+    part = request.headers.get("HX-Request") == "true"
+    context = {**_state(request, episode), "problem": problem, "tool": tool, "tools": tools}
+    if not part:
+        context |= {
+            "described": clean(str((tool or {}).get("description") or ""))[:2000],
+            "fields": decision_fields.fields_of(_form(tool), draft) if tool else None,
+            "nonce": new_id(),
+            "words": request.POST.get("words", ""),
+            "may_launch": holds(request.actor, may_launch),
+            "limits": [(name, LABELS[name], request.POST.get(name, "")) for name in LIMITS],
+            "reason": request.POST.get("reason", ""),
+        }
+    return render(request, "runs/_wheel.html" if part else "runs/wheel.html", context, status=status)
+
+
+LABELS = {"max_steps": "Turns of the agent", "max_asks": "Asks", "timeout_s": "Seconds in all"}
+
+
+def _state(request: MemberRequest, episode: Episode) -> dict[str, Any]:
+    wheel, now = Wheel.objects.filter(episode=episode).first(), timezone.now()
+    held = wheel is not None and wheel.is_held(now) and episode.is_live
+    mine = held and wheel is not None and wheel.holder == request.actor.key
+    lens = lens_of(request.actor, episode)
+    last = windows.last_of(lens, episode)
+    shown = windows.after(lens, episode, max(0, last - SHOWN), last=last)
+    newest = shown.rows[-1] if mine and shown.rows else None
+    proposal = newest is not None and _proposed(request, episode, newest.seq)
+    return {
+        "episode": episode,
+        "held": held,
+        "mine": mine,
+        "holder": wheel.holder_name if wheel is not None and held else "",
+        "token": wheel.lease_token if wheel is not None and mine else "",
+        "steps": shown,
+        "proposal": newest.seq if newest is not None and proposal else None,
+        "waits": mine and wheel is not None and episode.orders.filter(pk__gt=wheel.acted).exists(),
+    }
+
+
+def _proposed(request: MemberRequest, episode: Episode, seq: int | None) -> dict[str, Any] | None:
+    """Return the first call that the agent chose at a note, and that was not made; None without one."""
+    rows = windows.at(lens_of(request.actor, episode), episode, [seq] if seq else [])
+    dropped = [(row.wire().get("meta") or {}).get(DROPPED) for row in rows]
+    calls = [one for found in dropped if isinstance(found, list) for one in found if isinstance(one, dict)]
+    fits = [one for one in calls if isinstance(one.get("name"), str) and isinstance(one.get("arguments"), dict)]
+    return fits[0] if fits else None
+
+
+def _tools(episode: Episode) -> list[dict[str, Any]]:
+    listed = episode.tools if isinstance(episode.tools, list) else []
+    return [one for one in listed if isinstance(one, dict) and isinstance(one.get("name"), str)]
+
+
+def _form(tool: dict[str, Any] | None) -> dict[str, Any]:
+    return {"kind": "form", "response_schema": (tool or {}).get("input_schema") or {}}
+
+
+def _do(request: MemberRequest, episode: Episode, act: str, tool: dict[str, Any] | None) -> None:
+    given, actor = request.POST, request.actor
+    token = given.get("lease_token", "")
+    if act == "take":
+        steering.take(actor, episode.pk)
+    elif act == "renew":
+        steering.renew(actor, episode.pk, token)
+    elif act == "hand_back":
+        steering.hand_back(actor, episode.pk, token)
+        messages.success(request, "Handed back. The agent chooses again.")
+    elif act == "limits":
+        limits = {name: _whole(name, given[name].strip()) for name in LIMITS if given.get(name, "").strip()}
+        steering.change_limits(actor, episode.pk, _checked(LimitsBody, {**limits, "reason": given.get("reason", "")}))
+        messages.success(request, "Limits changed. They hold from the agent's next turn.")
+    elif act in ("call", "say", "propose"):
+        said: dict[str, Any] = {"lease_token": token, "nonce": given.get("nonce", "")}
+        if act == "propose":
+            said["propose"] = True
+        elif act == "say":
+            said["words"] = given.get("words", "")
+        elif tool is None or tool["name"] != given.get("tool"):
+            raise Invalid("tool: the episode has no such tool.")
+        else:
+            value = decision_fields.decision_of(_form(tool), given.getlist)["value"]
+            said["call"] = {"name": tool["name"], "arguments": value}
+        steering.order(actor, episode.pk, _checked(WheelCallBody, said))
+    else:
+        raise Invalid("act: take, renew, call, say, propose, hand_back or limits.")
+
+
+def _whole(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 9):
+        raise Invalid(f"{LABELS[name]}: use a whole number.")
+    return int(text)
+
+
+def _checked(shape: type[Any], said: dict[str, Any]) -> Any:
+    try:
+        return shape.model_validate(said)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise Invalid(f"{'.'.join(map(str, first['loc']))}: {words_of(first)}") from error

@@ -1,0 +1,86 @@
+"""The wheel in two browsers: one person drives, the other waits; the worker is killed meanwhile, then the page."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from playwright.sync_api import expect
+from starlette.responses import StreamingResponse
+
+from tests.awmclient.openai_server import OpenAIServer, answering
+from tests.browser.test_accessibility import AXE, SERIOUS
+from tests.running import product, until
+
+pytestmark = pytest.mark.browser
+LOST = (
+    "from episodes.models import Wheel; from django.utils.timezone import now; Wheel.objects.update(lease_until=now())"
+)
+
+
+async def never():
+    await asyncio.Event().wait()
+    yield b""
+
+
+@pytest.fixture
+def model():
+    """A model that chooses without end, and answers when it is asked again."""
+    one = OpenAIServer(lambda body: "Done." if len(one.bodies) > 1 else StreamingResponse(never()))
+    with answering(one):
+        yield one
+
+
+@pytest.fixture
+def house(model):
+    settings = {"AWMWEB_AGENT_BASE_URL": model.base_url, "AWMWEB_AGENT_MODEL": "slow"}
+    with product(AWMWEB_DEMO="0", **settings) as running:
+        yield running
+
+
+@pytest.fixture
+def episode(house, model):
+    """An episode of ours whose model is choosing."""
+    with house.http(house.token("launch")) as loop:
+        plan = {"tasks": ["helpdesk_1/0"], "arms": [{"name": "slow", "policy": "model"}]}
+        run = loop.post("/runs", json={"name": "to drive", "plan": plan}).raise_for_status().json()["id"]
+        until(lambda: model.bodies, 120)
+        return loop.get("/episodes", params={"run": run}).json()["items"][0]["id"]
+
+
+def call(page, tool):
+    page.goto(f"{page.url.partition('?')[0]}?tool={tool}")
+    expect(page.get_by_role("button", name=f"Call {tool}")).to_contain_text("Enter")
+    page.keyboard.press("Control+Enter")
+
+
+def test_two_people_and_one_wheel(house, person, episode):
+    mina, lena = (person(house.link(name, "expert")) for name in ("mina", "lena"))
+    mina.goto(f"{house.url}/episodes/{episode}/")
+    expect(mina.locator("[data-cap=wheel]")).to_contain_text("w", ignore_case=True)
+    mina.keyboard.press("w")
+    mina.wait_for_url(f"**/episodes/{episode}/wheel")
+    expect(mina.get_by_role("heading", level=1)).to_have_text("You act in place of the agent.")
+    lena.goto(f"{house.url}/episodes/{episode}/wheel")
+    expect(lena.get_by_role("heading", level=1)).to_have_text("mina acts in place of the agent.")
+    expect(lena.get_by_role("button", name="Take the wheel")).to_have_count(0)
+    tools = mina.locator("select[name=tool] option").all_inner_texts()
+    listing = next(name.strip() for name in tools if name.strip().startswith("list_"))
+    call(mina, listing)
+    steps = mina.locator("#wheel-steps .step", has_text="by a person at the wheel")
+    expect(steps).to_have_count(1)
+    expect(lena.locator("#wheel-steps")).to_contain_text(listing)
+    house.kill("rollouts")
+    call(mina, listing)
+    expect(steps).to_have_count(2)
+    mina.evaluate(AXE.read_text(encoding="utf-8"))
+    assert mina.evaluate(SERIOUS) == []
+    mina.set_viewport_size({"width": 390, "height": 844})
+    assert mina.evaluate("document.documentElement.scrollWidth") == 390
+    mina.close()
+    house.manage("shell", "-c", LOST)
+    expect(lena.locator("#wheel-steps")).to_contain_text("The episode has ended.")
+    lena.goto(f"{house.url}/episodes/{episode}/")
+    expect(lena.locator("main")).to_contain_text("assisted, counts in no rate")
+    expect(lena.locator("main")).to_contain_text("Done.")
+    expect(lena.locator("main")).to_contain_text("2 actions")
