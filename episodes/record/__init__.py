@@ -11,6 +11,7 @@
     indexing     what search finds
     pinning      pinned splits
     branching    a fork and its branches
+    rejudging    repaired verifiers, and what they change
     saved_views  saved views of the list
 
 Edges and the writes of upper apps import it; no read does.

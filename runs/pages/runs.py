@@ -47,7 +47,7 @@ from runs.plan.plans import (
     recipes,
     to_yaml,
 )
-from runs.show import asking, charts, curve, overview, rewarding, tables
+from runs.show import asking, charts, curve, errata, overview, rewarding, tables
 from runs.show.comparison import RunComparison, compare_run
 from runs.show.tables import TABLES, in_csv, of_completions, repeats
 from runs.statistics.sentences import points
@@ -271,6 +271,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
             for one, levels in zip(found.contrasts, found.levels, strict=True)
         ],
         "effects": found.effects,
+        "errata": errata.of_run(request.actor, pk),
         "briefed": [_briefed(found.plan, one) for one in briefings.of_run(found.plan)],
         "completions": charts.completions(found.arms, of_completions(found), file("completions")),
         "draws_rewards": found.plan.ended_at is not None and card.ended <= REWARDS_DRAWN,
