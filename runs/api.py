@@ -559,5 +559,9 @@ def _pass(one: Rejudging) -> RejudgingView:
 
 def _erratum(one: errata.ReadableErratum) -> ErratumView:
     same = {name: getattr(one, name) for name in ("at", "task", "verifier", "author", "why")}
-    subject = {"run": one.run.pk if one.run else None, "export": one.export or None}
-    return ErratumView(**same, **subject, changes=[NumberView(**asdict(each)) for each in one.changes])
+    return ErratumView(
+        **same,
+        run=one.run.pk if one.run else None,
+        export=one.export or None,
+        changes=[NumberView(**asdict(each)) for each in one.changes],
+    )

@@ -26,7 +26,7 @@ from exports.recipe import Recipe
 from exports.select.selecting import entries_of, matching
 from people.models import Project
 
-SHOWN = 50
+SHOWN, FILE = 50, "ERRATA.md"
 
 
 @dataclass(frozen=True)
@@ -119,3 +119,17 @@ def _readable(one: Erratum) -> ExportErratum:
         added=sorted(after.keys() - before.keys()),
         changed=sorted(key for key in before.keys() & after.keys() if before[key] != after[key]),
     )
+
+
+def text(found: Collection[ExportErratum]) -> str:
+    """Return the errata of a dataset as a file for its readers; "" if there are none. Reasons are the project's own."""
+    lines = [line for one in found for line in _lines(one)]
+    head = ["# Errata", "", "Verifiers were repaired after this dataset was made. Its files are unchanged.", ""]
+    return "\n".join([*head, *lines]) if lines else ""
+
+
+def _lines(one: ExportErratum) -> list[str]:
+    kinds = (("remove", one.removed), ("add", one.added), ("other outcome", one.changed))
+    rows = [f"| `{key}` | {what} |" for what, keys in kinds for key in keys]
+    about = f"Task `{one.task}`, {one.at.date().isoformat()}, by {one.verifier} of its verifier: {one.sentence}."
+    return [about, "", "| row | change |", "|---|---|", *rows, ""]

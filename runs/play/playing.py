@@ -336,8 +336,8 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
     if repaired is not None:
         # what changed is the same; what it means, the repaired verifier alone says
         outcome = _outcome(repaired, "code").model_copy(update={"state_diff": outcome.state_diff})
-    about = {"final": final, "version": version}
-    await patiently(recording.record_outcome, actor, episode.pk, outcome, tier, health, partial, **about)
+    about = outcome, tier, health, partial
+    await patiently(recording.record_outcome, actor, episode.pk, *about, final=final, version=version)
 
 
 async def _verdict(world: Any, final_answer: str | None) -> tuple[str, Any]:

@@ -5,13 +5,22 @@ from __future__ import annotations
 import random
 
 import pytest
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch
-from episodes.models import Episode, Erratum, OutcomeHold, RejudgedEpisode, VerifierOutcome
+from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch, TrainingStepReport
+from awmenv.attesting import sha256_of
+from curriculum import training
+from episodes.models import Episode, Erratum, OutcomeHold, RejudgedEpisode, VerifierOutcome, VerifierVersion
 from episodes.record import recording, rejudging
+from exports.build import datasets, storing
 from exports.explain import errata
+from exports.jobs import pushing
 from exports.models import Export
+from exports.recipe import Recipe
+from exports.rules.redaction import Redactor
+from exports.select.reading import Reader
+from exports.select.selecting import entries_of, matching
 from people.access import Actor, system
 from runs.models import ShapedReward
 from runs.show import errata as errata_of_runs
@@ -175,3 +184,73 @@ def test_second_version_supersedes_the_first(ada):
     kinds = VerifierOutcome.objects.filter(episode=one).order_by("pk").values_list("source", "reward_type")
     assert list(kinds) == [("superseded", "others"), ("superseded", "complete"), ("verifier", "others")]
     assert Erratum.objects.filter(run=one.run).count() == 2
+
+
+def test_snapshot_keeps_the_outcome_that_it_pins(ada):
+    one = trained(ada, complete=False)
+    recipe = Recipe.read({"format": "raw"})
+
+    def taken():
+        return list(entries_of(ada.project, recipe, matching(ada.project, recipe)))
+
+    before = taken()
+    repaired(ada, {one.pk})
+    after = taken()
+    assert [len(entry.outcomes) for entry in (*before, *after)] == [1, 1] and before != after
+    reader = Reader(ada.project, Redactor(recipe, salt="s"), authors=False)
+    assert [reader.read(taken)[0].results["verified"].reward_type for taken in (before, after)] == [
+        "others",
+        "complete",
+    ]
+
+
+def test_manifest_card_and_push_name_the_repair(ada, tmp_path):
+    one, other = trained(ada, complete=False), trained(ada, complete=True)
+    made = export(ada.project)
+    repaired(ada, {one.pk})
+    folder = tmp_path / "rebuilt"
+    folder.mkdir()
+    plan = datasets.take_snapshot(ada.project, Recipe.read({"format": "sft"}), folder)
+    manifest = datasets.build(ada.project, plan, folder, lambda done, rows: True)
+    sha256 = sha256_of(CODE)
+    assert manifest["repaired_verifiers"] == {"planted_1/1": {"version": 2, "sha256": sha256, "outcomes": 1}}
+    assert f"| `planted_1/1` | 2 | `{sha256[:12]}` | 1 |" in (folder / "README.md").read_text()
+    for row, files in ((made, folder), (spared := export(ada.project, filter={"id": [other.pk]}), folder)):
+        Export.objects.filter(pk=row.pk).update(dataset=row.pk)
+        row.dataset = row.pk
+        storing.keep(ada.project.pk, row.pk, files)
+    with pushing.files_of(made) as pushed:
+        said = (pushed / "ERRATA.md").read_text()
+    assert f"| `{one.pk}" in said and "1 to add" in said and other.pk not in said
+    assert "comma" not in said, "the reason is a person's word to the project"
+    page = html(as_person(ada).get("/exports/"))
+    assert page.count("erratum</span>") == 1
+    with pushing.files_of(spared) as pushed:
+        assert (pushed / "manifest.json").exists() and not (pushed / "ERRATA.md").exists()
+
+
+def test_curriculum_page_shows_the_erratum_of_its_curve(ada):
+    one = trained(ada, complete=False)
+    training.report(ada, one.run.pk, TrainingStepReport(training_step=3))
+    repaired(ada, {one.pk})
+    shown = html(as_person(ada).get(f"/curriculum/?run={one.run.pk}"))
+    assert "Complete at step 3" in shown and "0 of 1" in shown
+
+
+def test_an_episode_has_one_outcome_per_version(ada):
+    one = trained(ada, complete=False)
+    done = repaired(ada, {one.pk})
+    for more in ({"source": "superseded", "version": done.version}, {"source": "superseded"}, {"source": "verifier"}):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            VerifierOutcome.objects.create(episode=one, reward_type="complete", **more)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        VerifierVersion.objects.create(
+            project=ada.project,
+            scenario="planted_1",
+            task_idx=1,
+            number=2,
+            code="",
+            sha256="",
+            reason="",
+            created_by="",
+        )
