@@ -22,6 +22,7 @@ from exports.rules.redaction import Redactor
 from exports.select.reading import Reader
 from exports.select.selecting import entries_of, matching
 from people.access import Actor, system
+from reviews.record import court
 from runs.models import ShapedReward
 from runs.show import errata as errata_of_runs
 from runs.show.comparison import compare_run
@@ -110,6 +111,9 @@ def test_planted_fault_is_traced_to_every_row_and_none_besides(ada, seed):
     first = dict(VerifierOutcome.objects.filter(episode__in=wrong).values_list("episode_id", "reward_type"))
     others = list(VerifierOutcome.objects.exclude(episode__in=wrong).order_by("pk").values())
     ShapedReward.objects.create(episode=single, profile="p", total=1, components={})
+    with transaction.atomic():
+        case = court.doubt(single)
+    court.rule(ada, case.pk, "broken", "It wants a comma.")
     assert not repaired(ada, wrong).problem
     assert list(VerifierOutcome.objects.exclude(episode__in=wrong).order_by("pk").values()) == others
     for pk, before in first.items():
