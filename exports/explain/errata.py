@@ -24,6 +24,7 @@ from exports.build.parts import whole
 from exports.models import Export, ExportState
 from exports.recipe import Recipe
 from exports.select.selecting import entries_of, matching
+from people.in_words import count
 from people.models import Project
 
 SHOWN, FILE = 50, "ERRATA.md"
@@ -57,7 +58,7 @@ class ExportErratum:
     @property
     def sentence(self) -> str:
         parts = [(self.removed, "to remove"), (self.added, "to add"), (self.changed, "with another outcome")]
-        return ", ".join(f"{len(keys):,} {words}" for keys, words in parts if keys)
+        return ", ".join(f"{count(len(keys), 'row')} {words}" for keys, words in parts if keys)
 
 
 def rows_of_exports(project: Project, episodes: Collection[str]) -> dict[str, dict[str, Any]]:

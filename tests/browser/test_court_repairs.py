@@ -79,7 +79,7 @@ def test_court_repairs_a_verifier_end_to_end(house, person, judged):
     expect(row).to_have_count(1)
     row.get_by_role("link").click()
     page.wait_for_url(f"**/exports/{made}/")
-    expect(page.get_by_role("region", name="Erratum")).to_contain_text("1 to remove")
+    expect(page.get_by_role("region", name="Erratum")).to_contain_text("1 row to remove")
     with house.http(house.token("launch", PROJECT)) as loop:
         plan = {"tasks": ["helpdesk_1/0"], "arms": [{"name": "right", "policy": "script:oracle"}]}
         new = loop.post("/runs", json={"name": "judged by the court", "plan": plan}).raise_for_status().json()["id"]

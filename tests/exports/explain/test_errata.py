@@ -225,7 +225,7 @@ def test_manifest_card_and_push_name_the_repair(ada, tmp_path):
         storing.keep(ada.project.pk, row.pk, files)
     with pushing.files_of(made) as pushed:
         said = (pushed / "ERRATA.md").read_text()
-    assert f"| `{one.pk}" in said and "1 to add" in said and other.pk not in said
+    assert f"| `{one.pk}" in said and "1 row to add" in said and other.pk not in said
     assert "comma" not in said, "the reason is a person's word to the project"
     page = html(as_person(ada).get("/exports/"))
     assert page.count("erratum</span>") == 1
