@@ -1,8 +1,8 @@
 """The speed at which stored episodes are judged again by a repaired verifier, each in its restored world.
 
-Runs a few episodes of a task, copies them with their worlds and steps, repairs the verifier, and has all of
-them judged by `manage.py reverify`. Prints one JSON object a line: name, value, unit, limit, ratio, conditions with the
-aim. The limit is a bare reset, the same calls and `verify` in sessions that are not recorded, as many at a time.
+Runs a few episodes of a task, copies them with their worlds and steps, repairs the verifier, and has all of them judged
+by a worker (`POST /verifiers/reverify`). Prints one JSON object a line: name, value, unit, limit, ratio, conditions with
+the aim. The limit is a bare reset, the same calls and `verify` in sessions that are not recorded, as many at a time.
 
 Run as `python bench/errata.py [EPISODES]`: 300 by default, 10,000 for the aim itself.
 """
@@ -13,7 +13,6 @@ import asyncio
 import json
 import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from awmenv.client import EnvironmentClient  # noqa: E402
 from tests.running import Product, product, until  # noqa: E402
 
 SCENARIO, TASK, AIM_S, AIMED = "helpdesk_1", 0, 600.0, 10_000
+PATIENCE_S = 3600
 FIRST = 4
 PLAY = f"""
 from people.access import system_actor
@@ -111,15 +111,16 @@ async def bare(url: str, calls: list[Any], count: int) -> float:
 
 
 def main(episodes: int) -> None:
-    with product(AWMWEB_DEMO="0") as web, tempfile.TemporaryDirectory() as folder:
+    with product(AWMWEB_DEMO="0") as web:
         web.manage("shell", "-c", PLAY)
         until(lambda: evaluate(web, ENDED) == FIRST, 300, 1)
         calls = evaluate(web, COPY.format(episodes=episodes))
         url = f"http://127.0.0.1:{web.environment['AWMENV_PORT']}"
         limit = asyncio.run(bare(url, calls, min(episodes, 200)))
-        file = Path(folder) / "verifier.py"
-        file.write_text(REPAIRED)
-        web.manage("reverify", "--scenario", SCENARIO, "--task-idx", str(TASK), "--verifier", str(file))
+        body = {"scenario": SCENARIO, "task_idx": TASK, "verifier": REPAIRED, "reason": "For the benchmark."}
+        with web.http(web.token("launch")) as loop:
+            one = loop.post("/verifiers/reverify", json=body).raise_for_status().json()["id"]
+            until(lambda: loop.get(f"/verifiers/reverify/{one}").json()["state"] != "running", PATIENCE_S, 2)
         found = evaluate(web, PASS)
         assert (found["changed"], found["problem"]) == (episodes, ""), found
         speed = episodes / found["took"]
