@@ -1,8 +1,8 @@
 """The speed at which stored episodes are judged again by a repaired verifier, each in its restored world.
 
 Runs a few episodes of a task, copies them with their worlds and steps, repairs the verifier, and has all of them judged
-by a worker (`POST /verifiers/reverify`). Prints one JSON object a line: name, value, unit, limit, ratio, conditions with
-the aim. The limit is a bare reset, the same calls and `verify` in sessions that are not recorded, as many at a time.
+by a worker (`POST /verifiers/reverify`). Prints one JSON object a line: name, value, unit, limit, ratio, conditions
+with the aim. The limit is a bare reset, the same calls and `verify` in unrecorded sessions, as many at a time.
 
 Run as `python bench/errata.py [EPISODES]`: 300 by default, 10,000 for the aim itself.
 """
