@@ -15,6 +15,8 @@ VERSION = 2
 """Of a statement. Those of version 1 had the loop's own reward, and could follow a world that was moved."""
 QUESTION_VERSION = 1
 QUESTION = b"awmenv.question"
+FRESH_S = 120
+"""Seconds for which a sent verifier is taken."""
 RESERVED = frozenset({"verify", "done", "__list_scenarios__", "ask_expert"})
 """Names, spelled exactly so, that no scenario's tool has. Loops answer such calls, so neither side counts them."""
 FIELDS = (
@@ -107,6 +109,16 @@ def asked(key: str, body: Any) -> dict[str, Any]:
     if found.pop("version", None) != QUESTION_VERSION or type(found.get("at")) is not int:
         raise NotAttested("the question has another version")
     return found
+
+
+def sent_verifier(key: str, body: Any) -> str:
+    """Return the code of a verifier that a dashboard sent, signed as a question. Raises `NotAttested`."""
+    found = asked(key, body)
+    if set(found) != {"at", "verifier"} or not isinstance(found["verifier"], str):
+        raise NotAttested("a sent verifier is a question with its code")
+    if abs(time.time() - found["at"]) > FRESH_S:
+        raise NotAttested("the verifier was sent too long ago, or the clocks of server and dashboard differ")
+    return str(found["verifier"])
 
 
 def _signature(key: str, text: str, kind: bytes = b"awmenv.attestation") -> str:

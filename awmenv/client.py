@@ -310,6 +310,19 @@ class EnvironmentClient:
             arguments["final_answer"] = final_answer
         return await self._surely(lambda: self._control("verify", arguments, self._verify_timeout_s))
 
+    async def judge(self, verifier: Mapping[str, str], sha256: str, final_answer: str | None = None) -> Observation:
+        """Seal the episode and run a verifier that is not the pack's, signed by `attesting.question`.
+
+        Raises `ServerRefused` if the server did not run that code: an older one runs the pack's.
+        """
+        arguments: dict[str, Any] = {"verifier": dict(verifier)}
+        if final_answer is not None:
+            arguments["final_answer"] = final_answer
+        found = await self._surely(lambda: self._control("verify", arguments, self._verify_timeout_s))
+        if found.metadata.get("verifier_sha256") != sha256:
+            raise ServerRefused(found.error or "the server does not run sent verifiers", "verifier_refused")
+        return found
+
     async def done(self) -> Observation:
         """End the episode on the server."""
         return await self._control("done", {}, self._step_timeout_s)

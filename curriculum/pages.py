@@ -21,6 +21,7 @@ from episodes.models import Run
 from episodes.visible import visibility
 from people.access import Actor, MemberRequest, holds, may_launch, may_read, member_required
 from people.errors import Invalid
+from runs.show import errata
 
 DONE = {"override": "Phase held.", "pin": "Task pinned.", "skip": "Task skipped.", "freeze": "Curriculum frozen."}
 
@@ -134,6 +135,7 @@ def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: s
         "story": cockpit.story(run),
         "charts": cockpit.charts_of(run, plan, helps, file),
         "generations": cockpit.generations_of(run, request.GET.get("turns", "")),
+        "errata": errata.of_run(request.actor, run.pk),
         "levels": cockpit.level_rows(seen.content),
         "tasks": cockpit.tasks_of(run, seen.content, request.GET.get("show", next_tasks.SERVED)),
     }

@@ -75,6 +75,13 @@ class BriefingLate(AppError):
     status = 409
 
 
+class AlreadyRejudging(AppError):
+    """The episodes of this task are being judged again by another version. Wait until that has ended."""
+
+    code = "already_rejudging"
+    status = 409
+
+
 class SplitExists(AppError):
     """A split with this name exists with different tasks."""
 

@@ -465,8 +465,12 @@ class OutcomeQuerySet(models.QuerySet["VerifierOutcome"]):
 
 
 class VerifierOutcome(AppendOnly):
-    """The outcome of the verifier, one per episode. `reported` ones come from the loop and are kept apart; the
-    environment server's statement about `session` proves `attested` ones.
+    """The outcome of the verifier, one per episode and version of its verifier. `reported` ones come from the loop and
+    are kept apart; the environment server's statement about `session` proves `attested` ones.
+
+    The one that counts has the source `verifier`: that of the newest repaired verifier in force that found another
+    outcome, else the first one. `record/rejudging.py` sets those before it aside as `superseded`; nothing else of an
+    outcome ever changes. `version` is null for the pack's own verifier.
 
     `health` is the check of the verifier, `partial` the build report of a partial scenario; both are empty if unknown.
     """
@@ -475,9 +479,13 @@ class VerifierOutcome(AppendOnly):
         VERIFIER = "verifier", "Verifier"
         ATTESTED = "attested", "Attested"
         REPORTED = "reported", "Reported"
+        SUPERSEDED = "superseded", "Superseded"
 
     episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="outcomes")
-    source = models.CharField(max_length=8, choices=Source.choices)
+    source = models.CharField(max_length=10, choices=Source.choices)
+    version = models.ForeignKey(
+        "VerifierVersion", null=True, blank=True, on_delete=models.CASCADE, related_name="outcomes"
+    )
     reward_type = models.CharField(max_length=200)
     reward = models.FloatField(null=True, blank=True)
     details = JsonText(default=dict, blank=True)
@@ -492,9 +500,18 @@ class VerifierOutcome(AppendOnly):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["episode", "source"], name="one_outcome_per_source"),
+            models.UniqueConstraint(
+                fields=["episode", "source"], condition=~Q(source="superseded"), name="one_outcome_per_source"
+            ),
+            models.UniqueConstraint(
+                fields=["episode", "version"],
+                condition=Q(source__in=["verifier", "superseded"]),
+                nulls_distinct=False,
+                name="one_outcome_per_version",
+            ),
             models.CheckConstraint(
-                condition=Q(source__in=["verifier", "attested", "reported"]), name="outcome_source_known"
+                condition=Q(source__in=["verifier", "attested", "reported", "superseded"]),
+                name="outcome_source_known",
             ),
         ]
 
@@ -510,6 +527,129 @@ class VerifierOutcome(AppendOnly):
     def checked(self) -> Health | None:
         """Return the check of the verifier."""
         return Health.from_wire(self.health)
+
+
+class VerifierVersion(AppendOnly):
+    """A repaired verifier of a task, in one project, and never over an earlier one. The pack's own is number 1 and has
+    no row. `in_force_at` is set once it has judged the stored episodes and failed on none; then it judges new ones."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="verifier_versions")
+    scenario = models.CharField(max_length=200)
+    task_idx = models.IntegerField()
+    number = models.IntegerField()
+    code = JsonText()
+    sha256 = models.CharField(max_length=64)
+    scenario_digest = models.CharField(max_length=64, blank=True)
+    """The version of the scenario that it was written for."""
+    reason = JsonText()
+    created_by = models.CharField(max_length=160)
+    created_at = models.DateTimeField(auto_now_add=True)
+    in_force_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "scenario", "task_idx", "number"], name="one_verifier_version_per_number"
+            ),
+            models.CheckConstraint(condition=Q(number__gte=2), name="verifier_version_after_the_packs"),
+        ]
+
+    def __str__(self) -> str:
+        return f"version {self.number}"
+
+
+class Rejudging(models.Model):
+    """One pass over the stored episodes of a task, by a repaired verifier or, without `version`, by the pack's own.
+
+    It is live until `ended_at`. `problem` says why it had no effect."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="rejudgings")
+    scenario = models.CharField(max_length=200)
+    task_idx = models.IntegerField()
+    version = models.ForeignKey(
+        VerifierVersion, null=True, blank=True, on_delete=models.CASCADE, related_name="rejudgings"
+    )
+    problem = models.TextField(blank=True)
+    created_by = models.CharField(max_length=160)
+    created_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            # two passes at a time would each take what they read for what counts
+            models.UniqueConstraint(
+                fields=["project", "scenario", "task_idx"],
+                condition=Q(ended_at__isnull=True),
+                name="one_rejudging_at_a_time",
+            ),
+        ]
+        indexes = [models.Index(fields=["project", "scenario", "task_idx", "-created_at"], name="rejudgings_of_task")]
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.task_idx} by {self.version or 'the verifier of the pack'}"
+
+
+class RejudgedEpisode(AppendOnly):
+    """What a pass found for one episode, beside the outcome that counted before. `details` is what the verifier said.
+
+    An episode is *kept*, *changed*, *lost* (its world is not restorable) or *failed* (the verifier raised an error)."""
+
+    class Result(models.TextChoices):
+        KEPT = "kept", "Kept"
+        CHANGED = "changed", "Changed"
+        LOST = "lost", "Not restorable"
+        FAILED = "failed", "Verifier failed"
+
+    rejudging = models.ForeignKey(Rejudging, on_delete=models.CASCADE, related_name="episodes")
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="rejudged")
+    result = models.CharField(max_length=7, choices=Result.choices)
+    grade = models.CharField(max_length=8, blank=True)
+    before = models.CharField(max_length=200)
+    after = models.CharField(max_length=200, blank=True)
+    reward = models.FloatField(null=True, blank=True)
+    details = JsonText(default=dict, blank=True)
+    why = models.TextField(blank=True)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["rejudging", "episode"], name="one_rejudgment_per_pass"),
+            models.CheckConstraint(
+                condition=Q(result__in=["kept", "changed", "lost", "failed"]), name="rejudged_result_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.result
+
+
+class Erratum(AppendOnly):
+    """What a repaired verifier changed in the numbers of a run, or in the rows of an export: before, after, and by
+    which pass. Exactly one of `run` and `export`, the ID of an export, is set."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="errata")
+    rejudging = models.ForeignKey(Rejudging, on_delete=models.CASCADE, related_name="errata")
+    run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.CASCADE, related_name="errata")
+    export = models.CharField(max_length=40, blank=True)
+    before = JsonText()
+    after = JsonText()
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name_plural = "errata"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["rejudging", "run", "export"], nulls_distinct=False, name="one_erratum_per_subject"
+            ),
+            models.CheckConstraint(condition=Q(run__isnull=True) ^ Q(export=""), name="erratum_of_a_run_or_an_export"),
+        ]
+        indexes = [models.Index(fields=["export"], condition=~Q(export=""), name="errata_of_export")]
+
+    def __str__(self) -> str:
+        return f"erratum of {self.run_id or self.export}"
 
 
 class OutcomeHold(models.Model):

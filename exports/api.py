@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +12,7 @@ from django.http import HttpRequest, HttpResponseBase
 from ninja import Body, Router, Schema, Status
 
 from awmclient.schema import Done
-from exports.explain import comparing, explaining
+from exports.explain import comparing, errata, explaining
 from exports.jobs import requesting
 from exports.models import Export
 from exports.pages import downloads
@@ -22,8 +24,23 @@ from people.http import REFUSALS, actor_of, refuse_unknown
 router = Router(tags=["exports"])
 
 
+class ExportErratumView(Schema):
+    """What a repaired verifier changed in the rows of an export, by key: rows that a rebuilt dataset loses, gains, or
+    holds with another outcome."""
+
+    at: datetime
+    task: str
+    verifier: str
+    author: str
+    why: str
+    removed: list[str]
+    added: list[str]
+    changed: list[str]
+
+
 class ExportView(Schema):
-    """One export and its state. `counts` and `manifest` are set once it is done."""
+    """One export and its state. `counts` and `manifest` are set once it is done, `errata` after the repair of a
+    verifier."""
 
     id: str
     url: str
@@ -37,6 +54,7 @@ class ExportView(Schema):
     created_at: datetime
     counts: dict[str, Any] | None = None
     manifest: dict[str, Any] | None = None
+    errata: list[ExportErratumView] = []
 
 
 class ExportList(Schema):
@@ -112,7 +130,7 @@ class DatasetComparisonView(Schema):
     changed: ChangeView
 
 
-def _view(export: Export) -> ExportView:
+def _view(export: Export, found: Sequence[errata.ExportErratum] = ()) -> ExportView:
     manifest = export.manifest if isinstance(export.manifest, dict) else None
     counted = ("episodes", "episodes_used", "rows", "left_out", "rows_left_out", "redacted")
     return ExportView(
@@ -128,6 +146,7 @@ def _view(export: Export) -> ExportView:
         created_at=export.created_at,
         counts={name: manifest[name] for name in counted} if manifest else None,
         manifest=manifest,
+        errata=[ExportErratumView(**asdict(one)) for one in found],
     )
 
 
@@ -149,12 +168,15 @@ def list_exports(request: HttpRequest) -> ExportList:
     actor = actor_of(request)
     refuse_unknown(request)
     may_open(actor)
-    return ExportList(exports=[_view(export) for export in requesting.exports_of(actor)[:100]])
+    rows = list(requesting.exports_of(actor)[:100])
+    found = errata.of_exports([export.pk for export in rows])
+    return ExportList(exports=[_view(export, found[export.pk]) for export in rows])
 
 
 @router.get("/exports/{export_id}", response={200: ExportView, **REFUSALS})
 def get_export(request: HttpRequest, export_id: str) -> ExportView:
-    return _view(_export_or_404(request, export_id))
+    export = _export_or_404(request, export_id)
+    return _view(export, errata.of_exports([export.pk])[export.pk])
 
 
 @router.post("/exports/{export_id}/cancel", response={200: Done, **REFUSALS})

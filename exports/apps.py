@@ -1,4 +1,4 @@
-"""The exports app."""
+"""The exports app: registers which rows of exports a repaired verifier changes."""
 
 from __future__ import annotations
 
@@ -7,3 +7,10 @@ from django.apps import AppConfig
 
 class ExportsConfig(AppConfig):
     name = "exports"
+
+    def ready(self) -> None:
+        """Import the modules that need models; Django allows that only now."""
+        from episodes.record import rejudging
+        from exports.explain import errata
+
+        rejudging.on_reading(rejudging.EXPORT, errata.rows_of_exports)

@@ -209,6 +209,11 @@ def may_set_reviews(actor: Actor) -> None:
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
 
 
+def may_repair(actor: Actor) -> None:
+    """Allow repairing a verifier and judging stored episodes again, for those who rule in the verifier court."""
+    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch", "review"}), actor)
+
+
 def may_set_desk(actor: Actor) -> None:
     """Allow setting how asks are routed and what they can cost."""
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)

@@ -15,8 +15,9 @@ from awmclient import schema
 from awmclient.fields import WHOLE, Count, Line, Object
 from episodes.api import CURSOR, LIMIT, filters_in, filters_of
 from episodes.find import lists
-from episodes.models import Run
+from episodes.models import Rejudging, Run
 from episodes.record import recording
+from episodes.stored import repairs
 from people.access import Actor, may_launch, may_read, may_see_asking, visible_or_404
 from people.http import REFUSALS, actor_of, refuse_body, refuse_unknown
 from runs.errors import BadPlan
@@ -24,8 +25,8 @@ from runs.launch import briefings, estimating, planning, preflight
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.plans import PlanDocument, plan_of
-from runs.play import certifying, forking
-from runs.show import forks
+from runs.play import certifying, forking, reverifying
+from runs.show import errata, forks
 from runs.show.asking import RunAsking, asking_of, row_of
 from runs.show.comparison import RunComparison, compare_run
 from runs.statistics.costs import Cost
@@ -151,6 +152,55 @@ class CostView(Schema):
     human_s: float
 
 
+class ReverifyBody(schema.Shape):
+    """Judge the stored episodes of a task again: with `verifier` by this code, which becomes the task's next version
+    and takes effect if it fails on no episode; else by the verifier in force. `reason` says what was wrong."""
+
+    scenario: Line
+    task_idx: Count
+    verifier: str = ""
+    reason: str = ""
+
+
+class NumberView(Schema):
+    """A number or sentence that an erratum corrects."""
+
+    what: str
+    before: str
+    after: str
+
+
+class ErratumView(Schema):
+    """What a repaired verifier changed in the numbers of a `run`, or in the rows of an `export`."""
+
+    at: datetime
+    task: str
+    verifier: str
+    author: str
+    why: str
+    run: str | None
+    export: str | None
+    changes: list[NumberView]
+
+
+class RejudgingView(Schema):
+    """A pass over the stored episodes of a task. `version` is 1 for the pack's own verifier, which changes no outcome.
+    `state` is *running*, *ended*, or *refused* with a `problem`: then nothing was changed."""
+
+    id: str
+    scenario: str
+    task_idx: int
+    version: int
+    verifier_sha256: str | None
+    state: str
+    kept: int
+    changed: int
+    not_restorable: int
+    failed: int
+    problem: str | None
+    errata: list[ErratumView]
+
+
 class RunDetail(Schema):
     """One run with the cost of each arm. `state` and `prices` are null for a run without a plan; `prices` are those at
     its launch, by role and endpoint, in US dollars per million tokens. `server` is what a further environment server
@@ -163,6 +213,7 @@ class RunDetail(Schema):
     prices: Object | None
     server: Object | None
     costs: list[CostView]
+    errata: list[ErratumView]
 
 
 class Retried(Schema):
@@ -336,6 +387,7 @@ def read_run(request: HttpRequest, run_id: str) -> RunDetail:
         # empty for the built-in server
         server=plan.server or None if plan else None,
         costs=[_cost(one) for one in spending.costs_of(run)],
+        errata=[_erratum(one) for one in errata.of_run(actor, run.pk)],
     )
 
 
@@ -491,4 +543,45 @@ def view_of(found: RunComparison) -> ComparisonView:
         claims=found.claims.stored(),
         claims_digest=found.claims.digest,
         exploratory=list(EXPLORED),
+    )
+
+
+@router.post("/verifiers/reverify", response={202: RejudgingView, **REFUSALS})
+def reverify(request: HttpRequest, payload: ReverifyBody) -> Status[RejudgingView]:
+    """Judge the stored episodes of a task again, from their recorded worlds. Not for agent tokens."""
+    said = (payload.scenario, payload.task_idx, payload.verifier, payload.reason)
+    return Status(202, _pass(reverifying.request(actor_of(request), *said)))
+
+
+@router.get("/verifiers/reverify/{rejudging_id}", response={200: RejudgingView, **REFUSALS})
+def get_reverify(request: HttpRequest, rejudging_id: str) -> RejudgingView:
+    """Read a pass: its counts and the errata that followed. Not for agent tokens."""
+    actor = actor_of(request)
+    refuse_unknown(request)
+    return _pass(reverifying.visible_pass(actor, rejudging_id))
+
+
+def _pass(one: Rejudging) -> RejudgingView:
+    found = repairs.counts_of([one])[one.pk]
+    return RejudgingView(
+        id=one.pk,
+        scenario=one.scenario,
+        task_idx=one.task_idx,
+        version=one.version.number if one.version else 1,
+        verifier_sha256=one.version.sha256 if one.version else None,
+        state="running" if one.ended_at is None else "refused" if one.problem else "ended",
+        not_restorable=found.pop("lost"),
+        problem=one.problem or None,
+        errata=[_erratum(errata.of_erratum(each)) for each in repairs.errata().filter(rejudging=one)],
+        **found,
+    )
+
+
+def _erratum(one: errata.ReadableErratum) -> ErratumView:
+    same = {name: getattr(one, name) for name in ("at", "task", "verifier", "author", "why")}
+    return ErratumView(
+        **same,
+        run=one.run.pk if one.run else None,
+        export=one.export or None,
+        changes=[NumberView(**asdict(each)) for each in one.changes],
     )

@@ -1,5 +1,5 @@
 """The runs app: calls a rollouts worker for parked episodes whose ask is closed. Registers a
-column of the list of episodes."""
+column of the list of episodes, and which numbers of runs a repaired verifier changes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ class RunsConfig(AppConfig):
     def ready(self) -> None:
         """Import the modules that need models; Django allows that only now."""
         from episodes.find import columns
-        from episodes.record import recording
-        from runs.launch import feeding, launching
+        from episodes.record import recording, rejudging
+        from runs.launch import feeding, launching, paying
         from runs.plan import spending
+        from runs.show import errata
 
         recording.on_queued(lambda episode_id: launching.wake_worker(episode_id))
         recording.on_end(feeding.episode_ended)
+        rejudging.on_change(paying.forget)
+        rejudging.on_reading(rejudging.RUN, errata.numbers_of_runs)
         columns.register("tokens", spending.tokens_in)

@@ -17,7 +17,7 @@ from episodes.stored import settled
 from people.errors import AWAY
 from runs.errors import NoServer
 from runs.launch import feeding, launching, paying, withdrawing
-from runs.play import certifying, parking, playing
+from runs.play import certifying, parking, playing, reverifying
 
 ROLLOUTS = "rollouts"
 UNPAID, PAID_S = 20, 15
@@ -40,6 +40,12 @@ def certify(_task: Task[..., None], episode_id: str) -> None:
     # a thread of the worker can hold a connection that was lost since its last task
     close_old_connections()
     async_to_sync(certifying.certify_episode)(Episode.every.get(pk=episode_id))
+
+
+@shared_task(bind=True, autoretry_for=(*AWAY, NoServer), retry_backoff=1, retry_backoff_max=20, max_retries=5)
+def reverify(_task: Task[..., None], rejudging_id: str) -> None:
+    close_old_connections()
+    reverifying.judge_all(rejudging_id)
 
 
 @shared_task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from runs.pages import briefings, forks, runs, tables, wheel
+from runs.pages import briefings, forks, runs, tables, verifiers, wheel
 
 urlpatterns = [
     path("episodes/<str:pk>/replay/tables", tables.tables_at, name="tables_at"),
@@ -17,6 +17,7 @@ urlpatterns = [
     path("runs/preview", runs.preview, name="run_preview"),
     path("briefings/", briefings.briefings_page, name="briefings"),
     path("briefings/<str:scenario>/<int:task_idx>/", briefings.briefing_page, name="briefing"),
+    path("verifiers/<str:scenario>/<int:task_idx>/", verifiers.verifier_page, name="verifier"),
     path("runs/<str:pk>/", runs.run_page, name="run"),
     path("runs/<str:pk>/plan.yaml", runs.plan_file, name="run_plan"),
     path("runs/<str:pk>/costs", runs.costs, name="run_costs"),

@@ -354,6 +354,7 @@ OUTCOMES = {
     "episodes.stored.settled",
     "episodes.record.recording",
     "episodes.record.admitting",
+    "episodes.record.rejudging",
     "episodes.record.whole",
     "episodes.models",
 }
@@ -372,12 +373,15 @@ PAST_VISIBILITY = {
     "runs.play.distilling": "tells outcomes to an expert model, whose words are then withheld where outcomes are",
     "runs.launch.preflight": "tells the operator what the rollouts of a command earned",
     "runs.plan.replaceable": "tells which episodes have no outcome, and none of them",
+    "runs.show.errata": "reads what a repaired verifier changes; who reads an erratum is asked then",
+    "runs.play.reverifying": "compares what a repaired verifier says with what counted, and shows it to no one",
     "runs.show.rewarding": "pays a whole run; its report and tables are made from a comparison, which refuses",
     "curriculum.counting": "counts a whole run; its page and the next tasks refuse who has to review blind",
     "curriculum.show.series": "draws a whole run; its page and file refuse who has to review blind",
     "curriculum.show.generations": "shows turns of a whole run; its page and file refuse who has to review blind",
     "exports.select.reading": "builds what an export holds; who may have it was asked before",
     "exports.select.measured": "counts branches for what an export holds; who may have it was asked before",
+    "exports.select.ground": "tells which versions of verifiers found an export's outcomes",
     "exports.select.selecting": "asks whether a task passes untouched, which says nothing about an episode's outcome",
     "reviews.statistics.worth": "ranks queues, and shows outcomes to no one",
 }
@@ -402,6 +406,7 @@ LEFT_OUT = {
 }
 WHOLE = {
     "runs.play.certifying": "plays the recorded calls again, from their marks",
+    "runs.play.reverifying": "plays the recorded calls again, from their marks",
     "runs.play.forking": "plays the recorded calls again, and begins branches with the agent's own steps",
     "runs.play.local": "gives the built-in loop its own record, to go on from",
     "runs.show.gating": "folds a record as its loop did, with what moved the world; a comparison refuses before",

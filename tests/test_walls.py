@@ -34,6 +34,7 @@ STARTERS = {
     "bench/training.py": "the same, beside rollouts on the server",
 }
 OTHERS = {
+    "bench/errata.py": "a verifier of the benchmark's own, as text, which the server runs behind the walls",
     "bench/worlds/neighbor.py": "code of packs of the benchmark's own, as text, which the server runs behind the walls",
     "awmenv/server/session/checkup.py": "its own records, by parameters: no statement and no file comes from a pack",
     "examples/train_demo/app.py": "the app of the example's pack, which the server runs behind the walls",

@@ -12,6 +12,7 @@
     pinning      pinned splits
     branching    a fork and its branches
     steering     the wheel and limits of a live episode
+    rejudging    repaired verifiers, and what they change
     saved_views  saved views of the list
 
 Edges and the writes of upper apps import it; no read does.

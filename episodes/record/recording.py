@@ -34,7 +34,7 @@ from awmenv.health import Health
 from awmenv.models import BuildReport
 from episodes import events
 from episodes.errors import EpisodeEnded, KeyConflict, NotWaiting
-from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run, VerifierOutcome
+from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run, VerifierOutcome, VerifierVersion
 from episodes.record.appending import (
     Append,
     append_alone,
@@ -94,8 +94,9 @@ JUDGED = """
 WITH stored AS (
   -- a repeated outcome inserts no row, and then nothing below changes either
   INSERT INTO episodes_verifieroutcome
-         (episode_id, source, reward_type, reward, details, state_diff, tier, health, partial, session, at)
-  VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (episode_id, source) DO NOTHING RETURNING episode_id
+         (episode_id, source, reward_type, reward, details, state_diff, tier, health, partial, session, at, version_id)
+  VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+      ON CONFLICT (episode_id, source) WHERE source <> 'superseded' DO NOTHING RETURNING episode_id
 ), shown AS (
   -- the verification step, which agents never read
   INSERT INTO episodes_step (episode_id, seq, kind, body, cut, at) SELECT episode_id, %s, %s, %s, %s, %s FROM stored
@@ -510,13 +511,14 @@ def record_outcome(
     partial: BuildReport | None = None,
     session: str | None = None,
     final: str = "",
+    version: VerifierVersion | None = None,
 ) -> bool:
     """Store the verifier's outcome once: the row, a verification step after the last one, and a frame for people only.
     The project's queue hears that there is one, not which: among its listeners are those who judge blind.
     False if there is one of this source: the same word again, after an answer that got lost.
 
     The check of the verifier is only in the row. `final` is the digest of the final database; it is stored with the
-    record of the world, for certificates.
+    record of the world, for certificates. `version` is the repaired verifier that found the outcome.
     """
     episode, now = locked(actor, episode_id), timezone.now()
     said = {"reward_type": outcome.reward_type, "reward": outcome.reward}
@@ -530,6 +532,7 @@ def record_outcome(
         # as `JsonText` stores it: JSON with ASCII escapes
         *(json.dumps(value) for value in (found.details, found.state_diff)),
         *(found.tier, json.dumps(found.health), json.dumps(found.partial), session, now),
+        version.pk if version is not None else None,
         *(entry.seq, entry.kind, entry.text, entry.cut, entry.at, json.dumps(world)),
     ]
     with connection.cursor() as cursor:

@@ -4,6 +4,7 @@
     truncation  the short form of a large step
     strip       the step strip: one letter a step
     outcomes    every query of outcomes
+    repairs     versions of a verifier, and errata
     settled     which episodes have ended for good
     attesting   checks signed statements of environment servers
     arrivals    an episode recorded elsewhere, ready to store

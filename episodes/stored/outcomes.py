@@ -25,19 +25,36 @@ def of_episode(episode: Episode | str, source: str = VERIFIER) -> VerifierOutcom
     return VerifierOutcome.objects.filter(episode=episode, source=source).first()
 
 
+def standing() -> OutcomeQuerySet:
+    """Return the outcomes that count, without those that a repaired verifier superseded."""
+    return VerifierOutcome.objects.exclude(source=VerifierOutcome.Source.SUPERSEDED)
+
+
 def by_source(episode: Episode) -> dict[str, VerifierOutcome]:
     """Return the verifier's outcome, and the one that the loop reported."""
-    return {one.source: one for one in VerifierOutcome.objects.filter(episode=episode)}
+    return {one.source: one for one in standing().filter(episode=episode)}
+
+
+def superseded(episode: Episode | str) -> OutcomeQuerySet:
+    """Return the outcomes of an episode that no longer count, the newest first."""
+    return VerifierOutcome.objects.filter(episode=episode, source=VerifierOutcome.Source.SUPERSEDED).order_by("-pk")
+
+
+def first_types(episodes: Iterable[str]) -> dict[str, str]:
+    """Return the first reward type of each of these episodes whose outcome was superseded."""
+    rows = VerifierOutcome.objects.filter(episode__in=list(episodes), source=VerifierOutcome.Source.SUPERSEDED)
+    # the newest first, so that the oldest is the one that stays
+    return dict(rows.order_by("-pk").values_list("episode_id", "reward_type"))
 
 
 def of_outer_episode() -> OutcomeQuerySet:
     """Filter to the episode of the surrounding query."""
-    return VerifierOutcome.objects.filter(episode=OuterRef("pk"))
+    return standing().filter(episode=OuterRef("pk"))
 
 
 def of_episodes(episodes: Iterable[str]) -> OutcomeQuerySet:
-    """Return outcomes of all sources, the oldest first."""
-    return VerifierOutcome.objects.filter(episode__in=list(episodes)).order_by("pk")
+    """Return outcomes of all sources, the oldest first; without superseded ones."""
+    return standing().filter(episode__in=list(episodes)).order_by("pk")
 
 
 def of_project(project: Project) -> OutcomeQuerySet:

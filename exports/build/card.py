@@ -45,6 +45,7 @@ def _body(manifest: dict[str, Any], format_: ExportFormat) -> str:
         lines += [f"Reasoning of models: {_REASONING[manifest['reasoning']]}.", ""]
     if manifest["opted_in"]:
         lines += [f"Included on request, excluded by default: {', '.join(manifest['opted_in'])}.", ""]
+    lines += _repaired(manifest.get("repaired_verifiers") or {})
     lines += _table("Left out", "episodes", manifest["left_out"])
     lines += _table("Rows left out", "rows", manifest["rows_left_out"])
     lines += _table("Redacted", "places", manifest["redacted"])
@@ -59,6 +60,16 @@ def _table(title: str, unit: str, counts: dict[str, int]) -> list[str]:
         return []
     rows = [f"| {reason} | {count:,} |" for reason, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))]
     return [f"## {title}", "", f"| reason | {unit} |", "|---|---|", *rows, ""]
+
+
+def _repaired(tasks: dict[str, Any]) -> list[str]:
+    if not tasks:
+        return []
+    rows = [
+        f"| `{task}` | {one['version']} | `{one['sha256'][:12]}` | {one['outcomes']:,} |" for task, one in tasks.items()
+    ]
+    head = ["| task | version | code | outcomes |", "|---|---|---|---|"]
+    return ["## Errata", "", "Repaired verifiers found these outcomes, not those of the packs.", "", *head, *rows, ""]
 
 
 def _recipe(manifest: dict[str, Any]) -> list[str]:

@@ -33,7 +33,7 @@ from exports.formats import FORMATS, ExportFormat
 from exports.recipe import Pattern, Recipe
 from exports.rules.redaction import Redactor
 from exports.select import curricula
-from exports.select.ground import pack_digests, scenario_versions, tokenizer_of
+from exports.select.ground import pack_digests, repaired_verifiers, scenario_versions, tokenizer_of
 from exports.select.selecting import SnapshotEntry, entries_of, matching
 from exports.writers import inspect_log
 from people.models import Project
@@ -124,6 +124,9 @@ def build(project: Project, plan: DatasetPlan, folder: Path, progress: Progress,
     (folder / RECIPE).write_text(shown.as_yaml(), encoding="utf-8")
     versions = scenario_versions(project, (entry.episode for entry in entries(folder)))
     manifest = _manifest(plan, shown, reports, files, redactor.redact_value(versions))
+    repaired = repaired_verifiers(pk for entry in entries(folder) for pk in entry.outcomes)
+    # only where there are some, so that a dataset without keeps its manifest
+    manifest |= {"repaired_verifiers": redactor.redact_value(repaired)} if repaired else {}
     # before the manifest, whose presence says that all files are there
     (folder / CARD).write_text(card.text(manifest, plan.format), encoding="utf-8")
     shutil.rmtree(folder / "parts", ignore_errors=True)

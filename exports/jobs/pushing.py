@@ -20,8 +20,11 @@ from django.db.models import F
 
 from exports.build import storing
 from exports.errors import HubRefused, HubTokenMissing, NotBuilt, PushTooSlow
+from exports.explain import errata
 from exports.jobs import turns
 from exports.models import Export, ExportState, Push, PushState
+from exports.recipe import Recipe
+from exports.rules.redaction import Redactor
 from people import jobs
 from people.access import Actor, may_push, visible_or_404
 from people.errors import AppError, Invalid
@@ -133,7 +136,7 @@ def heard(push: Push) -> Iterator[None]:
 
 @contextlib.contextmanager
 def files_of(export: Export) -> Iterator[Path]:
-    """Provide a folder with all files of a dataset, brought from its store."""
+    """Provide a folder with all files of a dataset, brought from its store, and its errata."""
     root = storing.work_folder("pushes")
     with tempfile.TemporaryDirectory(dir=root) as folder:
         for path, _ in storing.files_of(export.project_id, export.dataset):
@@ -142,4 +145,9 @@ def files_of(export: Export) -> Iterator[Path]:
             with storing.open_file(export.project_id, export.dataset, path) as source, target.open("wb") as out:
                 while block := source.read(1 << 20):
                     out.write(block)
+        # beside the files, which stay those of the dataset
+        if text := errata.text(errata.of_exports([export.pk])[export.pk]):
+            # the name of a task can hold a secret, as in the files
+            redactor = Redactor(Recipe.read(export.recipe), salt=export.project_id)
+            (Path(folder) / errata.FILE).write_text(redactor.redact(text), encoding="utf-8")
         yield Path(folder)

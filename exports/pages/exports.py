@@ -20,7 +20,7 @@ from episodes.stored import run_names
 from episodes.stored.strip import outcome_words
 from exports.build import storing
 from exports.errors import BadRecipe
-from exports.explain import comparing, explaining, reasons
+from exports.explain import comparing, errata, explaining, reasons
 from exports.explain.preview import Preview, preview
 from exports.jobs import pushing, requesting
 from exports.models import Export, ExportState
@@ -250,7 +250,8 @@ def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:
             for name, menu in menus.items()
             if name != "run"
         ],
-        "exports": list(requesting.exports_of(request.actor)[:LISTED]),
+        "exports": (exports := list(requesting.exports_of(request.actor)[:LISTED])),
+        "with_errata": errata.with_errata([export.pk for export in exports]),
         "shows_rows": holds(request.actor, may_open),  # the number of rows of an export can reveal an outcome
     }
 
@@ -302,6 +303,7 @@ def _explained(request: MemberRequest, export: Export) -> dict[str, Any]:
     found["may_push"] = holds(request.actor, may_push)
     found["hub"] = settings.HUB_ENDPOINT if settings.HUB_TOKEN else ""
     # two exports of one dataset have no difference
+    found["errata"] = errata.of_exports([export.pk])[export.pk]
     found["others"] = [one for one in others.exclude(pk=export.pk)[:LISTED] if one.dataset != export.dataset]
     dataset = explaining.of_export(export)
     try:

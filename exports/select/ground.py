@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
@@ -16,7 +16,7 @@ from awmenv.packs import Pack
 from episodes.find.near_tasks import NearTasks
 from episodes.models import Episode
 from episodes.quoting import texts
-from episodes.stored import packs, splits
+from episodes.stored import outcomes, packs, splits
 from exports.recipe import Recipe
 from exports.record import Record
 from exports.rules.held_out import HeldOutTasks
@@ -133,6 +133,21 @@ def scenario_versions(project: Project, episodes: Iterable[str]) -> dict[str, li
         for scenario, digest in rows.values_list("scenario", "scenario_digest").distinct():
             found.setdefault(scenario, set()).add(digest)
     return {scenario: sorted(digests) for scenario, digests in sorted(found.items())}
+
+
+def repaired_verifiers(found: Iterable[int]) -> dict[str, dict[str, Any]]:
+    """Return by task the repaired verifiers that found some of these outcomes: how many, and the newest version."""
+    columns = ("version__scenario", "version__task_idx", "version__number", "version__sha256")
+    repaired: dict[str, dict[str, Any]] = {}
+    ids = iter(found)
+    while batch := list(itertools.islice(ids, BATCH)):
+        rows = outcomes.named(batch).filter(version__isnull=False)
+        for scenario, task_idx, number, sha256 in rows.values_list(*columns):
+            one = repaired.setdefault(f"{scenario}/{task_idx}", {"version": 0, "sha256": "", "outcomes": 0})
+            one["outcomes"] += 1
+            if number > one["version"]:
+                one.update(version=number, sha256=sha256)
+    return dict(sorted(repaired.items()))
 
 
 def _holds(pack: Pack, scenarios: Collection[str]) -> bool:

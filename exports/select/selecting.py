@@ -135,7 +135,8 @@ def snapshot(rows: QuerySet[Episode], said: PinnedReviews) -> Iterator[SnapshotE
     """Yield the entries of these episodes, grouped by task; the order depends on the rows only."""
     # few episodes match this; only for them is the task's text read
     of_texts = any(key.startswith("text/") for key in said.ruled)
-    verdicts = ArrayAgg("outcomes__pk", filter=Q(outcomes__isnull=False), distinct=True, order_by="outcomes__pk")
+    counting = Q(outcomes__isnull=False) & ~Q(outcomes__source=VerifierOutcome.Source.SUPERSEDED)
+    verdicts = ArrayAgg("outcomes__pk", filter=counting, distinct=True, order_by="outcomes__pk")
     ordered = rows.annotate(verdicts=Coalesce(verdicts, []), text=MD5("task"))
     # by bytes, because the locale of a database must not change the order
     ordered = ordered.order_by(Collate("scenario", "C"), F("task_idx").asc(nulls_first=True), "text", "pk")

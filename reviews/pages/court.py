@@ -32,6 +32,7 @@ from reviews.record import court
 from reviews.visible import rulings
 
 CASES, CHANGES = 200, 60
+VERIFIER_WRONG = (Word.BROKEN, Word.TOO_STRICT, Word.TOO_LENIENT)
 
 
 @require_GET
@@ -57,7 +58,10 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
     rulings.refuse_while_blind(actor, case)
     if request.method == "POST":
         try:
-            court.rule(actor, pk, request.POST.get("word", ""), request.POST.get("reason", ""))
+            ruling = court.rule(actor, pk, request.POST.get("word", ""), request.POST.get("reason", ""))
+            # who finds the verifier wrong goes on to repair it
+            if ruling.word in VERIFIER_WRONG and verifier_text(case.scenario, case.task_idx):
+                return redirect("verifier", case.scenario, case.task_idx)
             return redirect("case", pk)
         except AppError as refused:
             problem = refused.message

@@ -13,10 +13,10 @@ from typing import Any
 from django.db.models import Count, F, Q, QuerySet
 
 from episodes.errors import BlindReview
-from episodes.models import Episode
+from episodes.models import Episode, VerifierVersion
 from episodes.stored.splits import task_key
 from episodes.visible import visibility
-from people.access import Actor, may_see_reviews, scoped
+from people.access import Actor, holds, may_see_reviews, may_set_reviews, scoped
 from people.models import Project
 from reviews.models import CourtCase, Disagreement, Ruling, Verdict, Word
 
@@ -61,6 +61,8 @@ def report(actor: Actor) -> list[dict[str, Any]]:
     may_see_reviews(actor)
     rows = Ruling.objects.filter(case__in=cases_of(actor)).select_related("case").order_by("created_at", "pk")
     doubts = _doubts_by_task(actor.project)
+    # viewers read rulings, and no verifier
+    repaired = _repairs(actor.project) if holds(actor, may_set_reviews) else {}
     return [
         {
             "task": one.case.task_key,
@@ -70,9 +72,26 @@ def report(actor: Actor) -> list[dict[str, Any]]:
             "reason": one.reason,
             "ruled_at": one.created_at.isoformat(),
             "doubts": doubts[one.case.task_key],
+            **({"repaired": repaired[place]} if (place := (one.case.scenario, one.case.task_idx)) in repaired else {}),
         }
         for one in rows
     ]
+
+
+def _repairs(project: Project) -> dict[tuple[str, int | None], dict[str, Any]]:
+    """Return the repaired verifier in force of each task, with its code."""
+    rows = scoped(VerifierVersion.objects.filter(in_force_at__isnull=False), project).order_by("number")
+    # ascending, so the newest version wins in the dictionary
+    return {
+        (one.scenario, one.task_idx): {
+            "version": one.number,
+            "sha256": one.sha256,
+            "scenario_digest": one.scenario_digest,
+            "reason": one.reason,
+            "code": one.code,
+        }
+        for one in rows
+    }
 
 
 def _doubts_by_task(project: Project) -> Counter[str]:

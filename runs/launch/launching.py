@@ -365,6 +365,12 @@ def certify_later(episode_id: str) -> None:
         raise NoWorker
 
 
+def reverify_later(rejudging_id: str) -> None:
+    """Call a worker to judge stored episodes again. Raises `NoWorker` if none can be called."""
+    if not jobs.call_worker("runs.tasks.reverify", rejudging_id, queue="rollouts"):
+        raise NoWorker
+
+
 def wake_again(episode: Episode) -> None:
     """Call for an episode that could not begin, unless it is old: `wake_forgotten` calls for those."""
     if episode.created_at > timezone.now() - WAKE_AFTER:

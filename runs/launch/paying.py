@@ -1,11 +1,13 @@
 """Writes: the shaped rewards of each profile for the episodes of runs that have ended, with every component.
 
 A run is paid once all its outcomes are stored, a part at a time, by a separate task, so that a run that fails here
-delays no other. A periodic task retries: a lost call or a killed worker costs a delay. Stored rewards never change. A
-profile that is added later reads the record (`rewarding.py`).
+delays no other. A periodic task retries: a lost call or a killed worker costs a delay. Stored rewards never change,
+unless a repaired verifier finds another outcome. A profile that is added later reads the record (`rewarding.py`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
@@ -50,3 +52,10 @@ def pay(run_id: str) -> int:
     if len(missing) <= AT_A_TIME:
         Plan.objects.filter(pk=plan.pk).update(paid_at=now)
     return min(len(missing), AT_A_TIME)
+
+
+def forget(episodes: Collection[str]) -> None:
+    """Delete the rewards of episodes that got another outcome; the next sweep pays them again."""
+    deleted, _ = ShapedReward.objects.filter(episode__in=list(episodes)).delete()
+    if deleted:
+        Plan.objects.filter(tries__episode__in=list(episodes)).update(paid_at=None)

@@ -4,6 +4,7 @@
     one_run    values of the page of a run
     briefings  briefings of tasks
     forks      branches of an episode, and their form
+    verifiers  the verifier of a task, and its repair
     tables     an environment's tables at a step
     wheel      a person acts for a live agent
 

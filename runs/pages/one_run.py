@@ -8,12 +8,13 @@ from typing import Any
 
 from django.urls import reverse
 
+from people.access import Actor
 from people.figures import Chart
 from runs.launch import briefings, preflight
 from runs.models import Arm
 from runs.plan import limits, servers
 from runs.plan.plans import briefing_words, to_yaml
-from runs.show import asking, charts, curve, overview, tables
+from runs.show import asking, charts, curve, errata, overview, tables
 from runs.show.comparison import RunComparison
 from runs.show.overview import RunCard, TaskRow
 from runs.show.tables import TABLES, of_completions, repeats
@@ -60,6 +61,7 @@ class RunFindings:
 
     contrasts: list[ShownContrast]
     effects: Sequence[Any]
+    errata: Sequence[Any]
     briefed: list[BriefedArm]
     asking: asking.RunAsking | None
     curve: Chart | None
@@ -91,12 +93,12 @@ class FixedClaims:
     left_out: int
 
 
-def shown(found: RunComparison) -> Mapping[str, Any]:
+def shown(actor: Actor, found: RunComparison) -> Mapping[str, Any]:
     """Return the values of the page by the names its template uses."""
     card = overview.card_of(found)
     return {
         "head": _head(found, card),
-        "findings": _findings(found, card),
+        "findings": _findings(actor, found, card),
         "tasks": _tasks(found, [arm.name for arm in card.arms]),
         "claims": _claims(found),
         "yaml": to_yaml(tables.plan_now(found.plan)),
@@ -110,13 +112,14 @@ def _head(found: RunComparison, card: RunCard) -> RunHead:
     return RunHead(sentence, card, limits.waits(plan), server)
 
 
-def _findings(found: RunComparison, card: RunCard) -> RunFindings:
+def _findings(actor: Actor, found: RunComparison, card: RunCard) -> RunFindings:
     asked, plotted = asking.asking_of(found), curve.points_of(found)
     has = {"asking": asked is not None, "curve": bool(plotted)}
     drawn = curve.chart(plotted, _file(found, "curve"), is_open=any(one.is_open for one in found.tries))
     return RunFindings(
         contrasts=_contrasts(found),
         effects=found.effects,
+        errata=errata.of_run(actor, found.plan.pk),
         briefed=[_briefed(found, one) for one in briefings.of_run(found.plan)],
         asking=asked,
         curve=drawn,

@@ -239,7 +239,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
     found = compare_run(request.actor, pk)
     before, after = overview.beside(run)
     context = {
-        **one_run.shown(found),
+        **one_run.shown(request.actor, found),
         "run": run,
         "plan": found.plan,
         "before": before,

@@ -10,8 +10,10 @@
     blocking      tasks with blockers, proven
     certifying    replays that prove a record
     forking       branches from a step of an ended episode
+    reverifying   stored episodes judged again
     environment   status of the environment server
     start_tables  tables that a world began with
 
-Tasks and commands import it; pages only `environment`, `forking` and `start_tables`.
+Tasks and commands import it; pages only `environment`, `forking`, `reverifying` and
+`start_tables`.
 """

@@ -30,7 +30,7 @@ from awmenv.health import Health
 from awmenv.models import BuildReport, Observation
 from episodes.models import Episode
 from episodes.record import noting, recording
-from episodes.stored import settled
+from episodes.stored import repairs, settled
 from episodes.stored.packs import scenario_digest
 from people.access import Actor, system
 from people.errors import AppError
@@ -40,7 +40,7 @@ from runs.launch.planning import rules_of
 from runs.models import Arm
 from runs.plan import limits, servers
 from runs.plan.plans import OF_LOOP
-from runs.play import database, distilling, forking, parking
+from runs.play import database, distilling, forking, parking, reverifying
 from runs.play.database import in_database
 from runs.play.local import LocalDashboard, LocalEpisode, patiently
 from runs.play.plain_world import PlainWorld, plain_world
@@ -317,6 +317,8 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
     verifier, leaves the episode unverified, which is never a failed task."""
     try:
         mode, said = await _verdict(world, final_answer)
+        version = await in_database(repairs.in_force)(episode.project, episode.scenario, episode.task_idx)
+        repaired = await reverifying.said_by(world, version, final_answer) if version is not None else None
     except SessionLost as gone:
         await patiently(
             noting.note_unverified, actor, episode.pk, f"The environment was lost before the verifier ran: {gone}"
@@ -330,9 +332,15 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
         return
     mode = str(said.metadata.get("mode", mode))
     final = str((said.metadata.get("world") or {}).get("final") or "") if mode == "code" else ""
-    about = str(said.metadata.get("tier", "")), Health.from_wire(said.metadata.get("health"))
-    partial = BuildReport.from_wire(said.metadata.get("partial"))
-    await patiently(recording.record_outcome, actor, episode.pk, _outcome(said, mode), *about, partial, final=final)
+    # the check is one of the pack's verifier
+    health = Health.from_wire(said.metadata.get("health")) if repaired is None else None
+    tier, partial = str(said.metadata.get("tier", "")), BuildReport.from_wire(said.metadata.get("partial"))
+    outcome = _outcome(said, mode)
+    if repaired is not None:
+        # what changed is the same; what it means, the repaired verifier alone says
+        outcome = _outcome(repaired, "code").model_copy(update={"state_diff": outcome.state_diff})
+    about = outcome, tier, health, partial
+    await patiently(recording.record_outcome, actor, episode.pk, *about, final=final, version=version)
 
 
 async def _verdict(world: Any, final_answer: str | None) -> tuple[str, Any]:

@@ -3,6 +3,7 @@
     comparison  tries, counts and comparison of a run
     overview    progress and tasks of runs
     asking      questions of a run against registries
+    errata      what a repaired verifier changed in runs
     forks       branches of an episode, and what they show
     lanes       the tree of an episode as lanes
     gating      decisions drawn by turn, and their gate

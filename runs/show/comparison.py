@@ -4,7 +4,8 @@ A verifier's outcome decides: complete or not. A finished episode without one is
 that an infrastructure fault or a person ended. A fault of the policy counts as not complete.
 
 A try of a task that the court found at fault before the run was launched is excluded with the ruling. A later ruling
-excludes nothing: a judge who rules then may have seen what it would do to the difference.
+excludes nothing: a judge who rules then may have seen what it would do to the difference. For the same reason a
+statement on outcomes of a repaired verifier holds only if the first outcomes showed it, too (`rereading.py`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from runs.models import ENDED, Plan, PlanState
 from runs.plan import claims, replaceable
 from runs.plan.claims import Claims
 from runs.plan.plans import briefing_words, plan_of
+from runs.statistics import rereading
 from runs.statistics.compare import CANCELLED, Try, contrasts, uncounted
 from runs.statistics.contrast import Contrast
 from runs.statistics.difficulty import ByDifficulty, by_difficulty
@@ -129,7 +131,13 @@ def compare_run(actor: Actor, run_id: str) -> RunComparison:
     for each in zip(tries, states, strict=True):
         by_arm[each[0].arm].append(each)
     counts = [_count(arm.name, arm.expert, briefing_words(plan.document, arm.name), by_arm[arm.name]) for arm in arms]
-    found, drawn = evaluate(said, tries, stopped=plan.state == PlanState.CANCELLED, void=void)
+    stopped = plan.state == PlanState.CANCELLED
+    found, drawn = evaluate(said, tries, stopped=stopped, void=void)
+    if outcomes.first_types(one.episode for one in tries):
+        # the outcomes that the claims were first read from: a repair was made by people who had seen them
+        first = evaluate(said, _tries_of(plan, said, first=True)[0], stopped=stopped, void=void)
+        found = [rereading.contrast(*both) for both in zip(found, first[0], strict=True)]
+        drawn = [rereading.effect(*both) for both in zip(drawn, first[1], strict=True)]
     later = sorted({one.task for one in tries} & set(rulings.at_fault(plan.run.project)) - set(said.left_out))
     earlier = _earlier(actor, plan) if found else {}
     # seeds that were added change nothing of the planned size
@@ -201,7 +209,8 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
     return _tries_of(plan, claims_of(plan)[0])
 
 
-def _tries_of(plan: Plan, said: Claims) -> tuple[list[Try], list[str]]:
+def _tries_of(plan: Plan, said: Claims, *, first: bool = False) -> tuple[list[Try], list[str]]:
+    """Return the tries with the outcomes that count, or with the first ones, before verifiers were repaired."""
     rows = list(
         plan.tries.order_by("wave", "position", "seed", "arm__place").values_list(
             "scenario", "task_idx", "arm__name", "seed", "position", "wave",
@@ -211,6 +220,7 @@ def _tries_of(plan: Plan, said: Claims) -> tuple[list[Try], list[str]]:
     )  # fmt: skip
     of_plan = outcomes.of_project(plan.run.project).filter(episode__planned__plan=plan)
     types = dict(of_plan.filter(episode__state=EpisodeState.FINISHED).values_list("episode_id", "reward_type"))
+    types |= outcomes.first_types(types) if first else {}
     silent = {row[6] for row in rows if row[7] == EpisodeState.FINISHED} - set(types)
     unverified = replaceable.unverified(silent)
     known = said.left_out

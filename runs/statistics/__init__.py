@@ -6,6 +6,7 @@
     contrast    what a comparison of two arms found
     sentences   a finding in words
     compare     what a run's tries can say
+    rereading   what may be said of corrected outcomes
     power       size of a run before its launch
     difficulty  differences by how hard tasks are
     forked      what the branches of a fork show

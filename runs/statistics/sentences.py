@@ -63,6 +63,14 @@ def of_tasks(one: Contrast, scope: UnitResult) -> str:
     return said
 
 
+def reread(sentence: str) -> str:
+    """Return what is said of a statement that only the outcomes of a repaired verifier show."""
+    return (
+        f"Withheld after an erratum. On the corrected outcomes alone: {sentence} The verifier was repaired by people "
+        "who had seen the outcomes, so only a new run can show it."
+    )
+
+
 def of_scenarios(one: Contrast, scope: UnitResult) -> str:
     """Return what the scenarios allow to be said of others like them."""
     if scope.interval is None or one.delta is None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from django.db import transaction
 from django.test import Client
+from django.utils import timezone
 
-from episodes.models import Episode
+from episodes.models import Episode, VerifierVersion
+from episodes.record import rejudging
 from episodes.record.saved_views import EPISODE_VIEWS
 from reviews.models import Annotation, CourtCase, ReviewQueue, Verdict
-from reviews.record import annotating, assigning, correcting, schemas
+from reviews.record import annotating, assigning, correcting, court, schemas
 from reviews.visible.places import Place
 from tests.browsing import as_person, html
-from tests.people_by_name import token
+from tests.people_by_name import person, token
 from tests.reviews.conftest import ended
 
 
@@ -196,3 +199,21 @@ def test_queue_is_filled_from_a_saved_view(ada, rita, max_, queue, episode):
     assert "Added 1 episode." in html(judge.get(address))
     for stranger in (foreign, private):
         assert judge.post(f"{address}fill", {"view": stranger.pk}).status_code == 404
+
+
+def test_rulings_hold_repaired_code_for_those_who_rule(ada, project):
+    with transaction.atomic():
+        case = court.doubt(ended(ada, "one"))
+    court.rule(ada, case.pk, "too_strict", "It wants a comma.")
+    code = "def verify_task_completion(initial_db_path, final_db_path):\n    return {'result': 'complete'}\n"
+    version = rejudging.add_version(ada, "desk_1", 3, code, "No comma is needed.")
+    [before] = as_person(ada).get("/reviews/court.json").json()["rulings"]
+    assert "repaired" not in before, "it is not in force"
+    VerifierVersion.objects.filter(pk=version.pk).update(in_force_at=timezone.now())
+    [said] = as_person(ada).get("/reviews/court.json").json()["rulings"]
+    assert (said["repaired"]["version"], said["repaired"]["code"]) == (2, code)
+    viewer = person(project, "vera", "viewer")
+    assert "repaired" not in as_person(viewer).get("/reviews/court.json").json()["rulings"][0]
+    assert as_person(viewer).get("/verifiers/helpdesk_1/0/").status_code == 403
+    shown = html(as_person(ada).get("/verifiers/helpdesk_1/0/"))
+    assert "is judged by the verifier of its pack." in shown and "def verify_task_completion" in shown

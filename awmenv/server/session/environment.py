@@ -18,7 +18,7 @@ from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
 from openenv.core.env_server.types import Action, EnvironmentMetadata, State
 
 from awmenv import __version__
-from awmenv.attesting import Trail, sha256_of, signed
+from awmenv.attesting import NotAttested, Trail, sent_verifier, sha256_of, signed
 from awmenv.errors import AwmenvError
 from awmenv.models import CONTROL_TOOLS, BuildReport
 from awmenv.server.session.library import SPLIT
@@ -262,6 +262,8 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             return WorldObservation(reward=0.0, reward_type="server_error", error=error)
         if session.case.task_idx is None or session.case.has_verifier is None:
             return self._refused("no_verifier", "", "Cannot verify: the episode has no task with a verifier")
+        if "verifier" in arguments:
+            return await self._judge(session, arguments["verifier"], arguments.get("final_answer"))
         mode, answer = arguments.get("verifier_mode", "code"), arguments.get("final_answer")
         if mode not in ("code", "sql"):
             return self._refused("invalid_args", "", "Invalid verifier_mode. Must be one of: code, sql")
@@ -287,6 +289,30 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             metadata["attestation"] = signed(self.world.settings.attest_key, statement)
         return WorldObservation(
             reward=reward,
+            reward_type=found.reward_type,
+            verify_result=found.result,
+            steps_taken=self._state.step_count,
+            metadata=metadata,
+            **_place(session),
+        )
+
+    async def _judge(self, session: Session, sent: Any, answer: Any) -> WorldObservation:
+        """Run a verifier that a dashboard sent, which shares the server's key. It is code of a dataset like the pack's:
+        it runs in the same sandbox, and the server vouches for nothing that it says."""
+        key = self.world.settings.attest_key
+        try:
+            if not key:
+                raise NotAttested("this server shares no key with a dashboard (AWMENV_ATTEST_KEY_FILE)")
+            code = sent_verifier(key, sent)
+        except (NotAttested, ValueError) as error:
+            return self._refused("verifier_refused", "", f"The verifier was not run: {error}")
+        found = await session.judge(code, answer if answer is None or isinstance(answer, str) else str(answer))
+        metadata: dict[str, Any] = {"verifier_sha256": sha256_of(code)}
+        metadata |= {name: found.result[name] for name in ("tier", "duration_ms") if name in found.result}
+        if session.case.final_digest:
+            metadata["world"] = {"final": session.case.final_digest}
+        return WorldObservation(
+            reward=self._reward(found.reward_type),
             reward_type=found.reward_type,
             verify_result=found.result,
             steps_taken=self._state.step_count,

@@ -340,6 +340,13 @@ class Session:
             await self._seal()
             return await self.case.verify(mode, final_answer)
 
+    async def judge(self, code: str, final_answer: str | None) -> VerifierResult:
+        """Seal the session and run a verifier that its dashboard sent."""
+        async with self.lock:
+            self.used_at = time.monotonic()
+            await self._seal()
+            return await self.case.judge(code, final_answer)
+
     async def _seal(self) -> None:
         """Take no more tool calls: the process ends, and the database remains as it was last committed."""
         if self.sealed:

@@ -134,6 +134,10 @@ class Case:
             self.world.counts.verified(took)
         return self._verified[mode]
 
+    async def judge(self, code: str, final_answer: str | None) -> VerifierResult:
+        """Run a verifier that is not the pack's. Its result is not kept, has no check, and is never attested."""
+        return await self._run_code(code, final_answer)
+
     async def _health(self) -> Health | None:
         """Return the check of the verifier that has just run; the outcome waits for it only briefly."""
         asked = self.check_up() if self.wants_diff else None
@@ -143,33 +147,45 @@ class Case:
         done, _ = await asyncio.wait({asked}, timeout=CHECKUP_WAIT_S)
         return asked.result() if done else Health(unchecked="the verifier ran before the check ended")
 
-    async def _run_verifier(self, mode: Mode, final_answer: str | None) -> VerifierResult:
-        task_idx = self.task_idx if self.task_idx is not None else -1
-        verifier = await asyncio.to_thread(self.held_pack().verifier, self.scenario, task_idx, mode)
-        if verifier is None or self.final is None or self.missed_calls:
-            missing = "no verifier" if verifier is None else f"no final database: {self.no_final}"
-            if self.missed_calls:
-                missing = "the environment was lost before the agent finished"
-            return VerifierResult(
-                "judge_error", {"result": "others", "execution_status": "error", "error_message": missing}
-            )
+    def _missing(self) -> str:
+        """Return why no verifier can judge the databases; "" if one can."""
+        if self.missed_calls:
+            return "the environment was lost before the agent finished"
+        return f"no final database: {self.no_final}" if self.final is None else ""
+
+    async def _run_code(self, code: str, final_answer: str | None, mode: Mode = "code") -> VerifierResult:
+        """Run code on the session's databases. In mode sql this brings the evidence alone, and no verdict."""
+        if missing := self._missing():
+            return _no_verdict(missing)
         paths = str(self.initial), str(self.final)
         result = await self.world.in_worker(
-            self.scenario, verdict, self.world.verifiers, verifier.code, mode, *paths, final_answer, True
+            self.scenario, verdict, self.world.verifiers, code, mode, *paths, final_answer, True
         )
         if result["execution_status"] != "success":
             return VerifierResult("judge_error", result, self.diff)
-        if mode == "code":
-            return VerifierResult(result["result"], result, self.diff, verifier_sha256=sha256_of(verifier.code))
+        return VerifierResult(result["result"], result, self.diff, verifier_sha256=sha256_of(code))
+
+    async def _run_verifier(self, mode: Mode, final_answer: str | None) -> VerifierResult:
+        task_idx = self.task_idx if self.task_idx is not None else -1
+        verifier = await asyncio.to_thread(self.held_pack().verifier, self.scenario, task_idx, mode)
+        if verifier is None:
+            return _no_verdict(self._missing() or "no verifier")
+        found = await self._run_code(verifier.code, final_answer, mode)
+        if mode == "code" or found.reward_type == "judge_error":
+            return found
         evidence = {
             "task": self.task if self.own_task is None else clean(self.own_task),
             "steps": self._calls,
-            "evidence": result["raw_result"],
+            "evidence": found.result["raw_result"],
             "about": verifier.raw_response,
         }
         ruling, said = await judge.rule(self.world.settings.judge, evidence)
-        ruled = {**result, **_ruled(ruling, said)}
-        return VerifierResult(ruling, ruled, self.diff, verifier_sha256=sha256_of(verifier.code))
+        ruled = {**found.result, **_ruled(ruling, said)}
+        return replace(found, reward_type=ruling, result=ruled)
+
+
+def _no_verdict(why: str) -> VerifierResult:
+    return VerifierResult("judge_error", {"result": "others", "execution_status": "error", "error_message": why})
 
 
 async def _same(one: Path | None, other: Path) -> bool:

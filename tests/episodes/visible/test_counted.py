@@ -36,6 +36,7 @@ EVERY = {
     "episodes.record.appending": "one episode",
     "episodes.record.ask_steps": "one episode",
     "episodes.record.noting": "one episode",
+    "episodes.record.rejudging": "what a verifier has judged, branches too",
     "episodes.record.queueing": "those of one run",
     "episodes.record.recording": "one episode, and loops that fell silent",
     "episodes.record.steering": "one episode",
@@ -47,6 +48,7 @@ EVERY = {
     "experts.find.reading": "one episode",
     "experts.llm": "one episode",
     "experts.tagging": "one episode",
+    "exports.explain.errata": "the tasks of episodes that a caller names",
     "exports.explain.explaining": "one episode, to say why it is left out",
     "exports.select.reading": "episodes of a snapshot",
     "reviews.pages.comments": "one episode",
@@ -61,6 +63,7 @@ EVERY = {
     "runs.plan.spending": "tokens of episodes that a caller names",
     "runs.play.certifying": "one episode",
     "runs.management.commands.fork": "one episode",
+    "runs.pages.verifiers": "what a verifier has judged, branches too",
     "runs.pages.forks": "one episode, and the branches of one fork",
     "runs.play.forking": "one episode, and the branches of one fork",
     "runs.show.forks": "a tree of branches",
@@ -89,7 +92,7 @@ def test_only_named_modules_read_branches_with_others():
     assert not [name for name, taken in found.items() if taken & past]
     # every other read of outcomes comes through `outcomes.py`
     direct = {name for name, taken in found.items() if "VerifierOutcome.objects" in taken}
-    writes = {"episodes.record.recording", "episodes.record.whole"}
+    writes = {"episodes.record.recording", "episodes.record.rejudging", "episodes.record.whole"}
     assert direct == {*writes, "episodes.stored.outcomes", "episodes.stored.settled"}
 
 

@@ -1,0 +1,59 @@
+"""Reads: the versions of a task's verifier, passes over its stored episodes, and errata.
+
+Called by the worker that judges, by pages and by the API, which decide who sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from django.db.models import Count, QuerySet
+
+from episodes.models import Erratum, RejudgedEpisode, Rejudging, VerifierVersion
+from episodes.stored.packs import verifier_text
+from people.access import scoped
+from people.models import Project
+
+
+def versions_of(project: Project, scenario: str, task_idx: int) -> QuerySet[VerifierVersion]:
+    rows = scoped(VerifierVersion.objects.all(), project)
+    return rows.filter(scenario=scenario, task_idx=task_idx).order_by("number")
+
+
+def in_force(project: Project, scenario: str, task_idx: int | None) -> VerifierVersion | None:
+    """Return the version that judges new episodes of a task; None for the pack's own."""
+    if not scenario or task_idx is None:
+        return None
+    return versions_of(project, scenario, task_idx).filter(in_force_at__isnull=False).order_by("-number").first()
+
+
+def code_of(version: VerifierVersion | None, scenario: str, task_idx: int) -> str:
+    """Return the code of a version; without one, that of the pack, "" if no pack here has it."""
+    return str(version.code) if version is not None else verifier_text(scenario, task_idx)
+
+
+def passes_of(project: Project, scenario: str, task_idx: int) -> QuerySet[Rejudging]:
+    rows = scoped(Rejudging.objects.select_related("version"), project)
+    return rows.filter(scenario=scenario, task_idx=task_idx).order_by("-created_at")
+
+
+def counts_of(passes: Collection[Rejudging]) -> dict[str, dict[str, int]]:
+    """Return the number of episodes of each pass by result, all results named."""
+    found = {one.pk: dict.fromkeys(RejudgedEpisode.Result.values, 0) for one in passes}
+    rows = RejudgedEpisode.objects.filter(rejudging__in=found).values_list("rejudging_id", "result")
+    for one, result, number in rows.annotate(number=Count("pk")):
+        found[one][result] = number
+    return found
+
+
+def errata() -> QuerySet[Erratum]:
+    """Return errata, the newest first, with the pass and the verifier that made them."""
+    return Erratum.objects.select_related("rejudging__version").order_by("-at", "-pk")
+
+
+def errata_of_runs(runs: Collection[str]) -> QuerySet[Erratum]:
+    return errata().filter(run__in=runs)
+
+
+def errata_of_exports(exports: Collection[str]) -> QuerySet[Erratum]:
+    return errata().filter(export__in=exports)

@@ -1,0 +1,205 @@
+"""Judges stored episodes again: each world is restored from its record, and a verifier runs on it in the sandbox.
+
+Owns which code judges, and what a restored world must be like. Leaves the replay to `EnvironmentClient`, what is stored
+to `episodes.record.rejudging`. Called by the command, the API, pages and the worker's task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from channels.db import database_sync_to_async
+from django.conf import settings
+
+from awmclient.gates import reached_world
+from awmclient.observations import WORLD
+from awmenv.attesting import question, sha256_of
+from awmenv.client import EnvironmentClient, Made
+from awmenv.errors import AwmenvError, CapacityReached, Diverged, ServerUnreachable, SessionLost
+from awmenv.models import Observation
+from episodes.errors import BlindReview
+from episodes.models import Episode, RejudgedEpisode, Rejudging, VerifierVersion
+from episodes.record import rejudging
+from episodes.stored import outcomes, repairs
+from episodes.visible import visibility
+from episodes.visible.trajectory import steps_of
+from people.access import Actor, may_repair, visible_or_404
+from people.errors import Invalid
+from runs.errors import NoServer
+from runs.launch import launching
+from runs.plan import servers
+
+log = logging.getLogger(__name__)
+AT_A_TIME = 2 * (os.cpu_count() or 1)
+"""Worlds that are restored at the same time: while one replays, another is being read or stored."""
+BATCH = 200
+"""Episodes whose results are stored together."""
+FULL_PATIENCE_S = 60.0
+NO_VERDICT = "judge_error"
+Result = RejudgedEpisode.Result
+OnJudged = Callable[[int, int], object]
+"""Called with the number of judged episodes and that of all."""
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A pass, and the code that judges."""
+
+    rejudging: Rejudging
+    code: str
+
+
+def request(actor: Actor, scenario: str, task_idx: int, code: str = "", reason: str = "") -> Rejudging:
+    """Ask a worker to judge the stored episodes of a task again: by a repaired verifier, or without code by the one in
+    force."""
+    one = prepare(actor, scenario, task_idx, code, reason)
+    launching.reverify_later(one.pk)
+    return one
+
+
+def prepare(actor: Actor, scenario: str, task_idx: int, code: str = "", reason: str = "") -> Rejudging:
+    """Return the pass that judges with this code, which becomes the next version, or with the verifier in force."""
+    launching.task_text(scenario, task_idx)
+    if code:
+        version: VerifierVersion | None = rejudging.add_version(actor, scenario, task_idx, code, reason)
+    else:
+        version = repairs.in_force(actor.project, scenario, task_idx)
+    if not repairs.code_of(version, scenario, task_idx):
+        raise Invalid(f"{scenario}/{task_idx} has no verifier of code. Send one.")
+    return rejudging.begin(actor, scenario, task_idx, version)
+
+
+def visible_pass(actor: Actor, rejudging_id: str) -> Rejudging:
+    """Return a pass. Raises `BlindReview` while this actor has to judge an episode of its task blind."""
+    may_repair(actor)
+    one = visible_or_404(Rejudging.objects.select_related("version", "project"), actor, rejudging_id)
+    if visibility.judges_blind(actor, one.scenario, one.task_idx):
+        raise BlindReview
+    return one
+
+
+def judge_all(rejudging_id: str, on_judged: OnJudged = lambda done, total: None) -> Rejudging:
+    """Judge every episode that a pass has yet to judge, and end the pass. A call that was lost goes on with the rest.
+
+    Raises `NoServer`."""
+    one = Rejudging.objects.select_related("project", "version").get(pk=rejudging_id)
+    if one.ended_at is not None:
+        return one
+    if not settings.ATTEST_KEY:
+        raise NoServer("The environment server shares no key with awmweb, so it runs no repaired verifier.")
+    work = Repair(one, repairs.code_of(one.version, one.scenario, one.task_idx))
+    waiting, done = rejudging.to_judge(one), len(rejudging.judged_before(one))
+    total = done + len(waiting)
+    for start in range(0, len(waiting), BATCH):
+        batch = waiting[start : start + BATCH]
+        rejudging.keep(async_to_sync(_judged_together)(work, batch))
+        done += len(batch)
+        on_judged(done, total)
+    return rejudging.end(one.pk)
+
+
+async def _judged_together(work: Repair, batch: Sequence[Episode]) -> list[RejudgedEpisode]:
+    room = asyncio.Semaphore(AT_A_TIME)
+
+    async def judged(episode: Episode) -> RejudgedEpisode:
+        async with room:
+            return await _judged(work, episode)
+
+    found = await asyncio.gather(*map(judged, batch), return_exceptions=True)
+    for one in found:
+        if isinstance(one, ServerUnreachable):
+            raise NoServer(str(one)) from one
+        if isinstance(one, BaseException):
+            raise one
+    return [one for one in found if isinstance(one, RejudgedEpisode)]
+
+
+async def _judged(work: Repair, episode: Episode) -> RejudgedEpisode:
+    before = await database_sync_to_async(outcomes.of_episode)(episode)
+    assert before is not None, "only episodes with an outcome are judged again"
+    row = RejudgedEpisode(rejudging=work.rejudging, episode=episode, before=before.reward_type)
+    steps = await database_sync_to_async(steps_of)(episode)
+    # calls that the loop answered itself never reached the environment
+    calls = [step for step in steps if reached_world(step)]
+    made = [Made(step["name"], step.get("arguments") or {}, mark=(step.get("meta") or {}).get(WORLD)) for step in calls]
+    if not episode.world or any(call.mark is None for call in made):
+        return _lost(row, "The world was not recorded.")
+    try:
+        said, row.grade = await _in_its_world(work, episode, made)
+    except ServerUnreachable:
+        raise
+    except AwmenvError as fault:
+        return _lost(row, str(fault))
+    return _with_verdict(row, said)
+
+
+def _lost(row: RejudgedEpisode, why: str) -> RejudgedEpisode:
+    row.result, row.why = Result.LOST, why.replace("\x00", "")[:2000]
+    return row
+
+
+def _with_verdict(row: RejudgedEpisode, said: Observation) -> RejudgedEpisode:
+    row.after, row.reward = said.reward_type or NO_VERDICT, said.reward
+    result = said.verify_result if isinstance(said.verify_result, dict) else {}
+    row.details = {"verify_result": result, "mode": "code", "tier": str(said.metadata.get("tier", ""))}
+    if row.after == NO_VERDICT:
+        row.result = Result.FAILED
+        row.why = str(result.get("error_message") or said.error or "It gave no verdict.").replace("\x00", "")[:2000]
+    else:
+        row.result = Result.KEPT if row.after == row.before else Result.CHANGED
+    return row
+
+
+async def _in_its_world(work: Repair, episode: Episode, made: list[Made]) -> tuple[Observation, str]:
+    """Return what the verifier says in the restored world, and the grade of that. First without help; a replay that
+    differs is tried once more with the rows of calls compared, and with snapshots."""
+    at = servers.known(episode.environment)
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + FULL_PATIENCE_S
+    helped = False
+    while True:
+        try:
+            return await _once(at, work, episode, made, helped=helped)
+        # a lost session as well: if the server went, the second try finds it away
+        except (Diverged, SessionLost):
+            if helped:
+                raise
+            helped = True
+        except CapacityReached as full:
+            if loop.time() > give_up:
+                raise ServerUnreachable(str(full)) from full
+            await asyncio.sleep(0.2)
+
+
+async def _once(
+    at: servers.ServerProfile, work: Repair, episode: Episode, made: list[Made], *, helped: bool
+) -> tuple[Observation, str]:
+    async with at.client(restore=helped) as client:
+        place: dict[str, Any] = {"scenario": episode.scenario, "task_idx": episode.task_idx}
+        await client.reset(**place, state_diff=helped, world=episode.world)
+        for call in made:
+            await client.call_again(call.name, call.arguments, call.mark)
+        await client.settle()
+        said = await _sent(client, work.code, episode.final_answer)
+        recorded, final = episode.world.get("final"), (said.metadata.get("world") or {}).get("final")
+        # *content* means other bytes and the same rows, so the digest of the last database differs, too
+        if recorded and final != recorded and client.restored.grade != "content":
+            raise Diverged("The final database differs.")
+        return said, client.restored.grade
+
+
+async def said_by(world: Any, version: VerifierVersion, final_answer: str | None) -> Observation:
+    """Return what a repaired verifier says in the world of an episode that has just ended."""
+    return await _sent(world, version.code, final_answer)
+
+
+async def _sent(client: EnvironmentClient, code: str, final_answer: Any) -> Observation:
+    # signed at the moment of use: it is taken for two minutes
+    sent = question(settings.ATTEST_KEY, {"verifier": code})
+    return await client.judge(sent, sha256_of(code), final_answer if isinstance(final_answer, str) else None)

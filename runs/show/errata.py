@@ -1,0 +1,132 @@
+"""Reads: the numbers of runs that a repaired verifier can change, and the errata of a run in words.
+
+Owns which numbers of a run an erratum names: what it says, its outcomes by arm, and its curve over training steps.
+`episodes.record.rejudging` reads them before and after a change.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from awmclient.schema import NOT_COUNTED
+from episodes.models import Episode, Erratum, Rejudging, Run
+from episodes.stored import outcomes, repairs
+from episodes.visible import visibility
+from people.access import Actor, sees_outcomes, system
+from people.models import Project
+from runs.models import Plan
+from runs.show.comparison import COMPLETE, compare_run
+
+
+@dataclass(frozen=True)
+class ChangedNumber:
+    """One number or sentence that an erratum corrects."""
+
+    what: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class ReadableErratum:
+    """An erratum as pages and the API show it."""
+
+    at: datetime
+    task: str
+    verifier: str
+    author: str
+    why: str
+    changes: list[ChangedNumber]
+    rejudging: Rejudging
+    run: Run | None = None
+    export: str = ""
+    """The ID of the export whose rows changed, if it is not of a run."""
+
+
+def numbers_of_runs(project: Project, episodes: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return the numbers of each run of these episodes, as they read now."""
+    found = Episode.objects.filter(pk__in=list(episodes), run__isnull=False).values_list("run_id", flat=True)
+    runs = Run.objects.filter(pk__in=set(found), project=project)
+    planned = set(Plan.objects.filter(pk__in=runs.values("pk")).values_list("pk", flat=True))
+    return {run.pk: _numbers(run, is_planned=run.pk in planned) for run in runs.select_related("project")}
+
+
+def _numbers(run: Run, *, is_planned: bool) -> dict[str, Any]:
+    numbers: dict[str, Any] = {}
+    if is_planned:
+        said = compare_run(system(run.project), run.pk)
+        numbers["sentence"] = said.sentence
+        numbers["statements"] = {
+            **{f"{one.arm} against {one.control}": one.sentence for one in said.contrasts},
+            **{f"help in {one.arm}": one.sentence for one in said.effects},
+        }
+        numbers["arms"] = {one.name: [one.complete, one.complete + one.others] for one in said.arms}
+    else:
+        numbers["arms"] = _rates(run, "arm")
+    numbers["curve"] = _rates(run, "training_step")
+    return numbers
+
+
+def _rates(run: Run, column: str) -> dict[str, list[int]]:
+    """Return (complete, counted) of a run's verified episodes by the values of a column; those without one are left
+    out, but for the arm."""
+    found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    rows = outcomes.verdicts_of(run.project).filter(episode__run=run).exclude(reward_type__in=NOT_COUNTED)
+    for value, reward_type in rows.values_list(f"episode__{column}", "reward_type"):
+        if value is not None:
+            found[str(value)][0] += reward_type == COMPLETE
+            found[str(value)][1] += 1
+    return dict(found)
+
+
+def of_run(actor: Actor, run_id: str) -> list[ReadableErratum]:
+    """Return the errata of a run, the newest first; none for agents, and for who judges an episode of it blind."""
+    mine = Episode.objects.filter(run=run_id)
+    if not sees_outcomes(actor) or mine.filter(pk__in=visibility.held(actor)).exists():
+        return []
+    return [of_erratum(one) for one in repairs.errata_of_runs([run_id])]
+
+
+def of_erratum(one: Erratum) -> ReadableErratum:
+    """Return an erratum in words. Of an export it has no numbers: its page has the rows."""
+    by = one.rejudging
+    version = by.version
+    return ReadableErratum(
+        one.at,
+        f"{by.scenario}/{by.task_idx}",
+        str(version or "the verifier of the pack"),
+        by.created_by,
+        str(version.reason) if version is not None else "",
+        _changes(one) if one.run_id is not None else [],
+        by,
+        one.run,
+        one.export,
+    )
+
+
+def _changes(one: Erratum) -> list[ChangedNumber]:
+    before, after = one.before, one.after
+    found = []
+    # the sentence of a run is that of one of its statements
+    said = {**_texts(before), **_texts(after)}
+    for name in said:
+        found.append(ChangedNumber(name, _texts(before).get(name, ""), _texts(after).get(name, "")))
+    for what, words in (("arms", "Complete"), ("curve", "Complete at step")):
+        old, new = before.get(what) or {}, after.get(what) or {}
+        for name in sorted({*old, *new}, key=lambda value: (len(value), value)):
+            found.append(ChangedNumber(f"{words} {name or 'in all'}".strip(), _share(old, name), _share(new, name)))
+    return [change for change in found if change.before != change.after]
+
+
+def _texts(numbers: Mapping[str, Any]) -> dict[str, str]:
+    statements = numbers.get("statements") or {}
+    return statements or ({"What the run says": numbers["sentence"]} if "sentence" in numbers else {})
+
+
+def _share(of: Mapping[str, Any], name: str) -> str:
+    complete, counted = of.get(name) or (0, 0)
+    return f"{complete:,} of {counted:,}"

@@ -1,0 +1,53 @@
+"""What may be said of a run whose outcomes a repaired verifier corrected: what both readings show, and nothing else.
+
+The claims of a run are read again with the error that the launch gave them. A statement that needs the first reading,
+too, is never said more often than that reading says it, for any repair and any reason for it. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from runs.statistics import deciding, sentences
+from runs.statistics.contrast import Contrast, Running, UnitResult
+from runs.statistics.offers import Anytime, Effect
+
+Said = TypeVar("Said", Running, Anytime)
+
+
+def contrast(now: Contrast, first: Contrast) -> Contrast:
+    """Return a contrast of corrected outcomes without what the first outcomes did not show."""
+    found = replace(
+        now,
+        tasks_scope=_both(now.tasks_scope, first.tasks_scope),
+        scenarios_scope=_both(now.scenarios_scope, first.scenarios_scope),
+        running=_timeless(now.running, first.running),
+    )
+    if found == now:
+        return now
+    return replace(found, sentence=sentences.headline(found))
+
+
+def effect(now: Effect, first: Effect) -> Effect:
+    """Return the effect of an offer without what the first outcomes did not show."""
+    found = replace(now, running=_timeless(now.running, first.running))
+    if not _is_new(now.verdict, first.verdict):
+        return found if found == now else replace(found, sentence=found.running.sentence)
+    return replace(found, verdict="withheld", sentence=sentences.reread(now.sentence))
+
+
+def _both(now: UnitResult | None, first: UnitResult | None) -> UnitResult | None:
+    if now is None or not _is_new(now.verdict, first.verdict if first is not None else ""):
+        return now
+    return replace(now, verdict="withheld", sentence=sentences.reread(now.sentence))
+
+
+def _timeless(now: Said, first: Said) -> Said:
+    if not _is_new(now.verdict, first.verdict):
+        return now
+    return replace(now, verdict="withheld", since=None, sentence=sentences.reread(now.sentence))
+
+
+def _is_new(now: str, first: str) -> bool:
+    return now in deciding.SHOWN and now != first
