@@ -17,7 +17,7 @@ from episodes.stored import settled
 from people.errors import AWAY
 from runs.errors import NoServer
 from runs.launch import feeding, launching, paying, withdrawing
-from runs.play import certifying, parking, playing
+from runs.play import certifying, parking, person, playing
 
 ROLLOUTS = "rollouts"
 UNPAID, PAID_S = 20, 15
@@ -44,6 +44,7 @@ def certify(_task: Task[..., None], episode_id: str) -> None:
 
 @shared_task
 def wake() -> None:
+    person.give_up_forgotten()
     launching.wake_forgotten()
     feeding.feed_all()
 

@@ -25,6 +25,7 @@ from episodes.stored.packs import packs
 from people.access import (
     MemberRequest,
     holds,
+    may_advise,
     may_export,
     may_launch,
     may_read,
@@ -47,6 +48,7 @@ from runs.plan.plans import (
     recipes,
     to_yaml,
 )
+from runs.play import person
 from runs.show import asking, charts, curve, overview, rewarding, tables
 from runs.show.comparison import RunComparison, compare_run
 from runs.show.tables import TABLES, in_csv, of_completions, repeats
@@ -286,6 +288,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "claims": _claims(found),
         "yaml": to_yaml(tables.plan_now(found.plan)),
         "may_launch": holds(request.actor, may_launch),
+        "to_play": person.to_play(request.actor, pk).count() if holds(request.actor, may_advise) else 0,
     }
     return render(request, "runs/run.html", context)
 

@@ -146,6 +146,26 @@ def test_actions_are_tools_of_a_server_of_one_session(ada, rita, serving, monkey
 
 
 @pytest.mark.parametrize("serving", [guess], indirect=True)
+def test_person_plays_a_server_of_actions(ada, edo, serving, settings):
+    settings.AWMWEB_PARK_AFTER_S = 0
+    plan = launched(ada, environment="lab", tasks=["seed/4"], arms=[{"name": "person", "person": True}])
+    pk = plan.tries.get().episode_id
+    playing.play(pk, "w")
+    page = html(as_person(edo).get(f"/episodes/{pk}/play"))
+    assert "A number from 0 to 20." in page and ">Call guess<" in page and "Your guess; a whole number" in page
+    sent = {"tool": "guess", "act": "call", "field:1": "0"}
+    as_person(edo).post(f"/episodes/{pk}/play", {**sent, "number": "1", "field:0": "3"})
+    playing.play(pk, "w")
+    assert "higher" in html(as_person(edo).get(f"/episodes/{pk}/play"))
+    as_person(edo).post(f"/episodes/{pk}/play", {**sent, "number": "2", "field:0": "4"})
+    playing.play(pk, "w")
+    episode = Episode.objects.get(pk=pk)
+    assert (episode.state, episode.outcomes.get().reward_type) == ("finished", "complete")
+    calls = [json.loads(step.body)["arguments"] for step in episode.steps.filter(kind="tool_call")]
+    assert calls == [{"number": 3, "mood": "calm"}, {"number": 4, "mood": "calm"}]
+
+
+@pytest.mark.parametrize("serving", [guess], indirect=True)
 def test_episode_waits_in_the_queue_for_the_one_session(ada, serving, monkeypatch):
     plan = launched(ada, **ALONE, tasks=["seed/4"])
     again = []
