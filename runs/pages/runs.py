@@ -251,7 +251,8 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
     rows, more_tasks = overview.task_rows(found.tries, names)
     file = functools.partial(_table_of, pk)
     before, after = overview.beside(run)
-    asked, plotted = asking.asking_of(found), curve.points_of(found)
+    asked = asking.asking_of(found)
+    plotted = curve.points_of(found, asked)
     context = {
         "run": run,
         "asking": asked,
