@@ -4,6 +4,7 @@
     overview    progress and tasks of runs
     asking      questions of a run against registries
     forks       branches of an episode, and what they show
+    timing      words at several times of an episode
     gating      decisions drawn by turn, and their gate
     curve       completion against asks
     rewarding   what reward profiles pay
