@@ -439,7 +439,7 @@ async def broken_word(port: int, kind: str, rounds: int) -> list[str]:
     for _ in range(rounds):
         try:
             patience_s = 1 if kind == "endless_reset" else 60
-            client = PlainClient(f"http://127.0.0.1:{port}/{kind}", timeout_s=patience_s, schema=strangers.SCHEMA)
+            client = PlainClient(f"http://127.0.0.1:{port}/{kind}", timeout_s=patience_s, schema=strangers.schema(kind))
             async with client:
                 await client.list_tools()
                 await client.begin({"seed": 0})

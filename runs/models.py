@@ -20,6 +20,23 @@ INFRASTRUCTURE = ("model", "environment", "expert", "dashboard", "worker")
 `policy`, which counts as not complete: see `awmclient/faults.py`."""
 
 
+class PersonTurn(AppendOnly):
+    """A turn of a person who acts for the agent of an episode: a call, an answer, or that they give up."""
+
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="person_turns")
+    number = models.IntegerField()
+    said = JsonText()
+    author = models.CharField(max_length=160)
+    author_key = models.CharField(max_length=160)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["episode", "number"], name="one_turn_of_a_person")]
+
+    def __str__(self) -> str:
+        return f"turn {self.number} of {self.episode_id}"
+
+
 class PlanState(models.TextChoices):
     PLANNED = "planned", "Planned"
     RUNNING = "running", "Running"

@@ -17,7 +17,7 @@ from episodes.stored import settled
 from people.errors import AWAY
 from runs.errors import NoServer
 from runs.launch import feeding, launching, paying, withdrawing
-from runs.play import certifying, parking, playing, reverifying
+from runs.play import certifying, parking, person, playing, reverifying
 
 ROLLOUTS = "rollouts"
 UNPAID, PAID_S = 20, 15
@@ -50,6 +50,7 @@ def reverify(_task: Task[..., None], rejudging_id: str) -> None:
 
 @shared_task
 def wake() -> None:
+    person.give_up_forgotten()
     launching.wake_forgotten()
     feeding.feed_all()
 

@@ -199,9 +199,10 @@ def _split(
 def script_of(
     task: BfclTask, functions: Sequence[Mapping[str, Any]], added: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> list[dict[str, Any]] | None:
-    """Return the ground truth as a script; None if a call of it is no plain call of a tool."""
+    """Return the ground truth as a script; None if a call of it is no plain call of a tool, or of one that comes with a
+    later turn, which no agent could make."""
     known = {str(one["name"]): list(one["parameters"]["properties"]) for one in functions}
-    late = {str(one["name"]) for docs in added.values() for one in docs}
+    late = {str(one["name"]): int(since) for since, docs in added.items() for one in docs}
     turns: list[dict[str, Any]] = []
     for number, calls in enumerate(task.truth):
         for call in calls:
@@ -209,6 +210,8 @@ def script_of(
             if made is None:
                 return None
             name, arguments = made
+            if number < late.get(name, 0):
+                return None
             if name in late:
                 name, arguments = "call_new_function", {"name": name, "arguments": arguments}
             turns.append({"call": {"name": name, "arguments": arguments}})

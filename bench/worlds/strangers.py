@@ -24,18 +24,28 @@ KINDS = {
     "endless_reset": "no response from the environment server within 1 s",
     "other_tools": "changed its tools",
     "no_frames": "invalid frame",
+    "other_schema": "does not keep the schema",
 }
 """Each kind, and words of the fault that it must bring."""
-SCHEMA = {"action": {"title": "CallToolAction", "properties": {"tool_name": {}, "arguments": {}}}}
+CALLS = {"action": {"title": "CallToolAction", "properties": {"tool_name": {}, "arguments": {}}}}
+ACTIONS = {"action": {"title": "LookAction", "properties": {"place": {"type": "string"}}}}
+REFUSED = {"message": "Unfit.", "code": "validation_error", "errors": [{"type": "missing", "loc": ["spot"], "msg": ""}]}
 BIG = "x" * (50 << 20)
 LOOK = {"name": "look", "description": "Look.", "inputSchema": {"type": "object"}}
 received: Counter[str] = Counter()
+
+
+def schema(kind: str) -> dict[str, Any]:
+    """Return the answer of this kind to `/schema`: of all but one these are calls of tools."""
+    return ACTIONS if kind == "other_schema" else CALLS
 
 
 def step(kind: str) -> str:
     reward: Any = {"not_a_number": float("nan"), "text_for_reward": "<b>great</b>"}.get(kind, 0.0)
     if kind == "fifty_megabytes":
         return BIG
+    if kind == "other_schema":
+        return json.dumps({"type": "error", "data": REFUSED})
     seen = {"tool_name": "look", "result": "nothing", "error": None}
     whole = {"type": "observation", "data": {"observation": seen, "reward": reward, "done": False}}
     return "]" if kind == "no_frames" else json.dumps(whole)
@@ -56,6 +66,7 @@ async def answer(socket: ServerConnection) -> None:
             await socket.send(json.dumps({"type": "observation", "data": dict(received)}))
         elif asked == "mcp":
             tools = [LOOK, *([{**LOOK, "name": "more"}] if kind == "other_tools" and steps else [])]
+            tools = [] if kind == "other_schema" else tools
             await socket.send(json.dumps({"type": "mcp", "data": {"result": {"tools": tools}}}))
         elif asked == "reset":
             await asyncio.sleep(3600 if kind == "endless_reset" else 0)

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('episodes', '0005_forks'),
+        ('episodes', '0007_wheel'),
         ('people', '0003_metrics_tokens'),
     ]
 

@@ -32,8 +32,8 @@ UPDATE episodes_episode SET strip = %s, state = %s, heartbeat_at = %s WHERE id =
 
 
 def note_waiting(episode_id: str) -> None:
-    """Record that a resumed attempt waits for an ask of the previous one. The caller must have seen the ask open in
-    this transaction."""
+    """Record that a resumed attempt waits for an ask of the previous one, or any attempt for a person's turn. The
+    caller must have seen in this transaction that there is something to wait for."""
     episode = Episode.every.select_for_update().get(pk=episode_id)
     if episode.state == EpisodeState.RUNNING:
         episode.state = EpisodeState.WAITING
@@ -87,16 +87,23 @@ def close_ask_step(
     entry = entry_of(body, at)
     # the letter of step n is at place n - 1
     episode.strip = episode.strip[: seq - 1] + entry.code + episode.strip[seq:]
-    if episode.state == EpisodeState.WAITING and not still_waiting:
-        episode.state = EpisodeState.RUNNING
-    elif episode.state == EpisodeState.PARKED and not still_waiting:
-        unpark(episode)
+    if not still_waiting:
+        go_on(episode, "its ask is closed")
     # the wait was the expert's: the loop gets its whole silence time from here
     episode.heartbeat_at = timezone.now()
     moved: list[Any] = [episode.strip, episode.state, episode.heartbeat_at, episode.pk]
     with connection.cursor() as cursor:
         cursor.execute(CLOSED, [entry.text, entry.cut, step, *moved])
     tell_steps(episode, [entry])
+
+
+def go_on(episode: Episode, why: str) -> None:
+    """Let an episode that waits run, and queue a parked one; `why` is for its history. The caller holds its lock and
+    saves its state."""
+    if episode.state == EpisodeState.WAITING:
+        episode.state = EpisodeState.RUNNING
+    elif episode.state == EpisodeState.PARKED:
+        unpark(episode, why)
 
 
 def reword_ask_step(episode: Episode, seq: int, advice: Advice | None) -> None:

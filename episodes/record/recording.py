@@ -353,9 +353,9 @@ def park_now(actor: Actor, episode_id: str) -> Episode:
 
 
 @transaction.atomic
-def park(episode_id: str, attempt: int | None = None) -> bool:
+def park(episode_id: str, attempt: int | None = None, why: str = "waits for an answer") -> bool:
     """Let a waiting episode go on waiting without a process; its attempt has ended. Caller holds the episode's lock and
-    has seen one of its asks open. Idempotent. False if another attempt has taken over."""
+    has seen what it waits for, which `why` names. Idempotent. False if another attempt has taken over."""
     waiting = Episode.every.filter(pk=episode_id, state=EpisodeState.WAITING)
     if attempt is not None:
         waiting = waiting.filter(attempt=attempt)
@@ -364,16 +364,16 @@ def park(episode_id: str, attempt: int | None = None) -> bool:
         parked = Episode.every.filter(pk=episode_id, state=EpisodeState.PARKED)
         return attempt is not None and parked.filter(attempt=attempt).exists()  # it may not have heard that it had
     episode = Episode.every.get(pk=episode_id)
-    note(episode, PARKED, None, "waits for an answer")
+    note(episode, PARKED, None, why)
     announce(episode)
     return True
 
 
-def unpark(episode: Episode) -> None:
-    """Queue a parked episode for any worker, or for its own loop, now that none of its asks is open. Caller saves its
+def unpark(episode: Episode, why: str) -> None:
+    """Queue a parked episode for any worker, or for its own loop, now that it waits for nothing. Caller saves its
     state."""
     episode.state = EpisodeState.QUEUED
-    note(episode, UNPARKED, None, "its ask is closed")
+    note(episode, UNPARKED, None, why)
     # an external loop gets the answer by its own waiting request
     for callback in _on_queued if episode.is_builtin else ():
         # after the commit: a worker that is called earlier finds the episode still parked

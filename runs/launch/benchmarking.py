@@ -31,10 +31,11 @@ def plan_for(
     policy: str | None = None,
     tasks: Sequence[str] | None = None,
     split: str = "",
+    scenarios: Sequence[str] = (),
 ) -> PlanDocument:
     """Return the plan of a benchmark; the first arm is the control. Arguments override the recipe.
 
-    Raises `BadPlan`, also for an expert mode that notes cannot serve.
+    `scenarios` are names with `*`. Raises `BadPlan`, also for an expert mode that notes cannot serve.
 
     """
     plan: dict[str, Any] = recipe(named).model_dump() if named else {"policy": "script:demo"}
@@ -44,6 +45,8 @@ def plan_for(
         plan["name"] = f"benchmark {' against '.join(reversed(arms))}"
     if tasks is not None or split:
         plan["tasks"] = list(tasks) if tasks is not None else {"split": split}
+    if scenarios:
+        plan["tasks"] = {"scenarios": list(scenarios)}
     plan |= {name: value for name, value in (("seeds", seeds), ("policy", policy)) if value is not None}
     made = plan_of(plan)
     if unknown := sorted({arm.expert for arm in made.arms} - set(MODES)):

@@ -45,6 +45,7 @@ from runs.errors import (
 )
 from runs.models import PlanState
 from runs.plan.limits import FIRST
+from runs.plan.plans import PERSON
 from runs.taskset import checking
 
 OURS = "awmweb"
@@ -255,13 +256,15 @@ def task_text(scenario: str, task_idx: int) -> str:
 
 
 def policy_named(name: str, pace_s: float = 0.0) -> dict[str, Any]:
-    """Return the policy of a name: `script:NAME` runs a script of the pack, `model` the agent endpoint, and
-    `model:NAME` another endpoint.
+    """Return the policy of a name: `script:NAME` runs a script of the pack, `model` the agent endpoint, `model:NAME`
+    another endpoint, and `person` waits for a person's turns.
 
     Raises `UnknownPolicy` or `NoEndpoint`.
 
     """
     kind, _, which = name.partition(":")
+    if name == PERSON:
+        return {OURS: PERSON}
     if kind == "script" and which:
         return {OURS: "script", "script": which, "pace_s": pace_s}
     if kind == "model":

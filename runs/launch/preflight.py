@@ -25,6 +25,7 @@ from episodes.stored.strip import outcome_words
 from episodes.visible import visibility
 from people.access import Actor
 from people.in_words import count
+from runs.errors import BadPlan
 from runs.launch import briefings
 from runs.launch.planning import Task, shuffled
 from runs.models import Arm, Plan
@@ -137,9 +138,13 @@ def unbriefed(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> li
 
 
 def trial(document: PlanDocument, tasks: Sequence[Task]) -> PlanDocument:
-    """Return the plan of at most ten rollouts: the control arm on the first tasks in the planned order."""
+    """Return the plan of at most ten rollouts: the control arm on the first tasks in the planned order, or the first
+    arm of an agent. Raises `BadPlan` if there is none."""
     chosen = shuffled(tasks, document.shuffle)[:ROLLOUTS]
-    control = next(arm for arm in document.arms if arm.name == document.control)
+    of_agents = [arm for arm in document.arms if not arm.person]
+    if not of_agents:
+        raise BadPlan("A preflight needs an arm of an agent.")
+    control = next((arm for arm in of_agents if arm.name == document.control), of_agents[0])
     keys = [f"{scenario}/{idx}" for scenario, idx, _ in chosen]
     changed = {
         "name": f"{PREFIX}{document.name}"[:100],
@@ -161,7 +166,9 @@ def is_trial(plan: Plan) -> bool:
 
 
 def newest(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> Plan | None:
-    """Return the last preflight of such a plan, under any name."""
+    """Return the last preflight of such a plan, under any name; none of a plan without agents."""
+    if all(arm.person for arm in document.arms):
+        return None
     said = trial(document, tasks).model_dump(exclude={"name"})
     # by content: a plan that was renamed since is the same trial
     trials = Plan.objects.filter(run__project=actor.project, run__name__startswith=PREFIX, document__contains=said)

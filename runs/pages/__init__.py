@@ -5,6 +5,7 @@
     briefings  briefings of tasks
     forks      branches of an episode, and their form
     verifiers  the verifier of a task, and its repair
+    playing    an episode in which a person acts
     tables     an environment's tables at a step
     wheel      a person acts for a live agent
 

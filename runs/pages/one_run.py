@@ -113,7 +113,8 @@ def _head(found: RunComparison, card: RunCard) -> RunHead:
 
 
 def _findings(actor: Actor, found: RunComparison, card: RunCard) -> RunFindings:
-    asked, plotted = asking.asking_of(found), curve.points_of(found)
+    asked = asking.asking_of(found)
+    plotted = curve.points_of(found, asked)
     has = {"asking": asked is not None, "curve": bool(plotted)}
     drawn = curve.chart(plotted, _file(found, "curve"), is_open=any(one.is_open for one in found.tries))
     return RunFindings(

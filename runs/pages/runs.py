@@ -24,6 +24,7 @@ from episodes.stored.packs import packs
 from people.access import (
     MemberRequest,
     holds,
+    may_advise,
     may_export,
     may_launch,
     may_read,
@@ -45,6 +46,7 @@ from runs.plan.plans import (
     plan_of,
     recipes,
 )
+from runs.play import person
 from runs.show import charts, overview, rewarding, tables
 from runs.show.comparison import compare_run
 from runs.show.tables import TABLES, in_csv
@@ -246,6 +248,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "after": after,
         "may_export": holds(request.actor, may_export),
         "may_launch": holds(request.actor, may_launch),
+        "to_play": person.to_play(request.actor, pk).count() if holds(request.actor, may_advise) else 0,
     }
     return render(request, "runs/run.html", context)
 

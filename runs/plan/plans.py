@@ -41,11 +41,25 @@ RECIPES = Path(__file__).parents[1] / "recipes"
 OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that an episode's loop gets from its plan, by their names in `awmclient.rollout`."""
 HUMAN, MODEL = "human", "model"
+PERSON = "person"
+"""The policy of episodes in which a person acts for the agent."""
 LISTED, FILTERED = "tasks by list", "tasks by filter"
 BY_RULE, BY_GATE = "ask by rule", "ask by gate"
 GATE_BYTES = 1_000_000
 """The largest file of a gate."""
-ADDED = ("offer", "people", "briefing", "outcomes", "parallel", "approve", "ask_price", "environment", "experts", "ask")
+ADDED = (
+    "offer",
+    "people",
+    "briefing",
+    "outcomes",
+    "parallel",
+    "approve",
+    "ask_price",
+    "environment",
+    "experts",
+    "ask",
+    "person",
+)
 COMPLETE_AT = 1.0
 Whole = Annotated[StrictInt, WHOLE]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
@@ -118,7 +132,8 @@ class PlannedArm(Strict):
     limit beside the plan's. `approve` names tools whose calls wait for an approval: patterns such as `create_*`, or
     `writes`. `ask_price` is what the reward profile *priced* takes for each ask. `environment` is another place to name
     the plan's: arms are compared on the same tasks, so it is the same for all. `ask` decides turn by turn whether help
-    is offered, in place of the plan's reminders: a rule of `awmclient.asking`, or a gate, whole."""
+    is offered, in place of the plan's reminders: a rule of `awmclient.asking`, or a gate, whole. In an arm with
+    `person` a person acts for the agent, as a human baseline."""
 
     name: Name
     expert: ExpertMode = "off"
@@ -133,6 +148,7 @@ class PlannedArm(Strict):
     environment: str | None = Field(None, min_length=1, max_length=100)
     experts: Literal["registry"] | None = None
     ask: Ask | None = None
+    person: Literal[True] | None = None
 
     @field_validator("name", mode="before")
     @classmethod
@@ -145,6 +161,10 @@ class PlannedArm(Strict):
             raise ValueError("an arm that draws its offers names the expert that it offers")
         if self.people is not None and self.expert == "off":
             raise ValueError("an arm with a share of people names the expert that it offers")
+        if self.person or self.policy == PERSON:
+            if self.policy not in ("", PERSON):
+                raise ValueError("a person acts in this arm, so it names no policy")
+            self.policy, self.person = PERSON, True
         if self.experts is not None and self.expert == "off":
             raise ValueError("an arm that asks the registry has an expert: plain or informed")
         if self.experts is not None and self.people is not None:
@@ -193,6 +213,8 @@ class PlanDocument(Strict):
     @model_validator(mode="after")
     def _fits(self) -> PlanDocument:
         self._share_environment()
+        if self.policy == PERSON:
+            raise ValueError("a person acts in single arms: give each of them `person: true`")
         names = [arm.name for arm in self.arms]
         if len(set(names)) < len(names):
             raise ValueError("two arms have the same name")

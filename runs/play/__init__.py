@@ -2,6 +2,7 @@
 
     playing       one queued episode, to its outcome
     plain_world   an episode on a plain OpenEnv server
+    person        turns of a person, for an agent
     local         the dashboard port in process
     database      how an episode's coroutine reaches the database
     parking       when a waiting episode frees its thread
@@ -14,6 +15,6 @@
     environment   status of the environment server
     start_tables  tables that a world began with
 
-Tasks and commands import it; pages only `environment`, `forking`, `reverifying` and
+Tasks and commands import it; pages only `environment`, `forking`, `person`, `reverifying` and
 `start_tables`.
 """

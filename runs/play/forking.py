@@ -38,6 +38,7 @@ from reviews.record.correcting import misfit
 from runs.errors import NoServer, NotForkable, StillLive
 from runs.launch import launching
 from runs.plan import servers, spending
+from runs.plan.plans import PERSON
 from runs.play import certifying
 from runs.statistics.costs import tokens_of
 
@@ -267,6 +268,8 @@ def parent_of(actor: Actor, episode_id: str) -> Episode:
         raise StillLive
     if not parent.is_builtin:
         raise NotForkable("awmweb did not run this episode, so it cannot go on with its agent.")
+    if parent.policy.get(launching.OURS) == PERSON:
+        raise NotForkable("A person acted in this episode, so no agent can go on with it.")
     if not parent.world:
         raise NotForkable("The world was not recorded.")
     launching.refuse_other_version(parent)

@@ -52,8 +52,7 @@ threads = Threads()
 
 def park_if_due(ask_id: str, attempt: int, waited_s: float) -> bool:
     """Park the episode of an open ask if it has waited long enough. True: this attempt has ended."""
-    # the cheap conditions first, as this is asked every few seconds without a lock
-    if waited_s < settings.AWMWEB_PARK_AFTER_S and not (waited_s >= PRESSED_S and _others_need_a_thread()):
+    if not is_due(waited_s):
         return False
     with transaction.atomic():
         ask = closing.locked(ask_id)
@@ -61,6 +60,11 @@ def park_if_due(ask_id: str, attempt: int, waited_s: float) -> bool:
         if not ask.is_open or ask.deadline_at <= timezone.now():
             return False
         return recording.park(ask.episode_id, attempt)
+
+
+def is_due(waited_s: float) -> bool:
+    """Return whether a wait is long enough to park. Asked every few seconds without a lock."""
+    return waited_s >= settings.AWMWEB_PARK_AFTER_S or (waited_s >= PRESSED_S and _others_need_a_thread())
 
 
 def _others_need_a_thread() -> bool:

@@ -39,10 +39,11 @@ from runs.launch import briefings, feeding, launching, relay
 from runs.launch.planning import rules_of
 from runs.models import Arm
 from runs.plan import limits, servers
-from runs.plan.plans import OF_LOOP
+from runs.plan.plans import OF_LOOP, PERSON
 from runs.play import database, distilling, forking, parking, reverifying
 from runs.play.database import in_database
 from runs.play.local import LocalDashboard, LocalEpisode, patiently
+from runs.play.person import PersonPolicy
 from runs.play.plain_world import PlainWorld, plain_world
 
 log = logging.getLogger(__name__)
@@ -83,6 +84,8 @@ async def _play(episode_id: str, worker: str) -> None:
             begun = await in_database(_begin)(episode, worker)
             if begun is not None:
                 environment.episode = begun
+                if isinstance(policy, PersonPolicy):
+                    policy.episode = begun
                 await _through(actor, begun, policy, environment, briefing)
     except (ServerUnreachable, CapacityReached) as away:
         log.warning("episode %s stays queued: %s", episode.pk, away)
@@ -301,6 +304,8 @@ def policy_of(episode: Episode) -> Policy:
         sent = {"reasoning": episode.policy.get("reasoning", "none")}
         sent["reasoning_field"] = episode.policy.get("reasoning_field", "")
         return ChatPolicy(dataclasses.replace(endpoint, **sent))
+    if kind == PERSON:
+        return PersonPolicy(episode)
     if kind == "script":
         name = str(episode.policy.get("script", ""))
         scripts = launching.pack_with(episode.scenario).scripts(episode.scenario, episode.task_idx or 0)

@@ -6,6 +6,7 @@
     errata      what a repaired verifier changed in runs
     forks       branches of an episode, and what they show
     lanes       the tree of an episode as lanes
+    timing      words at several times of an episode
     gating      decisions drawn by turn, and their gate
     curve       completion against asks
     rewarding   what reward profiles pay

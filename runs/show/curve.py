@@ -1,4 +1,5 @@
-"""Reads: how often the arms of a run are complete against how often they ask, for runs with a rule of when to ask.
+"""Reads: how often the arms of a run are complete against how often they ask, for runs with a rule of when to ask, or
+with tasks in which something is missing.
 
 Adds no claim: what a run says of its arms is in its comparisons. Called with these, so who cannot see one cannot
 see this.
@@ -17,6 +18,7 @@ from people.figures import BASELINE, EXPERT, SINGLE, Chart, Figure, Style, label
 from people.in_words import count, percent
 from people.rates import wilson
 from runs.plan.plans import ask_words
+from runs.show import asking
 from runs.show.comparison import RunComparison
 from runs.statistics.paired import Interval, cluster_interval
 
@@ -63,12 +65,13 @@ class Point:
         return f"{self.arm} {percent(self.rate)} with {self.per_task:.1f}"
 
 
-def points_of(found: RunComparison) -> list[Point]:
-    """Return a point for each arm with counted episodes; none if no arm of the run has a rule."""
+def points_of(found: RunComparison, asked: asking.RunAsking | None) -> list[Point]:
+    """Return a point for each arm with counted episodes; none if no arm of the run has a rule and no task of it has a
+    registry, which `asked` was read from."""
     rules = {arm["name"]: arm.get("ask") for arm in found.plan.document["arms"]}
-    if not any(rules.values()):
+    if asked is None and not any(rules.values()):
         return []
-    asked = Counter(
+    asks = Counter(
         Ask.objects.filter(episode__planned__plan=found.plan, kind="question").values_list("episode_id", flat=True)
     )
     points = []
@@ -81,7 +84,7 @@ def points_of(found: RunComparison) -> list[Point]:
             units[one.scenario].append(bool(one.complete))
         complete = sum(one.complete is True for one in mine)
         rule = ask_words(rules[arm.name]) or (NEVER if arm.expert == "off" else REMINDERS)
-        numbers = (len(mine), complete, sum(asked[one.episode] for one in mine), sum(one.human_s for one in mine))
+        numbers = (len(mine), complete, sum(asks[one.episode] for one in mine), sum(one.human_s for one in mine))
         points.append(Point(arm.name, rule, *numbers, interval_of(units, complete, len(mine))))
     return points
 
@@ -106,7 +109,7 @@ def rows(found: RunComparison) -> list[Row]:
             "asks_per_task": round(one.per_task, 3),
             "human_minutes_per_task": round(one.human_s / 60 / one.counted, 3),
         }
-        for one in points_of(found)
+        for one in points_of(found, asking.asking_of(found))
     ]
 
 

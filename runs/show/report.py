@@ -42,7 +42,7 @@ def write(found: RunComparison, folder: Path, more: Sequence[str] = ()) -> list[
         (folder / f"{name}.csv").write_text(in_csv(name, found), encoding="utf-8")
     (folder / "plan.yaml").write_text(plan_file(found.plan), encoding="utf-8")
     paid = rewarding.rows(found.plan)
-    drawings = _drawings(found, paid)
+    drawings = _drawings(found, paid, asking.asking_of(found))
     for name, chart in drawings.items():
         drawing.draw(chart, folder / f"{name}.png")
     (folder / "report.md").write_text(markdown(found, paid, drawings, more), encoding="utf-8")
@@ -50,7 +50,7 @@ def write(found: RunComparison, folder: Path, more: Sequence[str] = ()) -> list[
     return [folder / name for name in names]
 
 
-def _drawings(found: RunComparison, paid: Sequence[Row]) -> dict[str, Chart]:
+def _drawings(found: RunComparison, paid: Sequence[Row], asked: asking.RunAsking | None) -> dict[str, Chart]:
     """Return the charts of the run's page, by the name of their file."""
     modes = {arm.name: arm.expert for arm in found.arms}
     forests = [charts.forest(one, modes[one.arm], "") for one in found.contrasts]
@@ -59,8 +59,8 @@ def _drawings(found: RunComparison, paid: Sequence[Row]) -> dict[str, Chart]:
         mine = [row for row in paid if row["profile"] == profile]
         groups[f"rewards-{profile}"] = charts.rewards(mine, found.arms, "")
     named = {f"differences-{place}": chart for place, chart in enumerate(forests, 1) if chart}
-    if asked := curve.chart(curve.points_of(found), "", is_open=any(one.is_open for one in found.tries)):
-        named["curve"] = asked
+    if plotted := curve.chart(curve.points_of(found, asked), "", is_open=any(one.is_open for one in found.tries)):
+        named["curve"] = plotted
     for name, group in groups.items():  # more arms than a reader can distinguish get a second chart
         named |= {f"{name}-{place}" if place > 1 else name: chart for place, chart in enumerate(group, 1)}
     return named
@@ -215,7 +215,7 @@ def _of_help(one: Effect) -> list[str]:
 
 
 def _of_curve(found: RunComparison, drawings: Mapping[str, Chart]) -> list[str]:
-    """Return completion against asks, where an arm has a rule of when to ask; and gates that were withdrawn."""
+    """Return completion against asks, where the run has the curve; and gates that were withdrawn."""
     if "curve" not in drawings:
         return []
     one = drawings["curve"]

@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from tests.commands import ROOT
+
 
 def test_benchmark_finds_the_uplift_of_the_notes(house, tmp_path):
     places = [["helpdesk_1", 0], ["helpdesk_1", 1], ["library_1", 1], ["trucking_1", 1]]
@@ -22,6 +24,20 @@ def test_benchmark_finds_the_uplift_of_the_notes(house, tmp_path):
         "recovery",
     )
     assert (tmp_path / "report" / "completions.png").stat().st_size > 1000
+
+
+def test_benchmark_reports_asking_where_facts_are_missing(house, tmp_path):
+    house.manage("loadpack", str(ROOT / "packs" / "optional" / "starter_blocked"), "--unchecked")
+    try:
+        given = ["--arms", "off,plain", "--policy", "script:oracle", "--scenario", "helpdesk_1_*"]
+        said = house.manage("benchmark", *given, "--report", str(tmp_path))
+    finally:
+        house.manage("unloadpack", "starter_blocked")
+    [row] = [one for one in csv.DictReader((tmp_path / "asking.csv").open()) if one["arm"] == "plain"]
+    assert (row["precision"], row["recall"], row["f1"], row["asks_per_task"]) == ("1.0", "0.5", "0.6667", "1.0"), said
+    text = (tmp_path / "report.md").read_text()
+    assert "## Asking" in text and "## When to ask" in text and "(curve.png)" in text
+    assert (tmp_path / "curve.png").stat().st_size > 1000
 
 
 def test_preflight_plays_ten_rollouts_and_fails_where_none_earns(house, tmp_path):

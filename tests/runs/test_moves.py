@@ -20,6 +20,7 @@ from people import access, jobs
 from people.errors import AppError
 from runs.launch import feeding, planning
 from runs.models import Plan
+from runs.play import person
 from tests.asking import MODEL
 from tests.moves import TABLES, recorded
 from tests.runs.planned import document, end
@@ -216,6 +217,26 @@ def _standing(desk_):
     approval()
 
 
+def _persons(desk_):
+    """A person sends the turn that an episode waits for, and that a parked one waits for; another is forgotten."""
+
+    def waiting(state):
+        desk_.number += 1
+        start = EpisodeStart(key=f"p{desk_.number}", task="t", policy={"awmweb": "person"})
+        one, _ = recording.start_episode(desk_.ada, start, state=EpisodeState.QUEUED, origin=Origin.BUILTIN)
+        recording.begin(one.pk, "w")
+        with transaction.atomic():
+            ask_steps.note_waiting(one.pk)
+        if state == "parked":
+            recording.park(one.pk)
+        return one
+
+    for state in ("waiting", "parked"):
+        person.say(desk_.edo, waiting(state).pk, 1, {"answer": "Done."})
+    waiting("parked")
+    assert person.give_up_forgotten(timezone.now() + person.FORGOTTEN + timedelta(days=1)) == 1
+
+
 def _runs(desk_):
     for state in ("planned", "paused"):
         planning.resume(desk_.ada, desk_.run(state).pk)
@@ -245,7 +266,8 @@ def test_every_row_of_the_tables_happens_and_nothing_else(ada, edo, settings, mo
     desk.set_policy(ada, capacity=99)
     desk_ = Desk(ada, edo)
     with recorded() as seen:
-        for drive in (_episodes, _imported, _forked, _lost, _answers, _standing, _claims, _deadlines, _runs, _exports):
+        first = (_episodes, _imported, _forked, _lost, _answers, _standing, _claims)
+        for drive in (*first, _deadlines, _persons, _runs, _exports):
             drive(desk_)
         queueing.cancel_unbegun(ada, desk_.run("planned").run, "enough")
         _models(desk_, settings)

@@ -38,6 +38,9 @@ class Command(BaseCommand):
             "--recipe", default="", metavar="NAME", help=f"start from a recipe: {', '.join(plans.recipes())}"
         )
         parser.add_argument("--split", default="", metavar="FILE", help="held-out tasks of a split: a file or a name")
+        parser.add_argument(
+            "--scenario", action="append", default=[], metavar="S", help="only these scenarios; * matches any text"
+        )
         parser.add_argument("--report", required=True, type=Path, metavar="DIR")
         parser.add_argument("--project", default="demo")
 
@@ -59,11 +62,13 @@ class Command(BaseCommand):
 
     def _launched(self, actor: Actor, arms: list[str], options: dict[str, Any]) -> Plan:
         split, tasks = options["split"], None
+        if split and options["scenario"]:
+            raise CommandError("A split names its tasks: use either --split or --scenario.")
         if split and Path(split).is_file():
             sides = splitting.read(Path(split).read_text(encoding="utf-8"))
             split, tasks = "", [f"{scenario}/{idx}" for scenario, idx in sides.val]
         given = {"seeds": options["seeds"], "policy": options["policy"], "tasks": tasks, "split": split}
-        document = benchmarking.plan_for(arms, named=options["recipe"], **given)
+        document = benchmarking.plan_for(arms, named=options["recipe"], scenarios=options["scenario"], **given)
         for doubt in preflight.doubts(actor, document, planning.tasks_of(actor, document)):
             self.stdout.write(f"  {doubt}")
         plan, _ = planning.launch(actor, document)

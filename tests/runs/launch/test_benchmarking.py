@@ -53,6 +53,11 @@ def test_plan_of_a_recipe_keeps_what_is_not_given():
         benchmarking.plan_for(["off", "informed"])
 
 
+def test_scenarios_of_a_benchmark_replace_all_tasks():
+    plan = benchmarking.plan_for(["off", "plain"], scenarios=["*_blocked"])
+    assert (plan.tasks.scenarios, plan.tasks.split) == (["*_blocked"], "")
+
+
 def test_notes_answer_asks_and_no_note_declines(asked, expert):
     assert benchmarking.answer_from_notes(expert, asked) == 2
     [answer] = Advice.objects.exclude(source="fallback")

@@ -585,6 +585,7 @@ ADDED_LATER = (
     "ask_price",
     "experts",
     "ask",
+    "person",
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import threading
 from pathlib import Path
 
 import openenv.cli
@@ -23,6 +24,7 @@ from runs.launch import launching, planning
 from runs.plan import replaceable, servers
 from runs.plan.plans import plan_from_yaml
 from runs.play import playing
+from runs.play.plain_world import PlainWorld
 from runs.show.comparison import compare_run
 from runs.show.report import markdown
 from tests.browsing import as_person, html
@@ -31,6 +33,7 @@ from tests.running import until
 from tests.runs.openenv_worlds import (
     Drawers,
     Guess,
+    GuessAction,
     GuessObservation,
     Tasked,
     drawers,
@@ -146,6 +149,26 @@ def test_actions_are_tools_of_a_server_of_one_session(ada, rita, serving, monkey
 
 
 @pytest.mark.parametrize("serving", [guess], indirect=True)
+def test_person_plays_a_server_of_actions(ada, edo, serving, settings):
+    settings.AWMWEB_PARK_AFTER_S = 0
+    plan = launched(ada, environment="lab", tasks=["seed/4"], arms=[{"name": "person", "person": True}])
+    pk = plan.tries.get().episode_id
+    playing.play(pk, "w")
+    page = html(as_person(edo).get(f"/episodes/{pk}/play"))
+    assert "A number from 0 to 20." in page and ">Call guess<" in page and "Your guess; a whole number" in page
+    sent = {"tool": "guess", "act": "call", "field:1": "0"}
+    as_person(edo).post(f"/episodes/{pk}/play", {**sent, "number": "1", "field:0": "3"})
+    playing.play(pk, "w")
+    assert "higher" in html(as_person(edo).get(f"/episodes/{pk}/play"))
+    as_person(edo).post(f"/episodes/{pk}/play", {**sent, "number": "2", "field:0": "4"})
+    playing.play(pk, "w")
+    episode = Episode.objects.get(pk=pk)
+    assert (episode.state, episode.outcomes.get().reward_type) == ("finished", "complete")
+    calls = [json.loads(step.body)["arguments"] for step in episode.steps.filter(kind="tool_call")]
+    assert calls == [{"number": 3, "mood": "calm"}, {"number": 4, "mood": "calm"}]
+
+
+@pytest.mark.parametrize("serving", [guess], indirect=True)
 def test_episode_waits_in_the_queue_for_the_one_session(ada, serving, monkeypatch):
     plan = launched(ada, **ALONE, tasks=["seed/4"])
     again = []
@@ -228,6 +251,37 @@ def test_broken_word_is_a_fault_and_moves_no_neighbor(ada, rita, serving, settin
         neighbor = launched(ada, **{**ALONE, "environment": "good"}, tasks=["seed/2"])
         assert ends(monkeypatch, neighbor, ("take", {"drawer": 2})) == ("finished", "", "")
     assert (resets, len(Drawers.resets)) == (4, 5), "nothing is tried again"
+
+
+def test_endless_reset_and_untrue_schema_are_faults(ada, settings, monkeypatch):
+    ended, reset, patience = threading.Event(), PlainWorld.reset, {"within 0.3 s": 0.3}
+
+    class Stuck(Guess):
+        def reset(self, seed=None, episode_id=None, **given):
+            super().reset(seed, **given)
+            ended.wait(60)
+            return GuessObservation(hint="")
+
+    class Liar(GuessAction):
+        @classmethod
+        def model_json_schema(cls, *args, **kwargs):
+            return {"title": "GuessAction", "type": "object", "properties": {"guess": {"type": "integer"}}}
+
+    async def impatient(world, **given):
+        world._reset_timeout_s = patience.get(words, 60)
+        return await reset(world, **given)
+
+    monkeypatch.setattr(PlainWorld, "reset", impatient)
+    cases = [(Stuck, GuessAction, "within 0.3 s"), (Guess, Liar, "it wants number, which is not in it")]
+    for kind, action, words in cases:
+        with served(create_app(kind, action, GuessObservation, "guess")) as server:
+            settings.ENVIRONMENTS = {"lab": {"url": server.url, "timeout_s": 60.0}}
+            servers._known.clear()
+            plan = launched(ada, **ALONE, name=words, tasks=["seed/2"])
+            state, fault, detail = ends(monkeypatch, plan, ("guess", {"guess": 3}))
+            ended.set()
+        assert (state, fault) == ("failed", "environment") and words in detail
+        assert not Episode.objects.get(run=plan.run).outcomes.exists() and len(kind.resets) == 1
 
 
 @pytest.mark.parametrize("serving", [drawers], indirect=True)

@@ -72,7 +72,11 @@ def test_asking_is_in_page_table_report_and_api(run, ada, tmp_path):
     numbers = [(row["arm"], float(row["f1"]), float(row["asks_per_task"])) for row in rows]
     assert numbers == [("baseline", 0.0, 1.0), ("expert", 1.0, 3.0)]
     report.write(compared, tmp_path)
-    assert "## Asking" in (tmp_path / "report.md").read_text() and (tmp_path / "asking.csv").exists()
+    text = (tmp_path / "report.md").read_text()
+    assert "| expert | 2 | 6 | 3.0 | 1.0 | 1.0 | 1.0 |" in text and (tmp_path / "asking.csv").exists()
+    assert "## When to ask" in text and "![Complete, with asks per task: baseline" in text and 'id="curve"' in page
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert [row["rule"] for row in csv.DictReader(io.StringIO(in_csv("curve", compared)))] == ["reminders"] * 2
     said = of_token(ada, "launch", run).json()
     assert (said["tasks"], said["control"], said["arms"][1]["f1"]) == (2, "baseline", 1.0)
     assert {one["metric"]: one["delta"] for one in said["differences"]}["asks"] == 2.0
@@ -88,3 +92,4 @@ def test_run_without_a_registry_says_nothing_of_asking(ada):
     assert asking.asking_of(compare_run(ada, plan.run_id)) is None
     page = html(as_person(ada).get(f"/runs/{plan.run_id}/"))
     assert 'id="asking"' not in page and "asking.csv" not in page and ">asking<" not in page
+    assert 'id="curve"' not in page and "curve.csv" not in page

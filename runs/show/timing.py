@@ -1,0 +1,95 @@
+"""Reads: what the same words to the agent are worth at several times of one episode, by its forks.
+
+Each time is a fork of its own: branches that read the words before that turn, and branches that go on without them.
+Leaves the arithmetic to `runs.statistics.forked`. Called by the command `timing`, which makes the forks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from episodes.models import Episode, Fork
+from episodes.visible import trajectory
+from episodes.visible.lens import MODEL
+from people.access import Actor
+from runs.show import forks
+from runs.statistics import forked
+from runs.statistics.forked import ForkFinding
+from runs.statistics.sentences import p_text, points, span_text
+
+SHARES = (0, 10, 25, 50, 75)
+"""Shares of an episode's turns, in percent, at which the words are given."""
+
+
+@dataclass(frozen=True)
+class AdviceTime:
+    """A turn of an episode, and the first step of it."""
+
+    turn: int
+    turns: int
+    seq: int
+
+    @property
+    def words(self) -> str:
+        return f"turn {self.turn} of {self.turns} ({100 * (self.turn - 1) // self.turns}%)"
+
+
+@dataclass(frozen=True)
+class TimedAdvice:
+    """What the words are worth at one time; nothing is known of the ends that an actor does not see."""
+
+    at: AdviceTime
+    finding: ForkFinding | None
+
+    @property
+    def words(self) -> str:
+        found = self.finding
+        if found is None:
+            return f"{self.at.words}: outcomes are withheld until your verdict."
+        if found.difference is None or found.interval is None or found.p is None:
+            return f"{self.at.words}: {found.sentence}"
+        counts = f"{found.treated.counts} complete with the words, {found.control.counts} without"
+        lost = found.treated.lost + found.control.lost
+        without = f" {lost:,} {'branch' if lost == 1 else 'branches'} ended without an outcome." if lost else ""
+        numbers = f"{points(found.difference)} {span_text(found.interval)}, p = {p_text(found.p)}".replace("= <", "<")
+        return f"{self.at.words}: {counts}. {numbers}: {found.verdict or 'not shown'}.{without}"
+
+
+def times_of(episode: Episode) -> list[AdviceTime]:
+    """Return the turns in which the agent of an episode chose something."""
+    return times_in(trajectory.steps_of(episode, lens=MODEL))
+
+
+def times_in(steps: Sequence[Mapping[str, Any]]) -> list[AdviceTime]:
+    """Return the turns of these steps. Pure."""
+    firsts: dict[int, int] = {}
+    for step in steps:
+        if step.get("turn") is not None and step["kind"] != "nudge":
+            firsts.setdefault(step["turn"], step["seq"])
+    return [AdviceTime(place, len(firsts), seq) for place, (_, seq) in enumerate(sorted(firsts.items()), 1)]
+
+
+def times_at(times: Sequence[AdviceTime], shares: Sequence[int]) -> list[AdviceTime]:
+    """Return the turn that begins after each share of the turns, in percent; two shares of one turn are one. Pure."""
+    return [times[place] for place in sorted({share * len(times) // 100 for share in shares})] if times else []
+
+
+def timed(actor: Actor, parent: Episode) -> dict[str, list[TimedAdvice]]:
+    """Return what each text is worth at the times at which an episode was forked with it. All forks of the episode
+    share the error, since the best of them would be picked."""
+    made = list(Fork.objects.filter(parent=parent).select_related("parent__project", "parent__fork").order_by("seq"))
+    fixed = parent.policy_kind == "script"
+    times = times_of(parent)
+    found: dict[str, list[TimedAdvice]] = {}
+    for fork in made:
+        if "words" not in fork.change:
+            continue
+        at = next(one for one in reversed(times) if one.seq <= fork.seq)
+        seen = forks.finding_of(actor, fork, list(Episode.every.filter(fork=fork)))
+        if seen is not None:
+            names = forked.labels(fork.change)
+            seen = forked.finding(seen.treated, seen.control, *names, forks=len(made), fixed=fixed)
+        found.setdefault(fork.change["words"], []).append(TimedAdvice(at, seen))
+    return found
