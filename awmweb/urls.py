@@ -11,6 +11,7 @@ from episodes import api as episodes_api
 from experts import api as experts_api
 from exports import api as exports_api
 from imports import api as imports_api
+from imports import otlp_http
 from people.http import build_api
 from reviews import api as reviews_api
 from runs import api as runs_api
@@ -52,6 +53,7 @@ urlpatterns = [
     path("", include("reviews.urls")),
     path("", include("curriculum.urls")),
     path("", include("runs.urls")),
+    path("v1/traces", otlp_http.receive_traces, name="traces"),
     path("api/v1/", api.urls),
     re_path(r"^api/", episodes_api.unknown_call),
 ]
