@@ -53,7 +53,7 @@ def erase_episode(actor: Actor, episode_id: str) -> Tombstone:
         by=actor.name,
         fell=dict(sorted((+counts).items())),
         datasets=lost,
-        left=_left(lost),
+        left=left_of(lost),
     )
 
 
@@ -89,7 +89,7 @@ def _named_elsewhere(actor: Actor, family: Set[str], deleted: Mapping[str, Set[A
     return counts
 
 
-def _left(lost: list[dict[str, Any]]) -> list[str]:
+def left_of(lost: list[dict[str, Any]]) -> list[str]:
     """Return what is out of reach, for the person who erases."""
     pushed = sorted({address for one in lost for address in one.get("pushed_to", ())})
     return [

@@ -11,8 +11,11 @@ from django.db import connection
 from awmclient.schema import EpisodeStart
 from awmweb.erasing import datasets
 from awmweb.erasing.episodes import digest_of, erase_episode
+from awmweb.erasing.persons import erase_person, without_words
 from episodes.models import Episode
 from episodes.record import indexing, recording
+from experts.find.availability import known_answer
+from experts.models import Advice, Draft, QuickReply
 from exports.jobs import requesting, working
 from exports.models import Export
 from exports.recipe import Recipe
@@ -20,6 +23,8 @@ from people.access import system
 from people.audit import record
 from people.errors import Forbidden, Invalid, NotFound
 from people.models import Tombstone
+from reviews.record import annotating
+from reviews.visible.places import Place
 from runs.models import Briefing
 from tests.exports.pages.test_export_pages import built, store
 from tests.exports.test_canaries import lived
@@ -146,3 +151,66 @@ def test_dataset_whose_files_are_gone_is_no_obstacle(ada, lives, store):
         path.unlink()
     assert datasets.with_rows_of(ada.project, {gone.pk}) == []
     assert exports
+
+
+WRITTEN = ("AnswerBody", "AnswerFile", "decision.", "note", "correction")
+"""Fields of `lived` that the expert writes."""
+
+
+@pytest.fixture
+def written(ada, store):
+    """An episode with a word in everything that one expert wrote about it."""
+    expert = person(ada.project, "edo", "expert")
+    one = lived(ada, expert, "a", lambda path: f"{GONE} {path}" if path.startswith(WRITTEN) else path)
+    annotating.annotate(expert, one, Place(1), "comment", f"{GONE} comment")
+    QuickReply.objects.create(project=ada.project, author_key=expert.key, author="edo", text=f"{GONE} reply")
+    ask = one.asks.order_by("seq").first()
+    Draft.objects.create(ask=ask, author="edo", author_key=expert.key, text=f"{GONE} draft")
+    record(expert, "ask.escalated", ask.pk, f"{GONE} reason")
+    indexing.work()
+    return one, [built(ada, **recipe) for recipe in RECIPES]
+
+
+def test_no_byte_has_a_word_of_an_erased_person(ada, written, store, django_capture_on_commit_callbacks):
+    one, _ = written
+    ask = one.asks.filter(kind="question").get()
+    assert known_answer(ask, "all") is not None
+    assert places_of(GONE, store) >= {"episodes_step", "episodes_stepwords", "experts_advice", "reviews_annotation"}
+    with django_capture_on_commit_callbacks(execute=True):
+        (tombstone,) = erase_person("edo")
+    for export in tombstone.datasets:
+        assert working.build(export["next"])
+    indexing.work()
+    assert places_of(GONE, store) == set()
+    assert known_answer(ask, "all") is None
+    assert (tombstone.fell["experts.Advice: words"], tombstone.fell["episodes.Step: answers"]) == (4, 4)
+    assert one.pk in tombstone.left[0]
+    # what others said of it is still found, and its agent's ask is still answered
+    assert Advice.objects.filter(ask__accepted__isnull=False).count() == 4
+    assert one.facts.read_seq == one.last_seq
+    assert erase_person("edo") == []
+
+
+def test_rows_by_a_shared_name_stay_and_are_named(ada, store):
+    expert = person(ada.project, "edo", "expert")
+    other = person(ada.project, "edo2", "expert")
+    other.user.first_name = "edo"
+    other.user.save()
+    record(expert, "ask.escalated", "a1", f"{GONE} reason")
+    QuickReply.objects.create(project=ada.project, author_key=expert.key, author="edo", text=f"{GONE} reply")
+    (tombstone,) = erase_person("edo")
+    assert "the name edo, which another account has" in tombstone.left[0]
+    assert places_of(GONE, store) == {"people_auditentry"}
+    out = io.StringIO()
+    call_command("erase", "--person", "edo", stdout=out)
+    assert out.getvalue() == "Nothing that this account wrote is left.\n"
+    with pytest.raises(CommandError, match="Account 'nobody' not found"):
+        call_command("erase", "--person", "nobody")
+
+
+def test_decision_keeps_its_verdicts_without_words():
+    call = {"id": "1", "verdict": "edit", "arguments": {"a": "secret"}, "reason": "secret"}
+    assert without_words({"calls": [call]}) == {"calls": [{"id": "1", "verdict": "edit"}]}
+    assert without_words({"chosen": ["o"], "other": "secret"}) == {"chosen": ["o"], "other": "[erased]"}
+    assert without_words({"value": {"a": "secret"}}) == {"value": "[erased]"}
+    assert without_words(None) is None
