@@ -39,6 +39,7 @@ urlpatterns = [
     path("metrics", page.metrics, name="scrape"),
     path("demo/again", views.play_demo, name="play_demo"),
     path("demo/remove", views.remove_demo, name="remove_demo"),
+    path("episodes/<str:pk>/erase", views.erase_episode, name="erase_episode"),
     path("episodes/<str:pk>/again", views.rerun, name="play_again"),
     path("models/", views.models_page, name="models"),
     path("models/<str:role>/test", views.test_model, name="test_model"),

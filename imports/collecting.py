@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from django.db import transaction
@@ -26,8 +26,9 @@ from imports.models import Trace, TraceSpan
 from imports.readers import otlp, start_of, traces
 from imports.readers.found import TrajectoryDraft, UnreadableRow
 from people import jobs
-from people.access import Actor, bearer, may_record
+from people.access import Actor, bearer, may_record, scoped
 from people.errors import AppError, Invalid
+from people.models import Tombstone, digest_of
 
 log = logging.getLogger(__name__)
 STEPS: TypeAdapter[list[Step]] = TypeAdapter(list[Step])
@@ -35,6 +36,7 @@ SETTLES = timedelta(seconds=2)
 """How long the spans of a trace may come after its root and still be sorted in."""
 SILENT = timedelta(minutes=10)
 """Silence after which a trace without a root is taken as it is."""
+ERASED = "of erased episodes"
 SPANS_MAX = 20_000
 """Spans of one trace."""
 TRACES_MAX = 200
@@ -54,8 +56,22 @@ def take(actor: Actor, given: otlp.Spans) -> None:
     by_trace: dict[str, list[otlp.Span]] = {}
     for span in given.kept:
         by_trace.setdefault(span.trace, []).append(span)
+    for name in _erased(actor, by_trace):
+        given.left_out[ERASED] += len(by_trace.pop(name))
     if by_trace:
         _insert(actor, by_trace, given)
+
+
+def _erased(actor: Actor, names: Iterable[str]) -> list[str]:
+    """Return the traces whose episodes were erased: a late span must not bring one back."""
+    digests = {digest_of(key_of(name)): name for name in names}
+    found = scoped(Tombstone.objects.filter(key_digest__in=digests), actor.project)
+    return [digests[digest] for digest in found.values_list("key_digest", flat=True).distinct()]
+
+
+def key_of(name: str) -> str:
+    """Return the key of the episode of a trace."""
+    return f"otlp/{name}"
 
 
 @transaction.atomic
@@ -119,7 +135,7 @@ def _admit(actor: Actor, trace: Trace, spans: Sequence[otlp.Span]) -> None:
     draft = TrajectoryDraft()
     if trace.episode_id is None:
         trajectory = traces.read_trace(spans, draft)
-        start = start_of(trajectory, f"otlp/{trace.name}")
+        start = start_of(trajectory, key_of(trace.name))
         one = arrivals.arrival_of(start, trajectory, _about(trace, spans, draft))
         admitting.admit(actor, [one], origin=Origin.EXTERNAL)
         trace.episode_id = one.episode["id"]

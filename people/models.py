@@ -5,6 +5,7 @@ Owns what a row can contain and facts about one row. Leaves changes to `members.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
@@ -263,6 +264,11 @@ class Tombstone(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.subject}"
+
+
+def digest_of(key: str) -> str:
+    """Return what a tombstone keeps of an episode's key, which is a text of its loop."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def verb_in_words(verb: str) -> str:

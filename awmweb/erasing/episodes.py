@@ -6,7 +6,6 @@ reference. A tombstone stays: what fell from where, without a word of it.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Set
 from typing import Any
@@ -21,7 +20,7 @@ from notices.models import Delivery
 from people.access import Actor, may_manage_people, scoped, visible_or_404
 from people.audit import record
 from people.errors import Invalid
-from people.models import AuditEntry, Tombstone
+from people.models import AuditEntry, Tombstone, digest_of
 from runs.models import Briefing
 
 ERASED = "erased"
@@ -55,11 +54,6 @@ def erase_episode(actor: Actor, episode_id: str) -> Tombstone:
         datasets=lost,
         left=left_of(lost),
     )
-
-
-def digest_of(key: str) -> str:
-    """Return what a tombstone keeps of an episode's key, which is a text of its loop."""
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _family(episode_id: str) -> set[str]:

@@ -28,6 +28,7 @@ from people.access import (
     holds,
     may_issue_tokens,
     may_launch,
+    may_manage_people,
     may_set_reviews,
     member_required,
     scoped,
@@ -160,6 +161,7 @@ def _context(request: MemberRequest, lens: Lens, one: Episode) -> dict[str, Any]
         "events": list(one.events.order_by("-pk")[: windows.BESIDE])[::-1],
         "tools": wall.tools_of(one),
         "may_stop": holds(request.actor, may_launch),
+        "may_erase": holds(request.actor, may_manage_people),
         "may_queue": holds(request.actor, may_set_reviews),
         "forks": list(one.forks.order_by("-created_at")[:12]),
     }

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+from datetime import timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.utils import timezone
 
 from awmclient.schema import EpisodeStart
 from awmweb.erasing import datasets
-from awmweb.erasing.episodes import digest_of, erase_episode
+from awmweb.erasing.episodes import erase_episode
 from awmweb.erasing.persons import erase_person, without_words
 from episodes.models import Episode
 from episodes.record import indexing, recording
@@ -19,16 +21,21 @@ from experts.models import Advice, Draft, QuickReply
 from exports.jobs import requesting, working
 from exports.models import Export
 from exports.recipe import Recipe
+from imports import collecting
+from imports.models import Trace
+from imports.readers import otlp
 from people.access import system
 from people.audit import record
 from people.errors import Forbidden, Invalid, NotFound
-from people.models import Tombstone
+from people.models import Tombstone, digest_of
 from reviews.record import annotating
 from reviews.visible.places import Place
 from runs.models import Briefing
+from tests.browsing import as_person, html
 from tests.exports.pages.test_export_pages import built, store
 from tests.exports.test_canaries import lived
-from tests.people_by_name import person
+from tests.imports.spans import gen_ai, request
+from tests.people_by_name import person, token
 
 __all__ = ["store"]
 pytestmark = pytest.mark.django_db
@@ -143,6 +150,33 @@ def test_only_admins_erase_what_has_ended(ada, elsewhere, store):
     with pytest.raises(Invalid, match="still running"):
         erase_episode(ada, live.pk)
     assert not Tombstone.objects.exists()
+
+
+def test_admin_deletes_an_episode_on_its_page(ada, lives, django_capture_on_commit_callbacks):
+    deleted, kept, _ = lives
+    expert = as_person(person(ada.project, "eva", "expert"))
+    address = f"/projects/{ada.project.slug}/episodes/{deleted.pk}/"
+    assert "Delete this episode?" not in html(expert.get(address))
+    assert expert.post(f"{address}erase").status_code == 403
+    page = as_person(ada)
+    assert "Delete this episode?" in html(page.get(address))
+    with django_capture_on_commit_callbacks(execute=True):
+        after = page.post(f"{address}erase", follow=True)
+    assert f"and its rows of {len(RECIPES)} datasets." in html(after)
+    assert list(Episode.objects.all()) == [kept] and page.get(address).status_code == 404
+
+
+def test_late_span_does_not_bring_an_erased_episode_back(ada, project, store, django_capture_on_commit_callbacks):
+    sender, _ = token(project, "agent")
+    spans = gen_ai("Merge.")
+    collecting.take(sender, otlp.of_json(request(*spans)))
+    Trace.objects.update(heard_at=timezone.now() - timedelta(seconds=3))
+    assert collecting.settle() == 1
+    erased(django_capture_on_commit_callbacks, ada, Episode.objects.get())
+    assert not Trace.objects.exists()
+    late = otlp.of_json(request(spans[5]))
+    collecting.take(sender, late)
+    assert late.left_out == {collecting.ERASED: 1} and not Trace.objects.exists()
 
 
 def test_dataset_whose_files_are_gone_is_no_obstacle(ada, lives, store):
