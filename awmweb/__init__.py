@@ -14,7 +14,8 @@ Imports nothing, so that the supervisor (`awmweb.embedded`) stays small.
     apps         registration of the app
     tasks        loads the recorded demo
     demo/        a recorded demo for new projects
+    erasing/     deletes for good, leaves tombstones
     metrics/     figures for Prometheus
     embedded/    supervisor, PostgreSQL, Valkey, backup
-    management/  commands up, prepare, bootstrap, load_demo, backup, restore
+    management/  commands up, prepare, bootstrap, load_demo, backup, restore, erase
 """

@@ -409,6 +409,7 @@ CELERY_BEAT_SCHEDULE = {
     "wake_exports": {"task": "exports.tasks.wake", "schedule": 15.0, "options": {"expires": 15}},
     "index": {"task": "episodes.tasks.index", "schedule": 2.0, "options": {"expires": 2}},
     "wake_imports": {"task": "imports.tasks.wake", "schedule": 15.0, "options": {"expires": 15}},
+    "settle_traces": {"task": "imports.tasks.settle", "schedule": 15.0, "options": {"expires": 15}},
     "wake": {"task": "runs.tasks.wake", "schedule": 10.0, "options": {"expires": 10}},
     "withdraw": {"task": "runs.tasks.withdraw", "schedule": 20.0, "options": {"expires": 20}},
     "pay_ended": {"task": "runs.tasks.pay_ended", "schedule": 15.0, "options": {"expires": 15}},

@@ -11,6 +11,7 @@ from episodes import api as episodes_api
 from experts import api as experts_api
 from exports import api as exports_api
 from imports import api as imports_api
+from imports import otlp_http
 from people.http import build_api
 from reviews import api as reviews_api
 from runs import api as runs_api
@@ -38,6 +39,7 @@ urlpatterns = [
     path("metrics", page.metrics, name="scrape"),
     path("demo/again", views.play_demo, name="play_demo"),
     path("demo/remove", views.remove_demo, name="remove_demo"),
+    path("episodes/<str:pk>/erase", views.erase_episode, name="erase_episode"),
     path("episodes/<str:pk>/again", views.rerun, name="play_again"),
     path("models/", views.models_page, name="models"),
     path("models/<str:role>/test", views.test_model, name="test_model"),
@@ -52,6 +54,7 @@ urlpatterns = [
     path("", include("reviews.urls")),
     path("", include("curriculum.urls")),
     path("", include("runs.urls")),
+    path("v1/traces", otlp_http.receive_traces, name="traces"),
     path("api/v1/", api.urls),
     re_path(r"^api/", episodes_api.unknown_call),
 ]

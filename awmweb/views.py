@@ -20,6 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from awmclient.chat import EndpointConfig
 from awmweb.demo import removing
+from awmweb.erasing import episodes as erasing
 from episodes import events
 from episodes.models import Episode, EpisodeState
 from episodes.pages.one import episode_page
@@ -210,6 +211,16 @@ def rerun(request: MemberRequest, pk: str) -> HttpResponse:
     again = launching.rerun(request.actor, pk)
     messages.success(request, "Rerun queued as this episode.")
     return redirect("episode", again.pk)
+
+
+@require_POST
+@episode_page
+def erase_episode(request: MemberRequest, pk: str) -> HttpResponse:
+    tombstone = erasing.erase_episode(request.actor, pk)
+    datasets = count(len(tombstone.datasets), "dataset")
+    steps = count(tombstone.fell.get("episodes.Step", 0), "step")
+    messages.success(request, f"Episode deleted, with {steps} and its rows of {datasets}.")
+    return redirect("episodes")
 
 
 @require_GET

@@ -1,13 +1,15 @@
 """Which data comes in from elsewhere?
 
-    models       imports and their state
+    models       imports and their state, traces
     errors       refusals of imports
     readers/     file to trajectory, by format; pure
     spooling     rows that wait to be stored
     importing    writes: claim, read, store
+    collecting   writes: spans, and traces as episodes
     pages        the page Imports
     api          the JSON API of imports
-    tasks        Celery: reads files, wakes again
+    otlp_http    spans of OpenTelemetry's exporters
+    tasks        Celery: reads files, wakes again, settles
     urls         addresses of its pages
     apps         registration of the app
     management/  commands import, read_import

@@ -1,4 +1,4 @@
-"""Rows about imports: the file, its progress and its result.
+"""Rows about imports: the file, its progress and its result; and traces whose spans arrive one by one.
 
 Owns what a row may contain. Leaves every change to `importing.py`.
 """
@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from episodes.models import Episode
 from people.jobs import Job
-from people.models import JsonText, Project
+from people.models import ApiToken, IdField, JsonText, Project
 
 
 class ImportState(models.TextChoices):
@@ -70,3 +70,41 @@ class Imported(models.Model):
 
     def __str__(self) -> str:
         return self.place
+
+
+class Trace(models.Model):
+    """A trace of OpenTelemetry: its spans wait here until it is complete, then it is an episode."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="traces")
+    token = models.ForeignKey(ApiToken, on_delete=models.CASCADE, related_name="+")
+    """The token that sent its first span."""
+    name = models.CharField(max_length=32)
+    """Its ID in OpenTelemetry, in hexadecimal."""
+    episode = models.OneToOneField(Episode, null=True, blank=True, on_delete=models.CASCADE, related_name="trace")
+    heard_at = models.DateTimeField()
+    has_root = models.BooleanField(default=False)
+    is_waiting = models.BooleanField(default=True)
+    """Whether it has spans that are in no episode."""
+    problem = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "name"], name="trace_once")]
+        indexes = [models.Index(fields=["heard_at"], condition=Q(is_waiting=True), name="traces_waiting")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class TraceSpan(models.Model):
+    """A span of a trace. Once its steps are stored it has no body; its ID stays, so that a repeat is known."""
+
+    trace = models.ForeignKey(Trace, on_delete=models.CASCADE, related_name="spans", db_index=False)
+    name = models.CharField(max_length=16)
+    body = JsonText(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["trace", "name"], name="span_once")]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,4 +1,4 @@
-"""Celery: read a file in a child process, and retry files that no worker reads.
+"""Celery: read a file in a child process, retry files that no worker reads, and make episodes of traces.
 
 A file is untrusted and parsed in a process of its own: parsing can take much memory, and the worker's threads answer
 asks.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
+from imports import collecting
 from imports.models import Import
 from people import jobs
 
@@ -17,6 +18,11 @@ READ_S = 1800
 @shared_task
 def read(import_id: str) -> None:
     jobs.run_aside("read_import", import_id, READ_S)
+
+
+@shared_task
+def settle() -> None:
+    collecting.settle()
 
 
 @shared_task

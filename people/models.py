@@ -5,6 +5,7 @@ Owns what a row can contain and facts about one row. Leaves changes to `members.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
@@ -235,6 +236,39 @@ class AuditEntry(models.Model):
     def target_id(self) -> str:
         """The object's ID, if it has no other name."""
         return self.target if re.fullmatch(r"[0-9][0-9a-z]{19}", self.target) else ""
+
+
+class Tombstone(models.Model):
+    """What was erased, and what fell with it: counts by table, and the rows of datasets. None of the erased words."""
+
+    class Kind(models.TextChoices):
+        EPISODE = "episode", "Episode"
+        PERSON = "person", "Person"
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="tombstones")
+    kind = models.CharField(max_length=7, choices=Kind.choices)
+    subject = models.CharField(max_length=160)
+    key_digest = models.CharField(max_length=64, blank=True)
+    """Of an episode's key, so that what comes again under it is known."""
+    by = models.CharField(max_length=160)
+    at = models.DateTimeField(auto_now_add=True)
+    fell = JsonText(default=dict, blank=True)
+    datasets = JsonText(default=list, blank=True)
+    left = JsonText(default=list, blank=True)
+    """What is out of reach, in words."""
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "key_digest"], name="tombstones_by_key")]
+        constraints = [models.CheckConstraint(condition=Q(kind__in=["episode", "person"]), name="tombstone_kind_known")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject}"
+
+
+def digest_of(key: str) -> str:
+    """Return what a tombstone keeps of an episode's key, which is a text of its loop."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def verb_in_words(verb: str) -> str:

@@ -142,7 +142,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"jobs"},
         DOORS,
     ),
-    "imports": (GROUND, {"readers", "spooling"}, {"importing"}, DOORS),
+    "imports": (GROUND, {"readers", "spooling"}, {"importing"}, {"collecting"}, {"otlp_http", *DOORS}),
     "episodes": (
         {*GROUND, "events"},
         {"stored", "tool_schemas", "quoting"},
@@ -172,7 +172,7 @@ WRITES = {
     "runs": {"launch", "play"},
     "curriculum": {"steering", "taking", "training"},
     "exports": {"jobs"},
-    "imports": {"importing"},
+    "imports": {"collecting", "importing"},
 }
 """The rooms of each app that change rows. Rooms on a floor below the lowest of them are reads."""
 
@@ -220,6 +220,8 @@ LATE = {
         "curriculum.show.series",
         "in_events",
     ),  # numpy and protobuf, for the processes in which a trainer takes its curves along
+    ("imports.readers.otlp", "of_protobuf"),  # protobuf, for the web processes that are sent traces
+    ("imports.readers.otlp", "as_protobuf"),
     ("awmweb.metrics.page", "_text"),  # prometheus_client, for the web processes that are scraped
     ("notices.pages", "_push_key"),  # seven megabytes, for the web processes in which somebody opens one page
 }

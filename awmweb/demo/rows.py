@@ -130,8 +130,8 @@ def _copy(model: type[Model], rows: Iterable[Mapping[str, Any]]) -> None:
             copy.write_row([field.get_db_prep_save(value, connection) for field, value in prepared])
 
 
-def erase(model: type[Model], keys: Iterable[Any]) -> None:
-    """Delete rows with everything that belongs to them, in the caller's transaction.
+def erase(model: type[Model], keys: Iterable[Any]) -> dict[str, set[Any]]:
+    """Delete rows with everything that belongs to them, in the caller's transaction, and return the keys by model.
 
     Answers and their asks point at each other, which `QuerySet.delete` refuses. The database checks references at the
     commit, so the order does not matter.
@@ -154,3 +154,7 @@ def erase(model: type[Model], keys: Iterable[Any]) -> None:
             else:
                 waiting.append((child, set(pointing.values_list("pk", flat=True))))
         of._base_manager.filter(pk__in=fresh)._raw_delete("default")
+    deleted: dict[str, set[Any]] = {}
+    for label, key in done:
+        deleted.setdefault(label, set()).add(key)
+    return deleted

@@ -29,6 +29,7 @@ from people.access import (
     may_advise,
     may_issue_tokens,
     may_launch,
+    may_manage_people,
     may_set_reviews,
     member_required,
     scoped,
@@ -162,6 +163,7 @@ def _context(request: MemberRequest, lens: Lens, one: Episode) -> dict[str, Any]
         "tools": wall.tools_of(one),
         "may_stop": holds(request.actor, may_launch),
         "may_drive": one.is_live and holds(request.actor, may_advise),
+        "may_erase": holds(request.actor, may_manage_people),
         "may_queue": holds(request.actor, may_set_reviews),
         "forks": list(one.forks.order_by("-created_at")[:12]),
     }

@@ -1,9 +1,9 @@
 """Writes: episodes that were recorded elsewhere, complete and ended, each with its steps and its outcome.
 
-Owns the rules of an imported episode: its origin is *import*, and its outcome *reported* whatever the file says,
-because no verifier here has seen it. An episode is prepared without a database (`arrival_of`), so that a file can be
-read to its end before any of it is stored. Leaves reading files to `imports`. Called inside the transaction of an
-import.
+Owns the rules of an admitted episode: its origin is *import*, or *external* for one that its own process sent. Its
+outcome is *reported* whatever it says, because no verifier here has seen it. An episode is prepared without a database
+(`arrival_of`), so that a file can be read to its end before any of it is stored. Leaves reading files to `imports`.
+Called inside the transaction of an import.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from django.db import connection
-from django.db.models import AutoField, Model
+from django.db.models import AutoField, F, Model, Value
+from django.db.models.functions import Concat
 
 from episodes.models import Episode, EpisodeEvent, EpisodeState, Origin, VerifierOutcome
-from episodes.stored.arrivals import Arrival
-from people.access import Actor, may_launch, scoped
+from episodes.stored.arrivals import Arrival, lines_of
+from episodes.stored.entries import StepEntry
+from people.access import Actor, may_launch, may_record, scoped
 
-IMPORTED = "imported"
+IMPORTED, RECEIVED, LATE = "imported", "received", "late"
 # A batch has many steps: model instances would cost several times what the database needs for the rows.
 STEPS = "COPY episodes_step (episode_id, seq, kind, body, cut, at) FROM STDIN"
 
@@ -29,11 +31,13 @@ def known_keys(actor: Actor, keys: Collection[str]) -> dict[str, str]:
     return dict(rows.values_list("key", "pk"))
 
 
-def admit(actor: Actor, arrivals: Sequence[Arrival]) -> None:
+def admit(actor: Actor, arrivals: Sequence[Arrival], *, origin: Origin = Origin.IMPORT) -> None:
     """Store episodes none of which exists yet. The caller must be in a transaction."""
-    may_launch(actor)
+    is_own = origin == Origin.EXTERNAL
+    (may_record if is_own else may_launch)(actor)
+    verb = RECEIVED if is_own else IMPORTED
     reported = VerifierOutcome.Source.REPORTED
-    episodes = [_episode(actor, one) for one in arrivals]
+    episodes = [_episode(actor, one, origin) for one in arrivals]
     both = list(zip(episodes, arrivals, strict=True))
     # first the rows that the others refer to
     _copy(Episode, episodes)
@@ -41,7 +45,7 @@ def admit(actor: Actor, arrivals: Sequence[Arrival]) -> None:
         copy.write(b"".join(one.steps for one in arrivals))
     outcomes = (VerifierOutcome(episode=one, source=reported, **said.outcome) for one, said in both if said.outcome)
     _copy(VerifierOutcome, outcomes)
-    events = (EpisodeEvent(episode=one, verb=IMPORTED, actor=actor.name, reason=said.about) for one, said in both)
+    events = (EpisodeEvent(episode=one, verb=verb, actor=actor.name, reason=said.about) for one, said in both)
     _copy(EpisodeEvent, events)
 
 
@@ -56,13 +60,23 @@ def _copy(model: type[Model], rows: Iterable[Model]) -> None:
             copy.write_row([field.get_db_prep_save(field.pre_save(row, True), connection) for field in fields])
 
 
-def _episode(actor: Actor, arrival: Arrival) -> Episode:
+def add_late(actor: Actor, episode: Episode, entries: Sequence[StepEntry], about: str) -> None:
+    """Append steps to an episode that was admitted and has ended. The caller must have locked it."""
+    may_record(actor)
+    with connection.cursor() as cursor, cursor.copy(STEPS) as copy:
+        copy.write(lines_of(episode.pk, entries))
+    letters = Value("".join(entry.code for entry in entries))
+    Episode.every.filter(pk=episode.pk).update(last_seq=F("last_seq") + len(entries), strip=Concat("strip", letters))
+    EpisodeEvent.objects.create(episode=episode, verb=LATE, actor=actor.name, reason=about)
+
+
+def _episode(actor: Actor, arrival: Arrival, origin: Origin) -> Episode:
     fields = arrival.episode
     times = {name: datetime.fromisoformat(fields[name]) for name in ("started_at", "ended_at")}
     return Episode(
         project=actor.project,
         body_digest="",
-        origin=Origin.IMPORT,
+        origin=origin,
         started_by=actor.name,
         token=actor.token.pk if actor.token else "",
         **{**fields, **times, "state": EpisodeState(fields["state"])},

@@ -51,8 +51,12 @@ def arrival_of(start: EpisodeStart, trajectory: Trajectory, about: str) -> Arriv
     if [entry.seq for entry in entries] != list(range(1, len(entries) + 1)):
         raise Invalid("Its steps are not numbered 1, 2, 3 without gaps.")
     episode = {**_fields(start, trajectory), **_stretch(entries, trajectory)}
-    lines = "".join(_line(episode["id"], entry) for entry in entries)
-    return Arrival(episode, _outcome(trajectory), about[:2000], lines.encode())
+    return Arrival(episode, _outcome(trajectory), about[:2000], lines_of(episode["id"], entries))
+
+
+def lines_of(episode_id: str, entries: Sequence[StepEntry]) -> bytes:
+    """Return an episode's steps as lines for `COPY`."""
+    return "".join(_line(episode_id, entry) for entry in entries).encode()
 
 
 def _problem_of(trajectory: Trajectory) -> str:

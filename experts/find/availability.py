@@ -22,6 +22,7 @@ from episodes.models import Episode, StepKind
 from episodes.visible import visibility
 from experts.find.arriving import FoundDesk, NearAsk, arrival, is_indexed, times_of
 from experts.models import (
+    ERASED,
     MODEL,
     SIMULATED,
     TOKEN,
@@ -366,7 +367,7 @@ def known_answer(ask: Ask, cache: str) -> Advice | None:
     if ask.privilege == Privilege.BLIND:  # a briefing may have contained outcomes that its asker passed on
         same = same.exclude(visibility.was_informed("ask__episode", [StepKind.BRIEFING]))
     # only an answer that its own agent got, and no question to that agent
-    got = same.filter(ask__accepted=F("pk")).exclude(reason=ASKS_BACK)
+    got = same.filter(ask__accepted=F("pk")).exclude(reason__in=(ASKS_BACK, ERASED))
     return got.order_by("-created_at").first()
 
 

@@ -10,6 +10,7 @@ Every room of `experts` and every app above it can import it.
 from episodes.models import Privilege
 from experts.models.asks import (
     EARLIER,
+    ERASED,
     LATE,
     MODEL,
     SIMULATED,
@@ -40,6 +41,7 @@ __all__ = [
     "Desk",
     "Draft",
     "EARLIER",
+    "ERASED",
     "LATE",
     "MODEL",
     "ModelCall",

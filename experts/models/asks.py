@@ -29,6 +29,8 @@ EARLIER = "advice:"
 """Prefix of an earlier answer as the source of a text."""
 TOKEN = "token:"
 """Prefix of the key of an actor that is a program."""
+ERASED = "erased"
+"""The reason of an answer whose words were erased: it is never given again."""
 SIMULATED = "token:registry"
 """The author of answers of a simulated human, of which each is of its task's registry."""
 TAGS = ("question_needed", "answerable", "asked_too_late")

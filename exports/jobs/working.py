@@ -64,6 +64,11 @@ def _build(export: Export) -> None:
         (folder / datasets.SNAPSHOT).unlink(missing_ok=True)
         storing.keep(export.project_id, plan.id, folder)
     if not requesting.finish(export, manifest):
+        # it was deleted or cancelled since, perhaps because a row of it was erased: no row names these files
+        if not Export.objects.filter(
+            dataset=plan.id, project=export.project_id, state__in=("done", "building")
+        ).exists():
+            storing.delete(export.project_id, plan.id)
         raise datasets.Stopped
     storing.forget_work(export.pk)
 

@@ -10,34 +10,44 @@ A format recognises its rows and reads one; `containers.py` cuts the file into r
     own         awmweb's own formats
     chats       lists of chat messages
     calls       lists of actions
+    sessions    sessions of coding agents
+    harbor      trials of Harbor
+    otlp        spans of OpenTelemetry
+    said        messages of a model's span
+    traces      traces
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from awmclient.schema import EpisodeStart, Trajectory
-from imports.readers import calls, chats, doubled, own
+from imports.readers import calls, chats, doubled, harbor, own, sessions, traces
+from imports.readers.containers import LINE_MAX, rows
 from imports.readers.containers import BadFile as BadFile
-from imports.readers.containers import rows
 from imports.readers.found import TrajectoryDraft, UnreadableRow
-from people.errors import words_of
+from people.errors import BadJson, words_of
+
+Gather = Callable[[Iterable[Mapping[str, Any]]], Iterator[tuple[str, dict[str, Any]]]]
 
 
 @dataclass(frozen=True)
 class ImportFormat:
-    """One format: its name for people, whether a row has it, and its reader."""
+    """One format: its name for people, whether a row has it, and its reader. With `gather`, an episode is made of many
+    rows of the file."""
 
     title: str
     knows: Callable[[Mapping[str, Any]], bool]
     read: Callable[[Mapping[str, Any], TrajectoryDraft], Trajectory]
+    gather: Gather | None = None
 
 
 # The order counts for `recognize`: rows of `sft` have messages, too, and `openai` takes any row that has some.
@@ -50,6 +60,12 @@ FORMATS: dict[str, ImportFormat] = {
     "tau_bench": ImportFormat("tau-bench results", chats.knows_tau, chats.read_tau),
     "swe_agent": ImportFormat("SWE-agent .traj", calls.knows_swe, calls.read_swe),
     "awm": ImportFormat("AWM trajectory.json", calls.knows_awm, calls.read_awm),
+    "harbor": ImportFormat("Harbor trials", harbor.knows_harbor, harbor.read_harbor),
+    "otlp": ImportFormat("OTLP traces", traces.knows_otlp, traces.read_otlp, traces.gather_otlp),
+    "claude-code": ImportFormat(
+        "Claude Code session", sessions.knows_claude, sessions.read_claude, sessions.gather_session
+    ),
+    "codex": ImportFormat("Codex session", sessions.knows_codex, sessions.read_codex, sessions.gather_session),
     "openai": ImportFormat("OpenAI-style messages", chats.knows_openai, chats.read_openai),
 }
 
@@ -81,13 +97,16 @@ def read(path: Path, wanted: str = "") -> Iterator[FoundTrajectory]:
 
     """
     name = wanted
-    for place, value, behind, dropped in rows(path):
+    found = rows(path)
+    for place, value, behind, dropped in found:
         if isinstance(value, UnreadableRow):
             yield FoundTrajectory(place, behind, refusal=str(value))
         elif not isinstance(value, dict):
             yield FoundTrajectory(place, behind, refusal="It is not a JSON object.")
         elif not (name := name or recognize(value)):
             yield FoundTrajectory(place, behind, refusal=f"Unknown format. Use one of {', '.join(FORMATS)}.")
+        elif FORMATS[name].gather is not None:
+            yield from _read_gathered(name, chain([(place, value, behind, dropped)], found))
         else:
             yield _read_row(name, place, value, behind, dropped)
 
@@ -100,13 +119,45 @@ def recognize(row: Mapping[str, Any]) -> str:
 def _read_row(name: str, place: str, row: dict[str, Any], behind: int, dropped: int) -> FoundTrajectory:
     if not FORMATS[name].knows(row):
         return FoundTrajectory(place, behind, name, refusal=f"It is not {FORMATS[name].title}.")
+    return _read_known(name, place, row, behind, dropped)
+
+
+def _read_gathered(name: str, found: Iterable[tuple[str, Any, int, int]]) -> Iterator[FoundTrajectory]:
+    """Read a file whose rows together are one episode or several. An unreadable row refuses the file; all rows stay in
+    memory, so the file is bounded like one row."""
+    how = FORMATS[name]
+    kept: list[Mapping[str, Any]] = []
+    last = lost = refused = 0
+    for place, value, behind, dropped in found:
+        last, lost = behind, lost + dropped
+        if behind > LINE_MAX:
+            raise BadFile(f"A file of {how.title} has at most {LINE_MAX // 1024**2} MB.")
+        if isinstance(value, UnreadableRow) or not isinstance(value, dict):
+            why = str(value) if isinstance(value, UnreadableRow) else "It is not a JSON object."
+            refused += 1
+            yield FoundTrajectory(place, behind, name, refusal=why)
+        elif not kept and not how.knows(value):
+            refused += 1
+            yield FoundTrajectory(place, behind, name, refusal=f"It is not {how.title}.")
+        else:
+            kept.append(value)
+    if kept and not refused and how.gather is not None:
+        try:
+            for place, row in how.gather(kept):
+                yield _read_known(name, place, row, last, lost)
+                lost = 0
+        except BadJson as error:
+            yield FoundTrajectory("file", last, name, refusal=error.message)
+
+
+def _read_known(name: str, place: str, row: dict[str, Any], behind: int, dropped: int) -> FoundTrajectory:
     draft = TrajectoryDraft()
     draft.lose(doubled.LOST, dropped)
     try:
         trajectory = FORMATS[name].read(row, draft)
         # Names are sorted: a row whose names come in another order is the same episode.
         digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
-        start = _start_of(trajectory, f"import/{digest}")
+        start = start_of(trajectory, f"import/{digest}")
     except UnreadableRow as error:
         return FoundTrajectory(place, behind, name, refusal=str(error))
     except ValidationError as error:
@@ -114,7 +165,7 @@ def _read_row(name: str, place: str, row: dict[str, Any], behind: int, dropped: 
     return FoundTrajectory(place, behind, name, trajectory, start, digest, dict(draft.lost))
 
 
-def _start_of(trajectory: Trajectory, key: str) -> EpisodeStart:
+def start_of(trajectory: Trajectory, key: str) -> EpisodeStart:
     """Return the start of the episode for a trajectory, within the bounds of every episode. Its tools were checked when
     they were read."""
     same = ("task", "scenario", "task_idx", "scenario_digest", "environment", "arm", "seed", "split", "policy")

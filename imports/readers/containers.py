@@ -1,4 +1,5 @@
-"""The rows of a file: JSON Lines, one JSON document, a list, an Inspect log as `.json` or as a ZIP.
+"""The rows of a file: JSON Lines, one JSON document, a list, an Inspect log as `.json` or as a ZIP, trials of Harbor as
+a folder or as a ZIP.
 
 Everything here is untrusted input: sizes, depth and counts are bounded before a value is created, and each member of a
 ZIP is unpacked up to a limit that ignores the sizes that the archive states.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,6 +41,9 @@ ENCODINGS = {
 }
 """Encodings by the first bytes of a file. JSON is UTF-8."""
 ZIP = b"PK\x03\x04"
+TRIAL_RESULT, TRIAL_CONFIG, TRIAL_STEPS = "result.json", "config.json", "agent/trajectory.json"
+TRIAL_DEPTH = 3
+"""Folders above a trial's files in an archive."""
 PACKED = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bzip2",
@@ -63,6 +67,10 @@ def rows(path: Path) -> Iterator[tuple[str, Any, int, int]]:
     Raises `BadFile`.
     """
     repeats = Repeats()
+    if path.is_dir():
+        for place, value, behind in _of_folder(path, repeats):
+            yield place, value, behind, 0
+        return
     size = path.stat().st_size
     if size > FILE_MAX:
         raise BadFile(f"The file has more than {FILE_MAX // 1024**3} GB.")
@@ -72,7 +80,7 @@ def rows(path: Path) -> Iterator[tuple[str, Any, int, int]]:
         if not start.removeprefix(MARK).strip():
             raise BadFile("The file is empty.")
         if start.startswith(ZIP):
-            found = _of_log(file, repeats)
+            found = _of_archive(file, repeats)
         elif kind := next((word for mark, word in PACKED.items() if start.startswith(mark)), ""):
             raise BadFile(f"The file is packed as {kind}. Unpack it first.")
         elif kind := next((word for mark, word in ENCODINGS.items() if start.startswith(mark)), ""):
@@ -172,30 +180,87 @@ def _samples(log: Mapping[str, Any], size: int) -> Iterator[Row]:
         yield f"sample {number}", {"eval": log["eval"], "sample": sample}, size
 
 
-def _of_log(file: IO[bytes], repeats: Repeats) -> Iterator[Row]:
-    """Yield the samples of Inspect's `.eval`."""
+def _of_archive(file: IO[bytes], repeats: Repeats) -> Iterator[Row]:
+    """Yield the samples of Inspect's `.eval`, or the trials of a packed folder of Harbor."""
     try:
-        with zipfile.ZipFile(file) as log:
-            members = log.infolist()
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
             if len(members) > MEMBERS_MAX:
                 raise BadFile(f"The archive has more than {MEMBERS_MAX:,} members.")
             # The real size of the file: the sizes in the archive's directory are its author's claims.
             room = UnpackBudget(os.fstat(file.fileno()).st_size)
             names = {member.filename for member in members}
-            about = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
-            if about is None:
-                raise BadFile("The archive is not an Inspect log: it has no header.json.")
-            head = _value(room.read(log, log.getinfo(about)), repeats)
-            if isinstance(head, UnreadableRow) or not isinstance(head, dict) or not isinstance(head.get("eval"), dict):
-                raise BadFile(f"{about}: {head if isinstance(head, UnreadableRow) else 'it has no object eval.'}")
-            samples = [one for one in members if one.filename.startswith("samples/") and not one.is_dir()]
-            for member in samples:
-                value = _value(room.read(log, member), repeats)
-                sample = value if isinstance(value, UnreadableRow) else {"eval": head["eval"], "sample": value}
-                yield member.filename, sample, room.behind
+            if trials := trials_of(names):
+                yield from _of_trials(trials, names, lambda name: room.read(archive, archive.getinfo(name)), repeats)
+            else:
+                yield from _of_log(archive, members, names, room, repeats)
     # `zipfile` raises RuntimeError for a password, and NotImplementedError for a compression that Python lacks.
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
         raise BadFile(f"The archive cannot be unpacked: {error}") from error
+
+
+def _of_log(
+    log: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo], names: set[str], room: UnpackBudget, repeats: Repeats
+) -> Iterator[Row]:
+    about = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
+    if about is None:
+        raise BadFile("The archive is not an Inspect log: it has no header.json. Nor does it have a trial of Harbor.")
+    head = _value(room.read(log, log.getinfo(about)), repeats)
+    if isinstance(head, UnreadableRow) or not isinstance(head, dict) or not isinstance(head.get("eval"), dict):
+        raise BadFile(f"{about}: {head if isinstance(head, UnreadableRow) else 'it has no object eval.'}")
+    samples = [one for one in members if one.filename.startswith("samples/") and not one.is_dir()]
+    for member in samples:
+        value = _value(room.read(log, member), repeats)
+        sample = value if isinstance(value, UnreadableRow) else {"eval": head["eval"], "sample": value}
+        yield member.filename, sample, room.behind
+
+
+def trials_of(names: set[str]) -> list[str]:
+    """Return the folders of Harbor's trials among these files, with a slash at the end: those with a result, without
+    the folder of their job, and without what an agent left below a trial."""
+    found = {name.removesuffix(TRIAL_RESULT) for name in names if f"/{name}".endswith(f"/{TRIAL_RESULT}")}
+    trials = {one for one in found if f"{one}{TRIAL_CONFIG}" in names and one.count("/") <= TRIAL_DEPTH}
+    above = {_parent(one) for one in trials if one}
+    jobs = {one for one in trials & above if f"{one}{TRIAL_STEPS}" not in names}
+    return sorted(one for one in trials - jobs if not any(one != top and one.startswith(top) for top in trials - jobs))
+
+
+def _parent(folder: str) -> str:
+    return folder[: folder.rstrip("/").rfind("/") + 1]
+
+
+def _of_trials(trials: Sequence[str], names: set[str], read: Callable[[str], bytes], repeats: Repeats) -> Iterator[Row]:
+    behind = 0
+    for trial in trials:
+        parts: dict[str, Any] = {}
+        for part, name in {"result": TRIAL_RESULT, "trajectory": TRIAL_STEPS}.items():
+            if f"{trial}{name}" in names:
+                raw = read(f"{trial}{name}")
+                behind += len(raw)
+                parts[part] = _value(raw, repeats)
+        further = f"{trial}{TRIAL_STEPS.removesuffix('.json')}."
+        parts["further"] = sorted(name for name in names if name.startswith(further) and not name.endswith(TRIAL_STEPS))
+        bad = next((one for one in parts.values() if isinstance(one, UnreadableRow)), None)
+        yield trial.rstrip("/") or "trial", bad or {"harbor": parts}, behind
+
+
+def _of_folder(folder: Path, repeats: Repeats) -> Iterator[Row]:
+    """Yield the trials of a folder of Harbor. Only files that a trial is made of are looked at."""
+    paths = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}{TRIAL_RESULT}")]
+    beside = [path.parent for path in paths]
+    files = {*paths, *(one / TRIAL_CONFIG for one in beside), *(one / TRIAL_STEPS for one in beside)}
+    files |= {path for one in beside for path in one.glob(TRIAL_STEPS.replace(".json", ".*.json"))}
+    names = {path.relative_to(folder).as_posix() for path in files if path.is_file()}
+    trials = trials_of(names)
+    if not trials:
+        raise BadFile(f"The folder has no trial of Harbor: no {TRIAL_RESULT} beside a {TRIAL_CONFIG}.")
+    yield from _of_trials(trials, names, lambda name: _whole(folder / name), repeats)
+
+
+def _whole(path: Path) -> bytes:
+    # one byte more shows that a file is too large
+    with path.open("rb") as file:
+        return file.read(LINE_MAX + 1)
 
 
 class UnpackBudget:

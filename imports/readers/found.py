@@ -185,7 +185,8 @@ def _tool(tool: dict[str, Any], draft: TrajectoryDraft) -> dict[str, Any]:
         draft.lose_fields(inner, FLAT_TOOL, "tools")
     else:
         draft.lose_fields(tool, FLAT_TOOL, "tools")
-    if tool.get("type") == "function" or "inputSchema" in tool:
+    # OpenAI's newer API has the same fields without the object `function`
+    if isinstance(inner, dict) or "inputSchema" in tool:
         return tool
     schema = tool.get("input_schema", tool.get("parameters"))
     found = {"name": tool.get("name"), "description": tool.get("description"), "input_schema": schema}

@@ -19,7 +19,7 @@ def file_of(name, task):
     """Return a file of this format that no other test imports."""
     if name == "eval":
         return eval_log({"1_epoch_1": json.dumps(SAMPLE).replace(TASK, task).encode()})
-    return text_of(name).replace(TASK.encode(), task.encode())
+    return text_of(name, task)
 
 
 def test_files_of_all_formats_are_imported_and_replayed(house, person):

@@ -6,6 +6,8 @@ import io
 import json
 import zipfile
 
+from tests.imports import spans
+
 TASK = "Merge the duplicates."
 TOOL = {"name": "get_ticket", "description": "One ticket.", "input_schema": {"type": "object", "properties": {}}}
 STEPS = [
@@ -104,19 +106,115 @@ SWE = {
     "trajectory": [{"action": "ls\n", "observation": "a.py", "thought": "I look.", "state": "{}", "response": "x"}],
     "info": {"exit_status": "submitted", "submission": "diff"},
 }
+ABOUT = {"sessionId": "s1", "version": "2.1.0", "cwd": "/desk", "isSidechain": False, "userType": "external"}
+USES = [
+    {"type": "tool_use", "id": "c1", "name": "get_ticket", "input": {"id": 7}},
+    {"type": "tool_use", "id": "c2", "name": "get_ticket", "input": {"id": 8}},
+]
+
+
+def _claude(kind: str, number: int, message: object, **more: object) -> dict[str, object]:
+    return {**ABOUT, "type": kind, "uuid": f"u{number}", "timestamp": f"2026-03-01T12:00:{number:02}Z",
+            "message": message, **more}  # fmt: skip
+
+
+def _turn(content: object, name: str = "m1") -> dict[str, object]:
+    usage = {"input_tokens": 2, "cache_read_input_tokens": 8, "output_tokens": 5}
+    return {"id": name, "type": "message", "role": "assistant", "model": "m-1", "content": [content], "usage": usage}
+
+
+def _result(number: int, text: object, **more: object) -> dict[str, object]:
+    part = {"type": "tool_result", "tool_use_id": f"c{number}", "content": text, **more}
+    return {"role": "user", "content": [part]}
+
+
+CLAUDE_CODE = [
+    {"type": "summary", "summary": "Merging", "leafUuid": "u9"},
+    _claude("user", 1, {"role": "user", "content": TASK}, parentUuid=None),
+    _claude("assistant", 2, _turn({"type": "thinking", "thinking": "Both first.", "signature": "sig"})),
+    _claude("assistant", 3, _turn({"type": "text", "text": "I look."})),
+    _claude("assistant", 4, _turn(USES[0])),
+    _claude("user", 5, _result(1, "ticket 7"), toolUseResult={"stdout": "ticket 7", "stderr": "slow"}),
+    _claude("assistant", 6, _turn(USES[1])),
+    _claude("user", 7, _result(2, [{"type": "text", "text": "no such ticket"}], is_error=True)),
+    _claude("assistant", 8, _turn({"type": "text", "text": "Merged into 7."}, "m2")),
+    {**ABOUT, "type": "system", "subtype": "turn_duration", "content": "took 9 s", "timestamp": "2026-03-01T12:00:09Z"},
+]
+
+
+def _codex(kind: str, number: int, **payload: object) -> dict[str, object]:
+    return {"timestamp": f"2026-03-01T12:00:{number:02}Z", "type": kind, "payload": payload}
+
+
+def _item(number: int, kind: str, **fields: object) -> dict[str, object]:
+    return _codex("response_item", number, **{"type": kind, **fields})
+
+
+CODEX = [
+    _codex("session_meta", 1, id="s1", cli_version="0.90.0", instructions="You act.", cwd="/desk"),
+    _item(2, "message", role="user", content=[{"type": "input_text", "text": "<environment_context/>"}]),
+    _item(3, "message", role="user", content=[{"type": "input_text", "text": TASK}]),
+    _codex("event_msg", 3, type="user_message", message=TASK),
+    _codex("turn_context", 4, model="m-1", cwd="/desk", effort="high"),
+    _item(5, "reasoning", summary=[{"type": "summary_text", "text": "Both first."}], encrypted_content="x"),
+    _item(5, "function_call", name="get_ticket", arguments='{"id": 7}', call_id="c1"),
+    _item(5, "function_call", name="get_ticket", arguments='{"id": 8}', call_id="c2"),
+    _item(6, "function_call_output", call_id="c2", output={"content": "no such ticket", "success": False}),
+    _item(7, "function_call_output", call_id="c1", output="ticket 7"),
+    _codex("event_msg", 8, type="agent_message", message="Merged into 7."),
+    _item(8, "message", role="assistant", content=[{"type": "output_text", "text": "Merged into 7."}]),
+    _codex("event_msg", 9, type="turn_aborted", reason="interrupted"),
+]
+TRIAL = {
+    "result": {
+        **{"id": "t1", "task_name": "merge", "trial_name": "merge__1", "task_checksum": "0", "config": {"n": 1}},
+        "agent_info": {"name": "a", "version": "1"},
+        "verifier_result": {"rewards": {"reward": 1.0}},
+        **{"exception_info": None, "started_at": "2026-03-01T12:00:00Z", "finished_at": "2026-03-01T12:01:00Z"},
+    },
+    "trajectory": ATIF,
+}
 ROWS = {
     **{"raw": RECORD, "sft": SFT, "openai": OPENAI, "inspect": INSPECT, "awm": AWM, "atif": ATIF, "openenv": OPENENV},
-    **{"tau_bench": TAU, "swe_agent": SWE},
+    **{"tau_bench": TAU, "swe_agent": SWE, "harbor": TRIAL, "otlp": spans.request(*spans.gen_ai(TASK))},
+    **{"claude-code": CLAUDE_CODE, "codex": CODEX},
 }
 LINES = ("raw", "sft", "openai", "openenv")
 """Formats whose makers write JSON Lines."""
 
 
-def text_of(name: str) -> bytes:
-    row = ROWS[name]
+def text_of(name: str, task: str = TASK) -> bytes:
+    row = json.loads(json.dumps(ROWS[name]).replace(TASK, task))
+    if name == "harbor":
+        return archive({"merge__1": row})
     if name == "tau_bench":
         return json.dumps([row]).encode()
+    if isinstance(row, list):
+        return b"".join(json.dumps(line).encode() + b"\n" for line in row)
     return json.dumps(row, indent=None if name in LINES else 2).encode() + b"\n"
+
+
+def trial_files(trial: dict[str, object]) -> dict[str, bytes]:
+    """Return the files of a trial, by their names in its folder."""
+    named = {
+        "result.json": trial["result"],
+        "config.json": {"task": "merge"},
+        "agent/trajectory.json": trial.get("trajectory"),
+    }
+    files = {name: json.dumps(one).encode() for name, one in named.items() if one is not None}
+    return {**files, "verifier/test-stdout.txt": b"the solution", "artifacts/out/result.json": b"{}"}
+
+
+def archive(trials: dict[str, dict[str, object]]) -> bytes:
+    """Return the folder of a job as a ZIP."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name in ("result.json", "config.json"):
+            packed.writestr(f"job/{name}", b"{}")
+        for folder, trial in trials.items():
+            for name, content in trial_files(trial).items():
+                packed.writestr(f"job/{folder}/{name}", content)
+    return out.getvalue()
 
 
 def eval_log(samples: dict[str, bytes], head: object = HEAD) -> bytes:

@@ -26,6 +26,9 @@ ROOT = Path(__file__).parents[3]
 APPS = ("awmweb", "curriculum", "episodes", "experts", "exports", "imports", "notices", "people", "reviews", "runs")
 EVERY = {
     "awmweb.demo.removing": "what is deleted",
+    "awmweb.erasing.episodes": "what is erased",
+    "awmweb.erasing.persons": "one episode",
+    "awmweb.management.commands.erase": "one episode",
     "awmweb.metrics.stored": "what the worker is at",
     "episodes.find.selection": "lists that ask for branches by their origin",
     "episodes.live.consumers": "one episode",
@@ -51,6 +54,7 @@ EVERY = {
     "exports.explain.errata": "the tasks of episodes that a caller names",
     "exports.explain.explaining": "one episode, to say why it is left out",
     "exports.select.reading": "episodes of a snapshot",
+    "imports.collecting": "one episode",
     "reviews.pages.comments": "one episode",
     "reviews.record.annotating": "one episode",
     "reviews.record.assigning": "one episode",

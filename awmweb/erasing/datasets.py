@@ -1,0 +1,100 @@
+"""Writes: datasets that have rows of erased episodes. Their files go, and each is asked for again without them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from django.db import transaction
+
+from exports.build import storing
+from exports.build.datasets import INDEX
+from exports.jobs import requesting
+from exports.models import Export, ExportState, Push
+from exports.recipe import Recipe
+from people import jobs
+from people.access import Actor, scoped
+from people.errors import AppError
+from people.models import Project
+
+SIDES = ("episode", "rejected")
+"""Fields of a line of the index that name an episode."""
+NUMBERS_MAX = 1_000
+"""Numbers of rows of a dataset that a tombstone lists."""
+
+
+@dataclass
+class FallenDataset:
+    """A dataset with rows of erased episodes, and the exports that share it."""
+
+    exports: list[Export]
+    rows: list[int] = field(default_factory=list)
+    """Numbers of its rows, from 1."""
+    of: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.exports[0].dataset
+
+
+def with_rows_of(project: Project, episodes: Collection[str]) -> list[FallenDataset]:
+    """Return the complete datasets that have rows of these episodes. Raises `StoreUnavailable`."""
+    shared: dict[str, list[Export]] = {}
+    for export in scoped(Export.objects.filter(state=ExportState.DONE), project).exclude(dataset="").order_by("pk"):
+        shared.setdefault(export.dataset, []).append(export)
+    found = []
+    for exports in shared.values():
+        fallen = FallenDataset(exports)
+        try:
+            lines = storing.open_file(project.pk, fallen.name, INDEX)
+        except FileNotFoundError:
+            continue  # its files were deleted before
+        with lines:
+            for number, line in enumerate(lines, 1):
+                about = orjson.loads(line)
+                fallen.of = number
+                if any(about.get(side) in episodes for side in SIDES):
+                    fallen.rows.append(number)
+        if fallen.rows:
+            found.append(fallen)
+    return found
+
+
+def in_work(project: Project) -> list[Export]:
+    """Return the exports that a worker builds now: they can have read what is being erased."""
+    return list(scoped(Export.objects.filter(state=ExportState.BUILDING), project).order_by("pk"))
+
+
+def drop(actor: Actor, fallen: Collection[FallenDataset], building: Collection[Export]) -> list[dict[str, Any]]:
+    """Delete datasets and ask for each again, in the caller's transaction, and return what a tombstone says of them.
+
+    Files go after the commit, because a deletion that is rolled back needs them.
+    """
+    said = []
+    for one in fallen:
+        pushes = Push.objects.filter(export__in=one.exports).exclude(address="").values_list("address", flat=True)
+        numbers = one.rows[:NUMBERS_MAX]
+        about = {"dataset": one.name, "format": one.exports[0].format, "rows": numbers, "fallen": len(one.rows)}
+        about |= {"of": one.of, "exports": [export.pk for export in one.exports], "pushed_to": sorted(set(pushes))}
+        project_id, recipe = one.exports[0].project_id, one.exports[0].recipe
+        Export.objects.filter(pk__in=[export.pk for export in one.exports]).delete()
+        transaction.on_commit(functools.partial(storing.delete, project_id, one.name))
+        said.append({**about, **_again(actor, recipe)})
+    for export in building:
+        # its worker stops at its next write, and removes what it has
+        jobs.cancel(export, ExportState.CANCELLED)
+        transaction.on_commit(functools.partial(storing.forget_work, export.pk))
+        said.append({"export": export.pk, "format": export.format, "stopped": True, **_again(actor, export.recipe)})
+    return said
+
+
+def _again(actor: Actor, recipe: dict[str, Any]) -> dict[str, str]:
+    """Ask for the same recipe again; the answer names the new export, or says why there is none."""
+    try:
+        with transaction.atomic():
+            return {"next": requesting.request(actor, Recipe.read(recipe)).pk}
+    except AppError as refused:
+        return {"not_built_again": refused.message}

@@ -1,0 +1,92 @@
+"""Writes: erase an episode with everything that hangs on it, its branches and its datasets.
+
+Rows go by their references, so that a table that is new goes along. Here is only what names an episode without a
+reference. A tombstone stays: what fell from where, without a word of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Set
+from typing import Any
+
+from django.db import transaction
+
+from awmweb.demo.rows import erase
+from awmweb.erasing import datasets
+from episodes.models import Episode
+from experts.models import ModelCall
+from notices.models import Delivery
+from people.access import Actor, may_manage_people, scoped, visible_or_404
+from people.audit import record
+from people.errors import Invalid
+from people.models import AuditEntry, Tombstone, digest_of
+from runs.models import Briefing
+
+ERASED = "erased"
+NOTIFIED = ("experts.Ask", "reviews.Annotation")
+"""Rows that notifications are about."""
+
+
+@transaction.atomic
+def erase_episode(actor: Actor, episode_id: str) -> Tombstone:
+    """1. refuse a live one, 2. find its datasets, 3. delete rows, 4. what names them, 5. datasets, 6. the tombstone."""
+    may_manage_people(actor)
+    episode = visible_or_404(Episode.every.select_for_update(), actor, episode_id)
+    family = _family(episode.pk)
+    if Episode.every.live().filter(pk__in=family).exists():
+        raise Invalid("The episode or a branch of it is still running. Cancel it first.")
+    fallen, building = datasets.with_rows_of(actor.project, family), datasets.in_work(actor.project)
+    faults = ModelCall.objects.filter(ask__episode__in=family).exclude(fault="").update(fault="")
+    deleted = erase(Episode, family)
+    counts = Counter({label: len(keys) for label, keys in deleted.items() if keys})
+    counts["experts.ModelCall: words of faults"] = faults
+    counts += _named_elsewhere(actor, family, deleted)
+    lost = datasets.drop(actor, fallen, building)
+    record(actor, "episode.erased", episode.pk)
+    return Tombstone.objects.create(
+        project=actor.project,
+        kind=Tombstone.Kind.EPISODE,
+        subject=episode.pk,
+        key_digest=digest_of(episode.key),
+        by=actor.name,
+        fell=dict(sorted((+counts).items())),
+        datasets=lost,
+        left=left_of(lost),
+    )
+
+
+def _family(episode_id: str) -> set[str]:
+    """Return an episode and its branches, which hold copies of its steps, and their branches."""
+    found, fresh = {episode_id}, {episode_id}
+    while fresh:
+        fresh = set(Episode.every.filter(fork__parent__in=fresh).values_list("pk", flat=True)) - found
+        found |= fresh
+    return found
+
+
+def _named_elsewhere(actor: Actor, family: Set[str], deleted: Mapping[str, Set[Any]]) -> Counter[str]:
+    """Take out what names erased rows without a reference to them."""
+    counts: Counter[str] = Counter()
+    notified = [str(key) for label in NOTIFIED for key in deleted.get(label, ())]
+    mine = Delivery.objects.filter(subscription__project=actor.project, subject_id__in=notified)
+    counts["notices.Delivery"] = mine.count()
+    mine._raw_delete("default")
+    names = {str(key) for keys in deleted.values() for key in keys if isinstance(key, str)}
+    audit = scoped(AuditEntry.objects.filter(target__in=names), actor.project).exclude(reason="")
+    counts["people.AuditEntry: reasons"] = audit.update(reason="")
+    for briefing in scoped(Briefing.objects.all(), actor.project).exclude(sources=[]):
+        if family & set(briefing.sources):
+            sources = [one for one in briefing.sources if one not in family]
+            Briefing.objects.filter(pk=briefing.pk).update(text="", reason=ERASED, sources=sources)
+            counts["runs.Briefing: texts"] += 1
+    return counts
+
+
+def left_of(lost: list[dict[str, Any]]) -> list[str]:
+    """Return what is out of reach, for the person who erases."""
+    pushed = sorted({address for one in lost for address in one.get("pushed_to", ())})
+    return [
+        *(f"{address}: pushed to the Hub; delete it there" for address in pushed),
+        "downloads, reports and backups from before: delete them where they are",
+    ]

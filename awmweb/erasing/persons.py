@@ -1,0 +1,187 @@
+"""Writes: erase what a person wrote, in every project. Their name stays with what they did.
+
+Answers stay as rows, because asks, steps and statistics refer to them; their words go. Steps that show them change,
+their episodes are read again for the search, and datasets with rows of these episodes fall.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Model, Q, QuerySet
+
+from awmweb.demo.rows import erase
+from awmweb.erasing import datasets, episodes
+from curriculum.models import Decision
+from episodes.models import Episode, EpisodeEvent, EpisodeFacts, EpisodeWords, Step, StepKind, StepWords
+from episodes.stored.entries import entry_of
+from experts.models import ERASED, Advice, AskEvent, Attachment, Decline, Draft, QuickReply
+from people.access import Actor, may_manage_people, system
+from people.audit import record
+from people.errors import NotFound
+from people.models import AuditEntry, Project, Tombstone, display_name
+from reviews.models import COMMENT, Annotation, Correction, ReviewDecline, Ruling, Verdict
+from runs.models import Briefing
+
+WORD = "[erased]"
+DELETED: Sequence[tuple[type[Model], str, str]] = (
+    (Draft, "author_key", "ask__project"),
+    (QuickReply, "author_key", "project"),
+    (Attachment, "uploader_key", "ask__project"),
+    (Correction, "author_key", "episode__project"),
+)
+"""What nothing refers to goes as rows."""
+EMPTIED: Sequence[tuple[type[Model], str, str, dict[str, Any]]] = (
+    (Annotation, "author_key", "episode__project", {"text": WORD}),
+    (Verdict, "author_key", "episode__project", {"note": ""}),
+    (Ruling, "author_key", "case__project", {"reason": WORD}),
+    (ReviewDecline, "author_key", "review__queue__project", {"reason": ""}),
+    (Decline, "author_key", "ask__project", {"reason": ""}),
+    (AskEvent, "actor_key", "ask__project", {"reason": ""}),
+)
+NAMED: Sequence[tuple[type[Model], str, str, dict[str, Any]]] = (
+    (Briefing, "author", "project", {"text": "", "reason": ERASED}),
+    (EpisodeEvent, "actor", "episode__project", {"reason": ""}),
+    (AuditEntry, "actor", "project", {"reason": ""}),
+    (Decision, "made_by", "run__project", {"reason": WORD}),
+)
+"""Rows that know their author by name alone: left as they are if another account has the same name."""
+FRESH: dict[str, Any] = {"read_seq": 0, "joined_seq": 0, "done": False, "errors": 0, "asks": 0} | {
+    name: [] for name in ("tools", "answered", "waiting")
+}
+
+
+def erase_person(username: str) -> list[Tombstone]:
+    """Erase what an account wrote, project by project; return the tombstones of those where it wrote something."""
+    user = User.objects.filter(username=username).first()
+    if user is None:
+        raise NotFound(f"Account {username!r} not found.")
+    found = [_erase_in(system(project), user) for project in Project.objects.order_by("slug")]
+    return [one for one in found if one is not None]
+
+
+@transaction.atomic
+def _erase_in(actor: Actor, user: User) -> Tombstone | None:
+    """1. answers and their steps, 2. other rows, 3. rows by name, 4. search, 5. datasets, 6. the tombstone."""
+    may_manage_people(actor)
+    project, key, name = actor.project, f"user:{user.pk}", display_name(user)
+    counts: Counter[str] = Counter()
+    touched = _answers(project, key, counts)
+    for model, field, path in DELETED:
+        rows = model._default_manager.filter(**{field: key, path: project})
+        if model is Correction:
+            touched |= set(rows.values_list("episode_id", flat=True))
+        for label, keys in erase(model, list(rows.values_list("pk", flat=True))).items():
+            counts[label] += len(keys)
+    for model, field, path, empty in EMPTIED:
+        _empty(model._default_manager.filter(**{field: key, path: project}), empty, counts)
+    is_shared = any(display_name(one) == name for one in User.objects.exclude(pk=user.pk))
+    for model, field, path, empty in () if is_shared else NAMED:
+        _empty(model._default_manager.filter(**{field: name, path: project}), empty, counts)
+    touched |= set() if is_shared else _briefings(project, name, counts)
+    if not +counts:
+        return None
+    _read_again(touched)
+    lost = datasets.drop(actor, datasets.with_rows_of(project, touched), datasets.in_work(project))
+    record(actor, "person.erased", user.username)
+    left = [
+        *([f"{len(touched):,} episodes whose agents read it and may quote it: {_some(touched)}"] if touched else [])
+    ]
+    left += [f"rows that have only the name {name}, which another account has, too"] if is_shared else []
+    return Tombstone.objects.create(
+        project=project,
+        kind=Tombstone.Kind.PERSON,
+        subject=user.username[:160],
+        by=actor.name,
+        fell=dict(sorted((+counts).items())),
+        datasets=lost,
+        left=left + episodes.left_of(lost),
+    )
+
+
+def _some(ids: set[str]) -> str:
+    return ", ".join(sorted(ids)[:20]) + (", …" if len(ids) > 20 else "")
+
+
+def _empty(rows: QuerySet[Any], empty: Mapping[str, Any], counts: Counter[str]) -> None:
+    """Set the fields that have words, where they have some."""
+    if rows.model is Annotation:
+        rows = rows.filter(label=COMMENT)
+    has_words = Q()
+    for name in empty:
+        has_words |= ~Q(**{name: empty[name]})
+    counts[f"{rows.model._meta.label}: words"] += rows.filter(has_words).update(**empty)
+
+
+def _answers(project: Project, key: str, counts: Counter[str]) -> set[str]:
+    """Take the words out of answers, of copies that a cache gave, and of the steps that show them; return the
+    episodes."""
+    mine = Advice.objects.filter(ask__project=project)
+    found = set(mine.filter(author_key=key).values_list("pk", flat=True))
+    fresh = found
+    while fresh:
+        fresh = set(mine.filter(taken_from__in=fresh).values_list("pk", flat=True)) - found
+        found |= fresh
+    rows = mine.filter(pk__in=found).exclude(reason=ERASED).select_related("ask")
+    touched = set()
+    for one in rows:
+        decision = without_words(one.decision)
+        empty = {"text": WORD, "tool_calls": None, "decision": decision, "reason": ERASED, "overruled": ""}
+        Advice.objects.filter(pk=one.pk).update(**empty)
+        counts["experts.Advice: words"] += 1
+        if one.ask.accepted_id == one.pk:
+            touched.add(one.ask.episode_id)
+            counts["episodes.Step: answers"] += _reword(one.ask.episode_id, one.ask.seq, decision)
+    return touched
+
+
+def without_words(decision: Any) -> Any:
+    """Return a typed decision with its verdicts and choices alone."""
+    if not isinstance(decision, Mapping):
+        return decision
+    calls = decision.get("calls")
+    kept = {"chosen": decision.get("chosen"), "value": WORD if decision.get("value") is not None else None}
+    kept["other"] = WORD if decision.get("other") is not None else None
+    kept["calls"] = [{name: one.get(name) for name in ("id", "verdict")} for one in calls] if calls else None
+    return {name: value for name, value in kept.items() if value is not None}
+
+
+def _reword(episode_id: str, seq: int, decision: Any) -> int:
+    step = Step.objects.select_for_update().filter(episode=episode_id, seq=seq, kind=StepKind.ASK).first()
+    body = json.loads(step.body) if step is not None else {}
+    if step is None or not isinstance(body.get("advice"), dict):
+        return 0
+    advice = {name: one for name, one in body["advice"].items() if name not in ("tool_calls", "files", "decision")}
+    advice |= {"text": WORD, **({"decision": decision} if decision is not None else {})}
+    _store(step, {**body, "advice": advice})
+    return 1
+
+
+def _briefings(project: Project, name: str, counts: Counter[str]) -> set[str]:
+    """Take the words out of briefings that were given to agents; return their episodes."""
+    touched = set()
+    rows = Step.objects.filter(kind=StepKind.BRIEFING, episode__project=project, body__contains=json.dumps(name))
+    for step in rows.iterator():
+        body = json.loads(step.body)
+        if body.get("author") == name and body.get("text") != WORD:
+            _store(step, {**body, "text": WORD})
+            touched.add(step.episode_id)
+            counts["episodes.Step: briefings"] += 1
+    return touched
+
+
+def _store(step: Step, body: Mapping[str, Any]) -> None:
+    entry = entry_of(body, step.at)
+    Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
+
+
+def _read_again(touched: set[str]) -> None:
+    """Have the indexer read these episodes from their first step."""
+    StepWords.objects.filter(episode__in=touched).delete()
+    EpisodeWords.objects.filter(episode__in=touched).delete()
+    EpisodeFacts.objects.filter(episode__in=Episode.every.filter(pk__in=touched)).update(**FRESH)

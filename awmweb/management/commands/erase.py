@@ -1,0 +1,42 @@
+"""`manage.py erase --episode E | --person P`: delete it for good, and print what fell from where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from awmweb.erasing import episodes, persons, telling
+from episodes.models import Episode
+from people.access import system
+from people.errors import AppError, NotFound
+from people.models import Tombstone
+
+
+class Command(BaseCommand):
+    help = "Erase an episode with all that hangs on it, or what a person wrote. There is no way back."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument("--episode", metavar="ID")
+        what.add_argument("--person", metavar="USER", help="an account, as `loginlink` names it")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            found = [_episode(options["episode"])] if options["episode"] else persons.erase_person(options["person"])
+        except AppError as refused:
+            raise CommandError(refused.message) from refused
+        for tombstone in found:
+            if options["person"]:
+                self.stdout.write(f"Project {tombstone.project.slug}:")
+            for line in telling.lines_of(tombstone):
+                self.stdout.write(line)
+        if not found:
+            self.stdout.write("Nothing that this account wrote is left.")
+
+
+def _episode(episode_id: str) -> Tombstone:
+    episode = Episode.every.filter(pk=episode_id).select_related("project").first()
+    if episode is None:
+        raise NotFound(f"Episode {episode_id!r} not found.")
+    return episodes.erase_episode(system(episode.project), episode.pk)

@@ -1,0 +1,154 @@
+"""Writes: keep the spans that agents send, and make an episode of a trace once it is complete.
+
+A trace is complete two seconds after its root, and a trace without a root after ten minutes of silence. So spans that
+come out of order are sorted by their start. What comes later is appended to the episode: steps never change.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import Count, Q
+from django.utils import timezone
+from pydantic import TypeAdapter, ValidationError
+
+from awmclient.schema import Step
+from episodes.models import Episode, Origin
+from episodes.record import admitting
+from episodes.stored import arrivals
+from episodes.stored.entries import entries_of_read
+from imports.importing import lost_words
+from imports.models import Trace, TraceSpan
+from imports.readers import otlp, start_of, traces
+from imports.readers.found import TrajectoryDraft, UnreadableRow
+from people import jobs
+from people.access import Actor, bearer, may_record, scoped
+from people.errors import AppError, Invalid
+from people.models import Tombstone, digest_of
+
+log = logging.getLogger(__name__)
+STEPS: TypeAdapter[list[Step]] = TypeAdapter(list[Step])
+SETTLES = timedelta(seconds=2)
+"""How long the spans of a trace may come after its root and still be sorted in."""
+SILENT = timedelta(minutes=10)
+"""Silence after which a trace without a root is taken as it is."""
+ERASED = "of erased episodes"
+SPANS_MAX = 20_000
+"""Spans of one trace."""
+TRACES_MAX = 200
+"""Traces of one sweep."""
+FULL = f"of traces with more than {SPANS_MAX:,} spans"
+TASK = "imports.tasks.settle"
+
+
+def take(actor: Actor, given: otlp.Spans) -> None:
+    """Keep spans: 1. the rows of their traces, 2. those that are new, 3. a call of a worker after the commit.
+
+    What is left out is counted in `given`.
+    """
+    may_record(actor)
+    if actor.token is None:
+        raise Invalid("Send spans with an API token.")
+    by_trace: dict[str, list[otlp.Span]] = {}
+    for span in given.kept:
+        by_trace.setdefault(span.trace, []).append(span)
+    for name in _erased(actor, by_trace):
+        given.left_out[ERASED] += len(by_trace.pop(name))
+    if by_trace:
+        _insert(actor, by_trace, given)
+
+
+def _erased(actor: Actor, names: Iterable[str]) -> list[str]:
+    """Return the traces whose episodes were erased: a late span must not bring one back."""
+    digests = {digest_of(key_of(name)): name for name in names}
+    found = scoped(Tombstone.objects.filter(key_digest__in=digests), actor.project)
+    return [digests[digest] for digest in found.values_list("key_digest", flat=True).distinct()]
+
+
+def key_of(name: str) -> str:
+    """Return the key of the episode of a trace."""
+    return f"otlp/{name}"
+
+
+@transaction.atomic
+def _insert(actor: Actor, by_trace: dict[str, list[otlp.Span]], given: otlp.Spans) -> None:
+    now = timezone.now()
+    fresh = [Trace(project=actor.project, token=actor.token, name=name, heard_at=now) for name in sorted(by_trace)]
+    Trace.objects.bulk_create(fresh, ignore_conflicts=True)
+    # in one order, so that two requests with the same traces do not wait for each other
+    rows = Trace.objects.filter(project=actor.project, name__in=by_trace).order_by("name").select_for_update()
+    kept = {row.name: row for row in rows}
+    counts = TraceSpan.objects.filter(trace__in=kept.values()).values_list("trace").annotate(Count("pk"))
+    stood = dict(counts)
+    spans = []
+    for name, some in by_trace.items():
+        room = max(0, SPANS_MAX - stood.get(kept[name].pk, 0))
+        given.left_out[FULL] += max(0, len(some) - room)
+        spans += [TraceSpan(trace=kept[name], name=one.id, body=one.as_json()) for one in some[:room]]
+    given.left_out = +given.left_out
+    TraceSpan.objects.bulk_create(spans, ignore_conflicts=True)
+    touched = Trace.objects.filter(pk__in=[one.pk for one in kept.values()])
+    touched.update(heard_at=now, is_waiting=True)
+    rooted = [kept[name].pk for name, some in by_trace.items() if any(one.is_root for one in some)]
+    Trace.objects.filter(pk__in=rooted).update(has_root=True)
+    if rooted or any(row.has_root for row in kept.values()):
+        transaction.on_commit(functools.partial(jobs.call_worker, TASK, delay_s=round(SETTLES.total_seconds())))
+
+
+def settle() -> int:
+    """Make episodes of the traces that are complete; return how many."""
+    now = timezone.now()
+    due = Q(has_root=True, heard_at__lte=now - SETTLES) | Q(heard_at__lte=now - SILENT)
+    rows = Trace.objects.filter(due, is_waiting=True, project__archived_at=None).order_by("heard_at")
+    return sum(_store(trace_id, due) for trace_id in rows.values_list("pk", flat=True)[:TRACES_MAX])
+
+
+@transaction.atomic
+def _store(trace_id: str, due: Q) -> bool:
+    """Store what is new of a trace, unless another worker does, or another span has come."""
+    rows = Trace.objects.filter(due, pk=trace_id, is_waiting=True)
+    trace = rows.select_for_update(skip_locked=True, of=("self",)).select_related("project", "token__project").first()
+    if trace is None:
+        return False
+    waiting = list(trace.spans.filter(body__isnull=False))
+    actor = bearer(trace.token)
+    try:
+        # a savepoint: one trace that cannot be stored must not stop the others
+        with transaction.atomic():
+            if waiting:
+                _admit(actor, trace, [otlp.Span(**one.body) for one in waiting])
+    except (AppError, UnreadableRow, ValidationError) as refused:
+        trace.problem = str(refused)[:2000]
+        log.warning("trace %s of project %s is no episode: %s", trace.name, trace.project.slug, trace.problem)
+    trace.is_waiting = False
+    trace.save(update_fields=["episode", "is_waiting", "problem"])
+    # the steps have it all; the IDs stay, so that a repeated span is known
+    trace.spans.filter(pk__in=[one.pk for one in waiting]).update(body=None)
+    return True
+
+
+def _admit(actor: Actor, trace: Trace, spans: Sequence[otlp.Span]) -> None:
+    draft = TrajectoryDraft()
+    if trace.episode_id is None:
+        trajectory = traces.read_trace(spans, draft)
+        start = start_of(trajectory, key_of(trace.name))
+        one = arrivals.arrival_of(start, trajectory, _about(trace, spans, draft))
+        admitting.admit(actor, [one], origin=Origin.EXTERNAL)
+        trace.episode_id = one.episode["id"]
+        return
+    episode = Episode.every.select_for_update(no_key=True).get(pk=trace.episode_id)
+    steps = STEPS.validate_python(traces.late_steps(spans, episode.last_seq, draft))
+    admitting.add_late(actor, episode, entries_of_read(steps), _about(trace, spans, draft))
+
+
+def _about(trace: Trace, spans: Sequence[otlp.Span], draft: TrajectoryDraft) -> str:
+    """Return the line of the history: where the steps come from, and what has no place in them."""
+    count = "1 span" if len(spans) == 1 else f"{len(spans):,} spans"
+    session = traces.session_of(spans)
+    lost = "; ".join(lost_words(draft.lost))
+    words = f"{count} of trace {trace.name}{f', session {session[:200]}' if session else ''}"
+    return f"{words}{f'. Not in the steps: {lost}' if lost else ''}".replace("\x00", "?")[:2000]

@@ -1,0 +1,126 @@
+"""`POST /v1/traces`: the call of OpenTelemetry's exporters, outside of `/api/v1`, because they fix its address.
+
+Owns what such a request goes through: token, encoding, size, answer in the encoding of the request. Errors are those of
+OTLP: an exporter repeats a request after 429, 502, 503 and 504, and drops it after any other refusal.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST
+
+from imports import collecting
+from imports.readers import otlp
+from people.access import Actor, bearer
+from people.errors import AppError, Busy, NotFound, TooLarge, Unauthenticated
+from people.http import AGAIN, RETRY_AFTER_S, as_refusal
+from people.in_words import bytes_in_words
+from people.json_text import parse_json
+from people.members import token_of
+
+BODY_MAX = 8 * 1024 * 1024
+"""A request as it is sent."""
+UNPACKED_MAX = 32 * 1024 * 1024
+"""A request without its gzip."""
+VALUES_MAX = 2_000_000
+TOGETHER, WAIT_S = 2, 5.0
+"""Requests that one process reads together. Each can take several times its size."""
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+GRPC = {400: 3, 401: 16, 403: 7, 404: 5, 409: 9, 413: 8, 415: 3, 422: 3, 429: 8}
+"""Codes of `google.rpc` by HTTP status."""
+_turns = threading.BoundedSemaphore(TOGETHER)
+
+
+class OtherEncoding(AppError):
+    """Send application/x-protobuf or application/json, plain or with gzip."""
+
+    code = "encoding"
+    status = 415
+
+
+class BadGzip(AppError):
+    """The body is not gzip."""
+
+    code = "bad_gzip"
+    status = 400
+
+
+@csrf_exempt
+@require_POST
+def receive_traces(request: HttpRequest) -> HttpResponse:
+    """1. who is it, 2. the body, unpacked within its limit, 3. keep the spans, 4. name what was left out."""
+    kind = request.content_type
+    try:
+        actor = _sender(request)
+        if kind not in (PROTOBUF, JSON):
+            raise OtherEncoding
+        with _turn():
+            raw = _body(request)
+            given = otlp.of_protobuf(raw) if kind == PROTOBUF else otlp.of_json(parse_json(raw, VALUES_MAX))
+            collecting.take(actor, given)
+        return _answer(kind, otlp.answer_of(given.left_out))
+    except Exception as error:
+        refused = as_refusal(error)
+        answer = _answer(kind, {"code": GRPC.get(refused.status, 14), "message": refused.message}, refused.status)
+        if refused.status in AGAIN:
+            answer["Retry-After"] = RETRY_AFTER_S
+        return answer
+
+
+def _sender(request: HttpRequest) -> Actor:
+    """Return who sends: a bearer alone, because an exporter has no session."""
+    kind, _, secret = request.headers.get("Authorization", "").partition(" ")
+    token = token_of(secret) if kind.lower() == "bearer" else None
+    if token is None:
+        raise Unauthenticated("Send a token of scope agent in the Authorization header.")
+    # as under any address of others: the token must not learn that the project exists
+    if token.project.slug != getattr(request, "slug", token.project.slug):
+        raise NotFound
+    return bearer(token)
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    if not _turns.acquire(timeout=WAIT_S):
+        raise Busy
+    try:
+        yield
+    finally:
+        _turns.release()
+
+
+def _body(request: HttpRequest) -> bytes:
+    """Return the body without its gzip."""
+    # not `request.body`, which refuses what is larger than a form
+    raw = request.read(BODY_MAX + 1)
+    if len(raw) > BODY_MAX:
+        raise TooLarge(f"A request has at most {bytes_in_words(BODY_MAX)}. Send fewer spans at a time.")
+    packed = request.headers.get("Content-Encoding", "").lower()
+    if packed in ("", "identity"):
+        return raw
+    if packed != "gzip":
+        raise OtherEncoding
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        plain = unpacker.decompress(raw, UNPACKED_MAX + 1)
+    except zlib.error as error:
+        raise BadGzip from error
+    if len(plain) > UNPACKED_MAX:
+        raise TooLarge(f"A request has at most {bytes_in_words(UNPACKED_MAX)} unpacked. Send fewer spans at a time.")
+    if not unpacker.eof:
+        raise BadGzip("The gzip of the body is cut off.")
+    return plain
+
+
+def _answer(kind: str | None, said: dict[str, Any], status: int = 200) -> HttpResponse:
+    if kind == PROTOBUF:
+        return HttpResponse(otlp.as_protobuf(said), content_type=PROTOBUF, status=status)
+    return HttpResponse(json.dumps(said), content_type=JSON, status=status)

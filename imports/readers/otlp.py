@@ -1,0 +1,255 @@
+"""Spans of OpenTelemetry: the body of an OTLP request, protobuf or JSON -> `Span`. Pure.
+
+Owns what a span must have to be kept. Leaves what spans mean to `traces.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from people.errors import BadJson
+from people.json_text import is_deep
+
+TRACE, SPAN = re.compile(r"[0-9a-f]{32}"), re.compile(r"[0-9a-f]{16}")
+SPAN_CHARACTERS = 4_000_000
+"""The largest span, written as JSON."""
+IS_REMOTE = 0x300
+"""Both bits of a span's flags that say that its parent is in another process."""
+ERRORS = (2, "STATUS_CODE_ERROR")
+UNREADABLE = "that are no objects"
+NO_ID = "without a trace ID and a span ID"
+NO_TIMES = "without a start and an end"
+LARGE = f"with more than {SPAN_CHARACTERS:,} characters"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One span with plain values: times in nanoseconds, attributes as a JSON object."""
+
+    trace: str
+    id: str
+    parent: str
+    name: str
+    start: int
+    end: int
+    attributes: dict[str, Any]
+    resource: dict[str, Any]
+    events: list[dict[str, Any]]
+    scope: str = ""
+    failed: bool = False
+    message: str = ""
+    is_remote: bool = False
+
+    @property
+    def is_root(self) -> bool:
+        """Whether its process has no span above it."""
+        return not self.parent or self.is_remote
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass
+class Spans:
+    """The spans of a body, and how many were left out, by reason."""
+
+    kept: list[Span] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def of_protobuf(raw: bytes) -> Spans:
+    """Read an `ExportTraceServiceRequest`. Raises `BadJson`."""
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    try:
+        request = ExportTraceServiceRequest.FromString(raw)
+    except DecodeError as error:
+        raise BadJson("The body is not an OTLP trace request in protobuf.") from error
+    spans = Spans()
+    for group in request.resource_spans:
+        resource = _pairs(group.resource.attributes)
+        for inner in group.scope_spans:
+            for one in inner.spans:
+                events = [
+                    {"name": event.name, "time": event.time_unix_nano, "attributes": _pairs(event.attributes)}
+                    for event in one.events
+                ]
+                _keep(
+                    spans,
+                    Span(
+                        one.trace_id.hex(),
+                        one.span_id.hex(),
+                        one.parent_span_id.hex(),
+                        one.name,
+                        one.start_time_unix_nano,
+                        one.end_time_unix_nano,
+                        _pairs(one.attributes),
+                        resource,
+                        events,
+                        inner.scope.name,
+                        one.status.code in ERRORS,
+                        one.status.message,
+                        one.flags & IS_REMOTE == IS_REMOTE,
+                    ),
+                )
+    return spans
+
+
+def _pairs(given: Iterable[Any]) -> dict[str, Any]:
+    return {one.key: _value(one.value) for one in given}
+
+
+def _value(given: Any) -> Any:
+    """Return the plain value of an `AnyValue`. Its nesting is bounded by protobuf's reader."""
+    kind = given.WhichOneof("value")
+    if kind is None:
+        return None
+    if kind == "array_value":
+        return [_value(one) for one in given.array_value.values]
+    if kind == "kvlist_value":
+        return _pairs(given.kvlist_value.values)
+    return _plain(getattr(given, kind))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    # JSON has no such numbers
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def is_request(value: Mapping[str, Any]) -> bool:
+    """Return whether a JSON object is a trace request."""
+    return isinstance(value.get("resourceSpans"), list)
+
+
+def of_json(value: Any) -> Spans:
+    """Read a trace request in OTLP's JSON: IDs in hexadecimal, whole numbers also as text. Raises `BadJson`."""
+    if not isinstance(value, Mapping) or not is_request(value):
+        raise BadJson("The body is not an OTLP trace request: it has no list resourceSpans.")
+    spans = Spans()
+    for group in _objects(value["resourceSpans"]):
+        resource = _attributes(_object(group.get("resource")).get("attributes"))
+        for inner in _objects(group.get("scopeSpans") or group.get("instrumentationLibrarySpans")):
+            scope = _text(_object(inner.get("scope") or inner.get("instrumentationLibrary")).get("name"))
+            for one in inner["spans"] if isinstance(inner.get("spans"), list) else []:
+                if isinstance(one, Mapping):
+                    _keep(spans, _of_object(one, resource, scope))
+                else:
+                    spans.left_out[UNREADABLE] += 1
+    return spans
+
+
+def _of_object(one: Mapping[str, Any], resource: dict[str, Any], scope: str) -> Span:
+    status = _object(one.get("status"))
+    events = [
+        {
+            "name": _text(event.get("name")),
+            "time": _whole(event.get("timeUnixNano")),
+            "attributes": _attributes(event.get("attributes")),
+        }
+        for event in _objects(one.get("events"))
+    ]
+    return Span(
+        _text(one.get("traceId")).lower(),
+        _text(one.get("spanId")).lower(),
+        _text(one.get("parentSpanId")).lower(),
+        _text(one.get("name")),
+        _whole(one.get("startTimeUnixNano")),
+        _whole(one.get("endTimeUnixNano")),
+        _attributes(one.get("attributes")),
+        resource,
+        events,
+        scope,
+        status.get("code") in ERRORS,
+        _text(status.get("message")),
+        _whole(one.get("flags")) & IS_REMOTE == IS_REMOTE,
+    )
+
+
+def _attributes(given: Any) -> dict[str, Any]:
+    return {_text(one.get("key")): _any(one.get("value")) for one in _objects(given)}
+
+
+def _any(given: Any) -> Any:
+    """Return the plain value of an `AnyValue` of OTLP's JSON."""
+    said = _object(given)
+    if "arrayValue" in said:
+        return [_any(one) for one in _objects(_object(said["arrayValue"]).get("values"))]
+    if "kvlistValue" in said:
+        return _attributes(_object(said["kvlistValue"]).get("values"))
+    if "intValue" in said:
+        return _whole(said["intValue"])
+    if "bytesValue" in said:
+        return _text(said["bytesValue"])
+    return next((said[name] for name in ("stringValue", "boolValue", "doubleValue") if name in said), None)
+
+
+def _object(given: Any) -> Mapping[str, Any]:
+    return given if isinstance(given, Mapping) else {}
+
+
+def _objects(given: Any) -> list[Mapping[str, Any]]:
+    return [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
+
+
+def _text(given: Any) -> str:
+    return given if isinstance(given, str) else ""
+
+
+def _whole(given: Any) -> int:
+    """Return a whole number, which OTLP's JSON writes as text; 0 for anything else."""
+    if isinstance(given, bool):
+        return 0
+    if isinstance(given, str):
+        # at most 64 bits: converting thousands of digits takes quadratic time
+        return int(given) if re.fullmatch(r"-?\d{1,20}", given, re.ASCII) else 0
+    return given if isinstance(given, int) else 0
+
+
+def _keep(spans: Spans, span: Span) -> None:
+    if why := _problem_of(span):
+        spans.left_out[why] += 1
+    else:
+        spans.kept.append(span)
+
+
+def _problem_of(span: Span) -> str:
+    if not TRACE.fullmatch(span.trace) or not SPAN.fullmatch(span.id) or not span.trace.strip("0"):
+        return NO_ID
+    if not 0 < span.start <= span.end < 2**63:
+        return NO_TIMES
+    if is_deep(span.attributes) or is_deep(span.events) or len(json.dumps(span.as_json())) > SPAN_CHARACTERS:
+        return LARGE
+    return ""
+
+
+def answer_of(left_out: Mapping[str, int]) -> dict[str, Any]:
+    """Return the answer to a request, in OTLP's JSON: empty if all spans were kept."""
+    if not left_out:
+        return {}
+    words = "; ".join(f"{count} {'span' if count == 1 else 'spans'} {why}" for why, count in sorted(left_out.items()))
+    # a whole number of 64 bits is a text in this JSON
+    return {"partialSuccess": {"rejectedSpans": str(sum(left_out.values())), "errorMessage": f"Left out: {words}."}}
+
+
+def as_protobuf(answer: Mapping[str, Any]) -> bytes:
+    """Return an answer, or a refusal with its `code` and `message`, as protobuf."""
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as calls
+
+    message: Any = calls.ExportTraceServiceResponse()
+    if "message" in answer:
+        # google.rpc.Status, whose first two fields have the same numbers and types
+        message = calls.ExportTracePartialSuccess(rejected_spans=answer["code"], error_message=answer["message"])
+    elif (said := answer.get("partialSuccess")) is not None:
+        message.partial_success.rejected_spans = int(said["rejectedSpans"])
+        message.partial_success.error_message = said["errorMessage"]
+    return bytes(message.SerializeToString())

@@ -1,0 +1,285 @@
+"""Messages of a model's span, whichever convention wrote them: attributes -> `SpanMessage`. Pure.
+
+Knows OpenTelemetry's GenAI conventions (attributes, also on events), OpenInference, and OpenLLMetry's numbered prompts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from awmclient.conversation import as_text
+from imports.readers.found import EMPTY, TrajectoryDraft
+from imports.readers.messages import ROLES, arguments_of
+from people.errors import BadJson
+from people.json_text import parse_json
+
+THOUGHT_TYPES = ("reasoning", "thinking", "redacted_thinking")
+ROLE_WORDS = frozenset({"system", "user", "assistant", "tool"})
+GEN_AI = {
+    "input": ("gen_ai.input.messages", "gen_ai.prompt"),
+    "output": ("gen_ai.output.messages", "gen_ai.completion"),
+}
+SYSTEM = "gen_ai.system_instructions"
+OPEN_INFERENCE = {"input": "llm.input_messages", "output": "llm.output_messages"}
+EVENTS = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+CHOICE = "gen_ai.choice"
+DETAILS = ("gen_ai.client.inference.operation.details", "gen_ai.content.prompt", "gen_ai.content.completion")
+"""Events whose attributes could be those of their span."""
+TOOLS = ("gen_ai.tool.definitions", "llm.tools", "llm.request.functions")
+
+
+@dataclass
+class SpanCall:
+    """A call that a model decided on."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass
+class SpanMessage:
+    """One message. `results` are pairs of a call's ID and what the model read of it; `others` are parts without text,
+    as they came."""
+
+    role: str
+    text: str = ""
+    thought: dict[str, Any] | None = None
+    calls: list[SpanCall] = field(default_factory=list)
+    results: list[tuple[str, str]] = field(default_factory=list)
+    others: list[Any] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        """Return what is the same in a repeated message, so that a history adds nothing."""
+        calls = [(one.name, one.arguments) for one in self.calls]
+        return json.dumps([self.role, self.text.strip(), calls, self.results, self.others], sort_keys=True)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.text or self.thought or self.calls or self.results or self.others)
+
+
+class MessageReader:
+    """Reads the messages of one span, and remembers which of its attributes they were in."""
+
+    def __init__(
+        self, attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]], draft: TrajectoryDraft
+    ) -> None:
+        self._draft = draft
+        self._events = events
+        self._attributes = {**attributes}
+        self.known: set[str] = set()
+        """The attributes that were read."""
+        for event in events:
+            if event["name"] in DETAILS:
+                self._attributes.update(event["attributes"])
+
+    def input(self) -> list[SpanMessage]:
+        """Return what the model was given, its instructions first."""
+        said = []
+        if instructions := self._list(SYSTEM):
+            said.append(self._of_parts("system", instructions))
+        said += self._messages("input")
+        for event in self._events:
+            if role := EVENTS.get(event["name"]):
+                said.append(self._of_flat({"role": role, **event["attributes"]}))
+        return [one for one in said if not one.is_empty]
+
+    def output(self) -> list[SpanMessage]:
+        said = self._messages("output")
+        for event in self._events:
+            if event["name"] == CHOICE:
+                message = _parsed(event["attributes"].get("message"))
+                flat = message if isinstance(message, Mapping) else event["attributes"]
+                said.append(self._of_flat({"role": "assistant", **flat}))
+        return [one for one in said if not one.is_empty]
+
+    def tools(self) -> list[Any]:
+        """Return the definitions of the tools that the model was offered."""
+        found = list(self._list(TOOLS[0]))
+        for one in self._numbered(TOOLS[1]):
+            inner = one.get("tool")
+            found.append(_parsed(inner.get("json_schema")) if isinstance(inner, Mapping) else None)
+        for one in self._numbered(TOOLS[2]):
+            found.append({**one, "parameters": _parsed(one.get("parameters"))})
+        return [one for one in found if isinstance(one, Mapping)]
+
+    def _messages(self, side: str) -> list[SpanMessage]:
+        structured, numbered = GEN_AI[side]
+        said = []
+        for one in self._list(structured):
+            if not isinstance(one, Mapping):
+                self._draft.lose("messages that are not objects")
+            elif isinstance(one.get("parts"), list):
+                said.append(self._of_parts(one.get("role"), one["parts"]))
+            else:
+                said.append(self._of_flat(one))
+        for one in self._numbered(OPEN_INFERENCE[side]):
+            inner = one.get("message")
+            said.append(self._of_open_inference(inner if isinstance(inner, Mapping) else one))
+        if not said:
+            said += [self._of_flat(one) for one in self._numbered(numbered)]
+        return said
+
+    def _list(self, name: str) -> list[Any]:
+        """Return an attribute that is a list, also one written as JSON text."""
+        value = _parsed(self._attributes.get(name))
+        if value in EMPTY:
+            return []
+        self.known.add(name)
+        if isinstance(value, list):
+            return value
+        return [{"type": "text", "content": value}] if name == SYSTEM and isinstance(value, str) else []
+
+    def _numbered(self, prefix: str) -> list[Mapping[str, Any]]:
+        """Return the objects that attributes spell out as `prefix.0.name`, in the order of their numbers."""
+        start = f"{prefix}."
+        names = [
+            name for name in self._attributes if name.startswith(start) and name[len(start) : len(start) + 1].isdigit()
+        ]
+        if not names:
+            return []
+        self.known.update(names)
+        tree: dict[str, Any] = {}
+        for name in names:
+            here = tree
+            *path, last = name[len(start) :].split(".")
+            for part in path:
+                inner = here.get(part)
+                if not isinstance(inner, dict):
+                    inner = here[part] = {}
+                here = inner
+            here[last] = self._attributes[name]
+        return [one for one in _ordered(tree) if isinstance(one, Mapping)]
+
+    def _of_parts(self, role: Any, parts: Sequence[Any]) -> SpanMessage:
+        """Read a message of the GenAI conventions."""
+        said, thoughts = SpanMessage(self._role(role)), []
+        texts = []
+        for part in parts:
+            kind = part.get("type") if isinstance(part, Mapping) else "text"
+            if isinstance(part, str):
+                texts.append(part)
+            elif not isinstance(part, Mapping):
+                said.others.append(part)
+            elif kind == "text":
+                texts.append(_first_text(part, "content", "text"))
+            elif kind in THOUGHT_TYPES:
+                thoughts.append(part)
+            elif kind == "tool_call":
+                said.calls.append(self._call(part.get("id"), part.get("name"), part.get("arguments")))
+            elif kind == "tool_call_response":
+                value = part["response"] if "response" in part else part.get("result")
+                said.results.append((_id(part.get("id")), as_text(value)))
+            else:
+                said.others.append(part)
+        said.text = "".join(texts)
+        if thoughts:
+            text = "".join(_first_text(one, "content", "text", "thinking", "reasoning") for one in thoughts)
+            said.thought = {"text": text, "form": "parts", "parts": [dict(one) for one in thoughts]}
+        return self._counted(said)
+
+    def _of_open_inference(self, message: Mapping[str, Any]) -> SpanMessage:
+        said = SpanMessage(self._role(message.get("role")), text=_first_text(message, "content"))
+        thoughts = []
+        for one in _ordered(message.get("contents")):
+            part = one.get("message_content") if isinstance(one, Mapping) else None
+            if not isinstance(part, Mapping):
+                said.others.append(one)
+            elif part.get("type") in THOUGHT_TYPES:
+                thoughts.append(_first_text(part, "text", "reasoning", "thinking"))
+            elif isinstance(part.get("text"), str):
+                said.text += part["text"]
+            else:
+                said.others.append(dict(part))
+        for one in _ordered(message.get("tool_calls")):
+            call = one.get("tool_call") if isinstance(one, Mapping) else None
+            if isinstance(call, Mapping):
+                inner = call.get("function")
+                function = inner if isinstance(inner, Mapping) else {}
+                said.calls.append(self._call(call.get("id"), function.get("name"), function.get("arguments")))
+        if message.get("function_call_name"):
+            said.calls.append(
+                self._call("", message["function_call_name"], message.get("function_call_arguments_json"))
+            )
+        if thoughts:
+            said.thought = {"text": "".join(thoughts), "form": "field"}
+        return self._counted(self._as_result(said, message.get("tool_call_id")))
+
+    def _of_flat(self, message: Mapping[str, Any]) -> SpanMessage:
+        """Read a message as OpenAI's chat has it, with names spelled out or not."""
+        content = (
+            _parsed(message.get("content")) if isinstance(message.get("content"), list) else message.get("content")
+        )
+        if isinstance(content, list):
+            said = self._of_parts(message.get("role"), content)
+        else:
+            said = SpanMessage(self._role(message.get("role")), text="" if content is None else as_text(content))
+        thought = _first_text(message, "reasoning_content", "reasoning")
+        if thought:
+            said.thought = {"text": thought, "form": "field"}
+        calls = _parsed(message.get("tool_calls"))
+        for one in calls if isinstance(calls, list) else _ordered(calls):
+            if isinstance(one, Mapping):
+                inner = one.get("function")
+                function = inner if isinstance(inner, Mapping) else one
+                said.calls.append(self._call(one.get("id"), function.get("name"), function.get("arguments")))
+        return self._as_result(said, message.get("tool_call_id") or message.get("id"))
+
+    def _as_result(self, said: SpanMessage, call_id: Any) -> SpanMessage:
+        if said.role == "tool" and not said.results:
+            said.results, said.text = [(_id(call_id), said.text)], ""
+        return said
+
+    def _counted(self, said: SpanMessage) -> SpanMessage:
+        self._draft.lose("parts of messages that are not text (kept in meta)", len(said.others))
+        return said
+
+    def _role(self, given: Any) -> str:
+        role = ROLES.get(given, given) if isinstance(given, str) else "user"
+        if role not in ROLE_WORDS:
+            self._draft.lose(f"role {str(role)[:40]} (kept as user)")
+            return "user"
+        return str(role)
+
+    def _call(self, call_id: Any, name: Any, arguments: Any) -> SpanCall:
+        said = name if isinstance(name, str) and name else "unnamed"
+        self._draft.lose("calls without a name", int(said != name))
+        return SpanCall(_id(call_id), said, arguments_of(arguments, self._draft))
+
+
+def _id(given: Any) -> str:
+    return str(given) if isinstance(given, str | int) and not isinstance(given, bool) else ""
+
+
+def _first_text(given: Mapping[str, Any], *names: str) -> str:
+    return next((given[name] for name in names if isinstance(given.get(name), str)), "")
+
+
+def _ordered(given: Any) -> list[Any]:
+    """Return the values of an object whose names are numbers, in their order."""
+    if isinstance(given, list):
+        return given
+    if not isinstance(given, Mapping):
+        return []
+    # nine digits are more than any list has; converting thousands would take quadratic time
+    return [given[name] for name in sorted((one for one in given if one.isdigit()), key=lambda one: int(one[:9]))]
+
+
+def _parsed(value: Any) -> Any:
+    """Return a value that can be written as JSON text; other texts stay as they are."""
+    if isinstance(value, str) and value[:1] in ("[", "{"):
+        try:
+            return parse_json(value.encode("utf-8", "surrogatepass"))
+        except BadJson:
+            return value
+    return value

@@ -1,0 +1,355 @@
+"""Sessions of coding agents, one file each: Claude Code and Codex. Pure.
+
+Lines come in the order of the file. Owns which lines are steps, which are notes and which only repeat others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from awmclient.conversation import as_text
+from awmclient.schema import Trajectory
+from awmclient.thinking import PART_TYPES, read_reasoning
+from imports.readers.found import TrajectoryDraft, UnreadableRow
+from imports.readers.messages import add_call, arguments_of, settle, text_of
+
+CLAUDE_MARKS = ("sessionId", "leafUuid", "snapshot")
+CLAUDE_FIELDS = frozenset(
+    {
+        *("parentUuid", "logicalParentUuid", "isSidechain", "userType", "cwd", "sessionId", "version", "gitBranch"),
+        *("type", "message", "uuid", "timestamp", "requestId", "toolUseResult", "isMeta", "isCompactSummary", "slug"),
+        *("sourceToolAssistantUUID", "isVisibleInTranscriptOnly", "entrypoint", "promptId", "agentId"),
+    }
+)
+MESSAGE_FIELDS = frozenset(
+    {"id", "type", "role", "model", "content", "usage", "stop_reason", "stop_sequence", "stop_details"}
+)
+CODEX_TYPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+REPEATING = frozenset(
+    {"user_message", "agent_message", "agent_reasoning", "agent_reasoning_raw_content", "token_count", "task_started"}
+    | {"task_complete", "turn_started", "turn_complete", "item_completed", "thread_name_updated"}
+)
+"""Events of Codex that say once more what an item says, or how far a turn is."""
+CODEX_CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
+CODEX_RESULTS = ("function_call_output", "custom_tool_call_output")
+
+
+def gather_session(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the one row of a file: all its lines."""
+    if lines := list(rows):
+        yield "session", {"lines": lines}
+
+
+def knows_claude(row: Mapping[str, Any]) -> bool:
+    return isinstance(row.get("type"), str) and any(one in row for one in CLAUDE_MARKS)
+
+
+def read_claude(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
+    """Read a session of Claude Code.
+
+    A message of the model spans several lines with one ID, which make one turn. Lines of subagents in the same file are
+    counted, because their calls are not those of this agent.
+    """
+    reading = _Claude(draft)
+    for line in row["lines"]:
+        reading.add(line)
+    settle(draft)
+    said = draft.last_answer()
+    return draft.trajectory(
+        episode=draft.line(reading.session, "session id"),
+        environment="claude-code",
+        task=draft.task(reading.task or draft.first_user_text()),
+        policy=reading.policy(),
+        stop_reason=None if said is None else "done",
+        final_answer=said,
+    )
+
+
+class _Claude:
+    """A session so far."""
+
+    def __init__(self, draft: TrajectoryDraft) -> None:
+        self._draft = draft
+        self.session = self.task = self._model = self._version = ""
+        self._message = ""
+        """The ID of the model's message that the last line was a part of."""
+        self._used: dict[str, Any] | None = None
+        """The first step of that message, which has what all of it used."""
+
+    def policy(self) -> dict[str, str]:
+        named = {"name": "claude-code", "version": self._version, "model": self._model}
+        return {name: value for name, value in named.items() if value}
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        draft, kind = self._draft, line.get("type")
+        self.session = self.session or _text(line.get("sessionId"))
+        self._version = self._version or _text(line.get("version"))
+        message = line.get("message")
+        if line.get("isSidechain") is True and not line.get("agentId"):
+            draft.lose("lines of subagents in the same file")
+        elif kind == "user" and isinstance(message, Mapping):
+            self._user(line, message)
+            draft.lose_fields(line, CLAUDE_FIELDS, "lines")
+        elif kind == "assistant" and isinstance(message, Mapping):
+            self._assistant(line, message)
+            draft.lose_fields(line, CLAUDE_FIELDS, "lines")
+        elif kind == "system" and (content := _text(line.get("content"))):
+            draft.add("note", content=content, at=draft.moment(line.get("timestamp")))
+        else:
+            draft.lose(f"lines of type {_text(kind)[:40] or 'unknown'}")
+
+    def _user(self, line: Mapping[str, Any], message: Mapping[str, Any]) -> None:
+        draft, at = self._draft, self._draft.moment(line.get("timestamp"))
+        content = message.get("content")
+        parts = content if isinstance(content, list) else [content]
+        results = [one for one in parts if isinstance(one, Mapping) and one.get("type") == "tool_result"]
+        for one in results:
+            self._result(one, line.get("toolUseResult") if len(results) == 1 else None, at)
+        draft.lose("results of tools as objects", int(len(results) > 1 and bool(line.get("toolUseResult"))))
+        rest = [one for one in parts if one not in results]
+        text = text_of(rest if isinstance(content, list) else content, draft)
+        if text or not results:
+            # results alone end no message: calls of one message can run before it is complete
+            self._message = ""
+            draft.add("message", role="user", content=text, at=at)
+            # what the program itself says to the model comes before what a person asked for
+            if not self.task and not line.get("isMeta") and not text.startswith("<"):
+                self.task = text
+
+    def _result(self, part: Mapping[str, Any], beside: Any, at: str | None) -> None:
+        draft = self._draft
+        text = text_of(part.get("content"), draft)
+        step = draft.unanswered.take(_text(part.get("tool_use_id")), "", draft.turn)
+        if step is None:
+            draft.add("message", role="tool", content=text, at=at)
+            draft.lose("results without a call (kept as messages)")
+            return
+        step["error" if part.get("is_error") is True else "result"] = text
+        if at:
+            step["at"] = at
+        if isinstance(beside, Mapping):
+            # more than the model read: both ends of an edit, the two streams of a command
+            step.setdefault("meta", {})["tool_use_result"] = dict(beside)
+
+    def _assistant(self, line: Mapping[str, Any], message: Mapping[str, Any]) -> None:
+        draft, at = self._draft, self._draft.moment(line.get("timestamp"))
+        name = _text(message.get("id"))
+        if not name or name != self._message:
+            draft.turn += 1
+            self._used = None
+        self._message = name
+        model = _text(message.get("model"))
+        if model and model != "<synthetic>":
+            self._model = self._model or model
+        content = message.get("content")
+        text, thought = read_reasoning(message)
+        first = len(draft.steps)
+        if text or thought:
+            draft.add("message", role="assistant", content=text, reasoning=thought, turn=draft.turn, at=at)
+        for part in content if isinstance(content, list) else []:
+            kind = part.get("type") if isinstance(part, Mapping) else None
+            if kind == "tool_use":
+                add_call(
+                    draft, {"id": part.get("id"), "function_name": part.get("name"), "arguments": part.get("input")}
+                )
+                if at:
+                    draft.steps[-1]["at"] = at
+            elif kind not in ("text", *PART_TYPES):
+                draft.lose(f"parts of messages of type {_text(kind)[:40] or 'unknown'}")
+        if self._used is None and len(draft.steps) > first:
+            self._used = draft.steps[first]
+        usage = message.get("usage")
+        # each line of a message repeats what was used so far, so the last one counts
+        if isinstance(usage, Mapping) and self._used is not None:
+            self._used["usage"] = _usage(usage, "cache_read_input_tokens", "cache_creation_input_tokens")
+        draft.lose_fields(message, MESSAGE_FIELDS, "messages")
+
+
+def _usage(usage: Mapping[str, Any], *more: str) -> dict[str, Any]:
+    """Return tokens by the names that the record's usage has; parts of the input are counted in it."""
+    given = [usage.get(name) for name in ("input_tokens", *more)]
+    counted = [one for one in given if isinstance(one, int)]
+    return {"prompt_tokens": sum(counted), "completion_tokens": usage.get("output_tokens"), "reported": dict(usage)}
+
+
+def knows_codex(row: Mapping[str, Any]) -> bool:
+    is_wrapped = row.get("type") in CODEX_TYPES and isinstance(row.get("payload"), Mapping)
+    # until September 2025 the first line was the session's own, and items had no wrapper
+    return is_wrapped or ("instructions" in row and "id" in row and "timestamp" in row and "type" not in row)
+
+
+def read_codex(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
+    """Read a session of Codex. Its items are steps, and its events repeat them but for a few, which are notes."""
+    reading = _Codex(draft)
+    for line in row["lines"]:
+        reading.add(line)
+    reading.flush()
+    settle(draft)
+    said = draft.last_answer()
+    return draft.trajectory(
+        episode=draft.line(reading.session, "session id"),
+        environment="codex",
+        task=draft.task(reading.task or draft.first_user_text()),
+        policy=reading.policy(),
+        stop_reason=None if said is None else "done",
+        final_answer=said,
+    )
+
+
+class _Codex:
+    """A session so far. What was thought waits for the message or the call that it came before."""
+
+    def __init__(self, draft: TrajectoryDraft) -> None:
+        self._draft = draft
+        self.session = self.task = self._model = self._version = ""
+        self._thoughts: list[dict[str, Any]] = []
+        self._at: str | None = None
+        self._is_answering = False
+
+    def policy(self) -> dict[str, str]:
+        named = {"name": "codex", "version": self._version, "model": self._model}
+        return {name: value for name, value in named.items() if value}
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        draft, kind = self._draft, line.get("type")
+        payload = line.get("payload")
+        self._at = draft.moment(line.get("timestamp")) or self._at
+        if not isinstance(payload, Mapping):
+            if kind is None and "id" in line:
+                self._head(line)
+            else:
+                self._item(line)
+        elif kind == "session_meta":
+            self._head(payload)
+        elif kind == "turn_context":
+            self._model = self._model or _text(payload.get("model"))
+        elif kind == "response_item":
+            self._item(payload)
+        elif kind == "event_msg":
+            self._event(payload)
+        elif kind == "compacted":
+            draft.add("note", content=f"The history was compacted: {_text(payload.get('message'))}", at=self._at)
+        else:
+            draft.lose(f"lines of type {_text(kind)[:40] or 'unknown'}")
+
+    def _head(self, about: Mapping[str, Any]) -> None:
+        self.session = self.session or _text(about.get("id"))
+        self._version = self._version or _text(about.get("cli_version"))
+        if instructions := about.get("instructions") or about.get("base_instructions"):
+            said = instructions.get("text") if isinstance(instructions, Mapping) else instructions
+            self._draft.add("message", role="system", content=as_text(said), at=self._at)
+
+    def _event(self, payload: Mapping[str, Any]) -> None:
+        kind = _text(payload.get("type"))
+        if kind == "user_message":
+            # what a person typed, without what the program put before it
+            self.task = self.task or _text(payload.get("message"))
+        elif kind not in REPEATING:
+            words = json.dumps({name: one for name, one in payload.items() if name != "type"})
+            self._draft.add("note", content=f"{kind}: {words[:4000]}", at=self._at)
+            self._draft.lose(f"events {kind[:40]} (kept as notes)")
+
+    def _item(self, item: Mapping[str, Any]) -> None:
+        draft, kind = self._draft, _text(item.get("type"))
+        if kind == "reasoning":
+            self._begin_turn()
+            self._thoughts.append(dict(item))
+        elif kind == "message":
+            self._message(item)
+        elif kind in CODEX_CALLS:
+            self._call(kind, item)
+        elif kind in CODEX_RESULTS:
+            self._result(item)
+        elif kind == "web_search_call":
+            self._begin_turn()
+            self._say("")
+            step = draft.add("tool_call", name="web_search", turn=draft.turn, at=self._at)
+            step["arguments"] = arguments_of(item.get("action"), draft)
+        else:
+            draft.lose(f"items of type {kind[:40] or 'unknown'}")
+
+    def _message(self, item: Mapping[str, Any]) -> None:
+        draft, role = self._draft, item.get("role")
+        text = text_of(item.get("content"), draft)
+        if role == "assistant":
+            self._begin_turn()
+            self._say(text)
+            return
+        self.flush()
+        self._is_answering = False
+        draft.add("message", role="user" if role == "user" else "system", content=text, at=self._at)
+
+    def _call(self, kind: str, item: Mapping[str, Any]) -> None:
+        draft = self._draft
+        self._begin_turn()
+        self._say("")
+        given = item.get(CODEX_CALLS[kind])
+        if kind == "custom_tool_call" and isinstance(given, str):
+            given = {"input": given}
+        name = item.get("name") or kind.removesuffix("_call")
+        add_call(draft, {"id": item.get("call_id") or item.get("id"), "function_name": name, "arguments": given})
+        if self._at:
+            draft.steps[-1]["at"] = self._at
+
+    def _result(self, item: Mapping[str, Any]) -> None:
+        draft, output = self._draft, item.get("output")
+        self._is_answering = False
+        step = draft.unanswered.take(_text(item.get("call_id")), "", draft.turn)
+        text = _output_text(output, draft)
+        if step is None:
+            draft.add("message", role="tool", content=text, at=self._at)
+            draft.lose("results without a call (kept as messages)")
+            return
+        step["error" if isinstance(output, Mapping) and output.get("success") is False else "result"] = text
+        if self._at:
+            step["at"] = self._at
+
+    def _begin_turn(self) -> None:
+        """Begin a turn, unless the model has been answering since the last one."""
+        if not self._is_answering:
+            self._draft.turn += 1
+            self._is_answering = True
+
+    def _say(self, text: str) -> None:
+        """Add what was said, with what was thought before; nothing if both are empty."""
+        thoughts, self._thoughts = self._thoughts, []
+        words = "\n\n".join(said for one in thoughts if (said := _thought(one)))
+        if not text and not words:
+            self._draft.lose("reasoning that is encrypted", len(thoughts))
+            return
+        thought = {"text": words, "form": "field"} if words else None
+        self._draft.add(
+            "message", role="assistant", content=text, reasoning=thought, turn=self._draft.turn, at=self._at
+        )
+
+    def flush(self) -> None:
+        """Add what was thought and never followed by a message or a call."""
+        if self._thoughts:
+            self._say("")
+
+
+def _thought(item: Mapping[str, Any]) -> str:
+    """Return the words of a reasoning item: the whole of it if it is there, else its summary."""
+    for name in ("content", "summary"):
+        parts = item.get(name)
+        texts = [_text(one.get("text")) for one in parts if isinstance(one, Mapping)] if isinstance(parts, list) else []
+        if any(texts):
+            return "\n\n".join(texts)
+    return ""
+
+
+def _output_text(output: Any, draft: TrajectoryDraft) -> str:
+    if isinstance(output, Mapping):
+        output = output.get("content", output.get("output"))
+    if isinstance(output, str) or output is None:
+        return output or ""
+    try:
+        return text_of(output, draft)
+    except UnreadableRow:
+        return as_text(output)
+
+
+def _text(given: Any) -> str:
+    return given if isinstance(given, str) else ""

@@ -1,0 +1,373 @@
+"""A trace as a trajectory: spans -> steps. Pure.
+
+Owns what a span becomes: a model's span is the messages that are new in it and its answer, a tool's span is a call with
+its result, anything else is a note. Spans come in the order of their start. Leaves reading spans to `otlp.py` and
+reading messages to `said.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import ValidationError
+
+from awmclient.conversation import as_text
+from awmclient.faults import fault_of
+from awmclient.schema import Trajectory
+from imports.readers import otlp
+from imports.readers.found import EMPTY, TrajectoryDraft, checked_tools, tools_of
+from imports.readers.messages import arguments_of, settle
+from imports.readers.otlp import Span
+from imports.readers.said import CHOICE, DETAILS, EVENTS, MessageReader, SpanMessage
+
+NOTE_CHARACTERS = 4_000
+"""The most of a span's attributes that its note has."""
+OPERATION, KIND, TRACELOOP = "gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind"
+KINDS = {
+    "model": ({"chat", "text_completion", "generate_content"}, {"LLM"}, set[str]()),
+    "tool": ({"execute_tool"}, {"TOOL"}, {"tool"}),
+    "agent": ({"invoke_agent", "create_agent", "invoke_workflow"}, {"AGENT"}, {"agent", "workflow"}),
+}
+NAMES = {
+    "model": ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name"),
+    "agent": ("gen_ai.agent.name", "agent.name", "graph.node.id", "traceloop.entity.name"),
+    "tool": ("gen_ai.tool.name", "tool.name", "traceloop.entity.name"),
+    "call": ("gen_ai.tool.call.id", "tool_call.id", "tool.id"),
+    "session": ("gen_ai.conversation.id", "session.id"),
+    "arguments": ("gen_ai.tool.call.arguments", "input.value", "traceloop.entity.input", "tool.parameters"),
+    "result": ("gen_ai.tool.call.result", "output.value", "traceloop.entity.output"),
+    "given": ("input.value", "traceloop.entity.input"),
+    "answer": ("output.value", "traceloop.entity.output"),
+}
+"""Where the conventions keep a value, the most exact first."""
+USAGE = {
+    "prompt_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
+    "completion_tokens": (
+        *("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+        "llm.token_count.completion",
+    ),
+}
+RAW = frozenset({"input.value", "output.value", "input.mime_type", "output.mime_type"})
+"""A model's whole request and answer once more, with all of the history."""
+EXCEPTION = "exception"
+LATE = "late"
+SECOND = 10**9
+
+
+def knows_otlp(row: Mapping[str, Any]) -> bool:
+    return otlp.is_request(row)
+
+
+def gather_otlp(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield one row for each trace of a file, whatever requests its spans came in."""
+    traces: dict[str, dict[str, Span]] = {}
+    left_out: Counter[str] = Counter()
+    for row in rows:
+        found = otlp.of_json(row)
+        left_out += found.left_out
+        for span in found.kept:
+            traces.setdefault(span.trace, {}).setdefault(span.id, span)
+    for trace, spans in traces.items():
+        row = {"spans": [one.as_json() for one in spans.values()], "left_out": dict(left_out)}
+        left_out.clear()
+        yield f"trace {trace}", row
+
+
+def read_otlp(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
+    for why, count in row["left_out"].items():
+        draft.lose(f"spans {why}", count)
+    return read_trace([Span(**one) for one in row["spans"]], draft)
+
+
+def read_trace(spans: Sequence[Span], draft: TrajectoryDraft) -> Trajectory:
+    """Return all spans of a trace as one trajectory."""
+    reading = _Trace(spans, draft)
+    reading.read()
+    return reading.trajectory()
+
+
+def late_steps(spans: Sequence[Span], last_seq: int, draft: TrajectoryDraft) -> list[dict[str, Any]]:
+    """Return the steps of spans that arrived when their trace had been stored, numbered from `last_seq` on.
+
+    A note names them. Of a model's span only the answer is new: what it was given came from the rest of the trace.
+    """
+    ordered = _in_order(spans)
+    names = ", ".join(one.name[:100] for one in ordered[:20]) + (", …" if len(ordered) > 20 else "")
+    count = "1 span" if len(ordered) == 1 else f"{len(ordered):,} spans"
+    draft.add("note", content=f"{count} arrived after the trace was stored: {names}", meta={"otlp": {LATE: len(spans)}})
+    # above every turn that a step can have by now
+    draft.turn = last_seq
+    _Trace(ordered, draft, is_late=True).read()
+    return [{"seq": number, **step} for number, step in enumerate(draft.steps, last_seq + 1)]
+
+
+def _in_order(spans: Iterable[Span]) -> list[Span]:
+    # a span that starts with its parent comes after it
+    return sorted(spans, key=lambda one: (one.start, -one.end, one.id))
+
+
+class _Trace:
+    """The spans of one trace on their way into a draft."""
+
+    def __init__(self, spans: Sequence[Span], draft: TrajectoryDraft, *, is_late: bool = False) -> None:
+        self._draft, self._is_late = draft, is_late
+        self._spans = _in_order(spans)
+        self._by_id = {one.id: one for one in self._spans}
+        self._kinds = {one.id: _kind_of(one) for one in self._spans}
+        self._said: Counter[str] = Counter()
+        self._calls: dict[str, dict[str, Any]] = {}
+        """The steps of calls, by the IDs that the model gave them."""
+        self._tools: dict[str, Any] = {}
+        self._model = ""
+        roots = [one for one in self._spans if one.parent not in self._by_id]
+        agents = [one for one in self._spans if self._kinds[one.id] == "agent"]
+        self._root = roots[0] if roots else self._spans[0]
+        self._agent = None if is_late else next(iter(agents), None)
+        if "model" not in self._kinds.values():
+            # some record the conversation at the agent alone
+            self._kinds.update({one.id: "model" for one in agents if _has_messages(one)})
+
+    def read(self) -> None:
+        for span in self._spans:
+            kind = self._kinds[span.id]
+            if kind == "model":
+                self._add_model(span)
+            elif kind == "tool":
+                self._add_tool(span)
+            elif span is not self._agent:
+                self._add_note(span, kind)
+        settle(self._draft)
+
+    def trajectory(self) -> Trajectory:
+        draft, root = self._draft, self._root
+        first, last = min(one.start for one in self._spans), max(one.end for one in self._spans)
+        given = _first_of(root, "given") or _first_of(self._agent, "given")
+        answer = draft.last_answer()
+        if answer is None and (said := _first_of(self._agent or root, "answer")) is not None:
+            answer = as_text(said)
+        words = _error_of(root) if root.failed else ""
+        names = {
+            "model": draft.line(self._model or None, "model"),
+            "name": draft.line(_first_of(self._agent, "agent") or root.resource.get("service.name"), "agent"),
+        }
+        return draft.trajectory(
+            episode=root.trace,
+            environment="otlp",
+            task=draft.task(draft.first_user_text() or (as_text(given) if given is not None else root.name)),
+            tools=self._offered(),
+            policy={name: value for name, value in names.items() if value},
+            state="failed" if root.failed else "finished",
+            fault=fault_of(words) if root.failed else None,
+            stop_reason="error" if root.failed else "done" if answer is not None else None,
+            final_answer=answer,
+            started_at=_moment(first),
+            ended_at=_moment(last),
+        )
+
+    def _offered(self) -> list[dict[str, Any]]:
+        """Return the tools, or none if an episode cannot have them: that must not cost the steps."""
+        tools = tools_of(list(self._tools.values()), self._draft)
+        try:
+            checked_tools(tools)
+        except ValidationError:
+            self._draft.lose("tools that an episode cannot have", len(tools))
+            return []
+        return tools
+
+    def _add_model(self, span: Span) -> None:
+        draft = self._draft
+        reader = MessageReader(span.attributes, span.events, draft)
+        self._model = self._model or str(_first_of(span, "model") or "")
+        for tool in reader.tools():
+            inner = tool.get("function")
+            name = (inner if isinstance(inner, Mapping) else tool).get("name")
+            self._tools.setdefault(str(name), dict(tool))
+        given, said = reader.input(), reader.output()
+        if not self._is_late:
+            for one in self._unknown(given):
+                self._hear(one, span)
+        draft.turn += 1
+        first = len(draft.steps)
+        for one in said:
+            self._said[one.key] += 1
+            self._answer(one, _moment(span.end))
+        words = _error_of(span) if span.failed else ""
+        if not said and not words:
+            draft.lose("answers of models that their spans do not have")
+            draft.add("message", role="assistant", content="", turn=draft.turn, at=_moment(span.end))
+        if words:
+            draft.add("note", content=f"The model's call failed: {words}", turn=draft.turn, at=_moment(span.end))
+        step = draft.steps[first]
+        usage = {name: value for name, at in USAGE.items() if (value := _first(span.attributes, at)) is not None}
+        if usage:
+            step["usage"] = usage
+        dropped = RAW & span.attributes.keys() if given or said else frozenset[str]()
+        draft.lose("a model's request and answer once more (its messages are kept)", int(bool(dropped)))
+        self._keep_rest(step, span, reader.known | dropped | {one for at in USAGE.values() for one in at})
+
+    def _unknown(self, given: Sequence[SpanMessage]) -> list[SpanMessage]:
+        """Return the messages that no earlier span had: each model's span has the whole history again."""
+        counts: Counter[str] = Counter()
+        found = []
+        for one in given:
+            counts[one.key] += 1
+            repeats = bool(one.calls) and all(call.id in self._calls for call in one.calls)
+            if counts[one.key] > self._said[one.key] and not repeats:
+                self._said[one.key] += 1
+                found.append(one)
+        return found
+
+    def _hear(self, said: SpanMessage, span: Span) -> None:
+        """Add a message that a model was given."""
+        at = _moment(span.start)
+        if said.role == "assistant":
+            self._draft.turn += 1
+            self._answer(said, at)
+        elif said.text or said.others:
+            role = said.role if said.role in ("system", "user") else "user"
+            step = self._draft.add("message", role=role, content=said.text, at=at)
+            _keep_others(step, said)
+        for call_id, text in said.results:
+            self._read_result(call_id, text, at)
+
+    def _answer(self, said: SpanMessage, at: str | None) -> None:
+        draft = self._draft
+        if said.text or said.thought or said.others or not said.calls:
+            step = draft.add(
+                "message", role="assistant", content=said.text, reasoning=said.thought, turn=draft.turn, at=at
+            )
+            _keep_others(step, said)
+        for call in said.calls:
+            step = draft.add(
+                "tool_call", name=call.name, turn=draft.turn, call_id=draft.line(call.id, "ids of calls"), at=at
+            )
+            step["arguments"] = call.arguments
+            draft.unanswered.add(call.id, step, draft.turn)
+            if call.id:
+                self._calls[call.id] = step
+
+    def _read_result(self, call_id: str, text: str, at: str | None) -> None:
+        """Keep what a model read of a call: its result, unless the tool's own span has said it."""
+        draft = self._draft
+        step = draft.unanswered.take(call_id, "", draft.turn)
+        if step is not None:
+            step["result"] = text
+        elif (known := self._calls.get(call_id)) is not None:
+            had = known.get("error", known.get("result"))
+            if as_text(had).strip() != text.strip():
+                known.setdefault("meta", {})["result_as_read"] = text
+        else:
+            draft.add("message", role="tool", content=text, at=at)
+            draft.lose("results without a call (kept as messages)")
+
+    def _add_tool(self, span: Span) -> None:
+        draft = self._draft
+        name = str(_first_of(span, "tool") or span.name)
+        call_id, result = str(_first_of(span, "call") or ""), _first_of(span, "result")
+        given = _first_of(span, "arguments")
+        step = draft.unanswered.take(call_id, name, draft.turn)
+        if step is None:
+            step = draft.add("tool_call", name=name, call_id=draft.line(call_id, "ids of calls"))
+            step["arguments"] = arguments_of(given, draft)
+            if call_id:
+                self._calls[call_id] = step
+        elif given is not None and (ran := arguments_of(given, draft)) != step["arguments"]:
+            step.setdefault("meta", {})["arguments_of_span"] = ran
+        step["at"] = _moment(span.end)
+        if span.failed:
+            step["error"] = _error_of(span)
+            if result not in (*EMPTY, step["error"]):
+                step.setdefault("meta", {})["result_beside_error"] = result
+        else:
+            step["result"] = result
+            draft.lose("results of tools that their spans do not have", int(result is None))
+        known = {one for what in ("tool", "call", "arguments", "result") for one in NAMES[what]}
+        self._keep_rest(step, span, known & span.attributes.keys())
+
+    def _add_note(self, span: Span, kind: str) -> None:
+        """Keep a span that is no step: its name, how long it took, and its attributes up to a bound."""
+        draft = self._draft
+        took = (span.end - span.start) / SECOND
+        what = f"Agent {_first_of(span, 'agent') or span.name}" if kind == "agent" else f"Span {span.name}"
+        failed = f", failed: {_error_of(span)}" if span.failed else ""
+        beside = {**span.attributes, **({"events": span.events} if span.events else {})}
+        text = json.dumps(beside, ensure_ascii=False) if beside else ""
+        draft.lose("spans that are no step (kept as notes)", int(kind != "agent"))
+        draft.lose(f"characters of notes after {NOTE_CHARACTERS:,}", max(0, len(text) - NOTE_CHARACTERS))
+        words = f"{what} ({took:.3f} s{failed})"
+        content = f"{words}\n{text[:NOTE_CHARACTERS]}" if text else words
+        draft.add("note", content=content, at=_moment(span.start), meta={"otlp": self._place(span)})
+
+    def _keep_rest(self, step: dict[str, Any], span: Span, known: set[str] | frozenset[str]) -> None:
+        """Keep what no field of the record has: attributes and events beside those that were read."""
+        rest = {name: value for name, value in span.attributes.items() if name not in known}
+        read = {*EVENTS, CHOICE, *DETAILS}
+        events = [one for one in span.events if one["name"] not in read]
+        beside = {
+            **self._place(span),
+            **({"attributes": rest} if rest else {}),
+            **({"events": events} if events else {}),
+        }
+        step.setdefault("meta", {})["otlp"] = beside
+
+    def _place(self, span: Span) -> dict[str, Any]:
+        """Return where a span is in its trace: its ID, its parent's, and the agent that it works for."""
+        above, seen = self._by_id.get(span.parent), {span.id}
+        while above is not None and above.id not in seen and self._kinds[above.id] != "agent":
+            seen.add(above.id)
+            above = self._by_id.get(above.parent)
+        agent = _first_of(above, "agent") if above is not None and above is not self._agent else None
+        found = {"span": span.id, "parent": span.parent, "agent": agent}
+        return {name: value for name, value in found.items() if value}
+
+
+def _keep_others(step: dict[str, Any], said: SpanMessage) -> None:
+    if said.others:
+        step.setdefault("meta", {})["parts"] = said.others
+
+
+def _kind_of(span: Span) -> str:
+    attributes = span.attributes
+    said = attributes.get(OPERATION), attributes.get(KIND), attributes.get(TRACELOOP)
+    for kind, words in KINDS.items():
+        if any(isinstance(one, str) and one in known for one, known in zip(said, words, strict=True)):
+            return kind
+    # OpenLLMetry names no operation
+    is_model = said == (None, None, None) and any(name in attributes for name in NAMES["model"][:2])
+    return "model" if is_model else "other"
+
+
+def _has_messages(span: Span) -> bool:
+    return any(name in span.attributes for name in ("gen_ai.input.messages", "gen_ai.output.messages"))
+
+
+def _first_of(span: Span | None, what: str) -> Any:
+    return _first(span.attributes, NAMES[what]) if span is not None else None
+
+
+def _first(attributes: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((attributes[name] for name in names if attributes.get(name) not in (None, "")), None)
+
+
+def _error_of(span: Span) -> str:
+    """Return the words of a failed span: of its exception, of its status, or the type of its error."""
+    for event in span.events:
+        if event["name"] == EXCEPTION:
+            said = event["attributes"]
+            words = [str(said[one]) for one in ("exception.type", "exception.message") if said.get(one)]
+            if words:
+                return ": ".join(words)
+    return span.message or str(span.attributes.get("error.type") or "error")
+
+
+def _moment(nanoseconds: int) -> str:
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=nanoseconds // 1000)).isoformat()
+
+
+def session_of(spans: Iterable[Span]) -> str:
+    """Return the conversation or session that a trace says it belongs to, or ""."""
+    return next((str(found) for one in spans if (found := _first_of(one, "session")) is not None), "")

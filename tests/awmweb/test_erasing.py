@@ -1,0 +1,250 @@
+"""What is erased is in no byte of the database, of the files, of a new export or of a new backup."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.utils import timezone
+
+from awmclient.schema import EpisodeStart
+from awmweb.erasing import datasets
+from awmweb.erasing.episodes import erase_episode
+from awmweb.erasing.persons import erase_person, without_words
+from episodes.models import Episode
+from episodes.record import indexing, recording
+from experts.find.availability import known_answer
+from experts.models import Advice, Draft, QuickReply
+from exports.jobs import requesting, working
+from exports.models import Export
+from exports.recipe import Recipe
+from imports import collecting
+from imports.models import Trace
+from imports.readers import otlp
+from people.access import system
+from people.audit import record
+from people.errors import Forbidden, Invalid, NotFound
+from people.models import Tombstone, digest_of
+from reviews.record import annotating
+from reviews.visible.places import Place
+from runs.models import Briefing
+from tests.browsing import as_person, html
+from tests.exports.pages.test_export_pages import built, store
+from tests.exports.test_canaries import lived
+from tests.imports.spans import gen_ai, request
+from tests.people_by_name import person, token
+
+__all__ = ["store"]
+pytestmark = pytest.mark.django_db
+GONE, KEPT = "quokka", "wombat"
+RECIPES = ({"format": "sft"}, {"format": "raw"}, {"format": "sft", "parquet": True}, {"format": "inspect"})
+
+
+def planting(word):
+    """Return a text with this word for every field but those of the run, which the episode shares with others."""
+    return lambda path: path if path.startswith("RunStart") else f"{word} {path}"
+
+
+def dumped():
+    """Return every row of every table as the database writes it into a dump."""
+    found = {}
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        for (table,) in cursor.fetchall():
+            with cursor.copy(f'COPY "{table}" TO STDOUT') as copy:
+                found[table] = b"".join(bytes(block) for block in copy)
+    return found
+
+
+def places_of(word, folder):
+    """Return the tables and files that have a word."""
+    rows = {table for table, text in dumped().items() if word.encode() in text.lower()}
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return rows | {path.name for path in files if word.encode() in path.read_bytes().lower()}
+
+
+@pytest.fixture
+def lives(ada, store):
+    """Two episodes with a word each in every field, in four datasets, in the search index and beside them."""
+    expert = person(ada.project, "edo", "expert")
+    both = [lived(ada, expert, key, planting(word)) for key, word in zip("ab", (GONE, KEPT), strict=True)]
+    for one, word in zip(both, (GONE, KEPT), strict=True):
+        about = {"scenario": "desk_1", "task_idx": 1, "source": "llm", "author": "m-1", "privilege": "blind"}
+        Briefing.objects.create(project=ada.project, text=f"{word} before", sources=[one.pk], **about)
+        record(ada, "episode.cancelled", one.pk, f"{word} reason")
+    indexing.work()
+    return [*both, [built(ada, **recipe) for recipe in RECIPES]]
+
+
+def erased(capture, actor, episode):
+    with capture(execute=True):
+        return erase_episode(actor, episode.pk)
+
+
+def test_no_byte_has_a_word_of_an_erased_episode(ada, lives, store, django_capture_on_commit_callbacks):
+    gone, kept, exports = lives
+    before = places_of(GONE, store)
+    assert before >= {"episodes_step", "episodes_stepwords", "experts_advice", "reviews_correction", "runs_briefing"}
+    tombstone = erased(django_capture_on_commit_callbacks, system(ada.project), gone)
+    for one in tombstone.datasets:
+        assert working.build(one["next"])
+    assert places_of(GONE, store) == set()
+    assert places_of(KEPT, store) >= {"episodes_step", "episodes_stepwords", "experts_advice", "train.jsonl"}
+    assert not Export.objects.filter(pk__in=[one.pk for one in exports]).exists()
+    assert {one["format"] for one in tombstone.datasets} == {"sft", "raw", "inspect"}
+    assert all(one["fallen"] == len(one["rows"]) > 0 and one["of"] > one["fallen"] for one in tombstone.datasets)
+    assert tombstone.fell["episodes.Episode"] == 1 and tombstone.fell["experts.Advice"] == 4
+    assert (tombstone.key_digest, tombstone.subject) == (digest_of("a"), gone.pk)
+    assert Episode.objects.get() == kept
+
+
+def test_export_in_work_starts_again_without_the_episode(ada, lives, django_capture_on_commit_callbacks):
+    gone, _, _ = lives
+    late = requesting.request(ada, Recipe.read({"format": "kto"}))
+    assert requesting.claim(late.pk) is not None
+    tombstone = erased(django_capture_on_commit_callbacks, ada, gone)
+    late.refresh_from_db()
+    (stopped,) = [one for one in tombstone.datasets if one.get("stopped")]
+    assert (late.state, stopped["export"]) == ("cancelled", late.pk)
+    assert Export.objects.get(pk=stopped["next"]).recipe == late.recipe
+
+
+def test_worker_that_built_a_dropped_dataset_removes_it(ada, lives, store, monkeypatch):
+    gone, _, _ = lives
+    late = requesting.request(ada, Recipe.read({"format": "kto"}))
+    finish = requesting.finish
+
+    def erased_meanwhile(export, manifest):
+        requesting.cancel(ada, export.pk)
+        return finish(export, manifest)
+
+    monkeypatch.setattr(requesting, "finish", erased_meanwhile)
+    working.build(late.pk)
+    late.refresh_from_db()
+    left = (store / "datasets" / ada.project.pk / late.dataset).rglob("*")
+    assert late.state == "cancelled" and not [path for path in left if path.is_file()]
+    assert Episode.objects.filter(pk=gone.pk).exists()
+
+
+def test_command_prints_what_fell_from_where(ada, lives):
+    gone, _, _ = lives
+    out = io.StringIO()
+    call_command("erase", "--episode", gone.pk, stdout=out)
+    said = out.getvalue()
+    assert "episodes.Step " in said and "1 of 2 rows; again: export " in said and GONE not in said.lower()
+    with pytest.raises(CommandError, match="not found"):
+        call_command("erase", "--episode", gone.pk)
+    assert Tombstone.objects.get().by == "awmweb"
+
+
+def test_only_admins_erase_what_has_ended(ada, elsewhere, store):
+    live, _ = recording.start_episode(ada, EpisodeStart(key="live", task="Merge."))
+    for role in ("researcher", "expert"):
+        with pytest.raises(Forbidden):
+            erase_episode(person(ada.project, role, role), live.pk)
+    with pytest.raises(NotFound):
+        erase_episode(system(elsewhere), live.pk)
+    with pytest.raises(Invalid, match="still running"):
+        erase_episode(ada, live.pk)
+    assert not Tombstone.objects.exists()
+
+
+def test_admin_deletes_an_episode_on_its_page(ada, lives, django_capture_on_commit_callbacks):
+    deleted, kept, _ = lives
+    expert = as_person(person(ada.project, "eva", "expert"))
+    address = f"/projects/{ada.project.slug}/episodes/{deleted.pk}/"
+    assert "Delete this episode?" not in html(expert.get(address))
+    assert expert.post(f"{address}erase").status_code == 403
+    page = as_person(ada)
+    assert "Delete this episode?" in html(page.get(address))
+    with django_capture_on_commit_callbacks(execute=True):
+        after = page.post(f"{address}erase", follow=True)
+    assert f"and its rows of {len(RECIPES)} datasets." in html(after)
+    assert list(Episode.objects.all()) == [kept] and page.get(address).status_code == 404
+
+
+def test_late_span_does_not_bring_an_erased_episode_back(ada, project, store, django_capture_on_commit_callbacks):
+    sender, _ = token(project, "agent")
+    spans = gen_ai("Merge.")
+    collecting.take(sender, otlp.of_json(request(*spans)))
+    Trace.objects.update(heard_at=timezone.now() - timedelta(seconds=3))
+    assert collecting.settle() == 1
+    erased(django_capture_on_commit_callbacks, ada, Episode.objects.get())
+    assert not Trace.objects.exists()
+    late = otlp.of_json(request(spans[5]))
+    collecting.take(sender, late)
+    assert late.left_out == {collecting.ERASED: 1} and not Trace.objects.exists()
+
+
+def test_dataset_whose_files_are_gone_is_no_obstacle(ada, lives, store):
+    gone, _, exports = lives
+    for path in (store / "datasets").rglob("rows.jsonl"):
+        path.unlink()
+    assert datasets.with_rows_of(ada.project, {gone.pk}) == []
+    assert exports
+
+
+WRITTEN = ("AnswerBody", "AnswerFile", "decision.", "note", "correction")
+"""Fields of `lived` that the expert writes."""
+
+
+@pytest.fixture
+def written(ada, store):
+    """An episode with a word in everything that one expert wrote about it."""
+    expert = person(ada.project, "edo", "expert")
+    one = lived(ada, expert, "a", lambda path: f"{GONE} {path}" if path.startswith(WRITTEN) else path)
+    annotating.annotate(expert, one, Place(1), "comment", f"{GONE} comment")
+    QuickReply.objects.create(project=ada.project, author_key=expert.key, author="edo", text=f"{GONE} reply")
+    ask = one.asks.order_by("seq").first()
+    Draft.objects.create(ask=ask, author="edo", author_key=expert.key, text=f"{GONE} draft")
+    record(expert, "ask.escalated", ask.pk, f"{GONE} reason")
+    indexing.work()
+    return one, [built(ada, **recipe) for recipe in RECIPES]
+
+
+def test_no_byte_has_a_word_of_an_erased_person(ada, written, store, django_capture_on_commit_callbacks):
+    one, _ = written
+    ask = one.asks.filter(kind="question").get()
+    assert known_answer(ask, "all") is not None
+    assert places_of(GONE, store) >= {"episodes_step", "episodes_stepwords", "experts_advice", "reviews_annotation"}
+    with django_capture_on_commit_callbacks(execute=True):
+        (tombstone,) = erase_person("edo")
+    for export in tombstone.datasets:
+        assert working.build(export["next"])
+    indexing.work()
+    assert places_of(GONE, store) == set()
+    assert known_answer(ask, "all") is None
+    assert (tombstone.fell["experts.Advice: words"], tombstone.fell["episodes.Step: answers"]) == (4, 4)
+    assert one.pk in tombstone.left[0]
+    # what others said of it is still found, and its agent's ask is still answered
+    assert Advice.objects.filter(ask__accepted__isnull=False).count() == 4
+    assert one.facts.read_seq == one.last_seq
+    assert erase_person("edo") == []
+
+
+def test_rows_by_a_shared_name_stay_and_are_named(ada, store):
+    expert = person(ada.project, "edo", "expert")
+    other = person(ada.project, "edo2", "expert")
+    other.user.first_name = "edo"
+    other.user.save()
+    record(expert, "ask.escalated", "a1", f"{GONE} reason")
+    QuickReply.objects.create(project=ada.project, author_key=expert.key, author="edo", text=f"{GONE} reply")
+    (tombstone,) = erase_person("edo")
+    assert "the name edo, which another account has" in tombstone.left[0]
+    assert places_of(GONE, store) == {"people_auditentry"}
+    out = io.StringIO()
+    call_command("erase", "--person", "edo", stdout=out)
+    assert out.getvalue() == "Nothing that this account wrote is left.\n"
+    with pytest.raises(CommandError, match="Account 'nobody' not found"):
+        call_command("erase", "--person", "nobody")
+
+
+def test_decision_keeps_its_verdicts_without_words():
+    call = {"id": "1", "verdict": "edit", "arguments": {"a": "secret"}, "reason": "secret"}
+    assert without_words({"calls": [call]}) == {"calls": [{"id": "1", "verdict": "edit"}]}
+    assert without_words({"chosen": ["o"], "other": "secret"}) == {"chosen": ["o"], "other": "[erased]"}
+    assert without_words({"value": {"a": "secret"}}) == {"value": "[erased]"}
+    assert without_words(None) is None
