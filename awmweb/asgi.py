@@ -34,7 +34,6 @@ from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.core.signals import request_started
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
-from django.http import HttpResponseBase
 from django.http.request import split_domain_port, validate_host
 from django.urls import path, re_path, set_script_prefix
 from starlette.exceptions import HTTPException
@@ -111,11 +110,11 @@ class OneThread(ASGIHandler):
         if response.streaming:
             await sync_to_async(response.close, thread_sensitive=False)()
 
-    def _respond(self, scope: dict[str, Any], body: Any) -> HttpResponseBase:
+    def _respond(self, scope: dict[str, Any], body: Any) -> Any:
         set_script_prefix(get_script_prefix(scope))
         request_started.send(sender=type(self), scope=scope)
         request, refused = self.create_request(scope, body)
-        response = refused if request is None else self.get_response(request)
+        response: Any = refused if request is None else self.get_response(request)
         response._handler_class = type(self)
         if request is not None and (match := request.resolver_match) is not None:
             scope[ROUTE] = match.route
