@@ -95,13 +95,14 @@ test-frameworks:
 	@.venv-mcp2/bin/python -m pip install -q --no-deps --require-hashes -r requirements-mcp2.lock
 	@.venv-frameworks/bin/python -m pytest -m frameworks tests/frameworks
 
-# Worlds of other packages: each needs its package, and everything that the tests need
+# Worlds of other packages: each needs its package, and everything that the tests need; then Ask-F1 of policies on BFCL
 test-worlds: install-dev
 	@test -x .venv-worlds/bin/python || "$$($(FIND_PYTHON))" -m venv .venv-worlds
 	@$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
 	  "$$(.venv-worlds/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/shared.pth"
 	@.venv-worlds/bin/python -m pip install -q --no-deps --require-hashes -r requirements-worlds.txt
 	@.venv-worlds/bin/python -m pytest -n 3 --dist worksteal tests/awmenv/test_bfcl.py tests/runs/taskset/test_world_command.py
+	@.venv-worlds/bin/python -m bench.planted.bfcl
 
 # TESTED=1 leaves out the tests among the checks, for a run that makes all tests afterwards
 check: install-dev
