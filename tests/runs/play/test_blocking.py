@@ -130,8 +130,13 @@ def test_candidates_are_unloaded_after_an_interrupt(tmp_path, monkeypatch):
         await asyncio.Event().wait()
 
     monkeypatch.setattr(blocking, "_disproof", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        call_command("block", scenario=["notes_1"], output=tmp_path / "new", per_fact=1)
+    # a shell that starts the tests in the background has Ctrl-C ignored
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            call_command("block", scenario=["notes_1"], output=tmp_path / "new", per_fact=1)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert asked[0] and left_behind() == [] and not (tmp_path / "new").exists()
 
 
