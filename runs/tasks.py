@@ -12,7 +12,7 @@ from celery.signals import worker_ready
 from django.db import close_old_connections
 
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.record import recording, rejudging
 from episodes.stored import settled
 from people.errors import AWAY
 from runs.errors import NoServer
@@ -45,13 +45,21 @@ def certify(_task: Task[..., None], episode_id: str) -> None:
 @shared_task(bind=True, autoretry_for=(*AWAY, NoServer), retry_backoff=1, retry_backoff_max=20, max_retries=5)
 def reverify(_task: Task[..., None], rejudging_id: str) -> None:
     close_old_connections()
-    reverifying.judge_all(rejudging_id)
+    try:
+        reverifying.judge_all(rejudging_id)
+    except (*AWAY, NoServer):
+        raise
+    except Exception as error:
+        # a pass that stays live would bar every other repair of its task
+        rejudging.give_up(rejudging_id, f"{type(error).__name__}: {error}")
+        raise
 
 
 @shared_task
 def wake() -> None:
     person.give_up_forgotten()
     launching.wake_forgotten()
+    reverifying.wake_forgotten()
     feeding.feed_all()
 
 

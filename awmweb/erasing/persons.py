@@ -18,7 +18,18 @@ from django.db.models import Model, Q, QuerySet
 from awmweb.demo.rows import erase
 from awmweb.erasing import datasets, episodes
 from curriculum.models import Decision
-from episodes.models import Episode, EpisodeEvent, EpisodeFacts, EpisodeWords, Step, StepKind, StepWords
+from episodes.models import (
+    Episode,
+    EpisodeEvent,
+    EpisodeFacts,
+    EpisodeWords,
+    Fork,
+    Step,
+    StepKind,
+    StepWords,
+    VerifierVersion,
+    WheelOrder,
+)
 from episodes.stored.entries import entry_of
 from experts.models import ERASED, Advice, AskEvent, Attachment, Decline, Draft, QuickReply
 from people.access import Actor, may_manage_people, system
@@ -26,7 +37,7 @@ from people.audit import record
 from people.errors import NotFound
 from people.models import AuditEntry, Project, Tombstone, display_name
 from reviews.models import COMMENT, Annotation, Correction, ReviewDecline, Ruling, Verdict
-from runs.models import Briefing
+from runs.models import Briefing, PersonTurn
 
 WORD = "[erased]"
 DELETED: Sequence[tuple[type[Model], str, str]] = (
@@ -84,7 +95,8 @@ def _erase_in(actor: Actor, user: User) -> Tombstone | None:
     for model, field, path, empty in () if is_shared else NAMED:
         _empty(model._default_manager.filter(**{field: name, path: project}), empty, counts)
     touched |= set() if is_shared else _briefings(project, name, counts)
-    if not +counts:
+    stays = _acted(project, key, name)
+    if not +counts and not stays:
         return None
     _read_again(touched)
     lost = datasets.drop(actor, datasets.with_rows_of(project, touched), datasets.in_work(project))
@@ -92,6 +104,7 @@ def _erase_in(actor: Actor, user: User) -> Tombstone | None:
     left = [
         *([f"{len(touched):,} episodes whose agents read it and may quote it: {_some(touched)}"] if touched else [])
     ]
+    left += stays
     left += [f"rows that have only the name {name}, which another account has, too"] if is_shared else []
     return Tombstone.objects.create(
         project=project,
@@ -102,6 +115,20 @@ def _erase_in(actor: Actor, user: User) -> Tombstone | None:
         datasets=lost,
         left=left + episodes.left_of(lost),
     )
+
+
+def _acted(project: Project, key: str, name: str) -> list[str]:
+    """Return what a person did rather than wrote, which only erasing the episodes takes away."""
+    drove = WheelOrder.objects.filter(episode__project=project, author_key=key).values_list("episode_id", flat=True)
+    played = PersonTurn.objects.filter(episode__project=project, author_key=key).values_list("episode_id", flat=True)
+    forked = Fork.objects.filter(project=project, created_by=name).values_list("parent_id", flat=True)
+    repaired = VerifierVersion.objects.filter(project=project, created_by=name).count()
+    found = {
+        "episodes in which they acted for the agent": set(drove) | set(played),
+        "episodes that they forked, with what they changed": set(forked),
+    }
+    said = [f"{len(ids):,} {words}, erase them with --episode: {_some(ids)}" for words, ids in found.items() if ids]
+    return said + ([f"{repaired:,} repaired verifiers with their reasons"] if repaired else [])
 
 
 def _some(ids: set[str]) -> str:

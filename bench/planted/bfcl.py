@@ -95,16 +95,21 @@ def main() -> None:
         mean = {key: sum(getattr(one, key) or 0.0 for one in found) / again for key in ("precision", "recall", "f1")}
         lines.append(f"| {name} | {per_task:.2f} | " + " | ".join(f"{value:.2f}" for value in mean.values()) + " |")
         print(lines[-1], flush=True)
-    PAGE.write_text(f"""\
+    PAGE.write_text(
+        f"""\
 # When to ask: BFCL v4 miss_param
 
-`python -m bench.planted.bfcl`, from {PACKAGE} {package.version}: {len(tasks)} tasks with {turns} turns. In {needed} of them a
-parameter is missing, and an agent must not act before the user's next words. Agents are scripts that act by the ground
-truth, so no model takes part. The regression sees a turn's number and the form of the user's words. It is fitted on other tasks.
+`python -m bench.planted.bfcl`, from {PACKAGE} {package.version}: {len(tasks)} tasks with {turns} turns. In {needed}
+of them a parameter is missing, and an agent must not act before the user's next words. Agents are scripts that act by
+the ground truth, so no model takes part. The regression sees a turn's number and the form of the user's words. It is
+fitted on other tasks.
 
 | asks | asks per task | precision | recall | Ask-F1 |
 | --- | ---: | ---: | ---: | ---: |
-""" + "\n".join(lines) + "\n")
+"""
+        + "\n".join(lines)
+        + "\n"
+    )
 
 
 if __name__ == "__main__":

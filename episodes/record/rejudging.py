@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Max
+from django.db.models import Exists, Max, OuterRef
 from django.utils import timezone
 
 from awmenv.attesting import sha256_of
@@ -62,6 +62,8 @@ def add_version(actor: Actor, scenario: str, task_idx: int, code: str, reason: s
         raise Invalid("The verifier has characters that no program holds.")
     if f"def {NAME}" not in code:
         raise Invalid(f"The verifier must define {NAME}(initial_db_path, final_db_path, final_answer=None).")
+    if "\x00" in reason or not _is_unicode(reason):
+        raise Invalid("The reason has characters that no text holds.")
     if not reason.strip() or len(reason) > REASON_MAX:
         raise Invalid(f"A repair needs a reason of at most {REASON_MAX:,} characters.")
     of_task = repairs.versions_of(actor.project, scenario, task_idx)
@@ -151,6 +153,9 @@ def _problem(one: Rejudging) -> str:
     failed = one.episodes.filter(result=result.FAILED)
     if first := failed.order_by("pk").first():
         return f"The verifier failed on {failed.count():,} of the episodes. {first.why}"
+    own = {"episode__outcomes__source": VerifierOutcome.Source.VERIFIER, "episode__outcomes__version": one.version}
+    if again := one.episodes.filter(result=result.CHANGED, **own).count():
+        return f"The verifier disagrees with itself on {again:,} of the episodes."
     if not one.episodes.filter(result__in=[result.KEPT, result.CHANGED]).exists():
         return "No stored episode of the task could be judged, so nothing shows that the verifier works."
     return ""
@@ -217,4 +222,5 @@ def to_judge(one: Rejudging) -> list[Episode]:
         task_idx=one.task_idx,
         outcomes__source=VerifierOutcome.Source.VERIFIER,
     )
-    return list(rows.exclude(pk__in=judged_before(one)).defer("tools").order_by("created_at", "pk"))
+    judged = one.episodes.filter(episode=OuterRef("pk"))
+    return list(rows.exclude(Exists(judged)).defer("tools").order_by("created_at", "pk"))

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from django.db.models import Count, QuerySet
 
 from episodes.models import Erratum, RejudgedEpisode, Rejudging, VerifierVersion
-from episodes.stored.packs import verifier_text
+from episodes.stored.packs import scenario_digest, verifier_text
 from people.access import scoped
 from people.models import Project
 
@@ -24,7 +24,9 @@ def in_force(project: Project, scenario: str, task_idx: int | None) -> VerifierV
     """Return the version that judges new episodes of a task; None for the pack's own."""
     if not scenario or task_idx is None:
         return None
-    return versions_of(project, scenario, task_idx).filter(in_force_at__isnull=False).order_by("-number").first()
+    # another version of the pack has a verifier of its own
+    rows = versions_of(project, scenario, task_idx).filter(scenario_digest__in=["", scenario_digest(scenario)])
+    return rows.filter(in_force_at__isnull=False).order_by("-number").first()
 
 
 def code_of(version: VerifierVersion | None, scenario: str, task_idx: int) -> str:

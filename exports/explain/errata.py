@@ -8,6 +8,7 @@ moment, and tasks have no outcomes: neither is changed.
 from __future__ import annotations
 
 import json
+import logging
 import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -24,9 +25,11 @@ from exports.build.parts import whole
 from exports.models import Export, ExportState
 from exports.recipe import Recipe
 from exports.select.selecting import entries_of, matching
+from people.errors import AppError
 from people.in_words import count
 from people.models import Project
 
+log = logging.getLogger(__name__)
 SHOWN, FILE = 50, "ERRATA.md"
 
 
@@ -67,17 +70,33 @@ def rows_of_exports(project: Project, episodes: Collection[str]) -> dict[str, di
     found: dict[str, dict[str, Any]] = {}
     known: dict[str, dict[str, Any]] = {}
     for export in Export.objects.filter(project=project, state=ExportState.DONE).order_by("pk"):
-        recipe = Recipe.read(export.recipe)
-        if recipe.kind.is_curriculum or recipe.kind.needs == "tasks" or export.started_at is None:
+        if export.started_at is None:
             continue
-        for scenario, task_idx in tasks:
-            rows = matching(project, recipe).filter(scenario=scenario, task_idx=task_idx)
-            # what ended later is in no file of this export
-            rows = rows.filter(ended_at__lte=export.started_at)
-            about = json.dumps([recipe.canonical, sorted(rows.values_list("pk", flat=True)), scenario, task_idx])
-            if about not in known:
-                known[about] = _built(project, recipe, rows)
-            found.setdefault(export.pk, {}).update(known[about])
+        try:
+            found[export.pk] = _rows_of(project, export, tasks, known)
+        except AppError as unreadable:
+            # its filter names a run that was deleted, or its tokenizer is gone: nothing can say how it would read
+            log.warning("export %s has no erratum: %s", export.pk, unreadable.message)
+    return found
+
+
+def _rows_of(
+    project: Project, export: Export, tasks: Collection[tuple[str, int]], known: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the rows of these tasks that an export would have now; `known` has what another one has built."""
+    recipe, found = Recipe.read(export.recipe), dict[str, Any]()
+    if recipe.kind.is_curriculum or recipe.kind.needs == "tasks":
+        return found
+    for scenario, task_idx in tasks:
+        rows = matching(project, recipe).filter(scenario=scenario, task_idx=task_idx)
+        # what ended later is in no file of this export
+        rows = rows.filter(ended_at__lte=export.started_at)
+        if not (keys := sorted(rows.values_list("pk", flat=True))):
+            continue
+        about = json.dumps([recipe.canonical, keys, scenario, task_idx])
+        if about not in known:
+            known[about] = _built(project, recipe, rows)
+        found |= known[about]
     return found
 
 

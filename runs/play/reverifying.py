@@ -16,6 +16,9 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from channels.db import database_sync_to_async
 from django.conf import settings
+from django.db.models import Max
+from django.db.models.functions import Coalesce
+from django.utils import timezone
 
 from awmclient.gates import reached_world
 from awmclient.observations import WORLD
@@ -41,6 +44,8 @@ AT_A_TIME = 2 * (os.cpu_count() or 1)
 BATCH = 200
 """Episodes whose results are stored together."""
 FULL_PATIENCE_S = 60.0
+FORGOTTEN_S, SWEEP_S = 120, 10
+"""A live pass that has judged nothing for so long is called for again, and the seconds between two sweeps."""
 NO_VERDICT = "judge_error"
 Result = RejudgedEpisode.Result
 OnJudged = Callable[[int, int], object]
@@ -66,8 +71,11 @@ def request(actor: Actor, scenario: str, task_idx: int, code: str = "", reason: 
 def prepare(actor: Actor, scenario: str, task_idx: int, code: str = "", reason: str = "") -> Rejudging:
     """Return the pass that judges with this code, which becomes the next version, or with the verifier in force."""
     launching.task_text(scenario, task_idx)
+    live = repairs.passes_of(actor.project, scenario, task_idx).filter(ended_at__isnull=True).first()
     if code:
         version: VerifierVersion | None = rejudging.add_version(actor, scenario, task_idx, code, reason)
+    elif live is not None:  # it goes on
+        version = live.version
     else:
         version = repairs.in_force(actor.project, scenario, task_idx)
     if not repairs.code_of(version, scenario, task_idx):
@@ -94,35 +102,54 @@ def judge_all(rejudging_id: str, on_judged: OnJudged = lambda done, total: None)
     if not settings.ATTEST_KEY:
         raise NoServer("The environment server shares no key with awmweb, so it runs no repaired verifier.")
     work = Repair(one, repairs.code_of(one.version, one.scenario, one.task_idx))
-    waiting, done = rejudging.to_judge(one), len(rejudging.judged_before(one))
-    total = done + len(waiting)
-    for start in range(0, len(waiting), BATCH):
-        batch = waiting[start : start + BATCH]
-        rejudging.keep(async_to_sync(_judged_together)(work, batch))
-        done += len(batch)
-        on_judged(done, total)
+    # again and again: others end meanwhile, judged by the verifier before
+    while waiting := rejudging.to_judge(one):
+        done = len(rejudging.judged_before(one))
+        total = done + len(waiting)
+        for start in range(0, len(waiting), BATCH):
+            batch = waiting[start : start + BATCH]
+            found = async_to_sync(_judged_together)(work, batch)
+            rejudging.keep(row for row in found if isinstance(row, RejudgedEpisode))
+            _raise_first(found)
+            done += len(batch)
+            on_judged(done, total)
     return rejudging.end(one.pk)
 
 
-async def _judged_together(work: Repair, batch: Sequence[Episode]) -> list[RejudgedEpisode]:
-    room = asyncio.Semaphore(AT_A_TIME)
+def wake_forgotten() -> int:
+    """Call a worker again, every two minutes, for passes that have judged nothing since: theirs was lost, or the
+    environment server is away. Called every ten seconds."""
+    still = Rejudging.objects.filter(ended_at__isnull=True).annotate(last=Coalesce(Max("episodes__at"), "created_at"))
+    waited = {pk: (timezone.now() - last).total_seconds() for pk, last in still.values_list("pk", "last")}
+    forgotten = [pk for pk, seconds in waited.items() if seconds >= FORGOTTEN_S and seconds % FORGOTTEN_S < SWEEP_S]
+    for pk in forgotten:
+        launching.reverify_later(pk)
+    return len(forgotten)
 
-    async def judged(episode: Episode) -> RejudgedEpisode:
-        async with room:
-            return await _judged(work, episode)
 
-    found = await asyncio.gather(*map(judged, batch), return_exceptions=True)
+def _raise_first(found: Sequence[RejudgedEpisode | BaseException | None]) -> None:
     for one in found:
         if isinstance(one, ServerUnreachable):
             raise NoServer(str(one)) from one
         if isinstance(one, BaseException):
             raise one
-    return [one for one in found if isinstance(one, RejudgedEpisode)]
 
 
-async def _judged(work: Repair, episode: Episode) -> RejudgedEpisode:
+async def _judged_together(work: Repair, batch: Sequence[Episode]) -> Sequence[RejudgedEpisode | BaseException | None]:
+    room = asyncio.Semaphore(AT_A_TIME)
+
+    async def judged(episode: Episode) -> RejudgedEpisode | None:
+        async with room:
+            return await _judged(work, episode)
+
+    return await asyncio.gather(*map(judged, batch), return_exceptions=True)
+
+
+async def _judged(work: Repair, episode: Episode) -> RejudgedEpisode | None:
+    """Return what the verifier says of an episode; None if it was erased meanwhile."""
     before = await database_sync_to_async(outcomes.of_episode)(episode)
-    assert before is not None, "only episodes with an outcome are judged again"
+    if before is None:
+        return None
     row = RejudgedEpisode(rejudging=work.rejudging, episode=episode, before=before.reward_type)
     steps = await database_sync_to_async(steps_of)(episode)
     # calls that the loop answered itself never reached the environment

@@ -6,6 +6,7 @@ import io
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
@@ -14,7 +15,7 @@ from awmclient.schema import EpisodeStart
 from awmweb.erasing import datasets
 from awmweb.erasing.episodes import erase_episode
 from awmweb.erasing.persons import erase_person, without_words
-from episodes.models import Episode
+from episodes.models import Episode, Fork, WheelOrder
 from episodes.record import indexing, recording
 from experts.find.availability import known_answer
 from experts.models import Advice, Draft, QuickReply
@@ -240,6 +241,20 @@ def test_rows_by_a_shared_name_stay_and_are_named(ada, store):
     assert out.getvalue() == "Nothing that this account wrote is left.\n"
     with pytest.raises(CommandError, match="Account 'nobody' not found"):
         call_command("erase", "--person", "nobody")
+
+
+def test_what_a_person_did_stays_and_is_named(ada, lives):
+    one, other, _ = lives
+    max_ = person(ada.project, "max", "researcher")
+    about = {"author": "max", "author_key": max_.key, "acted_by": "p1", "nonce": "1"}
+    WheelOrder.objects.create(episode=one, said={"words": GONE}, **about)
+    fork = {"project": ada.project, "seq": 1, "tries": 1, "knowledge": "blind", "grade": "exact"}
+    Fork.objects.create(parent=other, created_by=max_.name, **fork)
+    (stone,) = erase_person(User.objects.get(pk=max_.user.pk).username)
+    assert stone.left[:2] == [
+        f"1 episodes in which they acted for the agent, erase them with --episode: {one.pk}",
+        f"1 episodes that they forked, with what they changed, erase them with --episode: {other.pk}",
+    ]
 
 
 def test_decision_keeps_its_verdicts_without_words():

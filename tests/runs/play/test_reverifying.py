@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from episodes.models import Episode, Erratum, RejudgedEpisode, Rejudging, VerifierOutcome, VerifierVersion
 from episodes.record import rejudging
+from episodes.stored import repairs
 from people.members import issue_token
 from runs import tasks
 from runs.errors import NoServer
@@ -17,7 +20,7 @@ from runs.play import reverifying
 from tests.awmenv.conftest import OpenFolders, start_server
 from tests.runs.faulty import VERIFIER, Faults, pack, plan_of
 
-pytest.importorskip("time_machine")
+time_machine = pytest.importorskip("time_machine")
 pytestmark = pytest.mark.django_db(transaction=True)
 KEY = "k" * 40
 FAULTY = VERIFIER.replace('if " ".join', 'if "z" not in words and " ".join')
@@ -124,6 +127,7 @@ def test_reverify_by_api_needs_a_right_and_a_server(stored, ada, client, monkeyp
 
     assert [asked(scope).status_code for scope in ("agent", "export")] == [403, 403] and not called
     assert asked("launch", verifier=REPAIRED).status_code == 422, "a repair needs a reason"
+    assert asked("launch", verifier=REPAIRED, reason="z\0").status_code == 422
     first = asked("review", verifier=REPAIRED, reason="z is a word, too.")
     assert (first.status_code, first.json()["state"], first.json()["version"]) == (202, "running", 2)
     assert called == [first.json()["id"]]
@@ -170,6 +174,48 @@ def test_pass_goes_on_after_a_lost_worker(stored, ada, monkeypatch):
     assert [row.episode for row in one.episodes.all()] == [stored[0]]
     assert counted(stored[1]).reward_type == "others" and rejudging.begin(ada, "words_1", 0, version) == one
     monkeypatch.setattr(reverifying, "_judged", judged)
+    called = []
+    monkeypatch.setattr(launching, "reverify_later", called.append)
+    # without code it is the live pass that goes on, though its version is not in force yet
+    assert reverifying.request(ada, "words_1", 0) == one and called == [one.pk]
+    later = timezone.now() + timedelta(seconds=reverifying.FORGOTTEN_S + 1)
+    for moment, calls in ((timezone.now(), 0), (later, 1), (later + timedelta(seconds=30), 0)):
+        with time_machine.travel(moment, tick=False):
+            assert reverifying.wake_forgotten() == calls, moment
     assert reverifying.judge_all(one.pk).ended_at is not None
     assert counted(stored[1]).reward_type == "complete" and one.episodes.count() == 2
     assert Rejudging.objects.count() == 1
+
+
+def test_pass_with_an_error_ends_and_bars_no_other(stored, ada, monkeypatch):
+    version = rejudging.add_version(ada, "words_1", 0, REPAIRED, "z is a word.")
+    one = rejudging.begin(ada, "words_1", 0, version)
+
+    async def raised(work, episode):
+        raise ValueError("no such thing")
+
+    monkeypatch.setattr(reverifying, "_judged", raised)
+    assert tasks.reverify.apply([one.pk]).failed()
+    one.refresh_from_db()
+    assert one.ended_at is not None and "no such thing" in one.problem
+    assert rejudging.begin(ada, "words_1", 0, version) != one
+
+
+def test_verifier_that_disagrees_with_itself_changes_nothing(stored, desk, ada, tmp_path, capsys):
+    file = tmp_path / "fickle.py"
+    file.write_text(REPAIRED)
+    reverified(ada.project, capsys, "--verifier", str(file))
+    version = VerifierVersion.objects.get()
+    VerifierVersion.objects.filter(pk=version.pk).update(code=REPAIRED.replace('"complete"', '"others"'))
+    with pytest.raises(CommandError, match="disagrees with itself on 1 of the episodes"):
+        reverified(ada.project, capsys)
+    assert [counted(one).reward_type for one in stored] == ["complete", "complete"]
+
+
+def test_another_version_of_the_pack_has_its_own_verifier(stored, ada, tmp_path, capsys):
+    file = tmp_path / "repaired.py"
+    file.write_text(REPAIRED)
+    reverified(ada.project, capsys, "--verifier", str(file))
+    assert repairs.in_force(ada.project, "words_1", 0) is not None
+    VerifierVersion.objects.update(scenario_digest="0" * 64)
+    assert repairs.in_force(ada.project, "words_1", 0) is None
