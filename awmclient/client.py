@@ -561,6 +561,12 @@ class SyncEpisode:
     def heartbeat(self) -> None:
         self._portal.call(self._episode.heartbeat())
 
+    def look(self) -> bool:
+        return self._portal.call(self._episode.look())
+
+    def wheel(self, acted: int) -> WheelView:
+        return self._portal.call(self._episode.wheel(acted))
+
     def view(self) -> EpisodeView:
         return self._portal.call(self._episode.view())
 

@@ -18,6 +18,7 @@ SFT_FIELDS = frozenset(
         *("training_step", "checkpoint", "policy_name", "policy_kind", "model", "condition", "reward", "reward_type"),
         "scenario_digest",
         *("prompt_sha256", "content_sha256", "tool_protocol", "expert_calls"),
+        *("root_id", "privilege", "acted_by"),
     }
 )
 """Fields of an SFT row that are read; those in the last line follow from its messages."""
@@ -95,7 +96,7 @@ def knows_sft(row: Mapping[str, Any]) -> bool:
 
 
 def read_sft(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
-    _newest(SFT, row, 3)
+    _newest(SFT, row, 4)
     add_messages(draft, wants(row, "messages", list, "a list of messages"), own_errors=True)
     asked = sum(step.get("name") == ASK_TOOL for step in draft.steps)
     draft.lose("who answered an ask (kept as a tool call)", asked)

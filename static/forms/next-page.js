@@ -65,6 +65,7 @@ function mount(main, title, start) {
   end();
   if (!main.isConnected) {
     document.getElementById("main").replaceWith(main);
+    /** @type {any} */ (globalThis).htmx?.process(main); // parts that load themselves
     scrollTo(0, 0);
   }
   main.removeAttribute("aria-busy");

@@ -73,6 +73,11 @@ EVERY = {
     "runs.show.forks": "a tree of branches",
     "runs.play.parking": "who waits for a thread",
     "runs.tasks": "one episode",
+    "runs.management.commands.timing": "one episode",
+    "runs.show.timing": "one episode and its forks",
+    "reviews.record.withholding": "branches of episodes that are judged blind",
+    "exports.select.selecting": "branches that a recipe includes",
+    "exports.select.measured": "branches of forks, for pairs",
 }
 """Modules that read branches among other episodes, and why: each about single episodes or the work of the worker."""
 

@@ -321,7 +321,7 @@ def test_verdict_next_takes_few_statements_for_both(ada, rita, queue, review, dj
     client, lease = as_person(rita), assigning.claim(rita, review.pk)
     drawn = client.get(reverse("review_ahead", args=[review.pk])).json()["review"]
     form = {"lease_token": lease.lease_token, "decision": "reject", "ahead": drawn}
-    with django_assert_max_num_queries(32):
+    with django_assert_max_num_queries(33):
         told = client.post(reverse("verdict_next", args=[review.pk]), form, HTTP_ACCEPT="application/json").json()
     assert told["next"] == f"/projects/lab/reviews/{drawn}/"
 

@@ -127,7 +127,7 @@ def test_page_holds_figures_as_data_and_loads_rewards_apart(ada, max_, monkeypat
     for one in plan.tries.select_related("arm"):
         end(one.episode_id, complete=one.arm.name == "expert")
     page = html(client.get(f"/runs/{plan.pk}/"))
-    assert page.count('type="application/json"') == page.count("data-chart=") == 2
+    assert page.count('type="application/json"') == page.count("data-chart=") == 3
     assert 'id="plotly.js-style-global" class="no-inline-styles"' in page and "vendor/plotly" not in page
     assert f"/runs/{plan.pk}/charts/rewards" in page and "+100 points" in page
     drawn = html(client.get(f"/runs/{plan.pk}/charts/rewards"))
