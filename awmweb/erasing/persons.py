@@ -120,11 +120,11 @@ def _erase_in(actor: Actor, user: User) -> Tombstone | None:
 def _acted(project: Project, key: str, name: str) -> list[str]:
     """Return what a person did rather than wrote, which only erasing the episodes takes away."""
     drove = WheelOrder.objects.filter(episode__project=project, author_key=key).values_list("episode_id", flat=True)
-    played = PersonTurn.objects.filter(episode__project=project, author_key=key).values_list("episode_id", flat=True)
+    acted = PersonTurn.objects.filter(episode__project=project, author_key=key).values_list("episode_id", flat=True)
     forked = Fork.objects.filter(project=project, created_by=name).values_list("parent_id", flat=True)
     repaired = VerifierVersion.objects.filter(project=project, created_by=name).count()
     found = {
-        "episodes in which they acted for the agent": set(drove) | set(played),
+        "episodes in which they acted for the agent": set(drove) | set(acted),
         "episodes that they forked, with what they changed": set(forked),
     }
     said = [f"{len(ids):,} {words}, erase them with --episode: {_some(ids)}" for words, ids in found.items() if ids]

@@ -75,13 +75,13 @@ def rows_of_exports(project: Project, episodes: Collection[str]) -> dict[str, di
         try:
             found[export.pk] = _rows_of(project, export, tasks, known)
         except AppError as unreadable:
-            # its filter names a run that was deleted, or its tokenizer is gone: nothing can say how it would read
+            # its filter names a run that was deleted, or its tokenizer is missing: nothing can say how it would read
             log.warning("export %s has no erratum: %s", export.pk, unreadable.message)
     return found
 
 
 def _rows_of(
-    project: Project, export: Export, tasks: Collection[tuple[str, int]], known: dict[str, dict[str, Any]]
+    project: Project, export: Export, tasks: Collection[tuple[str, int | None]], known: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the rows of these tasks that an export would have now; `known` has what another one has built."""
     recipe, found = Recipe.read(export.recipe), dict[str, Any]()

@@ -118,7 +118,7 @@ def judge_all(rejudging_id: str, on_judged: OnJudged = lambda done, total: None)
 
 def wake_forgotten() -> int:
     """Call a worker again, every two minutes, for passes that have judged nothing since: theirs was lost, or the
-    environment server is away. Called every ten seconds."""
+    environment server does not answer. Called every ten seconds."""
     still = Rejudging.objects.filter(ended_at__isnull=True).annotate(last=Coalesce(Max("episodes__at"), "created_at"))
     waited = {pk: (timezone.now() - last).total_seconds() for pk, last in still.values_list("pk", "last")}
     forgotten = [pk for pk, seconds in waited.items() if seconds >= FORGOTTEN_S and seconds % FORGOTTEN_S < SWEEP_S]
