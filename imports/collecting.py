@@ -27,7 +27,7 @@ from imports.readers import otlp, start_of, traces
 from imports.readers.found import TrajectoryDraft, UnreadableRow
 from people import jobs
 from people.access import Actor, bearer, may_record, scoped
-from people.errors import AppError, Invalid
+from people.errors import AWAY, AppError, Invalid
 from people.models import Tombstone, digest_of
 
 log = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ def _store(trace_id: str, due: Q) -> bool:
     if trace is None:
         return False
     waiting = list(trace.spans.filter(body__isnull=False))
-    actor = bearer(trace.token)
+    actor, before = bearer(trace.token), trace.episode_id
     try:
         # a savepoint: one trace that cannot be stored must not stop the others
         with transaction.atomic():
@@ -124,6 +124,12 @@ def _store(trace_id: str, due: Q) -> bool:
     except (AppError, UnreadableRow, ValidationError) as refused:
         trace.problem = str(refused)[:2000]
         log.warning("trace %s of project %s is no episode: %s", trace.name, trace.project.slug, trace.problem)
+    except AWAY:
+        raise
+    except Exception as error:
+        # spans hold whatever a stranger sent: one trace must not stop those of all projects
+        trace.episode_id, trace.problem = before, f"It cannot be stored ({type(error).__name__})."
+        log.exception("trace %s of project %s is no episode", trace.pk, trace.project.slug)
     trace.is_waiting = False
     trace.save(update_fields=["episode", "is_waiting", "problem"])
     # the steps have it all; the IDs stay, so that a repeated span is known

@@ -16,6 +16,7 @@ from imports.readers.messages import ROLES, arguments_of
 from people.errors import BadJson
 from people.json_text import parse_json
 
+DIGITS = frozenset("0123456789")
 THOUGHT_TYPES = ("reasoning", "thinking", "redacted_thinking")
 ROLE_WORDS = frozenset({"system", "user", "assistant", "tool"})
 GEN_AI = {
@@ -144,7 +145,7 @@ class MessageReader:
         """Return the objects that attributes spell out as `prefix.0.name`, in the order of their numbers."""
         start = f"{prefix}."
         names = [
-            name for name in self._attributes if name.startswith(start) and name[len(start) : len(start) + 1].isdigit()
+            name for name in self._attributes if name.startswith(start) and name[len(start) : len(start) + 1] in DIGITS
         ]
         if not names:
             return []
@@ -272,7 +273,8 @@ def _ordered(given: Any) -> list[Any]:
     if not isinstance(given, Mapping):
         return []
     # nine digits are more than any list has; converting thousands would take quadratic time
-    return [given[name] for name in sorted((one for one in given if one.isdigit()), key=lambda one: int(one[:9]))]
+    numbers = [one for one in given if one and set(one) <= DIGITS]
+    return [given[name] for name in sorted(numbers, key=lambda one: int(one[:9]))]
 
 
 def _parsed(value: Any) -> Any:
