@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -105,9 +106,14 @@ class OneThread(ASGIHandler):
             return
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
         response = await loop.run_in_executor(self.threads, context.run, self._respond, scope, body)
-        # a closed response still has its content; only one that streams reads it while it is sent
-        await self.send_response(response, send)
-        if response.streaming:
+        if not response.streaming:  # it is closed and still has its content
+            await self.send_response(response, send)
+            return
+        if not response.is_async:
+            response.streaming_content = _in_turns(response.streaming_content)
+        try:
+            await self.send_response(response, send)
+        finally:
             await sync_to_async(response.close, thread_sensitive=False)()
 
     def _respond(self, scope: dict[str, Any], body: Any) -> Any:
@@ -124,6 +130,13 @@ class OneThread(ASGIHandler):
             response.close()
             body.close()
         return response
+
+
+async def _in_turns(blocks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Read blocks one by one, each in any thread: Django would read all of them first, in a thread that all share."""
+    following = sync_to_async(lambda: next(blocks, None), thread_sensitive=False)
+    while (block := await following()) is not None:
+        yield block
 
 
 django_app = OneThread()

@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
 from imports import collecting
 from imports.readers import otlp
-from people.access import Actor, bearer
+from people.access import Actor, bearer, may_record
 from people.errors import AppError, Busy, NotFound, TooLarge, Unauthenticated
 from people.http import AGAIN, RETRY_AFTER_S, as_refusal
 from people.in_words import bytes_in_words
@@ -30,7 +31,6 @@ BODY_MAX = 8 * 1024 * 1024
 """A request as it is sent."""
 UNPACKED_MAX = 32 * 1024 * 1024
 """A request without its gzip."""
-VALUES_MAX = 2_000_000
 TOGETHER, WAIT_S = 2, 5.0
 """Requests that one process reads together. Each can take several times its size."""
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -62,9 +62,10 @@ def receive_traces(request: HttpRequest) -> HttpResponse:
         actor = _sender(request)
         if kind not in (PROTOBUF, JSON):
             raise OtherEncoding
+        may_record(actor)  # before anything is read for it
         with _turn():
             raw = _body(request)
-            given = otlp.of_protobuf(raw) if kind == PROTOBUF else otlp.of_json(parse_json(raw, VALUES_MAX))
+            given = otlp.of_protobuf(raw) if kind == PROTOBUF else otlp.of_json(parse_json(raw, otlp.VALUES_MAX))
             collecting.take(actor, given)
         return _answer(kind, otlp.answer_of(given.left_out))
     except Exception as error:
@@ -89,8 +90,10 @@ def _sender(request: HttpRequest) -> Actor:
 
 @contextmanager
 def _turn() -> Iterator[None]:
-    if not _turns.acquire(timeout=WAIT_S):
-        raise Busy
+    if not _turns.acquire(blocking=False):
+        close_old_connections()  # others need it more than one who waits
+        if not _turns.acquire(timeout=WAIT_S):
+            raise Busy
     try:
         yield
     finally:

@@ -101,6 +101,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "selections",
             "revalidation",
             "rows",
+            "cursors",
             "turns",
             "yaml_text",
             "zones",

@@ -10,13 +10,16 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from people.errors import BadJson
 from people.json_text import is_deep
 
+VALUES_MAX = 2_000_000
+"""Values of a request, of its spans too."""
+SERVICE, NAME_MAX = "service.name", 200
 TRACE, SPAN = re.compile(r"[0-9a-f]{32}"), re.compile(r"[0-9a-f]{16}")
 SPAN_CHARACTERS = 4_000_000
 """The largest span, written as JSON."""
@@ -64,8 +67,8 @@ class Spans:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def of_protobuf(raw: bytes) -> Spans:
-    """Read an `ExportTraceServiceRequest`. Raises `BadJson`."""
+def of_protobuf(raw: bytes, most: int = VALUES_MAX) -> Spans:
+    """Read an `ExportTraceServiceRequest` of at most `most` values. Raises `BadJson`."""
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -73,14 +76,14 @@ def of_protobuf(raw: bytes) -> Spans:
         request = ExportTraceServiceRequest.FromString(raw)
     except DecodeError as error:
         raise BadJson("The body is not an OTLP trace request in protobuf.") from error
-    spans = Spans()
-    for group in request.resource_spans:
-        resource = _pairs(group.resource.attributes)
-        for inner in group.scope_spans:
-            for one in inner.spans:
+    spans, values = Spans(), _Values(most)
+    for group in values.each(request.resource_spans):
+        resource = _named(values.pairs(group.resource.attributes))
+        for inner in values.each(group.scope_spans):
+            for one in values.each(inner.spans):
                 events = [
-                    {"name": event.name, "time": event.time_unix_nano, "attributes": _pairs(event.attributes)}
-                    for event in one.events
+                    {"name": event.name, "time": event.time_unix_nano, "attributes": values.pairs(event.attributes)}
+                    for event in values.each(one.events)
                 ]
                 _keep(
                     spans,
@@ -91,10 +94,10 @@ def of_protobuf(raw: bytes) -> Spans:
                         one.name,
                         one.start_time_unix_nano,
                         one.end_time_unix_nano,
-                        _pairs(one.attributes),
+                        values.pairs(one.attributes),
                         resource,
                         events,
-                        inner.scope.name,
+                        inner.scope.name[:NAME_MAX],
                         one.status.code in ERRORS,
                         one.status.message,
                         one.flags & IS_REMOTE == IS_REMOTE,
@@ -103,20 +106,36 @@ def of_protobuf(raw: bytes) -> Spans:
     return spans
 
 
-def _pairs(given: Iterable[Any]) -> dict[str, Any]:
-    return {one.key: _value(one.value) for one in given}
+class _Values:
+    """Reads messages of protobuf up to a number of them: an empty one has two bytes on the wire, and hundreds here."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def each(self, given: Any) -> Any:
+        self._left -= len(given)
+        if self._left < 0:
+            raise BadJson("The body holds too many values.")
+        return given
+
+    def pairs(self, given: Any) -> dict[str, Any]:
+        return {one.key: self._value(one.value) for one in self.each(given)}
+
+    def _value(self, given: Any) -> Any:
+        """Return the plain value of an `AnyValue`. Its nesting is bounded by protobuf's reader."""
+        kind = given.WhichOneof("value")
+        if kind is None:
+            return None
+        if kind == "array_value":
+            return [self._value(one) for one in self.each(given.array_value.values)]
+        if kind == "kvlist_value":
+            return self.pairs(given.kvlist_value.values)
+        return _plain(getattr(given, kind))
 
 
-def _value(given: Any) -> Any:
-    """Return the plain value of an `AnyValue`. Its nesting is bounded by protobuf's reader."""
-    kind = given.WhichOneof("value")
-    if kind is None:
-        return None
-    if kind == "array_value":
-        return [_value(one) for one in given.array_value.values]
-    if kind == "kvlist_value":
-        return _pairs(given.kvlist_value.values)
-    return _plain(getattr(given, kind))
+def _named(resource: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is read of a resource: each of its spans has a copy."""
+    return {name: str(resource[name])[:NAME_MAX] for name in (SERVICE,) if name in resource}
 
 
 def _plain(value: Any) -> Any:
@@ -137,9 +156,9 @@ def of_json(value: Any) -> Spans:
         raise BadJson("The body is not an OTLP trace request: it has no list resourceSpans.")
     spans = Spans()
     for group in _objects(value["resourceSpans"]):
-        resource = _attributes(_object(group.get("resource")).get("attributes"))
+        resource = _named(_attributes(_object(group.get("resource")).get("attributes")))
         for inner in _objects(group.get("scopeSpans") or group.get("instrumentationLibrarySpans")):
-            scope = _text(_object(inner.get("scope") or inner.get("instrumentationLibrary")).get("name"))
+            scope = _text(_object(inner.get("scope") or inner.get("instrumentationLibrary")).get("name"))[:NAME_MAX]
             for one in inner["spans"] if isinstance(inner.get("spans"), list) else []:
                 if isinstance(one, Mapping):
                     _keep(spans, _of_object(one, resource, scope))

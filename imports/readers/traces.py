@@ -152,7 +152,7 @@ class _Trace:
         words = _error_of(root) if root.failed else ""
         names = {
             "model": draft.line(self._model or None, "model"),
-            "name": draft.line(_first_of(self._agent, "agent") or root.resource.get("service.name"), "agent"),
+            "name": draft.line(_first_of(self._agent, "agent") or root.resource.get(otlp.SERVICE), "agent"),
         }
         return draft.trajectory(
             episode=root.trace,

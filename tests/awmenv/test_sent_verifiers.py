@@ -1,4 +1,4 @@
-"""A verifier that the dashboard sends: run in the sandbox if it is signed and fresh, and vouched for by nobody."""
+"""A verifier that the dashboard sends: run in the sandbox if it is signed and fresh, and never attested."""
 
 from __future__ import annotations
 

@@ -11,9 +11,10 @@ from channels import auth
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import DataError, IntegrityError, OperationalError
+from django.http import StreamingHttpResponse
 
 from awmclient.schema import STEP, AskOpen, EpisodeStart, ToolCall
-from awmweb.asgi import application
+from awmweb.asgi import OneThread, application, django_app
 from episodes.live import consumers
 from episodes.models import OutcomeHold
 from episodes.record import committer, recording
@@ -252,3 +253,33 @@ async def test_an_odd_since_is_the_beginning(watching, since):
     assert json.loads((await socket.said())["text"])["steps"] == []
     await socket.send_input({"type": "websocket.disconnect", "code": 1000})
     await socket.wait()
+
+
+async def test_streamed_blocks_are_read_one_by_one_and_closed(monkeypatch):
+    """Each block is sent before the next one is read, and the response is closed although its reader fails."""
+    seen = []
+
+    def blocks():
+        for number in range(3):
+            seen.append(f"read {number}")
+            yield b"x"
+        raise OSError("the store is away")
+
+    class Streamed(StreamingHttpResponse):
+        def close(self):
+            seen.append("closed")
+            super().close()
+
+    monkeypatch.setattr(OneThread, "get_response", lambda self, request: Streamed(blocks()))
+
+    async def send(message):
+        if message.get("body"):
+            seen.append("sent")
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [HOST]}
+    with pytest.raises(OSError, match="store is away"):
+        await django_app(scope, receive, send)
+    assert seen == [*(word for n in range(3) for word in (f"read {n}", "sent")), "closed"]

@@ -18,6 +18,7 @@ from imports.models import Trace, TraceSpan
 from imports.readers import otlp
 from imports.readers.found import TrajectoryDraft
 from imports.readers.traces import NOTE_CHARACTERS, read_trace
+from people.errors import BadJson
 from tests.imports.spans import CONVENTIONS, START, TRACE, gen_ai, request, shuffled, span
 from tests.people_by_name import token
 
@@ -256,7 +257,7 @@ def test_requests_that_are_refused(sender, project, monkeypatch):
     assert sender(body).status_code == 413
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)  # who waits gives back the connection
 def test_request_beyond_those_that_are_read_is_busy(sender, monkeypatch):
     monkeypatch.setattr(otlp_http, "_turns", threading.BoundedSemaphore(1))
     monkeypatch.setattr(otlp_http, "WAIT_S", 0.01)
@@ -293,6 +294,43 @@ def test_answer_in_protobuf_names_what_was_left_out():
     assert said.partial_success.rejected_spans == 2
     assert said.partial_success.error_message == f"Left out: 2 spans {otlp.NO_ID}."
     assert otlp.as_protobuf(otlp.answer_of({})) == b""
+
+
+def test_swarm_of_values_in_protobuf_is_refused():
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    swarm = ExportTraceServiceRequest()
+    spans = swarm.resource_spans.add().scope_spans.add().spans
+    for _ in range(8):
+        spans.add()
+    assert otlp.of_protobuf(swarm.SerializeToString(), most=10).left_out.total() == 8
+    with pytest.raises(BadJson, match="too many values"):
+        otlp.of_protobuf(swarm.SerializeToString(), most=9)
+
+
+def test_spans_share_no_more_of_their_resource_than_its_name():
+    body = request(*gen_ai(TASK))
+    padding = {"key": "host.id", "value": {"stringValue": "x" * 100_000}}
+    named = {"key": "service.name", "value": {"stringValue": "n" * 1_000}}
+    body["resourceSpans"][0]["resource"] = {"attributes": [padding, named]}
+    assert {json.dumps(one.resource) for one in otlp.of_json(body).kept} == {json.dumps({"service.name": "n" * 200})}
+
+
+@pytest.mark.django_db
+def test_trace_that_breaks_the_reader_stops_no_other(sender, monkeypatch):
+    read_trace = collecting.traces.read_trace
+
+    def broken(spans, draft):
+        if spans[0].trace == "2" * 32:
+            raise ValueError("secret words of a span")
+        return read_trace(spans, draft)
+
+    monkeypatch.setattr(collecting.traces, "read_trace", broken)
+    sender(request({**span(1, "", 0, 1, {}), "traceId": "2" * 32}))
+    sender(request(*gen_ai(TASK)))
+    assert settle() == 2
+    assert Trace.objects.get(name="2" * 32).problem == "It cannot be stored (ValueError)."
+    assert Episode.objects.get().task == TASK
 
 
 @pytest.mark.django_db
