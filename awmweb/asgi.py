@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import gc
+import io
 import logging
 import os
 import re
@@ -30,7 +32,6 @@ from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import WebsocketDenier
 from django.conf import settings
-from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.core.signals import request_started
 from django.db import Error as DatabaseError
@@ -100,10 +101,7 @@ class OneThread(ASGIHandler):
         super().load_middleware(is_async=False)
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        try:
-            body = await self.read_body(receive)
-        except RequestAborted:
-            return
+        body = io.BytesIO((await receive())["body"])  # `replayed` has the whole of it
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
         response = await loop.run_in_executor(self.threads, context.run, self._respond, scope, body)
         if not response.streaming:  # it is closed and still has its content
@@ -152,8 +150,13 @@ def names_us(scope: dict[str, Any]) -> bool:
     if not hosts and (server := scope.get("server")):
         hosts = [f"[{server[0]}]" if ":" in server[0] else server[0]]
     # Two Host headers become one name with a comma, which no allowed host matches.
-    domain, _ = split_domain_port(",".join(hosts))
-    return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
+    return _is_allowed(",".join(hosts), tuple(settings.ALLOWED_HOSTS))
+
+
+@functools.lru_cache(maxsize=64)
+def _is_allowed(host: str, allowed: tuple[str, ...]) -> bool:
+    domain, _ = split_domain_port(host)
+    return bool(domain) and validate_host(domain, allowed)
 
 
 def is_ours(scope: dict[str, Any]) -> bool:
@@ -292,6 +295,8 @@ application = ProtocolTypeRouter({"http": http, "websocket": websocket})
 # Everything loaded so far stays. Each collection would scan it for cycles and block the event loop for 150 ms.
 gc.collect()
 gc.freeze()
+# A request makes thousands of objects that end with it; by default each would be searched for cycles several times.
+gc.set_threshold(20_000, 20, 20)
 # Last: all of the above loads while the database starts.
 gate.wait()
 measures.start("web")

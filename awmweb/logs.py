@@ -8,7 +8,7 @@ import logging
 import re
 from contextvars import ContextVar, Token
 from datetime import UTC, datetime
-from uuid import uuid4
+from random import getrandbits
 
 # The second form is a link inside a query, such as `next=`, where slashes are encoded.
 LINK = re.compile(r"(/login/once/|/answer/|%2Flogin%2Fonce%2F|%2Fanswer%2F)[^\s\"'<>]+", re.IGNORECASE)
@@ -28,7 +28,7 @@ def leave(entered: Token[Ids]) -> None:
 
 def ids_of(path: str) -> Ids:
     """Return the IDs for the lines of a request: its own, and those of the episode and ask that it is about."""
-    return {"request": uuid4().hex, **dict(ABOUT.findall(path))}
+    return {"request": f"{getrandbits(128):032x}", **dict(ABOUT.findall(path))}
 
 
 class LineFormatter(logging.Formatter):

@@ -375,7 +375,7 @@ USE_I18N = False
 DATA_UPLOAD_MAX_MEMORY_SIZE = 9 * 1024 * 1024
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
-DATABASES = {"default": dj_database_url.parse(DATABASE_URL)}
+DATABASES = {"default": dj_database_url.parse(DATABASE_URL, engine="people.postgres")}
 DATABASES["default"].setdefault("OPTIONS", {})
 DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 32, "timeout": 4, "max_idle": 60}
 # without it a pool waits longer after each attempt, and pages fail long after the database is back
@@ -383,8 +383,6 @@ DATABASES["default"]["OPTIONS"]["pool"]["reconnect_timeout"] = 2
 # a statement that a connection sends for the sixth time is prepared: parsing and planning took half of its time
 DATABASES["default"]["OPTIONS"]["server_side_binding"] = True
 DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 5
-# detects connections from before a restart of the server, on which a page would fail
-DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"]["TEST"] = {"NAME": "awmweb_test"}
 
 CELERY_BROKER_URL = BROKER_URL

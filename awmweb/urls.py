@@ -34,6 +34,8 @@ api.add_router("", curriculum_api.router)
 handler500 = "awmweb.middleware.server_error"
 
 urlpatterns = [
+    # first: patterns are tried in order, and most requests are calls
+    path("api/v1/", api.urls),
     path("", views.home, name="home"),
     path("health", views.health, name="health"),
     path("metrics", page.metrics, name="scrape"),
@@ -55,6 +57,5 @@ urlpatterns = [
     path("", include("curriculum.urls")),
     path("", include("runs.urls")),
     path("v1/traces", otlp_http.receive_traces, name="traces"),
-    path("api/v1/", api.urls),
     re_path(r"^api/", episodes_api.unknown_call),
 ]

@@ -20,7 +20,7 @@
     measures      counts and times of processes, in Valkey
     rates         a share with its interval
     rows          model rows from a statement in SQL
-    cursors       statements with very many parameters
+    postgres/     the database's backend: cursors, checked connections
     bodies        limits on request bodies, per sender
     turns         turns at heavy reads, per sender
     audit         the one write of the audit trail

@@ -101,7 +101,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "selections",
             "revalidation",
             "rows",
-            "cursors",
+            "postgres",
             "turns",
             "yaml_text",
             "zones",
