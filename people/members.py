@@ -105,10 +105,21 @@ def ensure_member(project: Project, username: str, role: str, ends_at: datetime 
             _end_links_made_by(user, project)
         membership.role, membership.ends_at, membership.entry = role, ends_at, new_id()
         membership.save(update_fields=["role", "ends_at", "entry"])
+        revoke_personal_tokens(membership)
     if was != role:
         for callback in _on_role:
             callback(membership)
     return membership
+
+
+def create_account(wanted: str) -> User:
+    """Return a new account, in no project yet, named as wanted or with a number; never one that exists."""
+    stem = slugify(wanted)[:140] or "person"
+    for number in range(1, 1000):
+        user, made = User.objects.get_or_create(username=stem if number == 1 else f"{stem}-{number}")
+        if made:
+            return user
+    raise Invalid("Too many people have this name. Use another one.")
 
 
 def issue_login_link(
@@ -292,12 +303,25 @@ def remove_member(actor: Actor, membership_id: int) -> None:
     admins = scoped(_admins(timezone.now()).select_for_update(of=("self",)), actor.project)
     if [one.pk for one in admins] == [membership.pk]:
         raise Invalid("The last admin of a project cannot be removed.")
-    _end_links_made_by(membership.user, actor.project)
+    end_membership(actor, membership)
+
+
+@transaction.atomic
+def end_membership(actor: Actor, membership: Membership, reason: str = "") -> None:
+    """Remove a member whose removal was decided: rights and the last admin are the caller's to check."""
+    _end_links_made_by(membership.user, membership.project)
+    revoke_personal_tokens(membership)
     # Newest first, in the order of the locks that `on_leave` explains.
     for callback in reversed(_on_leave):
         callback(person(membership))
     membership.delete()
-    record(actor, "removed", membership.user.username)
+    record(actor, "removed", membership.user.username, reason)
+
+
+def revoke_personal_tokens(membership: Membership) -> None:
+    """End the tokens that act for a person by the rights they had: new rights need new tokens."""
+    mine = ApiToken.objects.filter(project=membership.project, issued_by=membership.user, personal=True)
+    mine.filter(revoked_at__isnull=True).update(revoked_at=timezone.now())
 
 
 @transaction.atomic
@@ -371,7 +395,7 @@ def token_of(secret: str) -> ApiToken | None:
         cursor.execute(KNOWN, [digest(secret)])
         row = cursor.fetchone()
     token = _TOKEN.made(row) if row is not None else None
-    if token is None or not token.is_current(now):
+    if token is None or not token.is_current(now) or not token.has_owner(now):
         return None
     token.project = _PROJECT.made(row[_TOKEN.width :])
     if token.last_used_at is None or now - token.last_used_at > LAST_USED_STEP:

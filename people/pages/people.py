@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime, tzinfo
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
@@ -52,7 +53,17 @@ def login(request: HttpRequest) -> HttpResponse:
     """Explain how to get a sign-in link. A signed-in person goes to the home page."""
     if request.user.is_authenticated:
         return redirect(_safe(request, request.GET.get("next", "")))
-    return render(request, "people/login.html")
+    context = {"provider": settings.AWMWEB_OIDC_NAME, "sign_in": _provider_address(request)}
+    return render(request, "people/login.html", context)
+
+
+def _provider_address(request: HttpRequest) -> str:
+    """Return where the button leads that signs in at the provider; empty without one."""
+    if not settings.AWMWEB_OIDC_ISSUER:
+        return ""
+    begin = reverse("openid_connect_login", kwargs={"provider_id": settings.OIDC_PROVIDER})
+    back = request.GET.get("next", "")
+    return f"{begin}?{urlencode({'next': back})}" if back else begin
 
 
 @require_GET
