@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.text import slugify
 
-from people.access import Actor, may_issue_tokens, may_manage_people, person, scoped, system
+from people.access import Actor, may_issue_personal, may_issue_tokens, may_manage_people, person, scoped, system
 from people.audit import record
 from people.errors import Invalid, LinkSpent, NotFound
 from people.models import ApiToken, LoginLink, Membership, Project, Role, TokenScope, TokenUser, display_name, new_id
@@ -347,10 +347,22 @@ def set_skills(actor: Actor, membership_id: int, skills: Sequence[str]) -> list[
 
 @transaction.atomic
 def issue_token(
-    actor: Actor, name: str, scope: str, ends_at: datetime | None = None, behind: str = TokenUser.SCRIPT
+    actor: Actor,
+    name: str,
+    scope: str,
+    ends_at: datetime | None = None,
+    behind: str = TokenUser.SCRIPT,
+    *,
+    personal: bool = False,
 ) -> tuple[ApiToken, str]:
-    """Return a new token and its secret, which is shown once and kept only as a digest. `behind` is who will use it."""
-    may_issue_tokens(actor)
+    """Return a new token and its secret, which is shown once and kept only as a digest. `behind` is who will use it.
+
+    A personal token ends with the membership or role of the actor; others belong to the project.
+    """
+    if personal:
+        may_issue_personal(actor, scope)
+    else:
+        may_issue_tokens(actor)
     if behind not in TokenUser.values:
         raise Invalid(f"Who uses the token must be one of {', '.join(TokenUser.values)}.")
     if scope not in TokenScope.values:
@@ -373,15 +385,18 @@ def issue_token(
         digest=digest(secret),
         issued_by=actor.user,
         ends_at=ends_at,
+        personal=personal,
     )
-    record(actor, "issued token", name, scope)
+    record(actor, "issued token", name, f"{scope}, personal" if personal else scope)
     return token, secret
 
 
 @transaction.atomic
 def revoke_token(actor: Actor, token_id: str) -> None:
-    may_issue_tokens(actor)
+    """Revoke a token: one's own personal one, or any with the right to issue tokens."""
     live = scoped(ApiToken.objects.all(), actor.project).filter(pk=token_id, revoked_at__isnull=True)
+    if actor.user is None or not live.filter(personal=True, issued_by=actor.user).exists():
+        may_issue_tokens(actor)
     # Conditional, so that a token is revoked, and recorded, once.
     if live.update(revoked_at=timezone.now()) != 1:
         raise NotFound

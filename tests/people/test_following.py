@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import timedelta
 
 import pytest
@@ -15,6 +17,7 @@ from people.identity import read_map
 from people.models import ApiToken, AuditEntry, Membership, ProviderTicket
 from people.revalidation import ended, right_of
 from tests.browsing import as_person
+from tests.commands import ROOT
 from tests.people_by_name import person
 from tests.provider import MAP, provider
 
@@ -170,6 +173,15 @@ def test_person_without_claims_keeps_no_one_from_being_checked(zoe, there, proje
         following.keep_ticket(user, there.tokens(subject)[1], "")
     assert following.check_due(later()) == 1
     assert held(yan) == {"lab": "expert"} and held(zoe) == {"lab": "viewer"}
+
+
+def test_nothing_of_it_is_loaded_without_a_provider():
+    """Idle memory and the start stay as they were: web, workers and beat are forked from this import."""
+    said = (
+        "import sys, awmweb.preloaded; print([one for one in sys.modules if one.startswith(('allauth', 'oauthlib'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_ticket_of_another_secret_key_opens_nothing(zoe, there, settings):
