@@ -182,7 +182,7 @@ def mail_server() -> MailServer | None:
 def issuer(name: str) -> str:
     """Return the address of a sign-in provider as its discovery has it. Codes and tokens travel there: only https, or
     http on this machine."""
-    raw = text(name).rstrip("/")
+    raw = text(name).removesuffix("/.well-known/openid-configuration").rstrip("/")
     parts = urlsplit(raw)
     is_ours = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1")
     if raw and not (parts.scheme == "https" or is_ours) or raw and not parts.hostname or parts.query or parts.fragment:

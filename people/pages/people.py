@@ -224,6 +224,9 @@ def _remove(request: MemberRequest, membership_id: int) -> None:
     name = display_name(row.user) if row is not None else ""
     members.remove_member(request.actor, membership_id)
     messages.success(request, f"Removed {name}. Their open pages stop working.")
+    if row is not None and row.from_provider and settings.AWMWEB_OIDC_ISSUER:
+        place = settings.AWMWEB_OIDC_NAME
+        messages.warning(request, f"Their groups at {place} let them in again. Take them out of the groups there.")
     if row is not None and left:
         works = "1 API token they created still works" if left == 1 else f"{left} API tokens they created still work"
         messages.warning(request, f"{works}. Revoke tokens they should not have on the API tokens page.")

@@ -10,13 +10,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from people import following, members
+from people import following, members, projects
 from people.access import bearer
 from people.access import person as actor_of
+from people.errors import Invalid
 from people.identity import read_map
 from people.models import ApiToken, AuditEntry, Membership, ProviderTicket
 from people.revalidation import ended, right_of
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 from tests.commands import ROOT
 from tests.people_by_name import person
 from tests.provider import MAP, provider
@@ -114,6 +115,21 @@ def test_personal_token_ends_with_its_persons_rights(zoe, ada, leave):
     assert members.token_of(secret) is None and members.token_of(shared) is not None
     token.refresh_from_db()
     assert ended([right_of(bearer(token))])
+
+
+def test_admin_changes_no_role_that_groups_decide(zoe, ada, settings):
+    settings.AWMWEB_OIDC_ISSUER, settings.AWMWEB_OIDC_NAME = "https://login.example", "Lab login"
+    membership = zoe.memberships.get()
+    assert "by groups" in html(as_person(ada).get("/people/"))
+    with pytest.raises(Invalid, match="Groups at Lab login decide this role"):
+        projects.change_role(ada, membership.pk, "viewer")
+    removed = as_person(ada).post("/people/", {"do": "remove", "membership": membership.pk}, follow=True)
+    assert "Their groups at Lab login let them in again." in html(removed) and held(zoe) == {}
+
+
+def test_without_a_provider_admins_change_what_it_gave(zoe, ada):
+    projects.change_role(ada, zoe.memberships.get().pk, "viewer")
+    assert held(zoe) == {"lab": "viewer"}
 
 
 def test_archived_project_takes_no_one_and_lets_go(zoe, project, elsewhere):
