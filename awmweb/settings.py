@@ -5,6 +5,7 @@ Every variable has a line in docs/configuration.md.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -19,6 +20,7 @@ from csp.constants import NONE, SELF
 
 from awmclient.chat import EndpointConfig
 from awmweb import embedded
+from people import identity
 from runs.statistics.costs import TokenPrice, rates_in
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -177,6 +179,36 @@ def mail_server() -> MailServer | None:
     return MailServer(parts.hostname or "", port, user, password, parts.scheme == "smtp+tls", parts.scheme == "smtps")
 
 
+def issuer(name: str) -> str:
+    """Return the address of a sign-in provider as its discovery has it. Codes and tokens travel there: only https, or
+    http on this machine."""
+    raw = text(name).removesuffix("/.well-known/openid-configuration").rstrip("/")
+    parts = urlsplit(raw)
+    is_ours = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1")
+    if raw and not (parts.scheme == "https" or is_ours) or raw and not parts.hostname or parts.query or parts.fragment:
+        _stop(name, f"expected an address such as https://login.example.org/realms/lab, got {raw!r}")
+    return raw
+
+
+def required(name: str) -> str:
+    raw = text(name)
+    if not raw:
+        _stop(name, "must be set with AWMWEB_OIDC_ISSUER")
+    return raw
+
+
+def rights_map(name: str) -> dict[str, dict[str, str]]:
+    """Return roles by project by group, from a setting or the file that it names."""
+    raw = required(name)
+    try:
+        if not raw.startswith("{"):
+            raw = (BASE_DIR / Path(raw).expanduser()).read_text(encoding="utf-8")
+        return identity.read_map(raw)
+    except (OSError, ValueError) as error:
+        _stop(name, str(error))
+        return {}
+
+
 def exports_storage(folder: Path) -> dict[str, object]:
     """Return the storage of datasets: a folder, or with AWMWEB_EXPORTS_S3 a bucket of an S3-compatible store.
 
@@ -241,6 +273,15 @@ AWMWEB_SLACK_TOKEN = text("AWMWEB_SLACK_TOKEN")
 AWMWEB_SLACK_SECRET = text("AWMWEB_SLACK_SECRET")
 AWMWEB_SLACK_URL = web_address("AWMWEB_SLACK_URL", "https://slack.com")
 AWMWEB_NOTICES_PRIVATE = switch("AWMWEB_NOTICES_PRIVATE", False)
+AWMWEB_OIDC_ISSUER = issuer("AWMWEB_OIDC_ISSUER")
+AWMWEB_OIDC_NAME = text("AWMWEB_OIDC_NAME", urlsplit(AWMWEB_OIDC_ISSUER).hostname or "")
+AWMWEB_OIDC_CLIENT_ID = required("AWMWEB_OIDC_CLIENT_ID") if AWMWEB_OIDC_ISSUER else ""
+AWMWEB_OIDC_CLIENT_SECRET = required("AWMWEB_OIDC_CLIENT_SECRET") if AWMWEB_OIDC_ISSUER else ""
+AWMWEB_OIDC_SCOPES = text("AWMWEB_OIDC_SCOPES", "openid profile email").split()
+AWMWEB_OIDC_GROUPS = text("AWMWEB_OIDC_GROUPS", "groups")
+AWMWEB_OIDC_MAP = rights_map("AWMWEB_OIDC_MAP") if AWMWEB_OIDC_ISSUER else {}
+AWMWEB_OIDC_CHECK_S = number("AWMWEB_OIDC_CHECK_S", 30, 5, 3600)
+AWMWEB_OIDC_SESSION_H = number("AWMWEB_OIDC_SESSION_H", 12, 1, 720)
 HUB_TOKEN = text("AWMWEB_HUB_TOKEN", text("HF_TOKEN"))
 HUB_ENDPOINT = web_address("HF_ENDPOINT", "https://huggingface.co")
 VAPID_KEY = embedded.vapid_key(VAR)
@@ -335,6 +376,36 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "awmweb.middleware.Refusals",
 ]
+if AWMWEB_OIDC_ISSUER:
+    INSTALLED_APPS += ["allauth.account", "allauth.socialaccount", "allauth.socialaccount.providers.openid_connect"]
+    MIDDLEWARE.insert(
+        MIDDLEWARE.index("django_htmx.middleware.HtmxMiddleware"), "allauth.account.middleware.AccountMiddleware"
+    )
+# A provider that takes another's place can use its names for other people, so the issuer is a part of each account.
+OIDC_PROVIDER = f"oidc-{hashlib.sha256(AWMWEB_OIDC_ISSUER.encode()).hexdigest()[:16]}"
+ACCOUNT_ADAPTER = "people.pages.provider.Accounts"
+ACCOUNT_EMAIL_VERIFICATION = SOCIALACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_EMAIL_NOTIFICATIONS = SOCIALACCOUNT_EMAIL_AUTHENTICATION = False
+SOCIALACCOUNT_ADAPTER = "people.pages.provider.Provider"
+# Not by a form: browsers apply `form-action` to redirects too, and the policy would have to name the provider.
+SOCIALACCOUNT_LOGIN_ON_GET = True
+SOCIALACCOUNT_STORE_TOKENS = False  # people/following.py keeps one, sealed
+LOGIN_REDIRECT_URL = "/"
+SOCIALACCOUNT_PROVIDERS = {
+    "openid_connect": {
+        "APPS": [
+            {
+                "provider_id": OIDC_PROVIDER,
+                "name": AWMWEB_OIDC_NAME,
+                "client_id": AWMWEB_OIDC_CLIENT_ID,
+                "secret": AWMWEB_OIDC_CLIENT_SECRET,
+                "settings": {"server_url": AWMWEB_OIDC_ISSUER, "oauth_pkce_enabled": True},
+            }
+        ],
+        "SCOPE": AWMWEB_OIDC_SCOPES,
+        "OAUTH_PKCE_ENABLED": True,
+    }
+}
 ROOT_URLCONF = "awmweb.urls"
 ASGI_APPLICATION = "awmweb.asgi.application"
 STORAGES = {
@@ -412,6 +483,13 @@ CELERY_BEAT_SCHEDULE = {
     "withdraw": {"task": "runs.tasks.withdraw", "schedule": 20.0, "options": {"expires": 20}},
     "pay_ended": {"task": "runs.tasks.pay_ended", "schedule": 15.0, "options": {"expires": 15}},
 }
+if AWMWEB_OIDC_ISSUER:
+    CELERY_IMPORTS = ("people.watching",)
+    CELERY_BEAT_SCHEDULE["check_provider"] = {
+        "task": "people.watching.check",
+        "schedule": 5.0,
+        "options": {"expires": 5},
+    }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "beat" / "schedule")
 
 AWMWEB_LOG_FORMAT = choice("AWMWEB_LOG_FORMAT", "line", ("line", "json"))

@@ -6,6 +6,7 @@
     slots         columns and states of a claimable slot
     sessions      sign-in sessions in the database
     addresses     the project in the address of a page
+    identity      claims of a sign-in provider as rights
     access        one function per right; scoped querysets
     revalidation  whether open sockets may stay open
     audit_trail   reads of the audit trail
@@ -28,12 +29,14 @@
     leasing       claim, renew and release a slot
     members       writes: members, tokens and links
     projects      writes: create, rename, archive, restore
+    following     writes: rights as the sign-in provider says
     saved_views   writes: saved views of a list
     selections    keeps what a refused command was for
     known_tokens  tokens remembered for a moment
     http          the JSON API's door: actor, body, errors
     parts         parts of pages, opened without their page
     pages/        sign-in, members, API tokens, projects, audit
+    watching      asks the sign-in provider, by Celery
     urls          addresses of its pages
     apps          registration of the app
     management/   commands loginlink, createproject, createtoken

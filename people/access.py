@@ -30,6 +30,13 @@ SESSION_ENTRIES = "entries"
 """Entries of the memberships that a session's links opened; it acts by these, not by all of its account's."""
 SYSTEM = "system"
 JUDGES = {Role.EXPERT, Role.REVIEWER}
+_ALL_SCOPES = ["agent", "expert", "export", "launch", "review"]
+PERSONAL: dict[str, list[str]] = {
+    Role.ADMIN: _ALL_SCOPES,
+    Role.RESEARCHER: _ALL_SCOPES,
+    Role.EXPERT: ["expert", "review"],
+    Role.REVIEWER: ["review"],
+}
 M = TypeVar("M", bound=Model)
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 View = Callable[..., HttpResponseBase]
@@ -251,6 +258,16 @@ def may_push(actor: Actor) -> None:
 
 def may_issue_tokens(actor: Actor) -> None:
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
+
+
+def personal_scopes(actor: Actor) -> list[str]:
+    """Return the scopes of a person's own tokens: none gives more than their role."""
+    return PERSONAL.get(actor.role or "", []) if actor.user is not None else []
+
+
+def may_issue_personal(actor: Actor, scope: str) -> None:
+    """Allow people tokens of their own, which end with their membership or role."""
+    _demand_write(scope in personal_scopes(actor), actor)
 
 
 def may_manage_people(actor: Actor) -> None:

@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.text import slugify
 
-from people.access import Actor, may_issue_tokens, may_manage_people, person, scoped, system
+from people.access import Actor, may_issue_personal, may_issue_tokens, may_manage_people, person, scoped, system
 from people.audit import record
 from people.errors import Invalid, LinkSpent, NotFound
 from people.models import ApiToken, LoginLink, Membership, Project, Role, TokenScope, TokenUser, display_name, new_id
@@ -105,10 +105,21 @@ def ensure_member(project: Project, username: str, role: str, ends_at: datetime 
             _end_links_made_by(user, project)
         membership.role, membership.ends_at, membership.entry = role, ends_at, new_id()
         membership.save(update_fields=["role", "ends_at", "entry"])
+        revoke_personal_tokens(membership)
     if was != role:
         for callback in _on_role:
             callback(membership)
     return membership
+
+
+def create_account(wanted: str) -> User:
+    """Return a new account, in no project yet, named as wanted or with a number; never one that exists."""
+    stem = slugify(wanted)[:140] or "person"
+    for number in range(1, 1000):
+        user, made = User.objects.get_or_create(username=stem if number == 1 else f"{stem}-{number}")
+        if made:
+            return user
+    raise Invalid("Too many people have this name. Use another one.")
 
 
 def issue_login_link(
@@ -292,12 +303,25 @@ def remove_member(actor: Actor, membership_id: int) -> None:
     admins = scoped(_admins(timezone.now()).select_for_update(of=("self",)), actor.project)
     if [one.pk for one in admins] == [membership.pk]:
         raise Invalid("The last admin of a project cannot be removed.")
-    _end_links_made_by(membership.user, actor.project)
+    end_membership(actor, membership)
+
+
+@transaction.atomic
+def end_membership(actor: Actor, membership: Membership, reason: str = "") -> None:
+    """Remove a member whose removal was decided: rights and the last admin are the caller's to check."""
+    _end_links_made_by(membership.user, membership.project)
+    revoke_personal_tokens(membership)
     # Newest first, in the order of the locks that `on_leave` explains.
     for callback in reversed(_on_leave):
         callback(person(membership))
     membership.delete()
-    record(actor, "removed", membership.user.username)
+    record(actor, "removed", membership.user.username, reason)
+
+
+def revoke_personal_tokens(membership: Membership) -> None:
+    """End the tokens that act for a person by the rights they had: new rights need new tokens."""
+    mine = ApiToken.objects.filter(project=membership.project, issued_by=membership.user, personal=True)
+    mine.filter(revoked_at__isnull=True).update(revoked_at=timezone.now())
 
 
 @transaction.atomic
@@ -323,10 +347,22 @@ def set_skills(actor: Actor, membership_id: int, skills: Sequence[str]) -> list[
 
 @transaction.atomic
 def issue_token(
-    actor: Actor, name: str, scope: str, ends_at: datetime | None = None, behind: str = TokenUser.SCRIPT
+    actor: Actor,
+    name: str,
+    scope: str,
+    ends_at: datetime | None = None,
+    behind: str = TokenUser.SCRIPT,
+    *,
+    personal: bool = False,
 ) -> tuple[ApiToken, str]:
-    """Return a new token and its secret, which is shown once and kept only as a digest. `behind` is who will use it."""
-    may_issue_tokens(actor)
+    """Return a new token and its secret, which is shown once and kept only as a digest. `behind` is who will use it.
+
+    A personal token ends with the membership or role of the actor; others belong to the project.
+    """
+    if personal:
+        may_issue_personal(actor, scope)
+    else:
+        may_issue_tokens(actor)
     if behind not in TokenUser.values:
         raise Invalid(f"Who uses the token must be one of {', '.join(TokenUser.values)}.")
     if scope not in TokenScope.values:
@@ -349,15 +385,18 @@ def issue_token(
         digest=digest(secret),
         issued_by=actor.user,
         ends_at=ends_at,
+        personal=personal,
     )
-    record(actor, "issued token", name, scope)
+    record(actor, "issued token", name, f"{scope}, personal" if personal else scope)
     return token, secret
 
 
 @transaction.atomic
 def revoke_token(actor: Actor, token_id: str) -> None:
-    may_issue_tokens(actor)
+    """Revoke a token: one's own personal one, or any with the right to issue tokens."""
     live = scoped(ApiToken.objects.all(), actor.project).filter(pk=token_id, revoked_at__isnull=True)
+    if actor.user is None or not live.filter(personal=True, issued_by=actor.user).exists():
+        may_issue_tokens(actor)
     # Conditional, so that a token is revoked, and recorded, once.
     if live.update(revoked_at=timezone.now()) != 1:
         raise NotFound
@@ -371,7 +410,7 @@ def token_of(secret: str) -> ApiToken | None:
         cursor.execute(KNOWN, [digest(secret)])
         row = cursor.fetchone()
     token = _TOKEN.made(row) if row is not None else None
-    if token is None or not token.is_current(now):
+    if token is None or not token.is_current(now) or not token.has_owner(now):
         return None
     token.project = _PROJECT.made(row[_TOKEN.width :])
     if token.last_used_at is None or now - token.last_used_at > LAST_USED_STEP:

@@ -133,6 +133,8 @@ class Membership(models.Model):
     ends_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     entry = models.CharField(max_length=40, default=new_id, editable=False, db_index=True)
+    from_provider = models.BooleanField(default=False, db_default=False)
+    """Given by the groups of a sign-in provider, which then also takes it away."""
 
     objects = MembershipQuerySet.as_manager()
 
@@ -173,6 +175,8 @@ class ApiToken(models.Model):
     ends_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
+    personal = models.BooleanField(default=False, db_default=False)
+    """Works only while `issued_by` is a member of the project; others belong to the project."""
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(scope__in=TokenScope.values), name="token_scope_known")]
@@ -182,6 +186,25 @@ class ApiToken(models.Model):
 
     def is_current(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.ends_at is None or self.ends_at > now)
+
+    def has_owner(self, now: datetime) -> bool:
+        """Return whether the person behind a personal token is still a member; true for a token of the project."""
+        if not self.personal:
+            return True
+        mine = Membership.objects.current(now).filter(project=self.project_id, user=self.issued_by_id)
+        return self.issued_by_id is not None and mine.exists()
+
+
+class ProviderTicket(models.Model):
+    """By what a sign-in provider is asked again about a person: its token, sealed. Deleted when it refuses them."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="ticket")
+    sealed = models.TextField()
+    is_refresh = models.BooleanField()
+    checked_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"ticket of {self.user}"
 
 
 class LoginLink(models.Model):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -101,8 +102,8 @@ def change_role(actor: Actor, membership_id: int, role: str) -> tuple[Membership
     The change ends the member's sessions in this project, since open pages and sockets act by the role they started
     with.
 
-    Raises `Invalid` if the role is unknown or already theirs, the member is the actor, or the last admin would lose the
-    role.
+    Raises `Invalid` if the role is unknown, already theirs or the sign-in provider's to change, the member is the
+    actor, or the last admin would lose the role.
     """
     may_manage_people(actor)
     rows = Membership.objects.select_for_update(of=("self",)).select_related("user")
@@ -111,6 +112,8 @@ def change_role(actor: Actor, membership_id: int, role: str) -> tuple[Membership
         raise NotFound
     if role not in Role.values:
         raise Invalid(f"Role must be one of {', '.join(Role.values)}.")
+    if membership.from_provider and settings.AWMWEB_OIDC_ISSUER:
+        raise Invalid(f"Groups at {settings.AWMWEB_OIDC_NAME} decide this role. Change them there.")
     if role == membership.role:
         raise Invalid(f"This member already has the role {role}.")
     username, before = membership.user.get_username(), membership.role

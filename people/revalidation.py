@@ -47,7 +47,9 @@ def ended(rights: Collection[Right]) -> dict[Right, AppError]:
 def _tokens(rights: Collection[Right]) -> set[str]:
     now = timezone.now()
     wanted = {right.token for right in rights if right.token}
-    return {token.pk for token in ApiToken.objects.filter(pk__in=wanted) if token.is_current(now)}
+    return {
+        token.pk for token in ApiToken.objects.filter(pk__in=wanted) if token.is_current(now) and token.has_owner(now)
+    }
 
 
 def _sessions(rights: Collection[Right]) -> set[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from django.urls import path
+from django.conf import settings
+from django.urls import URLPattern, URLResolver, include, path
 
 from people.pages import people, projects
 
-urlpatterns = [
+urlpatterns: list[URLPattern | URLResolver] = [
     path("login", people.login, name="login"),
     path("login/once/<str:secret>", people.login_once, name="login_once"),
     path("logout", people.logout, name="logout"),
@@ -15,3 +16,5 @@ urlpatterns = [
     path("projects/", projects.projects_page, name="projects"),
     path("audit/", projects.audit_page, name="audit"),
 ]
+if settings.AWMWEB_OIDC_ISSUER:
+    urlpatterns.append(path("", include("people.pages.provider_urls")))

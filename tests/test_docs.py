@@ -32,6 +32,7 @@ DECISIONS = ROOT / "docs" / "decisions"
 CONFIGURATION = ROOT / "docs" / "configuration.md"
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 READERS = {"text", "number", "switch", "web_address", "price_table", "get", "getenv", "whole", "choice"}
+READERS |= {"issuer", "required", "rights_map"}
 NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 
 

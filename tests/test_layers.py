@@ -91,6 +91,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "audit_trail",
             "bodies",
             "figures",
+            "identity",
             "in_words",
             "json_text",
             "measures",
@@ -106,8 +107,8 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "yaml_text",
             "zones",
         },
-        {"audit", "jobs", "leasing", "members", "projects", "saved_views"},
-        {"http", "known_tokens", "parts", *DOORS},
+        {"audit", "following", "jobs", "leasing", "members", "projects", "saved_views"},
+        {"http", "watching", "known_tokens", "parts", *DOORS},
     ),
     "notices": (
         {*GROUND, "events", "subjects"},
@@ -164,7 +165,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
 }
 """The floors of each app, lowest first: folders, and the modules beside them."""
 WRITES = {
-    "people": {"audit", "jobs", "leasing", "members", "projects", "saved_views"},
+    "people": {"audit", "following", "jobs", "leasing", "members", "projects", "saved_views"},
     "notices": {"allowances", "deliveries", "subscriptions", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},

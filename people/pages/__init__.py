@@ -1,7 +1,9 @@
 """Which pages show members, tokens and projects?
 
-    people    sign-in, members, API tokens, choice of project
-    projects  projects and their audit trail
+    people         sign-in, members, API tokens, choice of project
+    projects       projects and their audit trail
+    provider       sign-in by OpenID Connect
+    provider_urls  its addresses, only where it is set
 
-Only `people/urls.py` imports it.
+Only `people/urls.py` imports it, and settings name adapters in `provider`.
 """

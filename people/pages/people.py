@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime, tzinfo
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
@@ -31,6 +32,7 @@ from people.access import (
     may_manage_people,
     member_required,
     memberships,
+    personal_scopes,
     scoped,
 )
 from people.errors import AppError, Invalid, LinkSpent, NotFound
@@ -52,7 +54,17 @@ def login(request: HttpRequest) -> HttpResponse:
     """Explain how to get a sign-in link. A signed-in person goes to the home page."""
     if request.user.is_authenticated:
         return redirect(_safe(request, request.GET.get("next", "")))
-    return render(request, "people/login.html")
+    context = {"provider": settings.AWMWEB_OIDC_NAME, "sign_in": _provider_address(request)}
+    return render(request, "people/login.html", context)
+
+
+def _provider_address(request: HttpRequest) -> str:
+    """Return where the button leads that signs in at the provider; empty without one."""
+    if not settings.AWMWEB_OIDC_ISSUER:
+        return ""
+    begin = reverse("openid_connect_login", kwargs={"provider_id": settings.OIDC_PROVIDER})
+    back = request.GET.get("next", "")
+    return f"{begin}?{urlencode({'next': back})}" if back else begin
 
 
 @require_GET
@@ -207,10 +219,14 @@ def _remove(request: MemberRequest, membership_id: int) -> None:
     """Remove a person, and report how many tokens remain: a token belongs to the project, not to its creator."""
     row = scoped(Membership.objects.select_related("user"), request.project).filter(pk=membership_id).first()
     made = scoped(ApiToken.objects.filter(revoked_at__isnull=True), request.project)
-    left = sum(token.is_current(timezone.now()) for token in made.filter(issued_by=row.user_id if row else None))
+    made = made.filter(issued_by=row.user_id if row else None, personal=False)
+    left = sum(token.is_current(timezone.now()) for token in made)
     name = display_name(row.user) if row is not None else ""
     members.remove_member(request.actor, membership_id)
     messages.success(request, f"Removed {name}. Their open pages stop working.")
+    if row is not None and row.from_provider and settings.AWMWEB_OIDC_ISSUER:
+        place = settings.AWMWEB_OIDC_NAME
+        messages.warning(request, f"Their groups at {place} let them in again. Take them out of the groups there.")
     if row is not None and left:
         works = "1 API token they created still works" if left == 1 else f"{left} API tokens they created still work"
         messages.warning(request, f"{works}. Revoke tokens they should not have on the API tokens page.")
@@ -263,22 +279,27 @@ def tokens(request: MemberRequest) -> HttpResponse:
     )
     # PostgreSQL sorts NULL last; a stable sort puts active tokens first, the newest of them at the top.
     rows.sort(key=lambda token: token.revoked_at is not None)
+    may_issue, own = holds(actor, may_issue_tokens), personal_scopes(actor)
     for row in rows:
         row.issuer = display_name(row.issued_by) if row.issued_by else ""  # type: ignore[attr-defined]
+        mine = row.personal and row.issued_by == actor.user
+        row.may_revoke = row.revoked_at is None and (may_issue or mine)  # type: ignore[attr-defined]
     given = request.POST if problem else {}
     context = {
         "tokens": rows,
-        "scopes": SCOPES,
+        "scopes": [one for one in SCOPES if may_issue or one[0] in own],
         "users": TokenUser.choices,
         "given": {
             "name": given.get("name", ""),
-            "scope": given.get("scope", "agent"),
+            "scope": given.get("scope", "agent" if may_issue else (own or [""])[0]),
+            "personal": given.get("personal", "" if may_issue else "1"),
             "behind": given.get("behind", TokenUser.SCRIPT),
             "ends": given.get("ends", ""),
         },
         "secret": secret,
         "problem": problem,
-        "may_issue": holds(actor, may_issue_tokens),
+        "may_issue": may_issue,
+        "may_own": bool(own) and request.project.archived_at is None,
         "headline": _tokens_headline(rows),
     }
     return render(request, "people/tokens.html", context, status=422 if problem else 200)
@@ -301,5 +322,6 @@ def _tokens_form(request: MemberRequest) -> dict[str, str] | None:
         return None
     name, scope = request.POST.get("name", ""), request.POST.get("scope", "")
     behind = request.POST.get("behind", TokenUser.SCRIPT)
-    _, text = members.issue_token(actor, name, scope, end_of(request.POST.get("ends", ""), zone_of(request)), behind)
+    ends_at, personal = end_of(request.POST.get("ends", ""), zone_of(request)), bool(request.POST.get("personal"))
+    _, text = members.issue_token(actor, name, scope, ends_at, behind, personal=personal)
     return {"name": " ".join(name.split()), "text": text}

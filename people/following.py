@@ -1,0 +1,239 @@
+"""Writes: what follows from the claims of a sign-in provider. Rights are given, changed and ended as it says.
+
+Owns tickets, by which the provider is asked again. Leaves the meaning of claims to `identity.py`. Called by the pages
+of the provider and by `watching.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import time
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import quote_plus
+
+import httpx
+from cryptography.fernet import Fernet, InvalidToken
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from people import members
+from people.access import system
+from people.audit import record
+from people.errors import Invalid
+from people.identity import Rights, Unfit, identify, rights_of
+from people.models import Membership, Project, ProviderTicket, Role, new_id
+
+log = logging.getLogger(__name__)
+BECAUSE = "by the groups of the sign-in provider"
+WELL_KNOWN = "/.well-known/openid-configuration"
+TIMEOUT_S, TURN_S = 5.0, 20.0
+"""For one call to the provider, and for all calls of one turn: the next turn goes on with who waits longest."""
+
+NO_MORE = {"invalid_grant", "invalid_token", "access_denied"}
+"""Errors by which a provider says that a token is not one any more."""
+
+
+class NotVouched(Exception):
+    """The provider does not vouch for this person any more."""
+
+
+@transaction.atomic
+def follow(user: User, rights: Rights, *, at_sign_in: bool = False) -> None:
+    """Give the person these rights, and end those that the provider gave before and names no more.
+
+    A role that it names takes over a membership given by hand; one by hand in another project stays. The last admin of
+    a project keeps the role, and the trail says so once for each sign-in.
+    """
+    user = User.objects.select_for_update().get(pk=user.pk)
+    held = {one.project.slug: one for one in Membership.objects.filter(user=user).select_related("project", "user")}
+    for project in Project.objects.filter(slug__in=rights).order_by("slug"):
+        _give(project, user, rights[project.slug], held.get(project.slug), at_sign_in)
+    for slug, membership in held.items():
+        if membership.from_provider and slug not in rights:
+            _end(membership, at_sign_in)
+
+
+def _give(project: Project, user: User, role: str, held: Membership | None, at_sign_in: bool) -> None:
+    username = user.get_username()
+    if held is None and project.archived_at is not None:
+        return
+    if held is not None and _is_last_admin(held) and role != Role.ADMIN:
+        if at_sign_in:
+            record(system(project), "kept the last admin", username, f"not {role} {BECAUSE}")
+        Membership.objects.filter(pk=held.pk).update(from_provider=True)
+        return
+    membership = members.ensure_member(project, username, role)
+    Membership.objects.filter(pk=membership.pk).update(from_provider=True)
+    if held is None:
+        record(system(project), "admitted", username, f"as {role} {BECAUSE}")
+    elif held.role != role:
+        record(system(project), "changed role of", username, f"from {held.role} to {role} {BECAUSE}")
+
+
+def _is_last_admin(membership: Membership) -> bool:
+    try:
+        members.refuse_last_admin_change(system(membership.project), membership.user.get_username(), "", None)
+    except Invalid:
+        return True
+    return False
+
+
+def _end(membership: Membership, at_sign_in: bool) -> None:
+    if not _is_last_admin(membership):
+        members.end_membership(system(membership.project), membership, BECAUSE)
+        return
+    if at_sign_in:
+        reason = f"removed {BECAUSE}; open sessions ended"
+        record(system(membership.project), "kept the last admin", membership.user.get_username(), reason)
+    _end_ways_in(membership)
+
+
+def _end_ways_in(membership: Membership) -> None:
+    """End sessions, sockets, links and personal tokens of a membership that stays."""
+    Membership.objects.filter(pk=membership.pk).update(entry=new_id())
+    members.revoke_personal_tokens(membership)
+
+
+@transaction.atomic
+def suspend(user: User) -> None:
+    """End all ways in of a person for whom the provider does not vouch any more.
+
+    What it gave ends now and comes back with the next sign-in, so that skills are kept: a provider also refuses those
+    whose sign-in there is over.
+    """
+    now = timezone.now()
+    for one in Membership.objects.current(now).filter(user=user).select_related("project", "user"):
+        if one.from_provider and not _is_last_admin(one):
+            one.ends_at, one.entry = now, new_id()
+            one.save(update_fields=["ends_at", "entry"])
+        else:
+            _end_ways_in(one)
+        record(system(one.project), "ended the sessions of", one.user.get_username(), "the sign-in provider refused")
+    ProviderTicket.objects.filter(user=user).delete()
+
+
+def keep_ticket(user: User, refresh: str, access: str) -> None:
+    """Keep what the provider is asked with, sealed: the refresh token, or else the access token while it lasts."""
+    if refresh or access:
+        found = {"sealed": _seal(refresh or access), "is_refresh": bool(refresh), "checked_at": timezone.now()}
+        ProviderTicket.objects.update_or_create(user=user, defaults=found)
+
+
+def _box() -> Fernet:
+    key = hashlib.sha256(b"ticket of a sign-in provider" + settings.SECRET_KEY.encode()).digest()
+    return Fernet(base64.urlsafe_b64encode(key))
+
+
+def _seal(secret: str) -> str:
+    return _box().encrypt(secret.encode()).decode()
+
+
+def check_due(now: datetime | None = None) -> int:
+    """Ask the provider about everyone whose last answer is old. Return how many it answered for.
+
+    While it is unavailable all stay: the end of the session (`AWMWEB_OIDC_SESSION_H`) is then what ends.
+    """
+    now = now or timezone.now()
+    due = ProviderTicket.objects.filter(checked_at__lte=now - timedelta(seconds=settings.AWMWEB_OIDC_CHECK_S))
+    waiting = list(due.select_related("user").order_by("checked_at")[:1000])
+    if not waiting:
+        return 0
+    began, answered = time.monotonic(), 0
+    try:
+        with httpx.Client(timeout=TIMEOUT_S) as http:
+            found = _json(http.get(settings.AWMWEB_OIDC_ISSUER + WELL_KNOWN))
+            for ticket in waiting:
+                if time.monotonic() - began > TURN_S:
+                    break
+                answered += _check_one(http, found, ticket, now)
+    except (httpx.HTTPError, Unfit) as error:
+        log.warning("the sign-in provider is unavailable: %r", error)
+    return answered
+
+
+def _check_one(http: httpx.Client, found: dict[str, Any], ticket: ProviderTicket, now: datetime) -> int:
+    """Check one person. What the provider cannot say about one keeps no one else from being checked."""
+    try:
+        return _check(http, found, ticket, now)
+    except (httpx.HTTPStatusError, Unfit, KeyError) as error:
+        log.warning("the sign-in provider gives no answer about %s: %r", ticket.user, error)
+        return 0
+
+
+def _check(http: httpx.Client, found: dict[str, Any], ticket: ProviderTicket, now: datetime) -> int:
+    # conditional: of two workers one asks, and a ticket of a sign-in meanwhile is not touched
+    mine = ProviderTicket.objects.filter(pk=ticket.pk, sealed=ticket.sealed, checked_at=ticket.checked_at)
+    if mine.update(checked_at=now) != 1:
+        return 0
+    same = ProviderTicket.objects.filter(pk=ticket.pk, sealed=ticket.sealed)
+    try:
+        access, refresh = _access(http, found, ticket)
+        if refresh:
+            sealed = _seal(refresh)
+            if same.update(sealed=sealed) != 1:
+                return 0
+            same = ProviderTicket.objects.filter(pk=ticket.pk, sealed=sealed)
+        claims = _claims(http, found, access)
+    except NotVouched:
+        if same.exists():
+            suspend(ticket.user)
+        return 1
+    person = identify(claims, {}, settings.AWMWEB_OIDC_GROUPS)
+    rights = rights_of(person.groups, settings.AWMWEB_OIDC_MAP)
+    if same.exists():
+        follow(ticket.user, rights)
+        if not rights:
+            suspend(ticket.user)
+    return 1
+
+
+def _access(http: httpx.Client, found: dict[str, Any], ticket: ProviderTicket) -> tuple[str, str]:
+    """Return an access token, and the next refresh token if the provider gives another one each time."""
+    try:
+        secret = _box().decrypt(ticket.sealed.encode()).decode()
+    except InvalidToken as error:  # sealed with an earlier secret key
+        raise NotVouched from error
+    if not ticket.is_refresh:
+        return secret, ""
+    form = {"grant_type": "refresh_token", "refresh_token": secret}
+    client = (settings.AWMWEB_OIDC_CLIENT_ID, settings.AWMWEB_OIDC_CLIENT_SECRET)
+    # what every server must support; where it does not say, this is what it supports
+    if "client_secret_basic" in found.get("token_endpoint_auth_methods_supported", ["client_secret_basic"]):
+        answer = http.post(found["token_endpoint"], data=form, auth=(quote_plus(client[0]), quote_plus(client[1])))
+    else:
+        form |= {"client_id": client[0], "client_secret": client[1]}
+        answer = http.post(found["token_endpoint"], data=form)
+    if answer.status_code == 400 and _error(answer) in NO_MORE:
+        raise NotVouched
+    given = _json(answer)
+    return str(given["access_token"]), str(given.get("refresh_token") or "")
+
+
+def _claims(http: httpx.Client, found: dict[str, Any], access: str) -> dict[str, Any]:
+    answer = http.get(found["userinfo_endpoint"], headers={"Authorization": f"Bearer {access}"})
+    if answer.status_code in (401, 403) or answer.status_code == 400 and _error(answer) in NO_MORE:
+        raise NotVouched
+    return _json(answer)
+
+
+def _error(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json().get("error"))
+    except (ValueError, AttributeError):
+        return ""
+
+
+def _json(answer: httpx.Response) -> dict[str, Any]:
+    answer.raise_for_status()
+    try:
+        found = answer.json()
+    except ValueError as error:
+        raise Unfit("its answer is no JSON") from error
+    if not isinstance(found, dict):
+        raise Unfit("its answer is no JSON object")
+    return found
