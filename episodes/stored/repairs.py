@@ -29,6 +29,12 @@ def in_force(project: Project, scenario: str, task_idx: int | None) -> VerifierV
     return rows.filter(in_force_at__isnull=False).order_by("-number").first()
 
 
+def were_in_force(project: Project, scenarios: Collection[str]) -> QuerySet[VerifierVersion]:
+    """Return the versions of tasks of these scenarios that count or have counted, the oldest first."""
+    rows = scoped(VerifierVersion.objects.filter(in_force_at__isnull=False), project)
+    return rows.filter(scenario__in=scenarios).order_by("scenario", "task_idx", "number")
+
+
 def code_of(version: VerifierVersion | None, scenario: str, task_idx: int) -> str:
     """Return the code of a version; without one, that of the pack, "" if no pack here has it."""
     return str(version.code) if version is not None else verifier_text(scenario, task_idx)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -11,10 +12,10 @@ from django.utils import timezone
 from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch, TrainingStepReport
 from awmenv.attesting import sha256_of
 from curriculum import training
-from episodes.models import Episode, Erratum, OutcomeHold, RejudgedEpisode, VerifierOutcome, VerifierVersion
+from episodes.models import Episode, Erratum, OutcomeHold, RejudgedEpisode, Step, VerifierOutcome, VerifierVersion
 from episodes.record import recording, rejudging
 from exports.build import datasets, storing
-from exports.explain import errata
+from exports.explain import errata, explaining
 from exports.jobs import pushing
 from exports.models import Export
 from exports.recipe import Recipe
@@ -231,6 +232,28 @@ def test_manifest_card_and_push_name_the_repair(ada, tmp_path):
     assert page.count("erratum</span>") == 1
     with pushing.files_of(spared) as pushed:
         assert (pushed / "manifest.json").exists() and not (pushed / "ERRATA.md").exists()
+
+
+def test_quotation_of_a_repaired_verifier_is_left_out(ada, tmp_path):
+    kept, quoting = trained(ada, complete=True), trained(ada, complete=True)
+    words = "the gate must be shut before the third bell rings at the harbor"
+    last = quoting.steps.get(seq=4)
+    body = json.dumps({**json.loads(last.body), "content": f"I know: {words}."})
+    Step.objects.filter(pk=last.pk).update(body=body)
+
+    def rows(name):
+        (folder := tmp_path / name).mkdir()
+        plan = datasets.take_snapshot(ada.project, Recipe.read({"format": "sft", "include": ["duplicates"]}), folder)
+        manifest = datasets.build(ada.project, plan, folder, lambda done, rows: True)
+        return plan.id, manifest["rows"], manifest["left_out"].get("verifier_text", 0)
+
+    first = rows("before")
+    # nothing is judged otherwise, so the snapshot stays the same
+    repaired(ada, set(), CODE + f"# {words}\n")
+    second = rows("after")
+    assert first[1:] == (2, 0) and second[1:] == (1, 1), (first, second)
+    assert first[0] != second[0], "other rows are another dataset"
+    assert explaining._quotations(ada.project, quoting)(words) and not explaining._quotations(ada.project, kept)("shut")
 
 
 def test_curriculum_page_shows_the_erratum_of_its_curve(ada):
