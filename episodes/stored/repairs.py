@@ -55,8 +55,8 @@ def counts_of(passes: Collection[Rejudging]) -> dict[str, dict[str, int]]:
 
 
 def errata() -> QuerySet[Erratum]:
-    """Return errata, the newest first, with the pass and the verifier that made them."""
-    return Erratum.objects.select_related("rejudging__version").order_by("-at", "-pk")
+    """Return errata, the newest first, with the run, and the pass and the verifier that made them."""
+    return Erratum.objects.select_related("rejudging__version", "run").order_by("-at", "-pk")
 
 
 def errata_of_runs(runs: Collection[str]) -> QuerySet[Erratum]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch, TrainingStepReport
@@ -207,6 +209,61 @@ def test_snapshot_keeps_the_outcome_that_it_pins(ada):
         "others",
         "complete",
     ]
+
+
+def meanwhile(monkeypatch, write):
+    """Have another process write once, right after the numbers of runs were read for the first time."""
+    read, done = rejudging._readings[rejudging.RUN], []
+
+    def elsewhere():
+        write()
+        connection.close()
+
+    def reading(project, episodes):
+        found = read(project, episodes)
+        if not done:
+            done.append(True)
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(elsewhere).result()
+        return found
+
+    monkeypatch.setitem(rejudging._readings, rejudging.RUN, reading)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_erratum_has_nothing_that_others_wrote_meanwhile(ada, monkeypatch):
+    one = trained(ada, complete=False)
+    about = {"scenario": "planted_2", "task_idx": 1, "training_step": 3, "run": one.run.pk}
+    late, _ = recording.start_episode(ada, EpisodeStart(key="late", task="Task 2", **about))
+    meanwhile(monkeypatch, lambda: ended(system(ada.project), late, complete=True))
+    assert not repaired(ada, {one.pk}).problem and VerifierOutcome.objects.filter(episode=late).exists()
+    [erratum] = errata_of_runs.of_run(ada, one.run.pk)
+    assert {(change.before, change.after) for change in erratum.changes} == {("0 of 1", "1 of 1")}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_pass_ends_though_others_write_its_rows_meanwhile(ada, monkeypatch):
+    one = trained(ada, complete=False)
+    meanwhile(monkeypatch, lambda: VerifierOutcome.objects.filter(episode=one).update(tier="other"))
+    assert not repaired(ada, {one.pk}).problem
+    kinds = VerifierOutcome.objects.filter(episode=one).order_by("pk").values_list("source", "reward_type", "tier")
+    assert list(kinds) == [("superseded", "others", "other"), ("verifier", "complete", "")]
+
+
+def test_errata_of_a_run_are_read_in_a_fixed_number_of_queries(ada):
+    one = trained(ada, complete=False)
+
+    def queries():
+        with CaptureQueriesContext(connection) as found:
+            assert len(errata_of_runs.of_run(ada, one.run.pk)) == Erratum.objects.count()
+        return len(found)
+
+    repaired(ada, {one.pk})
+    queries()  # what is read once for all
+    first = queries()
+    for number in range(3):
+        repaired(ada, {one.pk}, f"{CODE}# {number}\n")
+    assert (queries(), Erratum.objects.count()) == (first, 4)
 
 
 def test_manifest_card_and_push_name_the_repair(ada, tmp_path):
