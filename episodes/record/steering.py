@@ -149,14 +149,17 @@ def _refuse_misfit(episode: Episode, call: ToolCall) -> None:
 
 
 def hand_back(actor: Actor, episode_id: str, token: str) -> None:
-    """Let the agent choose again, after the orders that wait. Idempotent for the last holder's token."""
+    """Let the agent choose again, after the orders that wait. Idempotent for the token that handed it back last."""
     may_advise(actor)
     with transaction.atomic():
         episode = locked(actor, episode_id)
-        wheel = Wheel.objects.filter(episode=episode, lease_token=token).exclude(lease_token="").first()
-        if wheel is None:
+        wheel = Wheel.objects.filter(episode=episode).first()
+        if wheel is None or not token or token not in (wheel.lease_token, wheel.returned_token):
             raise WheelLost
-        _free(episode, wheel, actor, "")
+        # a repeat, whose first answer was lost, takes the wheel from no one who has taken it since
+        if token == wheel.lease_token:
+            Wheel.objects.filter(pk=wheel.pk).update(returned_token=token)
+            _free(episode, wheel, actor, "")
 
 
 def _free(episode: Episode, wheel: Wheel, actor: Actor | None, why: str) -> None:
