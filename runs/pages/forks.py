@@ -17,6 +17,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from episodes.models import Episode, Fork
 from episodes.show import windows
 from episodes.show.alignment import AlignedPair, acts_of, align
+from episodes.stored import trees
 from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
 from people.access import Actor, MemberRequest, holds, may_launch, may_read, member_required, visible_or_404
@@ -129,7 +130,9 @@ def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str], correction:
     branches = 2 * (windows.number(given.get("tries")) or _tries(correction))
     each = {"branches": 1, "turns": likely.turns, "tokens": likely.tokens, "questions": likely.asks}
     each["seconds of work"] = round(likely.seconds)
-    least = [(size, other) for size in SIZES if (other := forked.least_shown(size)) is not None]
+    # with this one, all forks of the tree share the error
+    asked = trees.forks_asked([parent.pk])[parent.pk] + 1
+    least = [(size, other) for size in SIZES if (other := forked.least_shown(size, asked)) is not None]
     return context | {
         "seq": step["seq"],
         "step": step,
