@@ -10,7 +10,7 @@ from collections.abc import Collection
 from django.db.models import Count, QuerySet
 
 from episodes.models import Erratum, RejudgedEpisode, Rejudging, VerifierVersion
-from episodes.stored.packs import scenario_digest, verifier_text
+from episodes.stored import packs
 from people.access import scoped
 from people.models import Project
 
@@ -20,12 +20,14 @@ def versions_of(project: Project, scenario: str, task_idx: int) -> QuerySet[Veri
     return rows.filter(scenario=scenario, task_idx=task_idx).order_by("number")
 
 
-def in_force(project: Project, scenario: str, task_idx: int | None) -> VerifierVersion | None:
-    """Return the version that judges new episodes of a task; None for the pack's own."""
+def in_force(project: Project, scenario: str, task_idx: int | None, version: str = "") -> VerifierVersion | None:
+    """Return the version that judges new episodes of a task; None for the pack's own. `version` is that of an episode's
+    scenario."""
     if not scenario or task_idx is None:
         return None
     # another version of the pack has a verifier of its own
-    rows = versions_of(project, scenario, task_idx).filter(scenario_digest__in=["", scenario_digest(scenario)])
+    digests = ["", version or packs.scenario_digest(scenario)]
+    rows = versions_of(project, scenario, task_idx).filter(scenario_digest__in=digests)
     return rows.filter(in_force_at__isnull=False).order_by("-number").first()
 
 
@@ -37,7 +39,22 @@ def were_in_force(project: Project, scenarios: Collection[str]) -> QuerySet[Veri
 
 def code_of(version: VerifierVersion | None, scenario: str, task_idx: int) -> str:
     """Return the code of a version; without one, that of the pack, "" if no pack here has it."""
-    return str(version.code) if version is not None else verifier_text(scenario, task_idx)
+    return str(version.code) if version is not None else packs.verifier_text(scenario, task_idx)
+
+
+def text_in_force(project: Project, scenario: str, task_idx: int | None, version: str = "") -> str:
+    """Return the code that judges a task, repaired or the pack's own, for readers with verifier access."""
+    repaired = in_force(project, scenario, task_idx, version)
+    return str(repaired.code) if repaired is not None else packs.verifier_text(scenario, task_idx, version)
+
+
+def secrets_of(project: Project, scenario: str, task_idx: int | None, version: str = "") -> list[str]:
+    """Return the code of each verifier of a task that counts or has counted: none of it must be quoted."""
+    if task_idx is None:
+        return []
+    repaired = were_in_force(project, [scenario]).filter(task_idx=task_idx)
+    own = packs.verifier_text(scenario, task_idx, version)
+    return [text for text in (own, *(one.code for one in repaired)) if text]
 
 
 def passes_of(project: Project, scenario: str, task_idx: int) -> QuerySet[Rejudging]:
