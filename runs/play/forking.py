@@ -227,7 +227,11 @@ def knowledge(actor: Actor, parent: Episode, steps: Steps, point: BranchPoint) -
     knows_end = visibility.of_episode(actor, parent) is not None
     author = Knowledge.SEES_VERIFIER if informed else Knowledge.HINDSIGHT if knows_end else Knowledge.BLIND
     inherited = parent.knowledge or Knowledge.BLIND
-    before = [inherited, *(_advice_text(one) for one in steps if one["seq"] < point.cut)]
+    earlier = [one for one in steps if one["seq"] < point.cut]
+    before = [inherited, *map(_advice_text, earlier)]
+    # a person at the wheel of an informed episode can have read its verifier
+    if informed and any(one.get("acted_by") is not None for one in earlier):
+        before.append(Knowledge.SEES_VERIFIER)
     return {
         "before": Knowledge(Knowledge.most(before)),
         "kept": Knowledge(Knowledge.most([*before, *(_advice_text(one) for one in point.kept)])),
