@@ -287,6 +287,10 @@ def test_manifest_card_and_push_name_the_repair(ada, tmp_path):
     assert "comma" not in said, "the reason is a person's word to the project"
     page = html(as_person(ada).get("/exports/"))
     assert page.count("erratum</span>") == 1
+    OutcomeHold.objects.create(episode=one, actor_key=ada.key, by="review")
+    blind = html(as_person(ada).get("/exports/"))
+    assert "erratum</span>" not in blind and "withheld" in blind, "it would show who judges blind what was changed"
+    OutcomeHold.objects.all().delete()
     with pushing.files_of(spared) as pushed:
         assert (pushed / "manifest.json").exists() and not (pushed / "ERRATA.md").exists()
 
