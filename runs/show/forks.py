@@ -25,6 +25,8 @@ from runs.statistics.forked import ForkFinding
 
 TREE_MAX = 1000
 """The most branches of a tree in one answer."""
+NOT_DRAWN = ("tools", "policy", "world", "final_answer")
+"""Large columns of branches that no tree shows."""
 
 
 def row_of(branch: Episode, outcome: str | None) -> dict[str, Any]:
@@ -64,8 +66,9 @@ def members(actor: Actor, episode_id: str) -> tuple[Episode, list[Episode]]:
     rows = Episode.every.select_related("fork__parent")
     root = visible_or_404(rows, actor, episode_id).root
     found, level = [root], [root.pk]
+    branches = Episode.every.select_related("fork").defer(*NOT_DRAWN)
     while level and len(found) < TREE_MAX:
-        below = scoped(rows.filter(fork__parent__in=level), actor.project).order_by("created_at", "key")
+        below = scoped(branches.filter(fork__parent__in=level), actor.project).order_by("created_at", "key")
         children = list(below[: TREE_MAX - len(found)])
         found += children
         level = [one.pk for one in children]

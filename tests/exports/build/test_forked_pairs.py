@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
@@ -13,6 +15,7 @@ from exports.build import datasets
 from exports.recipe import Recipe
 from exports.select.selecting import SnapshotEntry, entries_of, matching
 from runs.show import forks, lanes
+from tests.browsing import as_person
 from tests.exports.explain.test_errata import repaired
 
 SECRET = "glpat-12345678901234567890"
@@ -155,6 +158,26 @@ def test_erased_branches_stay_tries_of_their_fork(ada):
     assert "4 branches are without an outcome." in found.sentence and pinned(ada) == []
     lane = next(one for one in lanes.lanes_of(ada, one.pk).lanes if one.words == "Recorded call")
     assert (lane.arm.tries, lane.arm.lost) == (8, 4)
+
+
+def test_tree_reads_no_tools_and_no_more_statements_for_more_branches(ada):
+    one = root(ada)
+    made = forked(ada, one, 2, {"call": {"name": "merge", "arguments": {"id": 9}}})
+    browser, few = as_person(ada), [f"{made.pk}/{arm}/0" for arm in ("treated", "control")]
+    where = f"/projects/{ada.project.slug}/episodes/{one.pk}/tree"
+
+    def statements():
+        with CaptureQueriesContext(connection) as found:
+            assert browser.get(where).status_code == 200
+        return [each["sql"] for each in found]
+
+    statements()  # what is read once for all
+    many = statements()
+    Episode.every.filter(fork=made).exclude(key__in=few).delete()
+    assert len(statements()) == len(many)
+    _, found = forks.members(ada, one.pk)
+    for branch in found[1:]:
+        assert {"tools", "policy", "world", "final_answer"} <= branch.get_deferred_fields()
 
 
 def test_branches_are_rows_of_sft_only_by_name(ada, tmp_path):
