@@ -122,17 +122,17 @@ def shown_by(
     that count. A difference must be one on the first outcomes as well, from before a verifier was repaired."""
     changed, kept = forked.labels(fork.change)
 
-    def found(types: Mapping[str, str]) -> ForkFinding:
+    def reading(types: Mapping[str, str]) -> ForkFinding:
         arms = [
             forked.arm_of(fork.tries, [one.pk for one in branches if one.branch_arm == arm], types, done)
             for arm in (BranchArm.TREATED, BranchArm.CONTROL)
         ]
         return forked.finding(arms[0], arms[1], changed, kept, forks=asked, fixed=fixed)
 
-    now = found(ends)
+    now = reading(ends)
     # few differ, and only a difference that is said needs the first outcomes
     first = outcomes.first_types(one.pk for one in branches) if now.verdict else {}
     if not first:
         return now
     before = {**ends, **first}
-    return rereading.fork(now, found({pk: said for pk, said in before.items() if said not in NOT_COUNTED}))
+    return rereading.fork(now, reading({pk: said for pk, said in before.items() if said not in NOT_COUNTED}))

@@ -160,7 +160,7 @@ def test_erased_branches_stay_tries_of_their_fork(ada):
     assert (lane.arm.tries, lane.arm.lost) == (8, 4)
 
 
-def test_tree_reads_no_tools_and_no_more_statements_for_more_branches(ada):
+def test_tree_reads_no_tools_and_as_much_for_more_branches(ada):
     one = root(ada)
     made = forked(ada, one, 2, {"call": {"name": "merge", "arguments": {"id": 9}}})
     browser, few = as_person(ada), [f"{made.pk}/{arm}/0" for arm in ("treated", "control")]
