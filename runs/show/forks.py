@@ -134,5 +134,5 @@ def shown_by(
     first = outcomes.first_types(one.pk for one in branches) if now.verdict else {}
     if not first:
         return now
-    before = {**ends, **first}
+    before = {pk: first.get(pk, said) for pk, said in ends.items()}
     return rereading.fork(now, reading({pk: said for pk, said in before.items() if said not in NOT_COUNTED}))
