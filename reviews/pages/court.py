@@ -14,14 +14,17 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
-from episodes.models import VerifierOutcome
+from episodes.models import Episode, Fork, VerifierOutcome
 from episodes.show.state_lines import DiffLine, diff_lines
 from episodes.stored.packs import blockers_of, has_task, verifier_text
 from episodes.stored.repairs import in_force
+from episodes.stored.strip import last_call
 from episodes.visible import visibility
 from people.access import (
+    Actor,
     MemberRequest,
     holds,
+    may_launch,
     may_see_reviews,
     may_set_reviews,
     member_required,
@@ -77,7 +80,8 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
         "headline": f"{clean(case.task_key)}: {doubts or 'no'} {'doubt' if doubts == 1 else 'doubts'}.",
         "task": rows[0].task if rows else "",
         **(_verifiers(case) if holds(actor, may_set_reviews) else {}),
-        "episodes": [(one, found.get(one.pk), _changes(found.get(one.pk))) for one in rows],
+        "episodes": [(one, found.get(one.pk), _changes(found.get(one.pk)), _fork_at(actor, one)) for one in rows],
+        "forked": set(Fork.objects.filter(parent__in=rows).values_list("parent_id", flat=True)),
         "verdicts": verdicts,
         "rulings": case.rulings.order_by("-created_at"),
         "words": Word.choices,
@@ -99,6 +103,11 @@ def _verifiers(case: CourtCase) -> dict[str, Any]:
         "may_repair": has_task(*task),
         "blockers": blockers_of(*task),
     }
+
+
+def _fork_at(actor: Actor, episode: Episode) -> int:
+    """Return the step at which a judge can fork an episode, to see whether its verifier accepts right ends alone; 0 if this actor cannot fork it."""
+    return last_call(episode.strip) if holds(actor, may_launch) and episode.is_builtin and not episode.is_live else 0
 
 
 def _changes(outcome: VerifierOutcome | None) -> list[DiffLine]:

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from django.utils import timezone
 
-from episodes.models import Episode, VerifierVersion
+from episodes.models import Episode, Fork, VerifierVersion
 from reviews.record import court
 from tests.awmenv.conftest import ROOT
 from tests.browsing import as_person, html
@@ -51,3 +51,18 @@ def test_task_with_a_verifier_in_sql_mode_can_be_repaired(case, ada, rita, setti
     assert ruled.url.endswith(REPAIR) and as_person(ada).get(ruled.url).status_code == 200
     Episode.objects.update(task_idx=999)
     assert "Repair the verifier" not in shown(ada, court.doubt(Episode.objects.get())), "no pack has this task"
+
+
+def test_case_leads_to_forks_of_its_episodes(case, ada, rita):
+    about = {"origin": "builtin", "strip": "trwrt", "last_seq": 5}
+    Episode.objects.update(**about)
+    one = Episode.objects.get()
+    form, tree = f"/episodes/{one.pk}/fork?step=3", f"/episodes/{one.pk}/tree"
+    page = shown(ada, case)
+    assert form in page and tree not in page, "its last write, and no branches yet"
+    assert form not in shown(rita, case), "who cannot launch cannot fork"
+    Fork.objects.create(project=ada.project, parent=one, seq=3, tries=1, knowledge="blind", grade="exact")
+    assert tree in shown(ada, case) and tree in shown(rita, case)
+    for other in ({"origin": "external"}, {"strip": "tt"}):
+        Episode.objects.update(**{**about, **other})
+        assert "Fork from step" not in shown(ada, case), other
