@@ -95,12 +95,12 @@ def renew(actor: Actor, episode_id: str, token: str) -> WheelLease:
     with transaction.atomic():
         episode = locked(actor, episode_id)
         wheel, now = _held_with(episode, token), timezone.now()
-        until = min(now + timedelta(seconds=LEASE_S), _latest(wheel))
+        until = min(now + timedelta(seconds=LEASE_S), goes_back_at(wheel))
         Wheel.objects.filter(pk=wheel.pk).update(lease_until=until)
     return WheelLease(lease_token=token, lease_until=until)
 
 
-def _latest(wheel: Wheel) -> datetime:
+def goes_back_at(wheel: Wheel) -> datetime:
     """Return when the wheel is handed back at the latest if its holder orders nothing more."""
     assert wheel.used_at is not None and wheel.taken_at is not None
     return min(wheel.used_at + timedelta(seconds=IDLE_S), wheel.taken_at + timedelta(seconds=LONGEST_S))
@@ -195,7 +195,7 @@ def order_view(made: WheelOrder) -> WheelOrderView:
 
 
 def _why_ended(wheel: Wheel, now: datetime) -> str:
-    if _latest(wheel) <= now:
+    if goes_back_at(wheel) <= now:
         return "after an hour" if wheel.taken_at and wheel.taken_at + timedelta(seconds=LONGEST_S) <= now else "idle"
     return "its page was closed or lost"
 

@@ -356,8 +356,10 @@ def test_wheel_page_takes_calls_and_hands_back(live, edo, ada, rita):
     page = html(browser.get(where))
     lease = Wheel.objects.get().lease_token
     assert "You act in place of the agent." in page and lease in page and "Call get" in page
+    until = steering.goes_back_at(Wheel.objects.get(episode=live)).isoformat()
+    assert f'data-deadline="{until}"' in page and "until it goes back" in page
     other = html(as_person(ada).get(where))
-    assert "edo acts in place of the agent." in other and lease not in other
+    assert "edo acts in place of the agent." in other and lease not in other and "data-deadline" not in other
     assert as_person(ada).post(where, {"act": "take"}).status_code == 409
     call = {"act": "call", "tool": "get", "lease_token": lease, "nonce": "1"}
     wrong = browser.post(where, {**call, "field:0": "1.5"})
