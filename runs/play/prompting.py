@@ -14,9 +14,8 @@ from typing import Any
 from awmclient.conversation import messages
 from episodes.errors import BlindReview
 from episodes.models import Episode
-from episodes.visible import visibility
+from episodes.visible import trajectory, visibility
 from episodes.visible.lens import MODEL
-from episodes.visible.trajectory import steps_of
 from people.access import Actor, may_launch, visible_or_404
 from people.errors import AppError
 from runs.errors import NotForkable, StillLive
@@ -46,7 +45,7 @@ def prompt_at(actor: Actor, episode_id: str, seq: int) -> BranchPrompt:
         raise StillLive
     if not visibility.sees_outcome(actor, episode) or visibility.judges_its_task(actor, episode):
         raise BlindReview
-    steps = [step for step in steps_of(episode, lens=MODEL) if step["kind"] != "verification"]
+    steps = [step for step in trajectory.steps_of(episode, lens=MODEL) if step["kind"] != "verification"]
     has_turn = any(step["seq"] == seq and step.get("turn") is not None for step in steps)
     cut = forking.place_of(episode, seq)[1].cut if has_turn else cut_at(steps, seq)
     before = [step for step in steps if step["seq"] < cut]
