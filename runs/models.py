@@ -54,7 +54,7 @@ PLAN_MOVES = (
     Move("planned paused", "running", "runs.launch.planning.resume", "may_launch"),
     Move("running", "paused", "runs.launch.planning.pause", "may_launch"),
     Move("planned running paused", "cancelled", "runs.launch.planning.cancel", "may_launch"),
-    Move("running", "finished", "runs.launch.feeding.feed", "the end of its last episode"),
+    Move("running", "finished", "runs.launch.feeding.feed", "the outcome of its last episode"),
     Move("finished", "running", "runs.launch.planning.retry", "may_launch"),
     Move("finished", "running", "runs.launch.planning.add_seeds", "may_launch"),
 )

@@ -7,6 +7,7 @@ and a pause holds what has not begun. Leaves a plan's states to `planning.py`, p
 from __future__ import annotations
 
 import functools
+from datetime import timedelta
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -14,6 +15,7 @@ from django.utils import timezone
 
 from awmclient.schema import LIVE_STATES
 from episodes.models import Episode, EpisodeState
+from episodes.stored import settled
 from people.models import Project
 from people.rows import ModelRows
 from runs.launch import launching, relay
@@ -21,6 +23,8 @@ from runs.models import Plan, PlannedTry, PlanState
 from runs.plan import limits
 
 CHUNK = 200
+VERIFYING_S = 900
+"""An outcome that is still missing after this time no longer holds its run."""
 # of each built-in episode these statements are made; the ORM takes longer to write them than the database to
 # answer them
 BEGUN = """
@@ -94,7 +98,7 @@ def feed(run_id: str, relays: bool = False) -> int:
     running = limits.loads()
     # a run without a live or waiting try is in no load
     mine = running.pop(plan.pk, limits.RunLoad(plan.parallel))
-    if not mine.arms and not plan.tries.filter(episode__state__in=LIVE_STATES).exists():
+    if not mine.arms and not _has_live(plan.pk) and not _is_being_verified(plan.pk):
         plan.state, plan.ended_at = PlanState.FINISHED, timezone.now()
         plan.save(update_fields=["state", "ended_at"])
         return 0
@@ -179,6 +183,22 @@ def episode_ended(episode: Episode, reason: str) -> None:
         transaction.on_commit(functools.partial(_wake, taken, relays=True))
     elif episode.run_id:
         transaction.on_commit(functools.partial(feed, episode.run_id, relays=True))
+
+
+def verified(episode: Episode) -> None:
+    """Finish the run of an episode that now has an outcome, or a reason for none, if it was the last of it."""
+    if episode.run_id and not _has_live(episode.run_id):
+        feed(episode.run_id)
+
+
+def _has_live(run_id: str) -> bool:
+    return PlannedTry.objects.filter(plan=run_id, episode__state__in=LIVE_STATES).exists()
+
+
+def _is_being_verified(run_id: str) -> bool:
+    """Return whether the verifier of an episode may still run: who reads a finished run expects all its outcomes."""
+    since = timezone.now() - timedelta(seconds=VERIFYING_S)
+    return settled.unverified().filter(planned__plan=run_id, fault="", ended_at__gt=since).exists()
 
 
 def _next_of(run_id: str) -> str:

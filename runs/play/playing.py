@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import logging
 import zlib
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import transaction
@@ -51,6 +53,7 @@ AGAIN_S = 1.0
 RESET_PATIENCE_S = 60.0
 VERDICT_PAUSES_S = (1.0, 5.0, 20.0)
 NO_VERIFIER = "no_verifier"
+Said = TypeVar("Said")
 UPSTREAM = ("scenario", "task_idx", "seed")
 """The arguments of a reset that a server without awmweb's extensions supports."""
 
@@ -257,6 +260,7 @@ async def _through(
 ) -> None:
     async def verify(world: Any, final_answer: str | None) -> None:
         await _verify(actor, episode, world, final_answer)
+        await in_database(feeding.verified)(episode)
 
     ask = await in_database(rule_of)(episode)
     limits: dict[str, Any] = {name: int(episode.policy[name]) for name in OF_LOOP if name in episode.policy}
@@ -321,9 +325,11 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
     """Run the verifier in the mode of the task, and store its outcome. A lost environment, or a task without a
     verifier, leaves the episode unverified, which is never a failed task."""
     try:
-        mode, said = await _verdict(world, final_answer)
+        mode, said = await _retried(lambda: _verdict(world, final_answer))
         version = await in_database(repairs.in_force)(episode.project, episode.scenario, episode.task_idx)
-        repaired = await reverifying.said_by(world, version, final_answer) if version is not None else None
+        repaired = None
+        if version is not None:
+            repaired = await _retried(functools.partial(reverifying.said_by, world, version, final_answer))
     except SessionLost as gone:
         await patiently(
             noting.note_unverified, actor, episode.pk, f"The environment was lost before the verifier ran: {gone}"
@@ -349,17 +355,22 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
 
 
 async def _verdict(world: Any, final_answer: str | None) -> tuple[str, Any]:
-    """Return the verifier's mode and result. Retries while the session exists, because the server returns the same
-    result again. Raises an EnvironmentFault."""
+    """Return the verifier's mode and result."""
+    # a task can have a verifier of either form
+    for mode in ("code", "sql"):
+        said = await world.verify(final_answer=final_answer, mode=mode)
+        if said.reward_type != NO_VERIFIER:
+            break
+    return mode, said
+
+
+async def _retried(judge: Callable[[], Awaitable[Said]]) -> Said:
+    """Return what `judge` returns. Retries while the session exists: its world no longer changes, so that a verifier
+    says the same again. Raises an EnvironmentFault."""
     # None: the last try, whose error is raised
     for pause in (*VERDICT_PAUSES_S, None):
         try:
-            # a task can have a verifier of either form
-            for mode in ("code", "sql"):
-                said = await world.verify(final_answer=final_answer, mode=mode)
-                if said.reward_type != NO_VERIFIER:
-                    break
-            return mode, said
+            return await judge()
         except SessionLost:
             raise
         except AwmenvError as refused:

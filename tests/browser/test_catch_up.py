@@ -95,6 +95,7 @@ def test_a_lost_network_is_said_with_the_age_and_made_good(running, agent, episo
     watcher.evaluate("window.dispatchEvent(new Event('offline'))")
     running.kill("web")  # an open socket outlives the browser's offline mode
     expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago"))
+    expect(banner).to_be_visible()
     expect(banner).to_contain_text("Showing step 20")
     expect(watcher.locator("#connection-words")).to_have_text("Reconnecting")
     until(running.healthy, 60)
@@ -146,6 +147,7 @@ def test_second_lost_connection_joins_the_same_outage(running, agent, episode, p
     until(lambda: in_view(page, 20), 60)
     banner = page.locator("#connection")
     page.evaluate("window.cut('queue')")
+    expect(banner).to_be_visible()  # an outage that ends before is not said
     expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago"))
     page.evaluate("window.hides = 0; window.cut('episodes')")
     append(agent, episode, 21, 30, "away")

@@ -258,7 +258,9 @@ def test_retry_replaces_lost_outcomes_not_missing_verifiers(ada, project, calls,
     recording.finish(system(project), calls[0], Finish(stop_reason="done"))
     [end(pk) for pk in calls[1:4]]
     assert planning.retry(ada, plan.run_id) == 0  # its verdict is still on the way
+    assert Plan.objects.get().state == "running", "who reads a finished run expects all outcomes"
     noting.note_unverified(system(project), calls[0], reason)
+    feeding.verified(Episode.objects.get(pk=calls[0]))
     [card] = overview.cards(ada, [plan.run])
     found = compare_run(ada, plan.run_id)
     assert card.broken == overview.card_of(found).broken == int(lost)

@@ -149,6 +149,7 @@ class PlannedRun(RuleBasedStateMachine):
             recording.finish(self.house, pk, Finish(stop_reason="done"))
             kind = "complete" if complete else "others"
             recording.record_outcome(self.house, pk, Outcome(reward_type=kind, reward=float(complete)))
+            feeding.verified(Episode.objects.get(pk=pk))
             self.now[pk] = "finished"
             self._settle()
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from awmclient.chat import EndpointConfig
-from awmclient.schema import AT_WORK_STATES, LIVE_STATES, Finish
+from awmclient.schema import AT_WORK_STATES, LIVE_STATES
 from awmweb.settings import limits as limits_set
 from episodes.models import Episode
 from episodes.record import recording
@@ -24,7 +24,7 @@ from runs.plan.limits import LiveTries, RunLoad
 from runs.show.comparison import compare_run
 from tests.browsing import as_person, html
 from tests.people_by_name import person
-from tests.runs.planned import document, end, launched
+from tests.runs.planned import document, end, end_unverified, launched
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TWO = [{"name": "off", "policy": "model"}, {"name": "tuned", "policy": "model:tuned"}]
@@ -59,9 +59,8 @@ class Workers:
     def round(self, lasts):
         for pk in [pk for pk, left in self.held.items() if left <= 1]:
             del self.held[pk]
-            one = Episode.objects.get(pk=pk)
-            recording.finish(access.system(one.project), pk, Finish(stop_reason="done"))
-            self.ended[one.run_id] += 1
+            end_unverified(pk)
+            self.ended[Episode.objects.get(pk=pk).run_id] += 1
         self.held = {pk: left - 1 for pk, left in self.held.items()}
         while self.calls and len(self.held) < self.threads:
             pk = self.calls.popleft()
@@ -199,7 +198,7 @@ def test_any_order_ends_each_try_once_within_limits(calls, limited_models, acts)
                 if not feeding.is_held(Episode.objects.get(pk=pk)) and recording.begin(pk, worker):
                     feeding.begun(Episode.objects.get(pk=pk))
             elif act == "end" and running:
-                recording.finish(access.system(ada.project), running[0], Finish(stop_reason="done"))
+                end_unverified(running[0])
             elif act == "break" and running:
                 recording.fail(access.system(ada.project), running[0], "environment", "gone")
             elif act == "kill":
@@ -240,7 +239,7 @@ def _through(ada, plan):
         called = Q(state="queued", planned__called_at__isnull=False)
         for one in Episode.objects.filter(called | Q(state="running"), project=ada.project):
             recording.begin(one.pk, "x")
-            recording.finish(access.system(ada.project), one.pk, Finish(stop_reason="done"))
+            end_unverified(one.pk)
         if not Plan.objects.filter(run__project=ada.project, state="running").exists():
             return
     raise AssertionError("the runs do not end")

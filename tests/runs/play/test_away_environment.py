@@ -6,12 +6,13 @@ import asyncio
 import json
 
 import pytest
+from django.utils import timezone
 from websockets.asyncio.server import serve
 
 from awmclient.schema import Finish
 from awmenv.errors import AwmenvError, ServerRefused, SessionLost
 from awmenv.models import Observation
-from episodes.models import Episode
+from episodes.models import Episode, VerifierVersion
 from episodes.record import recording
 from episodes.stored import settled
 from people.access import system
@@ -135,7 +136,7 @@ class Verifier:
     def __init__(self, *answers):
         self.answers, self.asked = list(answers), 0
 
-    async def verify(self, **_about):
+    async def verify(self, *_sent, **_about):
         self.asked += 1
         answer = self.answers.pop(0)
         if isinstance(answer, AwmenvError):
@@ -161,6 +162,18 @@ def verified(episode, world):
 def test_a_verdict_that_cannot_be_fetched_is_asked_for_again(finished):
     world = Verifier(ServerRefused("busy"), ServerRefused("busy"), Observation(reward_type="complete", reward=1.0))
     assert verified(finished, world) == (["complete"], []) and world.asked == 3
+
+
+def test_a_repaired_verifier_is_asked_again(finished, monkeypatch):
+    task = {"project": finished.project, "scenario": finished.scenario, "task_idx": finished.task_idx}
+    VerifierVersion.objects.create(**task, number=2, code="x", in_force_at=timezone.now())
+    monkeypatch.setattr(Verifier, "judge", Verifier.verify, raising=False)
+    world = Verifier(
+        Observation(reward_type="complete", reward=1.0),
+        ServerRefused("busy"),
+        Observation(reward_type="others", reward=0.0),
+    )
+    assert verified(finished, world) == (["others"], []) and world.asked == 3
 
 
 def test_a_verdict_that_stays_away_says_why(finished):
