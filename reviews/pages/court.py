@@ -106,7 +106,8 @@ def _verifiers(case: CourtCase) -> dict[str, Any]:
 
 
 def _fork_at(actor: Actor, episode: Episode) -> int:
-    """Return the step at which a judge can fork an episode, to see whether its verifier accepts right ends alone; 0 if this actor cannot fork it."""
+    """Return the step at which a judge can fork an episode, to see whether its verifier accepts right ends alone; 0 if
+    this actor cannot fork it."""
     return last_call(episode.strip) if holds(actor, may_launch) and episode.is_builtin and not episode.is_live else 0
 
 
