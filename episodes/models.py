@@ -692,6 +692,8 @@ class Wheel(models.Model):
     holder_name = models.CharField(max_length=160, blank=True)
     lease_token = models.CharField(max_length=64, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
+    returned_token = models.CharField(max_length=64, blank=True, default="", db_default="")
+    """The last token with which the wheel was handed back: its repeat succeeds."""
     taken_at = models.DateTimeField(null=True, blank=True)
     used_at = models.DateTimeField(null=True, blank=True)
     """When its holder took it or last ordered something."""

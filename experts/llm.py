@@ -30,7 +30,7 @@ from awmclient.errors import EndpointError
 from awmclient.schema import ToolCall
 from episodes.models import Episode
 from episodes.quoting import Secret
-from episodes.stored import packs
+from episodes.stored import repairs
 from episodes.visible import trajectory
 from episodes.visible.lens import MODEL, Lens
 from experts import advising, desk, queue
@@ -119,7 +119,7 @@ async def tested(endpoint: EndpointConfig) -> EndpointCheck:
         return EndpointCheck(False, error.message, time.monotonic() - start)
     words = content if isinstance(content, str) else ""
     took = time.monotonic() - start
-    if why := _no_advice(words, "", {}):
+    if why := _no_advice(words, [], {}):
         return EndpointCheck(False, f"{why}: {words.strip()[:200] or '(no words)'}", took)
     form = "" if object_in(words) is not None else " (in prose, without confidence and calls)"
     return EndpointCheck(True, f"{endpoint.model}{form}: {_read(words).text[:200]}", took)
@@ -248,18 +248,18 @@ async def _do(call: Callable[..., Any], *args: Any) -> Any:
 async def _said(model: Actor, ask: Ask, purpose: str) -> ModelAnswer:
     """Return a model's reply to one ask within the remaining time. Raises `EndpointError`."""
     material = await _do(material_of, ask)
-    known, source = {name: value for name, value in material.items() if name != HINT}, ""
+    known, secret = {name: value for name, value in material.items() if name != HINT}, list[str]()
     if ask.privilege == Privilege.SEES_VERIFIER:
-        source = await _do(_verifier_of, ask)
-        material["success_criteria"] = await _criteria(model, ask, source, material["task"])
+        source, secret = await _do(_verifiers_of, ask)
+        material["success_criteria"] = await _criteria(model, ask, source, secret, material["task"])
     if ask.typed:
-        return await _decision(model, ask, purpose, material, source)
-    words = await _call(model, ask, purpose, RULES, material, lambda words: _no_advice(words, source, known))
+        return await _decision(model, ask, purpose, material, secret)
+    words = await _call(model, ask, purpose, RULES, material, lambda words: _no_advice(words, secret, known))
     fit: ModelAnswer = await _do(_fitting, ask, _read(words))
     return fit
 
 
-async def _decision(model: Actor, ask: Ask, purpose: str, material: dict[str, Any], source: str) -> ModelAnswer:
+async def _decision(model: Actor, ask: Ask, purpose: str, material: dict[str, Any], secret: list[str]) -> ModelAnswer:
     """Return a model's decision on a typed ask, checked as those of people are. Raises `EndpointError`."""
     if len(json.dumps(ask.typed)) > DECIDE_CHARS:
         raise EndpointError("what waits for a decision is too large for a model", "unusable")
@@ -267,7 +267,7 @@ async def _decision(model: Actor, ask: Ask, purpose: str, material: dict[str, An
     known = {name: value for name, value in material.items() if name != HINT} | {"decide": ask.typed}
     data = material | {"decide": ask.typed}
     words = await _call(
-        model, ask, purpose, DECIDING, data, lambda words: _undecided(words, ask.typed, tools, source, known)
+        model, ask, purpose, DECIDING, data, lambda words: _undecided(words, ask.typed, tools, secret, known)
     )
     given = object_in(words) or {}
     note = given.get("note")
@@ -279,7 +279,7 @@ async def _decision(model: Actor, ask: Ask, purpose: str, material: dict[str, An
     )
 
 
-def _undecided(words: str, typed: Any, tools: list[dict[str, Any]], source: str, known: dict[str, Any]) -> str:
+def _undecided(words: str, typed: Any, tools: list[dict[str, Any]], secret: list[str], known: dict[str, Any]) -> str:
     """Return why a reply is no decision that can go to an agent, or an empty text."""
     given = object_in(words)
     if given is None:
@@ -291,10 +291,10 @@ def _undecided(words: str, typed: Any, tools: list[dict[str, Any]], source: str,
     said = [given["decision"], given.get("note")]
     if len(json.dumps(said)) > DECIDE_CHARS:
         return f"the model's decision has more than {DECIDE_CHARS:,} characters"
-    return QUOTED if Secret([source], known).quoted_in(said) else ""
+    return QUOTED if Secret(secret, known).quoted_in(said) else ""
 
 
-def _no_advice(words: str, source: str, known: dict[str, Any]) -> str:
+def _no_advice(words: str, secret: list[str], known: dict[str, Any]) -> str:
     """Return why a reply cannot go to an agent, or an empty text.
 
     It is empty, or it quotes the verifier beyond what the agent already has. A person's hint can quote the verifier, so
@@ -307,7 +307,7 @@ def _no_advice(words: str, source: str, known: dict[str, Any]) -> str:
     if (size := max(len(said.text), len(calls))) > ADVICE_MAX:
         return f"the model's answer has {size:,} characters; the limit is {ADVICE_MAX:,}"
     given = [said.text, [call.model_dump() for call in said.calls]]
-    return QUOTED if Secret([source], known).quoted_in(given) else ""
+    return QUOTED if Secret(secret, known).quoted_in(given) else ""
 
 
 async def _call(
@@ -413,8 +413,8 @@ def _cut(value: Any) -> Any:
 _criteria_known: dict[str, str] = {}
 
 
-async def _criteria(model: Actor, ask: Ask, source: str, task: str) -> str:
-    """Return the verifier's criteria in words.
+async def _criteria(model: Actor, ask: Ask, source: str, secret: list[str], task: str) -> str:
+    """Return the criteria of the verifier in force in words.
 
     A model reads the code once per verifier and model, so that advice can aim at the criteria without quoting them. No
     advising model gets the code itself.
@@ -428,20 +428,22 @@ async def _criteria(model: Actor, ask: Ask, source: str, task: str) -> str:
             _criteria_known.clear()
         data = {"source": source[:VERIFIER_CHARS]}
         # the criteria are as secret as the code: they must not quote it either
-        words = await _call(model, ask, "criteria", CRITERIA, data, lambda words: _no_criteria(words, source, task))
+        words = await _call(model, ask, "criteria", CRITERIA, data, lambda words: _no_criteria(words, secret, task))
         _criteria_known[known] = words[:CRITERIA_CHARS]
     return _criteria_known[known]
 
 
-def _no_criteria(words: str, source: str, task: str) -> str:
+def _no_criteria(words: str, secret: list[str], task: str) -> str:
     if not words.strip():
         return "the model named no criteria"
-    return QUOTED if Secret([source], task).quoted_in(words) else ""
+    return QUOTED if Secret(secret, task).quoted_in(words) else ""
 
 
-def _verifier_of(ask: Ask) -> str:
-    episode = Episode.every.get(pk=ask.episode_id)
-    return packs.verifier_text(episode.scenario, episode.task_idx, episode.scenario_digest)
+def _verifiers_of(ask: Ask) -> tuple[str, list[str]]:
+    """Return the verifier in force, and all whose words must not be quoted."""
+    episode = Episode.every.select_related("project").get(pk=ask.episode_id)
+    task = (episode.project, episode.scenario, episode.task_idx, episode.scenario_digest)
+    return repairs.text_in_force(*task), repairs.secrets_of(*task)
 
 
 def _read(words: str) -> ModelAnswer:

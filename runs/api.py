@@ -25,7 +25,7 @@ from runs.launch import briefings, estimating, planning, preflight
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.plans import PlanDocument, plan_of
-from runs.play import certifying, forking, reverifying
+from runs.play import certifying, forking, prompting, reverifying
 from runs.show import errata, forks
 from runs.show.asking import RunAsking, asking_of, row_of
 from runs.show.comparison import RunComparison, compare_run
@@ -275,6 +275,19 @@ class ForkCost(Schema):
     asks: int
 
 
+class BranchPromptView(Schema):
+    """A prompt to continue an episode from a step: the messages before the choice, for a chat endpoint. `why` says why
+    the episode cannot be forked; empty if it can."""
+
+    episode: str
+    step: int
+    task: str
+    tools: list[Any]
+    messages: list[dict[str, Any]]
+    privilege: str
+    why: str
+
+
 class ForkView(Schema):
     """A fork that was made: the grade of the restored world, and its branches."""
 
@@ -505,6 +518,16 @@ def fork(request: HttpRequest, episode_id: str, payload: ForkBody) -> Status[For
     found = [BranchView(**forks.row_of(branch, None)) for branch in made.branches]
     url = settings.AWMWEB_PUBLIC_URL + made.fork.get_absolute_url()
     return Status(202, ForkView(id=made.fork.pk, url=url, grade=made.fork.grade, branches=found))
+
+
+@router.get("/episodes/{episode_id}/prompt", response={200: BranchPromptView, **REFUSALS})
+def branch_prompt(
+    request: HttpRequest, episode_id: str, step: QueryEx[int, P(ge=1, le=forking.STEP_MAX)]
+) -> BranchPromptView:
+    """Read a prompt to continue an ended episode from a step in a loop of your own, where no world can be restored. It
+    is no fork, and nothing is made. Not for agent tokens."""
+    refuse_unknown(request, "step")
+    return BranchPromptView(**asdict(prompting.prompt_at(actor_of(request), episode_id, step)))
 
 
 @router.get("/episodes/{episode_id}/tree", response={200: TreeView, **REFUSALS})

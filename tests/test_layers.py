@@ -376,6 +376,7 @@ PAST_VISIBILITY = {
     "runs.launch.briefings": "tells for which tasks there is an outcome to learn from, and none of them",
     "runs.play.distilling": "tells outcomes to an expert model, whose words are then withheld where outcomes are",
     "runs.launch.preflight": "tells the operator what the rollouts of a command earned",
+    "runs.show.forks": "reads the first outcomes of branches; whether their ends are seen was asked before",
     "runs.plan.replaceable": "tells which episodes have no outcome, and none of them",
     "runs.show.errata": "reads what a repaired verifier changes; who reads an erratum is asked then",
     "runs.play.reverifying": "compares what a repaired verifier says with what counted, and shows it to no one",

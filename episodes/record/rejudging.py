@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.db.models import Exists, Max, OuterRef
 from django.utils import timezone
+from psycopg.errors import SerializationFailure
 
 from awmenv.attesting import sha256_of
 from episodes.errors import AlreadyRejudging, BlindReview
@@ -34,6 +35,8 @@ from people.models import Project
 
 CODE_MAX, REASON_MAX = 64_000, 20_000
 NAME = "verify_task_completion"
+SNAPSHOT_TRIES = 5
+"""Attempts to end a pass while others write the same rows."""
 RUN, EXPORT = "run", "export"
 Numbers = Mapping[str, Any]
 Reading = Callable[[Project, Collection[str]], Mapping[str, Numbers]]
@@ -123,11 +126,33 @@ def keep(found: Iterable[RejudgedEpisode]) -> None:
     RejudgedEpisode.objects.bulk_create(found, ignore_conflicts=True)
 
 
-@transaction.atomic
 def end(rejudging_id: str) -> Rejudging:
     """End a pass, once. That of a repaired verifier takes effect here, unless it failed on an episode or judged none.
 
-    The pack's own verifier changes nothing: one outcome per episode and version."""
+    The pack's own verifier changes nothing: one outcome per episode and version. Both readings for errata are of one
+    snapshot, so that what others write meanwhile is in neither."""
+    failed = 0
+    while True:
+        try:
+            with transaction.atomic():
+                _read_one_snapshot()
+                return _end(rejudging_id)
+        except OperationalError as error:
+            failed += 1
+            # another transaction wrote one of these rows after the snapshot
+            if failed == SNAPSHOT_TRIES or not isinstance(error.__cause__, SerializationFailure):
+                raise
+
+
+def _read_one_snapshot() -> None:
+    """Have all statements of this transaction read what was stored at its first one. Inside another transaction, which
+    has read already, the level stays."""
+    if not connection.savepoint_ids:
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+
+
+def _end(rejudging_id: str) -> Rejudging:
     one = Rejudging.objects.select_for_update(of=("self",)).select_related("project", "version").get(pk=rejudging_id)
     if one.ended_at is not None:
         return one

@@ -95,12 +95,12 @@ def renew(actor: Actor, episode_id: str, token: str) -> WheelLease:
     with transaction.atomic():
         episode = locked(actor, episode_id)
         wheel, now = _held_with(episode, token), timezone.now()
-        until = min(now + timedelta(seconds=LEASE_S), _latest(wheel))
+        until = min(now + timedelta(seconds=LEASE_S), goes_back_at(wheel))
         Wheel.objects.filter(pk=wheel.pk).update(lease_until=until)
     return WheelLease(lease_token=token, lease_until=until)
 
 
-def _latest(wheel: Wheel) -> datetime:
+def goes_back_at(wheel: Wheel) -> datetime:
     """Return when the wheel is handed back at the latest if its holder orders nothing more."""
     assert wheel.used_at is not None and wheel.taken_at is not None
     return min(wheel.used_at + timedelta(seconds=IDLE_S), wheel.taken_at + timedelta(seconds=LONGEST_S))
@@ -149,14 +149,17 @@ def _refuse_misfit(episode: Episode, call: ToolCall) -> None:
 
 
 def hand_back(actor: Actor, episode_id: str, token: str) -> None:
-    """Let the agent choose again, after the orders that wait. Idempotent for the last holder's token."""
+    """Let the agent choose again, after the orders that wait. Idempotent for the token that handed it back last."""
     may_advise(actor)
     with transaction.atomic():
         episode = locked(actor, episode_id)
-        wheel = Wheel.objects.filter(episode=episode, lease_token=token).exclude(lease_token="").first()
-        if wheel is None:
+        wheel = Wheel.objects.filter(episode=episode).first()
+        if wheel is None or not token or token not in (wheel.lease_token, wheel.returned_token):
             raise WheelLost
-        _free(episode, wheel, actor, "")
+        # a repeat, whose first answer was lost, takes the wheel from no one who has taken it since
+        if token == wheel.lease_token:
+            Wheel.objects.filter(pk=wheel.pk).update(returned_token=token)
+            _free(episode, wheel, actor, "")
 
 
 def _free(episode: Episode, wheel: Wheel, actor: Actor | None, why: str) -> None:
@@ -192,7 +195,7 @@ def order_view(made: WheelOrder) -> WheelOrderView:
 
 
 def _why_ended(wheel: Wheel, now: datetime) -> str:
-    if _latest(wheel) <= now:
+    if goes_back_at(wheel) <= now:
         return "after an hour" if wheel.taken_at and wheel.taken_at + timedelta(seconds=LONGEST_S) <= now else "idle"
     return "its page was closed or lost"
 

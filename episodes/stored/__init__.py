@@ -5,6 +5,7 @@
     strip       the step strip: one letter a step
     outcomes    every query of outcomes
     repairs     versions of a verifier, and errata
+    trees       how many forks a tree has
     settled     which episodes have ended for good
     attesting   checks signed statements of environment servers
     arrivals    an episode recorded elsewhere, ready to store

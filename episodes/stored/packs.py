@@ -111,6 +111,12 @@ def verifier_text(scenario: str, task_idx: int | None, version: str = "") -> str
     return found.code if found is not None else ""
 
 
+def has_task(scenario: str, task_idx: int | None) -> bool:
+    """Return whether a loaded pack has this task."""
+    pack = find_pack(scenario) if scenario and task_idx is not None else None
+    return pack is not None and task_idx is not None and 0 <= task_idx < len(pack.tasks(scenario))
+
+
 def blockers_of(scenario: str, task_idx: int | None, version: str = "") -> list[Blocker]:
     """Return the registry of a task: what is missing in it; empty if no pack here has one.
 

@@ -119,6 +119,11 @@ def codes_of(steps: Iterable[Mapping[str, Any]]) -> str:
     return "".join(code_of(step) for step in steps)
 
 
+def last_call(codes: str) -> int:
+    """Return the number of the last write of an episode, or without one of its last call; 0 if it made none."""
+    return codes.rfind("w") + 1 or max(codes.rfind(code) for code in "rue") + 1
+
+
 def mark_of(step: Mapping[str, Any]) -> StepMark:
     return MARKS[code_of(step)]
 

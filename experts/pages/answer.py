@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from pydantic import ValidationError
 
 from awmclient.schema import AnswerBody, StandingAnswerBody
-from episodes.stored import packs
+from episodes.stored import packs, repairs
 from experts import advising, desk, queue, standing_answers, tagging
 from experts.errors import DraftConflict
 from experts.find import availability
@@ -180,7 +180,7 @@ def verifier(request: MemberRequest, pk: str) -> HttpResponse:
         raise Forbidden("This ask is blind: experts cannot see the verifier.")
     episode = one.episode
     task = (episode.scenario, episode.task_idx, episode.scenario_digest)
-    text, blockers = packs.verifier_text(*task), packs.blockers_of(*task)
+    text, blockers = repairs.text_in_force(episode.project, *task), packs.blockers_of(*task)
     return _fragment("experts/_verifier.html", {"text": clean(text), "blockers": blockers})
 
 

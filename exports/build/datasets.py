@@ -33,7 +33,7 @@ from exports.formats import FORMATS, ExportFormat
 from exports.recipe import Pattern, Recipe
 from exports.rules.redaction import Redactor
 from exports.select import curricula
-from exports.select.ground import pack_digests, repaired_verifiers, scenario_versions, tokenizer_of
+from exports.select.ground import pack_digests, repaired_verifiers, repairs_digest, scenario_versions, tokenizer_of
 from exports.select.selecting import SnapshotEntry, entries_of, matching
 from exports.writers import inspect_log
 from people.models import Project
@@ -57,12 +57,14 @@ class DatasetPlan:
     episodes: int
     steps: int
     tokenizer_digest: str = ""
+    repairs_digest: str = ""
 
     @property
     def id(self) -> str:
         parts = [VERSION, self.format.version, self.recipe.canonical, self.snapshot_digest, self.packs]
         # only where there is one, so that other datasets keep their IDs
         parts += [self.tokenizer_digest] if self.tokenizer_digest else []
+        parts += [f"repairs {self.repairs_digest}"] if self.repairs_digest else []
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -86,9 +88,8 @@ def take_snapshot(project: Project, recipe: Recipe, folder: Path) -> DatasetPlan
             steps += entry.last_seq
     tokenizer = tokenizer_of(recipe)
     tokens = tokenizer.digest if tokenizer is not None else ""
-    return DatasetPlan(
-        recipe, FORMATS[recipe.format], pack_digests(scenarios), digest.hexdigest(), count, steps, tokens
-    )
+    known = pack_digests(scenarios), digest.hexdigest(), count, steps, tokens, repairs_digest(project, scenarios)
+    return DatasetPlan(recipe, FORMATS[recipe.format], *known)
 
 
 def _selected(project: Project, recipe: Recipe) -> Iterator[SnapshotEntry]:

@@ -242,8 +242,8 @@ def _place(dataset: Dataset, episode: str, reason: str) -> str:
     return ""
 
 
-def _quotations(_project: Project, row: Episode) -> Callable[[Any], str]:
-    verifier = verifier_of(row.scenario, row.task_idx, row.scenario_digest)
+def _quotations(project: Project, row: Episode) -> Callable[[Any], str]:
+    verifier = verifier_of(project, row.scenario, row.task_idx, row.scenario_digest)
 
     def find(said: Any) -> str:
         words = verifier.quotation_in(said)

@@ -251,8 +251,9 @@ def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:
             if name != "run"
         ],
         "exports": (exports := list(requesting.exports_of(request.actor)[:LISTED])),
-        "with_errata": errata.with_errata([export.pk for export in exports]),
-        "shows_rows": holds(request.actor, may_open),  # the number of rows of an export can reveal an outcome
+        # the number of rows of an export, or that a repair changed some, can reveal an outcome
+        "shows_rows": (opens := holds(request.actor, may_open)),
+        "with_errata": errata.with_errata([export.pk for export in exports]) if opens else set(),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 import json
 from collections.abc import Callable, Collection, Iterable
@@ -16,7 +17,7 @@ from awmenv.packs import Pack
 from episodes.find.near_tasks import NearTasks
 from episodes.models import Episode
 from episodes.quoting import texts
-from episodes.stored import outcomes, packs, splits
+from episodes.stored import outcomes, packs, repairs, splits
 from exports.recipe import Recipe
 from exports.record import Record
 from exports.rules.held_out import HeldOutTasks
@@ -35,7 +36,7 @@ BATCH = 5000
 def ground_for(project: Project, recipe: Recipe) -> Ground:
     held_out = splits.held_out(project)
     texts_by_key = _texts(held_out)
-    near, verifiers = NearTasks(texts_by_key.values()), verifier_finder()
+    near, verifiers = NearTasks(texts_by_key.values()), verifier_finder(project)
     tokenizer, tasks = tokenizer_of(recipe), HeldOutTasks(texts_by_key)
     return Ground(recipe, held_out, near, verifiers, splits.is_training_name, tokenizer, tasks)
 
@@ -78,9 +79,9 @@ def _texts(keys: set[str]) -> dict[str, str]:
     return found
 
 
-def verifier_finder() -> Callable[[Record], VerifierWords]:
-    """Return a function from a record to the words of its verifier; it reads each task once."""
-    known = functools.lru_cache(maxsize=4096)(verifier_of)
+def verifier_finder(project: Project) -> Callable[[Record], VerifierWords]:
+    """Return a function from a record to the words of its verifiers; it reads each task once."""
+    known = functools.lru_cache(maxsize=4096)(functools.partial(verifier_of, project))
 
     def of(record: Record) -> VerifierWords:
         return known(*record.original[1:])
@@ -88,11 +89,15 @@ def verifier_finder() -> Callable[[Record], VerifierWords]:
     return of
 
 
-def verifier_of(scenario: str, task_idx: int | None, version: str) -> VerifierWords:
-    """Return what must not be quoted of a task's verifier: both forms, and the reasoning and criteria beside them."""
-    pack = packs.find_version(scenario, version) if scenario and task_idx is not None else None
-    if pack is None or task_idx is None:
+def verifier_of(project: Project, scenario: str, task_idx: int | None, version: str) -> VerifierWords:
+    """Return what must not be quoted of a task's verifiers: both forms of the pack's with the reasoning and criteria
+    beside them, and each repaired one that has counted in the project."""
+    if not scenario or task_idx is None:
         return VerifierWords(())
+    repaired = [one.code for one in repairs.were_in_force(project, [scenario]).filter(task_idx=task_idx)]
+    pack = packs.find_version(scenario, version)
+    if pack is None:
+        return VerifierWords(repaired)
     try:
         forms = [pack.verifier(scenario, task_idx, mode) for mode in ("code", "sql")]
         # an expert can tell what the pack's own note says, though the verifier says it, too
@@ -100,10 +105,10 @@ def verifier_of(scenario: str, task_idx: int | None, version: str) -> VerifierWo
         known += [text for one in pack.blockers(scenario, task_idx) for text in (one.answer, one.fact) if text]
     # a pack that cannot be read has no words to compare
     except PackError:
-        return VerifierWords(())
+        return VerifierWords(repaired)
     there = [form for form in forms if form is not None]
     prose = [text for form in there for text in _beside(form.raw_response)]
-    return VerifierWords((form.code for form in there), prose, known)
+    return VerifierWords([*(form.code for form in there), *repaired], prose, known)
 
 
 def _beside(raw: str) -> list[str]:
@@ -122,6 +127,13 @@ def pack_digests(scenarios: Collection[str]) -> dict[str, str]:
     can leave out other rows."""
     known = [pack for pack in packs.packs() if _holds(pack, scenarios)]
     return {pack.name: packs.rows_digest(pack.folder) for pack in known}
+
+
+def repairs_digest(project: Project, scenarios: Collection[str]) -> str:
+    """Return a digest of the repaired verifiers whose words the rules leave out; "" without any."""
+    rows = repairs.were_in_force(project, scenarios).values_list("scenario", "task_idx", "number", "sha256")
+    found = [[*row] for row in rows]
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest() if found else ""
 
 
 def scenario_versions(project: Project, episodes: Iterable[str]) -> dict[str, list[str]]:

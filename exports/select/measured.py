@@ -1,22 +1,21 @@
 """Reads: which forks of episodes show a difference, with the numbers that a snapshot pins.
 
-Owns the counts of many forks together. Leaves what they show to `runs.statistics.forked`. Who may have an export was
+Owns the counts of many forks together. Leaves what they show to `runs.show.forks`. Who may have an export was
 asked before.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from django.db.models import QuerySet
 
-from episodes.models import BranchArm, Episode, Fork
-from episodes.stored import outcomes
+from episodes.models import Episode, Fork
+from episodes.stored import outcomes, trees
 from episodes.stored.settled import settled
-from runs.statistics import forked
-from runs.statistics.forked import ForkArm
+from runs.show.forks import shown_by
 
 ACTIONS = ("call", "ask")
 """Changes that are an action of the agent: only these make a pair."""
@@ -41,17 +40,15 @@ class PinnedFork(NamedTuple):
 def measured(episodes: QuerySet[Episode]) -> dict[str, list[PinnedFork]]:
     """Return the forks of these episodes that show a difference between two actions, by episode. Both arms must have
     been restored alike."""
-    # all of them, because forks of a step share its error
     made = list(Fork.objects.filter(parent__in=episodes.order_by().values("pk")).order_by("created_at", "pk"))
-    asked = Counter((one.parent_id, one.seq) for one in made)
+    # all of their trees, because the forks of one share its error
+    asked = trees.forks_asked({one.parent_id for one in made})
     found: dict[str, list[PinnedFork]] = {}
     for fork, branches, ended, types in _branches([one for one in made if any(name in one.change for name in ACTIONS)]):
         grades = {one.grade for one in branches}
-        treated, control = (_arm(arm, branches, ended, types) for arm in (BranchArm.TREATED, BranchArm.CONTROL))
         is_fixed = any(one.policy_kind == "script" for one in branches)
-        changed, kept = forked.labels(fork.change)
-        asks = asked[fork.parent_id, fork.seq]
-        shown = forked.finding(treated, control, changed, kept, forks=asks, fixed=is_fixed)
+        shown = shown_by(fork, branches, ended, types, asked=asked[fork.parent_id], fixed=is_fixed)
+        treated, control = shown.treated, shown.control
         if not shown.verdict or shown.interval is None or len(grades) != 1:
             continue
         low, high = (round(float(one), 4) for one in shown.interval)
@@ -74,9 +71,3 @@ def _branches(forks: Collection[Fork]) -> Iterable[tuple[Fork, list[Episode], se
     types = dict(outcomes.of_episodes(ids).verdicts().values_list("episode_id", "reward_type"))
     for fork in forks:
         yield fork, by_fork[fork.pk], ended, types
-
-
-def _arm(arm: BranchArm, branches: Iterable[Episode], ended: Collection[str], types: dict[str, str]) -> ForkArm:
-    mine = [one.pk for one in branches if one.branch_arm == arm]
-    known = [types[pk] for pk in mine if pk in types]
-    return ForkArm(len(mine), len(known), known.count("complete"), sum(pk not in ended for pk in mine))

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import json
 from itertools import islice
+from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
-from episodes.models import VerifierOutcome
+from episodes.models import Episode, Fork, VerifierOutcome
 from episodes.show.state_lines import DiffLine, diff_lines
-from episodes.stored.packs import blockers_of, verifier_text
+from episodes.stored.packs import blockers_of, has_task, verifier_text
+from episodes.stored.repairs import in_force
+from episodes.stored.strip import last_call
 from episodes.visible import visibility
 from people.access import (
+    Actor,
     MemberRequest,
     holds,
+    may_launch,
     may_see_reviews,
     may_set_reviews,
     member_required,
@@ -60,7 +65,7 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
         try:
             ruling = court.rule(actor, pk, request.POST.get("word", ""), request.POST.get("reason", ""))
             # who finds the verifier wrong goes on to repair it
-            if ruling.word in VERIFIER_WRONG and verifier_text(case.scenario, case.task_idx):
+            if ruling.word in VERIFIER_WRONG and has_task(case.scenario, case.task_idx):
                 return redirect("verifier", case.scenario, case.task_idx)
             return redirect("case", pk)
         except AppError as refused:
@@ -74,9 +79,9 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
         "case": case,
         "headline": f"{clean(case.task_key)}: {doubts or 'no'} {'doubt' if doubts == 1 else 'doubts'}.",
         "task": rows[0].task if rows else "",
-        "verifier": clean(verifier_text(case.scenario, case.task_idx)) if holds(actor, may_set_reviews) else "",
-        "blockers": blockers_of(case.scenario, case.task_idx) if holds(actor, may_set_reviews) else [],
-        "episodes": [(one, found.get(one.pk), _changes(found.get(one.pk))) for one in rows],
+        **(_verifiers(case) if holds(actor, may_set_reviews) else {}),
+        "episodes": [(one, found.get(one.pk), _changes(found.get(one.pk)), _fork_at(actor, one)) for one in rows],
+        "forked": set(Fork.objects.filter(parent__in=rows).values_list("parent_id", flat=True)),
         "verdicts": verdicts,
         "rulings": case.rulings.order_by("-created_at"),
         "words": Word.choices,
@@ -85,6 +90,25 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
         "given": request.POST,
     }
     return render(request, "reviews/case.html", context, status=422 if problem else 200)
+
+
+def _verifiers(case: CourtCase) -> dict[str, Any]:
+    """Return the verifier of the pack, the repaired one in force, and the registry of the task, for those who rule."""
+    task = (case.scenario, case.task_idx)
+    repaired = in_force(case.project, *task)
+    return {
+        "verifier": clean(verifier_text(*task)),
+        "repaired": repaired,
+        "repaired_code": clean(repaired.code) if repaired is not None else "",
+        "may_repair": has_task(*task),
+        "blockers": blockers_of(*task),
+    }
+
+
+def _fork_at(actor: Actor, episode: Episode) -> int:
+    """Return the step at which a judge can fork an episode, to see whether its verifier accepts right ends alone; 0 if
+    this actor cannot fork it."""
+    return last_call(episode.strip) if holds(actor, may_launch) and episode.is_builtin and not episode.is_live else 0
 
 
 def _changes(outcome: VerifierOutcome | None) -> list[DiffLine]:

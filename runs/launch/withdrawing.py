@@ -13,7 +13,7 @@ from awmclient.asking import FORMAT
 from people.access import system
 from people.audit import record
 from runs.models import Arm, Plan, PlanState
-from runs.show.comparison import claims_of, evaluate, tries_of
+from runs.show.comparison import evaluate_plan
 
 
 def gated() -> list[str]:
@@ -34,8 +34,7 @@ def withdraw_if_worse(run_id: str) -> list[str]:
     """Withdraw each gate of a run that its running statement calls worse than the control, and return their arms."""
     plan = Plan.objects.select_related("run__project").get(pk=run_id)
     names = _gates_of(plan)
-    said, void = claims_of(plan)
-    found, _ = evaluate(said, tries_of(plan)[0], void=void)
+    found, _ = evaluate_plan(plan)
     withdrawn = []
     for one in found:
         if one.arm in names and one.verdict == "worse" and _withdraw(plan, one.arm, one.running.sentence):

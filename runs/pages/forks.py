@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from django.contrib import messages
@@ -17,6 +18,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from episodes.models import Episode, Fork
 from episodes.show import windows
 from episodes.show.alignment import AlignedPair, acts_of, align
+from episodes.stored import trees
 from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
 from people.access import Actor, MemberRequest, holds, may_launch, may_read, member_required, visible_or_404
@@ -25,8 +27,9 @@ from people.in_words import duration
 from people.json_text import parse_typed
 from people.parts import part_of
 from people.plain_text import clean
+from runs.errors import NotForkable
 from runs.launch import launching
-from runs.play import forking
+from runs.play import forking, prompting
 from runs.show import forks, lanes
 from runs.statistics import forked
 
@@ -56,7 +59,10 @@ ALIGNED = 200
 @require_http_methods(["GET", "POST"])
 @member_required(may_launch, rows=Episode.every.all)
 def fork_form(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show the form for `?step=K`; a POST makes the fork and opens it, or shows the form again with the errors."""
+    """Show the form for `?step=K`; a POST makes the fork and opens it, or shows the form again with the errors. With
+    `prompt=1` return the prompt to continue from the step, as a file."""
+    if request.method == "GET" and "prompt" in request.GET:
+        return _prompt(request.actor, pk, windows.number(request.GET.get("step")) or 1)
     given: Mapping[str, str] = request.POST if request.method == "POST" else {}
     seq = windows.number(given.get("seq") or request.GET.get("step")) or 1
     problem, status = "", 200
@@ -74,7 +80,16 @@ def fork_form(request: MemberRequest, pk: str) -> HttpResponse:
             return redirect("fork", made.fork.pk)
     asked_for = given.get("correction") or request.GET.get("correction", "")
     context = {"problem": problem, "typed": given, **_form(request.actor, pk, seq, given, asked_for)}
+    # such as a world that was not restored
+    if status == NotForkable.status:
+        context["can_continue"] = _can_continue(request.actor, pk, seq)
     return render(request, "runs/fork_form.html", context, status=status)
+
+
+def _prompt(actor: Actor, pk: str, seq: int) -> HttpResponse:
+    text = json.dumps(asdict(prompting.prompt_at(actor, pk, seq)), indent=2)
+    headers = {"Content-Disposition": f'attachment; filename="prompt-{seq}.json"'}
+    return HttpResponse(text, content_type="application/json", headers=headers)
 
 
 def _tries(correction: str) -> int:
@@ -119,7 +134,7 @@ def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str], correction:
             context["corrected"] = json.dumps(context["correction"].arguments, ensure_ascii=False)
         steps, point = forking.place_of(forking.parent_of(actor, pk), seq)
     except AppError as refused:
-        return context | {"refused": refused.message}
+        return context | {"refused": refused.message, "can_continue": _can_continue(actor, pk, seq)}
     step = point.step
     policies = launching.model_names()
     kinds = [name for name in KINDS if _fits(name, point, parent) and (policies or name != "policy")]
@@ -129,7 +144,9 @@ def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str], correction:
     branches = 2 * (windows.number(given.get("tries")) or _tries(correction))
     each = {"branches": 1, "turns": likely.turns, "tokens": likely.tokens, "questions": likely.asks}
     each["seconds of work"] = round(likely.seconds)
-    least = [(size, other) for size in SIZES if (other := forked.least_shown(size)) is not None]
+    # with this one, all forks of the tree share the error
+    asked = trees.forks_asked([parent.pk])[parent.pk] + 1
+    least = [(size, other) for size in SIZES if (other := forked.least_shown(size, asked)) is not None]
     return context | {
         "seq": step["seq"],
         "step": step,
@@ -151,6 +168,15 @@ def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str], correction:
         "least": least,
         "is_script": parent.policy_kind == "script",
     }
+
+
+def _can_continue(actor: Actor, pk: str, seq: int) -> bool:
+    """Return whether there is a prompt to continue from a step that cannot be forked."""
+    try:
+        prompting.prompt_at(actor, pk, seq)
+    except AppError:
+        return False
+    return True
 
 
 def _fits(kind: str, point: forking.BranchPoint, parent: Episode) -> bool:

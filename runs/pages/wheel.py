@@ -89,6 +89,8 @@ def _state(request: MemberRequest, episode: Episode) -> dict[str, Any]:
         "held": held,
         "mine": mine,
         "holder": wheel.holder_name if wheel is not None and held else "",
+        "goes_back_at": steering.goes_back_at(wheel) if wheel is not None and mine else None,
+        "idle_s": steering.IDLE_S,
         "token": wheel.lease_token if wheel is not None and mine else "",
         "steps": shown,
         "proposal": newest.seq if newest is not None and proposal else None,

@@ -11,10 +11,11 @@
     blocking      tasks with blockers, proven
     certifying    replays that prove a record
     forking       branches from a step of an ended episode
+    prompting     a prompt to continue one elsewhere
     reverifying   stored episodes judged again
     environment   status of the environment server
     start_tables  tables that a world began with
 
-Tasks and commands import it; pages only `environment`, `forking`, `person`, `reverifying` and
-`start_tables`.
+Tasks and commands import it; pages only `environment`, `forking`, `person`, `prompting`,
+`reverifying` and `start_tables`.
 """

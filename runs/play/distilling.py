@@ -23,7 +23,7 @@ from awmclient.schema import BRIEFING_MAX
 from episodes.models import Episode
 from episodes.quoting import Secret
 from episodes.record import noting
-from episodes.stored import outcomes, packs, splits
+from episodes.stored import outcomes, repairs, splits
 from episodes.visible import trajectory
 from episodes.visible.lens import MODEL
 from experts import desk
@@ -62,11 +62,11 @@ WITH_OUTCOMES = ' Each attempt has its outcome; "complete" means that the task w
 
 @dataclass(frozen=True)
 class Material:
-    """The input of a model, and its source episodes; `source` is the verifier, which must not be quoted."""
+    """The input of a model, and its source episodes; `secret` are its verifiers, which must not be quoted."""
 
     data: dict[str, Any]
     sources: list[str]
-    source: str
+    secret: list[str]
 
 
 class Unusable(EndpointError):
@@ -160,7 +160,7 @@ def _read(words: str, material: Material) -> tuple[str, str]:
     if len(text) > BRIEFING_MAX:
         return "", f"its briefing has more than {BRIEFING_MAX:,} characters"
     # words of the material are no quotation, and neither is the task that a verifier repeats
-    return ("", QUOTED) if Secret([material.source], material.data).quoted_in(text) else (text, "")
+    return ("", QUOTED) if Secret(material.secret, material.data).quoted_in(text) else (text, "")
 
 
 def _material(row: PlannedTry, with_outcomes: bool) -> Material:
@@ -190,7 +190,7 @@ def _material(row: PlannedTry, with_outcomes: bool) -> Material:
     tools = bounded_tools(found[0].tools) if found else []
     data = {"task": row.episode.task, "tools": tools, "attempts": attempts}
     sources = [one.pk for one in found[: len(attempts)]]
-    return Material(data, sources, packs.verifier_text(row.scenario, row.task_idx))
+    return Material(data, sources, repairs.secrets_of(project, row.scenario, row.task_idx))
 
 
 def _attempt(episode: Episode, outcome: str | None) -> dict[str, Any]:

@@ -226,13 +226,21 @@ def knowledge(actor: Actor, parent: Episode, steps: Steps, point: BranchPoint) -
     informed = parent.expert == ExpertMode.INFORMED
     knows_end = visibility.of_episode(actor, parent) is not None
     author = Knowledge.SEES_VERIFIER if informed else Knowledge.HINDSIGHT if knows_end else Knowledge.BLIND
-    inherited = parent.knowledge or Knowledge.BLIND
-    before = [inherited, *(_advice_text(one) for one in steps if one["seq"] < point.cut)]
+    before = knowledge_before(parent, [one for one in steps if one["seq"] < point.cut])
     return {
-        "before": Knowledge(Knowledge.most(before)),
-        "kept": Knowledge(Knowledge.most([*before, *(_advice_text(one) for one in point.kept)])),
+        "before": before,
+        "kept": Knowledge(Knowledge.most([before, *map(_advice_text, point.kept)])),
         "author": author,
     }
+
+
+def knowledge_before(parent: Episode, earlier: Steps) -> Knowledge:
+    """Return what those knew whose words or acts are in these first steps."""
+    known = [parent.knowledge or Knowledge.BLIND, *map(_advice_text, earlier)]
+    # a person at the wheel of an informed episode can have read its verifier
+    if parent.expert == ExpertMode.INFORMED and any(one.get("acted_by") is not None for one in earlier):
+        known.append(Knowledge.SEES_VERIFIER)
+    return Knowledge(Knowledge.most(known))
 
 
 def _with_correction(actor: Actor, row: Correction, level: Knowledge) -> Knowledge:

@@ -16,6 +16,7 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from channels.db import database_sync_to_async
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Max
 from django.db.models.functions import Coalesce
 from django.utils import timezone
@@ -68,8 +69,10 @@ def request(actor: Actor, scenario: str, task_idx: int, code: str = "", reason: 
     return one
 
 
+@transaction.atomic
 def prepare(actor: Actor, scenario: str, task_idx: int, code: str = "", reason: str = "") -> Rejudging:
-    """Return the pass that judges with this code, which becomes the next version, or with the verifier in force."""
+    """Return the pass that judges with this code, which becomes the next version, or with the verifier in force. A
+    refused repair leaves no version."""
     launching.task_text(scenario, task_idx)
     live = repairs.passes_of(actor.project, scenario, task_idx).filter(ended_at__isnull=True).first()
     if code:

@@ -132,12 +132,7 @@ def compare_run(actor: Actor, run_id: str) -> RunComparison:
         by_arm[each[0].arm].append(each)
     counts = [_count(arm.name, arm.expert, briefing_words(plan.document, arm.name), by_arm[arm.name]) for arm in arms]
     stopped = plan.state == PlanState.CANCELLED
-    found, drawn = evaluate(said, tries, stopped=stopped, void=void)
-    if outcomes.first_types(one.episode for one in tries):
-        # the outcomes that the claims were first read from: a repair was made by people who had seen them
-        first = evaluate(said, _tries_of(plan, said, first=True)[0], stopped=stopped, void=void)
-        found = [rereading.contrast(*both) for both in zip(found, first[0], strict=True)]
-        drawn = [rereading.effect(*both) for both in zip(drawn, first[1], strict=True)]
+    found, drawn = _both_readings(plan, said, tries, stopped=stopped, void=void)
     later = sorted({one.task for one in tries} & set(rulings.at_fault(plan.run.project)) - set(said.left_out))
     earlier = _earlier(actor, plan) if found else {}
     # seeds that were added change nothing of the planned size
@@ -176,6 +171,25 @@ def evaluate(
     return contrasts(tries, said.said, stopped=stopped, void=void), effects(
         tries, said.said, stopped=stopped, void=void
     )
+
+
+def evaluate_plan(plan: Plan) -> tuple[list[Contrast], list[Effect]]:
+    """Evaluate the claims of a run on its tries as they are now, as pages and the API state them."""
+    said, void = claims_of(plan)
+    return _both_readings(plan, said, _tries_of(plan, said)[0], stopped=plan.state == PlanState.CANCELLED, void=void)
+
+
+def _both_readings(
+    plan: Plan, said: Claims, tries: Sequence[Try], *, stopped: bool, void: str
+) -> tuple[list[Contrast], list[Effect]]:
+    """Evaluate claims on the outcomes that count, without what the first outcomes did not show."""
+    found, drawn = evaluate(said, tries, stopped=stopped, void=void)
+    if outcomes.first_types(one.episode for one in tries):
+        # the outcomes that the claims were first read from: a repair was made by people who had seen them
+        first = evaluate(said, _tries_of(plan, said, first=True)[0], stopped=stopped, void=void)
+        found = [rereading.contrast(*both) for both in zip(found, first[0], strict=True)]
+        drawn = [rereading.effect(*both) for both in zip(drawn, first[1], strict=True)]
+    return found, drawn
 
 
 def _earlier(actor: Actor, plan: Plan) -> dict[str, tuple[int, int]]:

@@ -6,23 +6,27 @@ Owns which branches belong together and who sees their outcomes. Leaves the arit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from awmclient.schema import NOT_COUNTED
 from episodes.models import BranchArm, Episode, Fork
 from episodes.show import wall
 from episodes.show.wall import EpisodeRow
+from episodes.stored import outcomes, trees
 from episodes.stored.settled import settled
 from episodes.visible import visibility
 from people.access import Actor, may_see_asking, scoped, visible_or_404
 from people.errors import NotFound
 from reviews.models import Correction
-from runs.statistics import forked
+from runs.statistics import forked, rereading
 from runs.statistics.forked import ForkFinding
 
 TREE_MAX = 1000
 """The most branches of a tree in one answer."""
+NOT_DRAWN = ("tools", "policy", "world", "final_answer")
+"""Large columns of branches that no tree shows."""
 
 
 def row_of(branch: Episode, outcome: str | None) -> dict[str, Any]:
@@ -62,8 +66,9 @@ def members(actor: Actor, episode_id: str) -> tuple[Episode, list[Episode]]:
     rows = Episode.every.select_related("fork__parent")
     root = visible_or_404(rows, actor, episode_id).root
     found, level = [root], [root.pk]
+    branches = Episode.every.select_related("fork").defer(*NOT_DRAWN)
     while level and len(found) < TREE_MAX:
-        below = scoped(rows.filter(fork__parent__in=level), actor.project).order_by("created_at", "key")
+        below = scoped(branches.filter(fork__parent__in=level), actor.project).order_by("created_at", "key")
         children = list(below[: TREE_MAX - len(found)])
         found += children
         level = [one.pk for one in children]
@@ -104,17 +109,30 @@ def finding_of(actor: Actor, fork: Fork, branches: Sequence[Episode]) -> ForkFin
     """Return what the branches of a fork show; None for an actor who does not see how they ended."""
     if not sees_ends(actor, fork.parent):
         return None
-    ends = ends_of(actor, fork.parent, branches)
-    done = ended(branches)
-
-    def arm_of(arm: BranchArm) -> forked.ForkArm:
-        mine = [one for one in branches if one.branch_arm == arm]
-        types = [ends[one.pk] for one in mine if one.pk in ends]
-        live = sum(one.pk not in done for one in mine)
-        return forked.ForkArm(len(mine), len(types), types.count("complete"), live)
-
-    changed, kept = forked.labels(fork.change)
-    asked = Fork.objects.filter(parent=fork.parent, seq=fork.seq).count()
+    ends, done = ends_of(actor, fork.parent, branches), ended(branches)
+    asked = trees.forks_asked([fork.parent_id])[fork.parent_id]
     fixed = "script" in {fork.parent.policy_kind, *(one.policy_kind for one in branches)}
-    arms = (arm_of(BranchArm.TREATED), arm_of(BranchArm.CONTROL))
-    return forked.finding(*arms, changed, kept, forks=asked, fixed=fixed)
+    return shown_by(fork, branches, done, ends, asked=asked, fixed=fixed)
+
+
+def shown_by(
+    fork: Fork, branches: Sequence[Episode], done: Collection[str], ends: Mapping[str, str], *, asked: int, fixed: bool
+) -> ForkFinding:
+    """Return what a fork shows in a tree of `asked` forks: of its branches, those that are done, and the reward types
+    that count. A difference must be one on the first outcomes as well, from before a verifier was repaired."""
+    changed, kept = forked.labels(fork.change)
+
+    def reading(types: Mapping[str, str]) -> ForkFinding:
+        arms = [
+            forked.arm_of(fork.tries, [one.pk for one in branches if one.branch_arm == arm], types, done)
+            for arm in (BranchArm.TREATED, BranchArm.CONTROL)
+        ]
+        return forked.finding(arms[0], arms[1], changed, kept, forks=asked, fixed=fixed)
+
+    now = reading(ends)
+    # few differ, and only a difference that is said needs the first outcomes
+    first = outcomes.first_types(one.pk for one in branches) if now.verdict else {}
+    if not first:
+        return now
+    before = {pk: first.get(pk, said) for pk, said in ends.items()}
+    return rereading.fork(now, reading({pk: said for pk, said in before.items() if said not in NOT_COUNTED}))

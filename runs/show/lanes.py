@@ -96,9 +96,7 @@ def lanes_of(actor: Actor, episode_id: str) -> EpisodeTree:
     lanes: list[TreeLane] = []
 
     def add(members: Sequence[Episode], words: str, fork: Fork | None, parent: int | None) -> None:
-        types = [ends[one.pk] for one in members if one.pk in ends]
-        live = sum(one.pk not in done for one in members)
-        arm = ForkArm(len(members), len(types), types.count("complete"), live)
+        arm = forked.arm_of(fork.tries if fork is not None else 1, [one.pk for one in members], ends, done)
         begins = members[0].branch_seq or 1
         rows = [shown[one.pk] for one in members]
         treated = members[0].branch_arm == BranchArm.TREATED

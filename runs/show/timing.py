@@ -15,7 +15,6 @@ from episodes.visible import trajectory
 from episodes.visible.lens import MODEL
 from people.access import Actor
 from runs.show import forks
-from runs.statistics import forked
 from runs.statistics.forked import ForkFinding
 from runs.statistics.sentences import p_text, points, span_text
 
@@ -52,7 +51,7 @@ class TimedAdvice:
             return f"{self.at.words}: {found.sentence}"
         counts = f"{found.treated.counts} complete with the words, {found.control.counts} without"
         lost = found.treated.lost + found.control.lost
-        without = f" {lost:,} {'branch' if lost == 1 else 'branches'} ended without an outcome." if lost else ""
+        without = f" {lost:,} {'branch is' if lost == 1 else 'branches are'} without an outcome." if lost else ""
         numbers = f"{points(found.difference)} {span_text(found.interval)}, p = {p_text(found.p)}".replace("= <", "<")
         return f"{self.at.words}: {counts}. {numbers}: {found.verdict or 'not shown'}.{without}"
 
@@ -77,10 +76,9 @@ def times_at(times: Sequence[AdviceTime], shares: Sequence[int]) -> list[AdviceT
 
 
 def timed(actor: Actor, parent: Episode) -> dict[str, list[TimedAdvice]]:
-    """Return what each text is worth at the times at which an episode was forked with it. All forks of the episode
-    share the error, since the best of them would be picked."""
+    """Return what each text is worth at the times at which an episode was forked with it. All forks of its tree share
+    the error, since the best of them would be picked."""
     made = list(Fork.objects.filter(parent=parent).select_related("parent__project", "parent__fork").order_by("seq"))
-    fixed = parent.policy_kind == "script"
     times = times_of(parent)
     found: dict[str, list[TimedAdvice]] = {}
     for fork in made:
@@ -88,8 +86,5 @@ def timed(actor: Actor, parent: Episode) -> dict[str, list[TimedAdvice]]:
             continue
         at = next(one for one in reversed(times) if one.seq <= fork.seq)
         seen = forks.finding_of(actor, fork, list(Episode.every.filter(fork=fork)))
-        if seen is not None:
-            names = forked.labels(fork.change)
-            seen = forked.finding(seen.treated, seen.control, *names, forks=len(made), fixed=fixed)
         found.setdefault(fork.change["words"], []).append(TimedAdvice(at, seen))
     return found

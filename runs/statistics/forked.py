@@ -1,7 +1,7 @@
 """What the branches of a fork show: two independent groups of tries from one step, and one sentence.
 
 Fisher's exact test and the interval of Newcombe 1998. A fork says one sentence, when all of its branches have ended:
-before, a look at the counts would be one of many. Several forks at one step share the error, because the best would be
+before, a look at the counts would be one of many. All forks of a tree share the error, because the best would be
 picked. Branches that were lost must not matter: a difference is shown only if it is one whichever way they had ended.
 Pure. Called by `runs.show.forks`.
 """
@@ -9,7 +9,7 @@ Pure. Called by `runs.show.forks`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +19,13 @@ from runs.statistics.paired import SMALLEST_P, Interval, newcombe
 from runs.statistics.sentences import p_text, points, span_text
 
 ERROR = 0.05
-"""The error of all that is said about one step."""
+"""The error of all that is said about one tree: an episode, and the branches below it."""
 
 
 @dataclass(frozen=True)
 class ForkArm:
     """The branches of an arm: how many there are, how many have an outcome, how many of these are complete, and how
-    many have not ended. The others were lost."""
+    many have not ended. The others were lost or erased."""
 
     tries: int
     known: int
@@ -62,6 +62,14 @@ class ForkFinding:
         return f"{points(self.difference)} {span_text(self.interval)}"
 
 
+def arm_of(tries: int, branches: Collection[str], types: Mapping[str, str], ended: Collection[str]) -> ForkArm:
+    """Return an arm that was made with this many tries, from its branches, their reward types and which have ended.
+    Erased branches stay tries without an outcome."""
+    known = [types[pk] for pk in branches if pk in types]
+    live = sum(pk not in ended for pk in branches)
+    return ForkArm(max(tries, len(branches)), len(known), known.count("complete"), live)
+
+
 def fisher(complete: int, of: int, other: int, others: int) -> float:
     """Return the exact two-sided p of two rates: the chance of a table that is no likelier than this one."""
     total = complete + other
@@ -73,12 +81,13 @@ def fisher(complete: int, of: int, other: int, others: int) -> float:
     return max(SMALLEST_P, min(1.0, tail / sum(ways.values())))
 
 
-def least_shown(tries: int) -> int | None:
-    """Return the most complete tries of one arm against which all of the other's are shown; None if nothing is."""
+def least_shown(tries: int, forks: int = 1) -> int | None:
+    """Return the most complete tries of one arm against which all of the other's are shown in a tree of this many
+    forks; None if nothing is."""
     shown = (
         other
         for other in range(tries, -1, -1)
-        if is_shown(fisher(tries, tries, other, tries), None, newcombe(tries, tries, other, tries), ERROR)
+        if is_shown(fisher(tries, tries, other, tries), None, newcombe(tries, tries, other, tries), ERROR / forks)
     )
     return next(shown, None)
 
@@ -99,7 +108,7 @@ def labels(change: Mapping[str, Any]) -> tuple[str, str]:
 def finding(
     treated: ForkArm, control: ForkArm, changed: str, kept: str, *, forks: int = 1, fixed: bool = False
 ) -> ForkFinding:
-    """Return what two arms show; `forks` are asked about the same step. A `fixed` policy makes the same choice each
+    """Return what two arms show; `forks` are in the same tree. A `fixed` policy makes the same choice each
     time, so that its branches are one observation."""
     both = treated, control
     ended = f"{sum(one.tries - one.live for one in both)} of {sum(one.tries for one in both)}"
@@ -118,9 +127,9 @@ def finding(
     verdict = word(delta) if is_shown(p, None, span, level) and _is_robust(treated, control, delta, level) else ""
     numbers = f"{points(delta)} {span_text(span)} (Newcombe, 95%), p = {p_text(p)} (Fisher)".replace("= <", "<")
     end = f"{verdict}" if verdict else "one flip proves nothing" if _is_flip(treated, control) else "not shown"
-    shared = f" {count(forks, 'fork')} ask about this step and share its error of 5%." if forks > 1 else ""
+    shared = f" {count(forks, 'fork')} of this tree share the error of 5%." if forks > 1 else ""
     lost = sum(one.lost for one in both)
-    without = f" {lost:,} {'branch' if lost == 1 else 'branches'} ended without an outcome." if lost else ""
+    without = f" {lost:,} {'branch is' if lost == 1 else 'branches are'} without an outcome." if lost else ""
     return ForkFinding(*both, verdict, f"{counts}. {numbers}: {end}.{shared}{without}", delta, span, p)
 
 

@@ -1,7 +1,9 @@
-"""What may be said of a run whose outcomes a repaired verifier corrected: what both readings show, and nothing else.
+"""What may be said of a run or a fork whose outcomes a repaired verifier corrected: what both readings show, and
+nothing else.
 
-The claims of a run are read again with the error that the launch gave them. A statement that needs the first reading,
-too, is never said more often than that reading says it, for any repair and any reason for it. Pure.
+The claims of a run are read again with the error that the launch gave them, those of a fork with that of its tree. A
+statement that needs the first reading, too, is never said more often than that reading says it, for any repair and any
+reason for it. Pure.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import TypeVar
 
 from runs.statistics import deciding, sentences
 from runs.statistics.contrast import Contrast, Running, UnitResult
+from runs.statistics.forked import ForkFinding
 from runs.statistics.offers import Anytime, Effect
 
 Said = TypeVar("Said", Running, Anytime)
@@ -35,6 +38,13 @@ def effect(now: Effect, first: Effect) -> Effect:
     if not _is_new(now.verdict, first.verdict):
         return found if found == now else replace(found, sentence=found.running.sentence)
     return replace(found, verdict="withheld", sentence=sentences.reread(now.sentence))
+
+
+def fork(now: ForkFinding, first: ForkFinding) -> ForkFinding:
+    """Return what a fork shows without what the first outcomes of its branches did not show."""
+    if not _is_new(now.verdict, first.verdict):
+        return now
+    return replace(now, verdict="", sentence=sentences.reread(now.sentence, "fork"))
 
 
 def _both(now: UnitResult | None, first: UnitResult | None) -> UnitResult | None:

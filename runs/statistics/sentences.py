@@ -63,11 +63,11 @@ def of_tasks(one: Contrast, scope: UnitResult) -> str:
     return said
 
 
-def reread(sentence: str) -> str:
+def reread(sentence: str, again: str = "run") -> str:
     """Return what is said of a statement that only the outcomes of a repaired verifier show."""
     return (
         f"Withheld after an erratum. On the corrected outcomes alone: {sentence} The verifier was repaired by people "
-        "who had seen the outcomes, so only a new run can show it."
+        f"who had seen the outcomes, so only a new {again} can show it."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 from playwright.sync_api import expect
@@ -84,3 +85,20 @@ def test_two_people_and_one_wheel(house, person, episode):
     expect(lena.locator("main")).to_contain_text("assisted, counts in no rate")
     expect(lena.locator("main")).to_contain_text("Done.")
     expect(lena.locator("main")).to_contain_text("2 actions")
+
+
+def test_escape_twice_hands_the_wheel_back(house, person, episode):
+    mina = person(house.link("mina", "expert"))
+    mina.goto(f"{house.url}/episodes/{episode}/wheel")
+    mina.get_by_role("button", name="Take the wheel").click()
+    expect(mina.get_by_role("heading", level=1)).to_have_text("You act in place of the agent.")
+    expect(mina.locator(".strap .cd [data-left]")).to_have_text(re.compile(r"^(9:\d\d|10:00)$"))
+    words = mina.locator("textarea[name=words]")
+    words.fill("Mind the order.")
+    words.press("Escape")
+    expect(words).not_to_be_focused()
+    expect(mina.get_by_role("heading", level=1)).to_have_text("You act in place of the agent.")
+    mina.keyboard.press("Escape")
+    mina.keyboard.press("Escape")
+    mina.wait_for_url(f"**/episodes/{episode}/")
+    expect(mina.locator("main")).to_contain_text("assisted, counts in no rate")

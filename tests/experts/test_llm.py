@@ -13,7 +13,9 @@ from django.utils import timezone
 
 from awmclient.chat import EndpointConfig
 from awmclient.schema import AskOpen, EpisodeStart, ToolSpec
+from episodes.models import VerifierVersion
 from episodes.record import recording
+from episodes.stored import packs
 from experts import closing, desk, endings, llm, queue
 from experts.find.reading import open_asks
 from experts.models import Advice, Ask, Draft, ModelCall
@@ -363,7 +365,7 @@ PIECE = "status, merged_into FROM tickets"  # nothing in it is written otherwise
 @pytest.fixture
 def informed(asked, monkeypatch):
     """Open an ask whose expert may know what this verifier wants."""
-    monkeypatch.setattr(llm.packs, "verifier_text", lambda scenario, idx, version: CODE)
+    monkeypatch.setattr(packs, "verifier_text", lambda scenario, idx, version: CODE)
     llm._criteria_known.clear()
 
     def ask(**more):
@@ -400,6 +402,18 @@ def test_answer_quoting_the_verifier_is_a_fault_not_advice(serve, informed, answ
         ("answer", llm.QUOTED),
     ]
     assert [PIECE in json.dumps(body) for body in server.bodies] == [True, False]  # what advises never had the code
+
+
+def test_model_reads_the_repaired_verifier_in_force(serve, informed, ada):
+    server = serve(small=in_turn("Ticket 2 must be closed.", says(INSIDE)))
+    repaired = "def verify_task_completion(a, b):\n    return ticket_of_the_repaired_verifier(b)\n"
+    about = {"scenario": "helpdesk_1", "task_idx": 0, "number": 2, "code": repaired, "sha256": "", "reason": "r"}
+    VerifierVersion.objects.create(project=ada.project, created_by="ada", in_force_at=timezone.now(), **about)
+    ask = informed()
+    llm.work()
+    assert json.loads(server.bodies[0]["messages"][1]["content"])["source"] == repaired
+    # the pack's own is as secret as before
+    assert fresh(ask).declines.get().reason == f"fault: {llm.QUOTED}" and not Advice.objects.exists()
 
 
 def test_a_draft_that_quotes_the_verifier_is_none(serve, informed, edo):

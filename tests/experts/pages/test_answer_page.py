@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from awmclient.schema import STEP, AskOpen, EpisodeStart
+from episodes.models import VerifierVersion
 from episodes.record import recording
 from episodes.stored import packs
 from experts import advising, closing, desk, queue
@@ -165,6 +166,18 @@ def test_verifier_code_is_shown_as_text_to_allowed_only(asked, edo, monkeypatch)
     assert 'data-privilege="verifier"' in page(client, informed)
     shown = html(client.get(f"/asks/{informed.pk}/verifier"))
     assert "# helpdesk_1 4 &lt;script&gt;" in shown and "<script" not in shown
+
+
+def test_verifier_in_force_is_shown_in_place_of_the_packs(asked, edo, monkeypatch):
+    monkeypatch.setattr(packs, "verifier_text", lambda scenario, idx, version="": "# the verifier of the pack")
+    informed = asked(expert="informed")
+    client, project = held(edo, informed), edo.project
+    about = {"scenario": "helpdesk_1", "task_idx": 4, "number": 2, "sha256": "", "reason": "r", "created_by": "ada"}
+    version = VerifierVersion.objects.create(project=project, code="# the repaired <b>one", **about)
+    assert "the verifier of the pack" in html(client.get(f"/asks/{informed.pk}/verifier")), "it has no effect yet"
+    VerifierVersion.objects.filter(pk=version.pk).update(in_force_at=timezone.now())
+    shown = html(client.get(f"/asks/{informed.pk}/verifier"))
+    assert "# the repaired &lt;b&gt;one" in shown and "the verifier of the pack" not in shown
 
 
 def test_tables_show_what_recorded_steps_touched(asked, rita):

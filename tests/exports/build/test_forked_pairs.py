@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
@@ -12,15 +14,18 @@ from episodes.record import recording
 from exports.build import datasets
 from exports.recipe import Recipe
 from exports.select.selecting import SnapshotEntry, entries_of, matching
+from runs.show import forks, lanes
+from tests.browsing import as_person
+from tests.exports.explain.test_errata import repaired
 
 SECRET = "glpat-12345678901234567890"
 
 
-def root(actor):
+def root(actor, key="root"):
     """A failed episode: one call, one answer."""
     tools = [ToolSpec(name="merge", input_schema={"type": "object"})]
     place = {"scenario": "desk_1", "task_idx": 3, "split": "train"}
-    one, _ = recording.start_episode(actor, EpisodeStart(key="root", task="Merge them.", tools=tools, **place))
+    one, _ = recording.start_episode(actor, EpisodeStart(key=key, task="Merge them.", tools=tools, **place))
     steps = [
         {"seq": 1, "kind": "message", "role": "user", "content": "Merge them."},
         {"seq": 2, "kind": "tool_call", "name": "merge", "arguments": {"id": 7}, "result": "ok", "turn": 1},
@@ -98,6 +103,81 @@ def test_forks_that_show_nothing_are_not_pinned(ada):
     Episode.every.filter(pk=live.pk).update(state="finished")
     Fork.objects.filter(pk=made.pk).update(change={"words": "Mind the order."})
     assert pinned(ada) == [], "words are no action of the agent"
+
+
+def found_by(actor, made):
+    return forks.finding_of(actor, made, list(Episode.every.filter(fork=made)))
+
+
+def test_difference_of_corrected_outcomes_alone_is_withheld(ada):
+    """A repair finds the treated branches complete and the others not: the first outcomes showed nothing."""
+    one = root(ada)
+    made = forked(ada, one, 2, {"call": {"name": "merge", "arguments": {"id": 9}}}, (4, 4))
+    assert found_by(ada, made).sentence.endswith(": not shown.")
+    rows = VerifierOutcome.objects.filter(episode__fork=made)
+    wrong = rows.filter(episode__branch_arm="treated", reward_type="others") | rows.filter(
+        episode__branch_arm="control", reward_type="complete"
+    )
+    assert not repaired(ada, set(wrong.values_list("episode_id", flat=True)), task=("desk_1", 3)).problem
+    found = found_by(ada, made)
+    assert (found.treated.complete, found.control.complete, found.verdict) == (8, 0, "")
+    assert found.sentence.startswith("Withheld after an erratum. On the corrected outcomes alone: Changed call: 8 of 8")
+    assert found.sentence.endswith("so only a new fork can show it.") and pinned(ada) == []
+
+
+def test_difference_of_both_readings_is_shown_and_pinned(ada):
+    one = root(ada)
+    made = forked(ada, one, 2, {"call": {"name": "merge", "arguments": {"id": 9}}}, (8, 1))
+    wrong = Episode.every.filter(fork=made, branch_arm="control", outcomes__reward_type="complete").get()
+    assert not repaired(ada, {wrong.pk}, task=("desk_1", 3)).problem
+    assert found_by(ada, made).verdict == "better" and pinned(ada)[0].forks[0].kept_wins == 0
+
+
+def test_forks_of_branches_share_the_error_of_their_tree(ada):
+    one, change = root(ada), {"call": {"name": "merge", "arguments": {"id": 9}}}
+    made = forked(ada, one, 2, change, (8, 3))
+    assert found_by(ada, made).verdict == "better" and len(pinned(ada)) == 1
+    branch = Episode.every.filter(fork=made).first()
+    below = forked(ada, branch, 3, change, (8, 3))
+    for fork in (made, below):
+        found = found_by(ada, fork)
+        assert found.verdict == "" and "2 forks of this tree share the error of 5%." in found.sentence
+    assert pinned(ada) == []
+    other = forked(ada, root(ada, "other"), 2, change, (8, 3))
+    assert found_by(ada, other).verdict == "better", "another tree has an error of its own"
+
+
+def test_erased_branches_stay_tries_of_their_fork(ada):
+    one = root(ada)
+    made = forked(ada, one, 2, {"call": {"name": "merge", "arguments": {"id": 9}}}, (8, 5))
+    kept = Episode.every.filter(fork=made, branch_arm="control", outcomes__reward_type="complete")
+    Episode.every.filter(pk__in=kept.values_list("pk", flat=True)[:4]).delete()
+    found = found_by(ada, made)
+    assert (found.control.tries, found.control.known, found.control.lost) == (8, 4, 4)
+    assert found.p < 0.05 and found.verdict == "", "the erased ones could have been complete"
+    assert "4 branches are without an outcome." in found.sentence and pinned(ada) == []
+    lane = next(one for one in lanes.lanes_of(ada, one.pk).lanes if one.words == "Recorded call")
+    assert (lane.arm.tries, lane.arm.lost) == (8, 4)
+
+
+def test_tree_reads_no_tools_and_as_much_for_more_branches(ada):
+    one = root(ada)
+    made = forked(ada, one, 2, {"call": {"name": "merge", "arguments": {"id": 9}}})
+    browser, few = as_person(ada), [f"{made.pk}/{arm}/0" for arm in ("treated", "control")]
+    where = f"/projects/{ada.project.slug}/episodes/{one.pk}/tree"
+
+    def statements():
+        with CaptureQueriesContext(connection) as found:
+            assert browser.get(where).status_code == 200
+        return [each["sql"] for each in found]
+
+    statements()  # what is read once for all
+    many = statements()
+    Episode.every.filter(fork=made).exclude(key__in=few).delete()
+    assert len(statements()) == len(many)
+    _, found = forks.members(ada, one.pk)
+    for branch in found[1:]:
+        assert {"tools", "policy", "world", "final_answer"} <= branch.get_deferred_fields()
 
 
 def test_branches_are_rows_of_sft_only_by_name(ada, tmp_path):

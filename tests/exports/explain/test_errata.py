@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch, TrainingStepReport
 from awmenv.attesting import sha256_of
 from curriculum import training
-from episodes.models import Episode, Erratum, OutcomeHold, RejudgedEpisode, VerifierOutcome, VerifierVersion
+from episodes.models import Episode, Erratum, OutcomeHold, RejudgedEpisode, Step, VerifierOutcome, VerifierVersion
 from episodes.record import recording, rejudging
 from exports.build import datasets, storing
-from exports.explain import errata
+from exports.explain import errata, explaining
 from exports.jobs import pushing
 from exports.models import Export
 from exports.recipe import Recipe
@@ -208,6 +211,61 @@ def test_snapshot_keeps_the_outcome_that_it_pins(ada):
     ]
 
 
+def meanwhile(monkeypatch, write):
+    """Have another process write once, right after the numbers of runs were read for the first time."""
+    read, done = rejudging._readings[rejudging.RUN], []
+
+    def elsewhere():
+        write()
+        connection.close()
+
+    def reading(project, episodes):
+        found = read(project, episodes)
+        if not done:
+            done.append(True)
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(elsewhere).result()
+        return found
+
+    monkeypatch.setitem(rejudging._readings, rejudging.RUN, reading)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_erratum_has_nothing_that_others_wrote_meanwhile(ada, monkeypatch):
+    one = trained(ada, complete=False)
+    about = {"scenario": "planted_2", "task_idx": 1, "training_step": 3, "run": one.run.pk}
+    late, _ = recording.start_episode(ada, EpisodeStart(key="late", task="Task 2", **about))
+    meanwhile(monkeypatch, lambda: ended(system(ada.project), late, complete=True))
+    assert not repaired(ada, {one.pk}).problem and VerifierOutcome.objects.filter(episode=late).exists()
+    [erratum] = errata_of_runs.of_run(ada, one.run.pk)
+    assert {(change.before, change.after) for change in erratum.changes} == {("0 of 1", "1 of 1")}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_pass_ends_though_others_write_its_rows_meanwhile(ada, monkeypatch):
+    one = trained(ada, complete=False)
+    meanwhile(monkeypatch, lambda: VerifierOutcome.objects.filter(episode=one).update(tier="other"))
+    assert not repaired(ada, {one.pk}).problem
+    kinds = VerifierOutcome.objects.filter(episode=one).order_by("pk").values_list("source", "reward_type", "tier")
+    assert list(kinds) == [("superseded", "others", "other"), ("verifier", "complete", "")]
+
+
+def test_errata_of_a_run_are_read_in_a_fixed_number_of_queries(ada):
+    one = trained(ada, complete=False)
+
+    def queries():
+        with CaptureQueriesContext(connection) as found:
+            assert len(errata_of_runs.of_run(ada, one.run.pk)) == Erratum.objects.count()
+        return len(found)
+
+    repaired(ada, {one.pk})
+    queries()  # what is read once for all
+    first = queries()
+    for number in range(3):
+        repaired(ada, {one.pk}, f"{CODE}# {number}\n")
+    assert (queries(), Erratum.objects.count()) == (first, 4)
+
+
 def test_manifest_card_and_push_name_the_repair(ada, tmp_path):
     one, other = trained(ada, complete=False), trained(ada, complete=True)
     made = export(ada.project)
@@ -229,8 +287,34 @@ def test_manifest_card_and_push_name_the_repair(ada, tmp_path):
     assert "comma" not in said, "the reason is a person's word to the project"
     page = html(as_person(ada).get("/exports/"))
     assert page.count("erratum</span>") == 1
+    OutcomeHold.objects.create(episode=one, actor_key=ada.key, by="review")
+    blind = html(as_person(ada).get("/exports/"))
+    assert "erratum</span>" not in blind and "withheld" in blind, "it would show who judges blind what was changed"
+    OutcomeHold.objects.all().delete()
     with pushing.files_of(spared) as pushed:
         assert (pushed / "manifest.json").exists() and not (pushed / "ERRATA.md").exists()
+
+
+def test_quotation_of_a_repaired_verifier_is_left_out(ada, tmp_path):
+    kept, quoting = trained(ada, complete=True), trained(ada, complete=True)
+    words = "the gate must be shut before the third bell rings at the harbor"
+    last = quoting.steps.get(seq=4)
+    body = json.dumps({**json.loads(last.body), "content": f"I know: {words}."})
+    Step.objects.filter(pk=last.pk).update(body=body)
+
+    def rows(name):
+        (folder := tmp_path / name).mkdir()
+        plan = datasets.take_snapshot(ada.project, Recipe.read({"format": "sft", "include": ["duplicates"]}), folder)
+        manifest = datasets.build(ada.project, plan, folder, lambda done, rows: True)
+        return plan.id, manifest["rows"], manifest["left_out"].get("verifier_text", 0)
+
+    first = rows("before")
+    # nothing is judged otherwise, so the snapshot stays the same
+    repaired(ada, set(), CODE + f"# {words}\n")
+    second = rows("after")
+    assert first[1:] == (2, 0) and second[1:] == (1, 1), (first, second)
+    assert first[0] != second[0], "other rows are another dataset"
+    assert explaining._quotations(ada.project, quoting)(words) and not explaining._quotations(ada.project, kept)("shut")
 
 
 def test_curriculum_page_shows_the_erratum_of_its_curve(ada):

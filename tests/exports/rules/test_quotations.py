@@ -67,8 +67,8 @@ def test_sentence_of_words_that_task_and_results_say_is_none():
         ("repairshop_1", 1, "The repair is with Ruben and waits for parts already; nothing had to be changed."),
     ],
 )
-def test_right_answers_of_the_starter_pack_are_kept(scenario, number, answer):
-    verifier = verifier_of(scenario, number, "")
+def test_right_answers_of_the_starter_pack_are_kept(project, scenario, number, answer):
+    verifier = verifier_of(project, scenario, number, "")
     result = {"ticket_id": 1012, "repair": 7, "tags": ["warranty"], "mechanic": "Ruben", "state": "waits for parts"}
     steps = [{**step, "result": result} if step["seq"] == 4 else step for step in STEPS]
     steps = [{**step, "content": answer} if step["seq"] == 10 else step for step in steps]
@@ -76,7 +76,7 @@ def test_right_answers_of_the_starter_pack_are_kept(scenario, number, answer):
     assert verifier and len(walked("sft", record(steps=steps, task=task), verifier)[0]) == 1
 
 
-def test_reasoning_and_criteria_are_words_of_the_verifier():
+def test_reasoning_and_criteria_are_words_of_the_verifier(project):
     raw = json.dumps({
         "reasoning": "Only the third parcel of the northern depot was still waiting for its stamp.",
         "success_criteria": ["The parcel carries one blue stamp of the depot and nothing else moved."],
@@ -88,7 +88,7 @@ def test_reasoning_and_criteria_are_words_of_the_verifier():
         "carries one blue stamp of the depot and nothing",
     ):
         assert walked("sft", said(f"I know that the {words}."), verifier)[1] == {"verifier_text": 1}, words
-    starter = verifier_of("library_1", 0, "")
+    starter = verifier_of(project, "library_1", 0, "")
     assert starter.quotation_in("Her loan 204 is 'The Salt Harbour'; 205 is 'Salt: A Harbour Kitchen'")
 
 

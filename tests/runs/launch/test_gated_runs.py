@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from awmclient.asking import AskGate, Seen, Side, row_of
 from awmclient.schema import StepBatch
 from awmclient.standing import LoopProgress
-from episodes.models import Episode, Fork
+from episodes.models import Episode, Fork, VerifierOutcome, VerifierVersion
 from episodes.record import recording
 from people.access import system
 from people.models import AuditEntry
@@ -192,6 +192,25 @@ def test_gate_that_is_worse_is_withdrawn_and_its_episodes_go_on(ada):
     assert preflight.doubts(ada, again, planning.tasks_of(ada, again))[0] == (
         "The gate of gated was withdrawn in the run planted."
     )
+
+
+def test_gate_is_not_withdrawn_by_corrected_outcomes_alone(ada):
+    """A repair finds all episodes of the gate incomplete: the first outcomes showed no difference."""
+    arms = [{"name": "off"}, {"name": "gated", "expert": "plain", "ask": a_gate().model_dump()}]
+    plan = rows_of_run(system(ada.project), tasks=30, arms=arms)
+    ended_rows({one.episode_id: True for one in plan.tries.filter(position__lt=20)})
+    about = {"scenario": "planted_1", "task_idx": 0, "number": 2, "code": "", "sha256": "", "reason": "r"}
+    version = VerifierVersion.objects.create(project=ada.project, created_by="ada", **about)
+    first = VerifierOutcome.objects.filter(episode__run=plan.run, episode__arm="gated")
+    hit = list(first.values_list("episode_id", flat=True))
+    assert len(hit) == 20 and first.update(source="superseded") == 20
+    VerifierOutcome.objects.bulk_create(
+        VerifierOutcome(episode_id=pk, source="verifier", version=version, reward_type="others", reward=0.0)
+        for pk in hit
+    )
+    assert withdrawing.withdraw_if_worse(plan.pk) == [] and not Arm.objects.exclude(withdrawn="").exists()
+    found = compare_run(ada, plan.pk).contrasts[0]
+    assert found.treated_rate == 0 and found.running.verdict == "withheld"
 
 
 def test_gate_names_what_it_was_fitted_on_in_the_next_plan(ada):

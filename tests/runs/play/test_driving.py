@@ -236,6 +236,19 @@ def test_one_person_has_the_wheel_at_a_time(live, ada, edo):
     assert steering.take(ada, live.pk).lease_token != again.lease_token
 
 
+def test_repeated_hand_back_takes_the_wheel_from_no_one(live, ada, edo):
+    first = steering.take(edo, live.pk)
+    for _ in range(2):
+        steering.hand_back(edo, live.pk, first.lease_token)
+    assert live.events.filter(verb=steering.HANDED_BACK).count() == 1
+    second = steering.take(ada, live.pk)
+    steering.hand_back(edo, live.pk, first.lease_token)
+    assert steering.renew(ada, live.pk, second.lease_token), "it is still held"
+    for never in ("", "another"):
+        with pytest.raises(WheelLost):
+            steering.hand_back(ada, live.pk, never)
+
+
 def test_wheel_goes_back_after_idle_and_after_an_hour(live, edo):
     lease, now = steering.take(edo, live.pk), timezone.now()
     Wheel.objects.update(used_at=now - timedelta(seconds=steering.IDLE_S - 30))
@@ -343,8 +356,10 @@ def test_wheel_page_takes_calls_and_hands_back(live, edo, ada, rita):
     page = html(browser.get(where))
     lease = Wheel.objects.get().lease_token
     assert "You act in place of the agent." in page and lease in page and "Call get" in page
+    until = steering.goes_back_at(Wheel.objects.get(episode=live)).isoformat()
+    assert f'data-deadline="{until}"' in page and "until it goes back" in page
     other = html(as_person(ada).get(where))
-    assert "edo acts in place of the agent." in other and lease not in other
+    assert "edo acts in place of the agent." in other and lease not in other and "data-deadline" not in other
     assert as_person(ada).post(where, {"act": "take"}).status_code == 409
     call = {"act": "call", "tool": "get", "lease_token": lease, "nonce": "1"}
     wrong = browser.post(where, {**call, "field:0": "1.5"})
@@ -393,7 +408,8 @@ def test_wheel_over_http_gives_orders_to_the_loop(client, live, edo, ada):
     found = client.get(f"{where}?acted=0", headers=agent).json()
     assert found["held"] and [one["call"]["arguments"] for one in found["orders"]] == [{"id": 7}]
     assert client.get(f"{where}?acted={number}", headers=agent).json()["orders"] == []
-    assert client.post(f"{where}/hand-back", body, headers=as_expert, **post).json() == {"ok": True}
+    for _ in range(2):
+        assert client.post(f"{where}/hand-back", body, headers=as_expert, **post).json() == {"ok": True}
     assert client.get(f"{where}?acted={number}", headers=agent).json() == {"held": False, "orders": [], "limits": {}}
     assert client.get("/api/v1/episodes", headers=agent).json()["items"][0]["assisted"] is True
     limits = f"/api/v1/episodes/{live.pk}/limits"

@@ -193,6 +193,22 @@ def test_a_branch_is_forked_again_and_stays_informed(parent, ada, rita):
     assert [one.get("parent") for one in rows] == [None, parent.pk, parent.pk, treated.pk, treated.pk]
 
 
+def test_acts_of_a_person_at_an_informed_wheel_raise_privilege(parent, ada):
+    """A person who can read the verifier acts before the fork, and no advice says so."""
+    seq = step_of(parent, word="c")
+    steps, point = forking.place_of(parent, seq)
+    acted = [{**one, "acted_by": "p"} if one["seq"] == 2 else one for one in steps if one["kind"] != "ask"]
+    later = [{**one, "acted_by": "p"} if one["seq"] > seq else one for one in steps if one["kind"] != "ask"]
+    for expert, told, level in (
+        ("informed", acted, "sees_verifier"),
+        ("informed", later, "blind"),
+        ("plain", acted, "blind"),
+    ):
+        parent.expert = expert
+        levels = forking.knowledge(ada, parent, told, point)
+        assert (levels["before"], levels["kept"]) == (level, level), expert
+
+
 @given(
     st.sampled_from(list(Knowledge)),
     st.sampled_from(list(Knowledge)),

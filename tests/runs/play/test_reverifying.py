@@ -13,6 +13,7 @@ from episodes.models import Episode, Erratum, RejudgedEpisode, Rejudging, Verifi
 from episodes.record import rejudging
 from episodes.stored import repairs
 from people.members import issue_token
+from people.models import AuditEntry
 from runs import tasks
 from runs.errors import NoServer
 from runs.launch import launching
@@ -133,6 +134,8 @@ def test_reverify_by_api_needs_a_right_and_a_server(stored, ada, client, monkeyp
     assert called == [first.json()["id"]]
     other = asked("launch", verifier=REPAIRED + "\n# once more", reason="Style.")
     assert (other.status_code, other.json()["error"]["code"]) == (409, "already_rejudging")
+    assert VerifierVersion.objects.count() == 1, "a refused repair leaves no version"
+    assert AuditEntry.objects.filter(verb="verifier.repaired").count() == 1
     where, key = settings.AWMENV_URL, settings.ATTEST_KEY
     settings.ATTEST_KEY = ""
     with pytest.raises(NoServer, match="shares no key"):

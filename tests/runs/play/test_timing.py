@@ -46,7 +46,7 @@ def test_words_are_given_at_each_time_and_claim_nothing_unshown(desk, tmp_path, 
     call_command("timing", episode=parent.pk)
     said = capsys.readouterr().out
     assert "turn 3 of 4 (50%)" in said and "A script makes the same choices" in said
-    Episode.objects.filter(pk=parent.pk).update(policy_kind="model")
+    Episode.every.update(policy_kind="model")
     call_command("timing", episode=parent.pk)
     said = capsys.readouterr().out
     assert said.count("1 of 1 complete with the words, 1 of 1 without.") == 2 and said.count("not shown.") == 2

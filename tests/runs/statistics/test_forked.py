@@ -66,16 +66,16 @@ def test_nothing_is_said_before_all_branches_have_ended():
 def test_lost_branches_must_not_matter():
     """8 of 8 against 1 of 6 is shown, and two lost ones could have been complete."""
     shown = forked.finding(ForkArm(8, 8, 8), ForkArm(8, 6, 1), CHANGED, KEPT)
-    assert shown.verdict == "better" and "2 branches ended without an outcome" in shown.sentence
+    assert shown.verdict == "better" and "2 branches are without an outcome" in shown.sentence
     hidden = forked.finding(ForkArm(8, 8, 8), ForkArm(8, 6, 2), CHANGED, KEPT)
     assert hidden.p < 0.05 and hidden.verdict == ""
     none = forked.finding(ForkArm(2, 0, 0), ForkArm(2, 2, 2), CHANGED, KEPT)
     assert none.sentence.endswith("An arm has no outcome, so nothing can be compared.")
 
 
-def test_forks_of_one_step_share_their_error():
+def test_forks_of_one_tree_share_their_error():
     assert finding(8, 8, 3, 8, forks=2).verdict == ""
-    assert "2 forks ask about this step and share its error of 5%." in finding(8, 8, 0, 8, forks=2).sentence
+    assert "2 forks of this tree share the error of 5%." in finding(8, 8, 0, 8, forks=2).sentence
     assert finding(8, 8, 0, 8, forks=2).verdict == "better"
 
 
@@ -88,6 +88,8 @@ def test_least_shown_is_the_edge():
     assert [forked.least_shown(size) for size in (1, 3, 4, 8)] == [None, None, 0, 3]
     for size in (4, 8, 16):
         least = forked.least_shown(size)
+        shared = forked.least_shown(size, 3)
+        assert shared is None or finding(size, size, shared, size, forks=3).verdict and shared < least
         assert finding(size, size, least, size).verdict and not finding(size, size, least + 1, size).verdict
 
 

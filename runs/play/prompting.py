@@ -1,0 +1,98 @@
+"""A prompt to continue an ended episode from a step, for loops whose world awmweb cannot restore.
+
+It is no fork: nothing is made, and what comes of it is an episode of its own.
+
+Owns what the prompt holds: what the agent had read before its choice. Leaves where an agent chose to `forking`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from awmclient.conversation import messages
+from episodes.errors import BlindReview
+from episodes.models import Episode
+from episodes.visible import trajectory, visibility
+from episodes.visible.lens import MODEL
+from people.access import Actor, may_launch, visible_or_404
+from people.errors import AppError
+from runs.errors import NotForkable, StillLive
+from runs.play import forking
+
+
+@dataclass(frozen=True)
+class BranchPrompt:
+    """The task, the tools and the messages before a step, ready for a chat endpoint. `why` says why the episode cannot
+    be forked, or is empty; `privilege` is what those knew whose words are in the messages."""
+
+    episode: str
+    step: int
+    task: str
+    tools: list[Any]
+    messages: list[dict[str, Any]]
+    privilege: str
+    why: str
+
+
+def prompt_at(actor: Actor, episode_id: str, seq: int) -> BranchPrompt:
+    """Return the prompt before a step of an ended episode. Raises `StillLive`, `NotForkable` for a step at which the
+    agent chose nothing, or `BlindReview` for who judges its task blind."""
+    may_launch(actor)
+    episode = visible_or_404(Episode.every.select_related("project"), actor, episode_id)
+    if episode.is_live:
+        raise StillLive
+    if not visibility.sees_outcome(actor, episode) or visibility.judges_its_task(actor, episode):
+        raise BlindReview
+    steps = [step for step in trajectory.steps_of(episode, lens=MODEL) if step["kind"] != "verification"]
+    has_turn = any(step["seq"] == seq and step.get("turn") is not None for step in steps)
+    cut = forking.place_of(episode, seq)[1].cut if has_turn else cut_at(steps, seq)
+    before = [step for step in steps if step["seq"] < cut]
+    return BranchPrompt(
+        episode=episode.pk,
+        step=seq,
+        task=episode.task,
+        tools=episode.tools if isinstance(episode.tools, list) else [],
+        messages=_messages(episode, before),
+        privilege=forking.knowledge_before(episode, before).value,
+        why=_why_no_fork(actor, episode),
+    )
+
+
+def cut_at(steps: Sequence[Mapping[str, Any]], seq: int) -> int:
+    """Return the number of the first step that is left out, for a loop that numbers no turns: its agent chooses at each
+    call, question and message. Raises `NotForkable`. Pure."""
+    step = next((one for one in steps if one["seq"] == seq), None)
+    if step is None:
+        raise NotForkable(f"The episode has no step {seq}.")
+    if not _is_choice(step):
+        raise NotForkable(f"Step {seq} is no choice of the agent. Continue from a call, a question or its message.")
+    cut = seq
+    # what the agent said right before its call is part of the same choice
+    for one in reversed([one for one in steps if one["seq"] < seq]):
+        if one["kind"] != "message" or one.get("role") != "assistant":
+            break
+        cut = one["seq"]
+    return cut
+
+
+def _is_choice(step: Mapping[str, Any]) -> bool:
+    return step["kind"] in ("tool_call", "ask") or (step["kind"] == "message" and step.get("role") == "assistant")
+
+
+def _messages(episode: Episode, before: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    said = messages(before)
+    if any(one["role"] == "user" for one in said):
+        return said
+    # a loop need not record the task as a message
+    place = next((number for number, one in enumerate(said) if one["role"] != "system"), len(said))
+    return [*said[:place], {"role": "user", "content": episode.task}, *said[place:]]
+
+
+def _why_no_fork(actor: Actor, episode: Episode) -> str:
+    try:
+        forking.parent_of(actor, episode.pk)
+    except AppError as refused:
+        return refused.message
+    return ""
