@@ -11,10 +11,11 @@
     blocking      tasks with blockers, proven
     certifying    replays that prove a record
     forking       branches from a step of an ended episode
+    campaigning   the same change in many episodes
     reverifying   stored episodes judged again
     environment   status of the environment server
     start_tables  tables that a world began with
 
-Tasks and commands import it; pages only `environment`, `forking`, `person`, `reverifying` and
+Tasks and commands import it; pages only `campaigning`, `environment`, `forking`, `person`, `reverifying` and
 `start_tables`.
 """

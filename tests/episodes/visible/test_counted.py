@@ -70,6 +70,7 @@ EVERY = {
     "runs.pages.verifiers": "what a verifier has judged, branches too",
     "runs.pages.forks": "one episode, and the branches of one fork",
     "runs.play.forking": "one episode, and the branches of one fork",
+    "runs.show.campaigns": "branches of a campaign's forks",
     "runs.show.forks": "a tree of branches",
     "runs.play.parking": "who waits for a thread",
     "runs.tasks": "one episode",
