@@ -15,6 +15,7 @@ from awmclient import schema
 from awmclient.fields import WHOLE, Count, Line, Object
 from episodes.api import CURSOR, LIMIT, filters_in, filters_of
 from episodes.find import lists
+from episodes.find.selection import newest
 from episodes.models import Rejudging, Run
 from episodes.record import recording
 from episodes.stored import repairs
@@ -366,9 +367,10 @@ class CampaignDetail(CampaignLine):
 
 
 class CampaignList(Schema):
-    """The newest campaigns of the project."""
+    """Campaigns of the project, newest first. `next` is the cursor of the next page, null at the end."""
 
     items: list[CampaignLine]
+    next: str | None
 
 
 class Certifying(Schema):
@@ -595,10 +597,6 @@ def tree(request: HttpRequest, episode_id: str) -> TreeView:
     return TreeView(root=root.pk, episodes=[BranchView(**row) for row in rows])
 
 
-CAMPAIGNS = 200
-"""The most campaigns in one answer."""
-
-
 def _line(one: Campaign) -> dict[str, Any]:
     same = {name: getattr(one, name) for name in ("name", "view", "points", "tries", "created_at")}
     url = settings.AWMWEB_PUBLIC_URL + one.get_absolute_url()
@@ -640,10 +638,13 @@ def campaign_cost(request: HttpRequest, payload: campaigning.CampaignStart) -> C
 
 
 @router.get("/campaigns", response={200: CampaignList, **REFUSALS})
-def list_campaigns(request: HttpRequest) -> CampaignList:
-    """List the newest campaigns of the project, without what they show. Not for agent tokens."""
-    refuse_unknown(request)
-    return CampaignList(items=[CampaignLine(**_line(one)) for one in campaigns.newest(actor_of(request))[:CAMPAIGNS]])
+def list_campaigns(
+    request: HttpRequest, cursor: QueryEx[str, CURSOR] = "", limit: QueryEx[int, LIMIT] = 50
+) -> CampaignList:
+    """List the campaigns of the project, newest first, without what they show. Not for agent tokens."""
+    refuse_unknown(request, "cursor", "limit")
+    found, after = newest(campaigns.of(actor_of(request)), cursor, limit)
+    return CampaignList(items=[CampaignLine(**_line(one)) for one in found], next=after)
 
 
 @router.get("/campaigns/{campaign_id}", response={200: CampaignDetail, **REFUSALS})

@@ -13,6 +13,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from episodes.find.selection import newest
 from episodes.record.saved_views import EPISODE_VIEWS
 from people.access import MemberRequest, holds, may_launch, may_see_asking, member_required
 from people.errors import AppError, Invalid
@@ -21,7 +22,7 @@ from runs.models import Campaign
 from runs.play import campaigning, forking
 from runs.show import campaigns, charts, timing
 
-LISTED, ROOTS = 60, 200
+LISTED, ROOTS = 10, 200
 """The most campaigns, and roots of one, on a page."""
 
 
@@ -41,10 +42,12 @@ def campaigns_page(request: MemberRequest) -> HttpResponse:
             plan = campaigning.planned(request.actor, start)
         except AppError as refused:
             problem, status = refused.message, refused.status
-    rows = [(one, campaigns.seen(request.actor, one)) for one in campaigns.newest(request.actor)[:LISTED]]
+    page, older = newest(campaigns.of(request.actor), request.GET.get("cursor", ""), LISTED)
+    rows = [(one, campaigns.seen(request.actor, one)) for one in page]
     active = sum(found.state in ("forking", "running") for _, found in rows)
     context = {
         "rows": rows,
+        "older": older,
         "headline": _headline(len(rows), active),
         "plan": plan,
         "problem": problem,

@@ -27,7 +27,7 @@ from people.parts import part_of
 from people.plain_text import clean
 from runs.launch import launching
 from runs.play import forking
-from runs.show import forks, lanes
+from runs.show import campaigns, forks, lanes
 from runs.statistics import forked
 
 KINDS = {
@@ -219,6 +219,7 @@ def fork_page(request: MemberRequest, pk: str) -> HttpResponse:
         or bool(finding and (finding.treated.live or finding.control.live)),
         "pairs": _aligned(actor, made, branches),
         "other_forks": Fork.objects.filter(parent=made.parent).exclude(pk=made.pk).order_by("-created_at")[:12],
+        "campaign": campaigns.of_fork(made),
         "may_launch": holds(actor, may_launch),
     }
     return render(request, "runs/fork.html", context)

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from episodes.models import BranchArm, Episode, EpisodeQuerySet
+from episodes.models import BranchArm, Episode, EpisodeQuerySet, Fork
 from episodes.stored.settled import settled
 from episodes.visible import visibility
 from people.access import Actor, may_see_asking, scoped, visible_or_404
@@ -82,10 +82,15 @@ def branches_of(campaign: Campaign) -> EpisodeQuerySet:
     return Episode.every.filter(fork__in=made.values("fork"))
 
 
-def newest(actor: Actor) -> QuerySet[Campaign]:
-    """Return the campaigns of the project, newest first."""
+def of(actor: Actor) -> QuerySet[Campaign]:
+    """Return the campaigns of the project."""
     may_see_asking(actor)
-    return scoped(Campaign.objects.all(), actor.project).order_by("-created_at", "-pk")
+    return scoped(Campaign.objects.all(), actor.project)
+
+
+def of_fork(fork: Fork) -> Campaign | None:
+    """Return the campaign that made a fork."""
+    return Campaign.objects.filter(campaign_points__fork=fork).first()
 
 
 def visible(actor: Actor, campaign_id: str) -> Campaign:

@@ -264,7 +264,8 @@ def _demand(kind: str, cells: Sequence[CampaignCell]) -> Chart | None:
         figures.band([(at, 100 * low) for at, (low, _) in spans], [(at, 100 * high) for at, (_, high) in spans], EXPERT)
     ]
     ticks = {"tickvals": [-100, -50, 0, 50, 100], "ticktext": ["−100", "−50", "0", "+50", "+100"]}
-    x = figures.axis("share of the turns before the change, %", range=[-2, max(at for at, _ in line) + 2])
+    times = sorted({at for at, _ in line})
+    x = figures.axis("share of the turns before the change, %", range=[-2, times[-1] + 2], tickvals=times)
     y = figures.axis("points", grid=True, range=[-105, 105], fixedrange=True, **ticks)
     zero = figures.limit(0, "no effect")
     said = "; ".join(f"{points(delta)} at {one.at}%" for one, delta in known)

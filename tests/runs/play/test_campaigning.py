@@ -6,6 +6,8 @@ import io
 
 import pytest
 from django.core.management import CommandError, call_command
+from hypothesis import given
+from hypothesis import strategies as st
 
 from episodes.models import Episode, Fork, SavedView
 from people.access import system
@@ -159,6 +161,21 @@ def test_first_error_is_the_turn_that_made_it():
     assert campaigning.first_error(steps) == 5 and campaigning.first_error(steps[:2]) == 0
     assert campaigning._seqs(steps, start(at="error")) == {0: 3}
     assert campaigning._seqs(steps[:4], start(at="error")) == {}
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=9), st.data())
+def test_every_place_begins_a_turn_and_later_shares_come_later(sizes, data):
+    """Whatever the turns are: the places of an episode are first steps of its turns, in the order of the shares."""
+    turns = [turn for turn, size in enumerate(sizes, 1) for _ in range(size)]
+    steps = [{"seq": seq, "kind": "tool_call", "turn": turn} for seq, turn in enumerate(turns, 1)]
+    firsts = {turn: turns.index(turn) + 1 for turn in turns}
+    shares = data.draw(st.lists(st.integers(0, 99), min_size=1, max_size=6, unique=True))
+    seqs = campaigning._seqs(steps, start(points=shares))
+    assert list(seqs) == sorted(shares) and set(seqs.values()) <= set(firsts.values())
+    assert list(seqs.values()) == sorted(seqs.values()) and seqs.get(0, 1) == 1
+    bad = data.draw(st.sampled_from(steps))
+    bad["error"] = "no such row"
+    assert campaigning._seqs(steps, start(at="error")) == {0: firsts[bad["turn"]]}
 
 
 def test_command_launches_from_a_view_and_prints_what_it_shows(roots, ada, tmp_path):
