@@ -265,7 +265,8 @@ def _demand(kind: str, cells: Sequence[CampaignCell]) -> Chart | None:
     ]
     ticks = {"tickvals": [-100, -50, 0, 50, 100], "ticktext": ["−100", "−50", "0", "+50", "+100"]}
     times = sorted({at for at, _ in line})
-    x = figures.axis("share of the turns before the change, %", range=[-2, times[-1] + 2], tickvals=times)
+    shares = {"tickvals": times, "ticktext": [f"{at:g}" for at in times]}
+    x = figures.axis("share of the turns before the change, %", range=[-2, times[-1] + 2], **shares)
     y = figures.axis("points", grid=True, range=[-105, 105], fixedrange=True, **ticks)
     zero = figures.limit(0, "no effect")
     said = "; ".join(f"{points(delta)} at {one.at}%" for one, delta in known)

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.test_accessibility import AXE, COLORS, SERIOUS
+from tests.browser.test_reviewing import press
 from tests.running import until
 
 pytestmark = pytest.mark.browser
@@ -31,15 +32,15 @@ def test_a_campaign_is_estimated_launched_and_read_by_keys(house, person, failed
     page.get_by_label("Times, in % of the turns").fill("0, 50")
     page.get_by_label("Branches per arm").fill("1")
     page.locator("[name=words]").focus()
-    page.keyboard.press("Control+Enter")
+    press(page, "Control+Enter")
     expect(page.get_by_role("alert")).to_contain_text("words")
     page.locator("[name=words]").fill("Read the task once more.")
-    page.keyboard.press("Control+Enter")
+    press(page, "Control+Enter")
     takes = page.locator("#takes")
     expect(takes).to_contain_text("3 episodes match. 3 roots,")
     expect(takes).to_contain_text("can show nothing.")
     page.locator("[name=words]").focus()
-    page.keyboard.press("Control+Enter")
+    press(page, "Control+Enter")
     page.wait_for_url("**/campaigns/*/")
     heading = page.get_by_role("heading", level=1)
     expect(heading).to_contain_text("A script makes the same choices", timeout=120_000)
@@ -59,10 +60,12 @@ def test_a_campaign_is_estimated_launched_and_read_by_keys(house, person, failed
         assert page.evaluate(COLORS) == []
         page.emulate_media(color_scheme="light")
         assert page.evaluate(SERIOUS) == []
+    page.set_viewport_size({"width": 1440, "height": 900})
     page.locator("h1").click()
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    press(page, "j")
+    press(page, "Enter")
     page.wait_for_url("**/forks/*/")
+    page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"{house.url}/campaigns/")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     expect(page.get_by_role("link", name="Until when does advice help?").first).to_be_visible()
