@@ -20,7 +20,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from runs.statistics import forked  # noqa: E402
+from runs.statistics import campaigned, forked  # noqa: E402
+from runs.statistics.campaigned import RootPair  # noqa: E402
 from runs.statistics.forked import ForkArm  # noqa: E402
 from tests.awmclient.openai_server import OpenAIServer, answering, tool_call  # noqa: E402
 from tests.running import Product, product, until  # noqa: E402
@@ -166,6 +167,20 @@ def many(tasks: int, points: int) -> None:
         report("many_rate", branches / found["seconds"], "branches/s", None, aim="1.6 for all in 10 minutes", **about)
 
 
+def campaign(chance: random.Random) -> list[RootPair]:
+    """Draw the branches of a campaign whose change does nothing."""
+
+    def arm(rate: float) -> ForkArm:
+        return ForkArm(4, 4, sum(chance.random() < rate for _ in range(4)))
+
+    rates = [chance.choice((*RATES, 0.0)) for _ in range(24)]
+    return [
+        RootPair(f"{root}", f"kind {root % 4}", at, arm(rate), arm(rate))
+        for root, rate in enumerate(rates)
+        for at in (0, 10, 25, 50, 75)
+    ]
+
+
 def truths() -> None:
     """Draw what-ifs without an effect and with one, and count what their sentences say."""
     chance = random.Random(38)
@@ -184,6 +199,9 @@ def truths() -> None:
             shares.append(sum(better) / WHAT_IFS)
         name = "called_better" if changes == 1 else f"called_better_best_of_{changes}"
         report(name, max(shares), "share", None, aim=0.05, what_ifs=WHAT_IFS, rates=RATES, branches_per_arm=8)
+    wrong = sum(any(cell.verdict for cell in campaigned.finding(campaign(chance)).cells) for _ in range(WHAT_IFS))
+    about = {"campaigns": WHAT_IFS, "roots": 24, "times": 5, "kinds": 4, "branches_per_arm": 4}
+    report("campaign_says_anything", wrong / WHAT_IFS, "share", None, aim=0.05, **about)
     found = sum(verdict(won(0.95), won(0.1), 1) == "better" for _ in range(WHAT_IFS)) / WHAT_IFS
     report("true_effect_found", found, "share", None, aim=0.9, what_ifs=WHAT_IFS, rates=(0.95, 0.1), branches_per_arm=8)
 

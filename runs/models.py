@@ -1,5 +1,5 @@
-"""Rows about planned runs: the plan of a run, its arms, each planned try with its episode; and probes of
-tasks.
+"""Rows about planned runs: the plan of a run, its arms, each planned try with its episode; campaigns of forks; and
+probes of tasks.
 
 Owns what a row may contain. Leaves changes to `planning.py` and `probing.py`. A run without a plan is a label for the
 episodes of an external loop.
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from django.db import models
 from django.db.models import Q
+from django.urls import reverse
 
 from awmenv.health import Health
-from episodes.models import AppendOnly, Episode, ExpertMode, Run
+from episodes.models import AppendOnly, Episode, ExpertMode, Fork, Run
 from people.models import IdField, JsonText, Project
 from people.states import Move
 
@@ -296,3 +297,81 @@ class ShapedReward(AppendOnly):
 
     def __str__(self) -> str:
         return f"{self.profile} {self.total}"
+
+
+class Campaign(models.Model):
+    """The same change in many ended episodes: each root is forked, at its first error or at several times of it.
+
+    `query` chose the roots, `matched` of which there were and `chosen` of which were taken; `view` is the name of the
+    saved view that it came from. `points` are shares of the turns in percent, empty for the first error. `change` holds
+    the value of its `kind`. `tokens` is what all branches can use, 0 for no limit. `worked_at` is when a worker last
+    made forks, `made_at` when there were no more to make."""
+
+    class Place(models.TextChoices):
+        ERROR = "error", "At the first error"
+        TIMES = "times", "At several times"
+
+    class Kind(models.TextChoices):
+        WORDS = "words", "Words to the agent"
+        ASK = "ask", "Ask there"
+        POLICY = "policy", "Another model"
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="campaigns")
+    name = models.CharField(max_length=100)
+    view = models.CharField(max_length=60, blank=True)
+    query = models.TextField()
+    place = models.CharField(max_length=5, choices=Place.choices)
+    points = models.JSONField(default=list, blank=True)
+    kind = models.CharField(max_length=6, choices=Kind.choices)
+    change = JsonText(default=dict)
+    tries = models.IntegerField()
+    tokens = models.BigIntegerField(default=0)
+    matched = models.IntegerField()
+    chosen = models.IntegerField()
+    author = models.CharField(max_length=160)
+    author_key = models.CharField(max_length=160)
+    created_at = models.DateTimeField(auto_now_add=True)
+    worked_at = models.DateTimeField(auto_now_add=True)
+    made_at = models.DateTimeField(null=True, blank=True)
+    cancelled_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(place__in=["error", "times"]), name="campaign_place_known"),
+            models.CheckConstraint(condition=Q(kind__in=["words", "ask", "policy"]), name="campaign_kind_known"),
+            models.CheckConstraint(condition=Q(tries__gte=1, tokens__gte=0), name="campaign_numbers_positive"),
+        ]
+        # partial: the sweep asks for the few that a worker is at
+        indexes = [
+            models.Index(fields=["worked_at"], condition=Q(made_at=None, cancelled_at=None), name="campaigns_at_work")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def get_absolute_url(self) -> str:
+        return reverse("campaign", args=[self.pk])
+
+
+class CampaignPoint(models.Model):
+    """One place of one root: its fork once that is made, or the `reason` why it is left out. Places in the same turn
+    share a fork. `share` is the place in percent, 0 for the first error; `seq` the first step of its turn, 0 if the
+    root has no such place."""
+
+    # the unique triple begins with the campaign
+    campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="campaign_points", db_index=False)
+    root = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="+")
+    share = models.SmallIntegerField()
+    seq = models.IntegerField(default=0)
+    fork = models.ForeignKey(Fork, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
+    reason = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["campaign", "root", "share"], name="campaign_point_once"),
+            models.CheckConstraint(condition=Q(fork=None) | Q(reason=""), name="campaign_fork_or_reason"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.root_id} at {self.share}%"

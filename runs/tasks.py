@@ -17,7 +17,7 @@ from episodes.stored import settled
 from people.errors import AWAY
 from runs.errors import NoServer
 from runs.launch import feeding, launching, paying, withdrawing
-from runs.play import certifying, parking, person, playing, reverifying
+from runs.play import campaigning, certifying, parking, person, playing, reverifying
 
 ROLLOUTS = "rollouts"
 UNPAID, PAID_S = 20, 15
@@ -55,11 +55,18 @@ def reverify(_task: Task[..., None], rejudging_id: str) -> None:
         raise
 
 
+@shared_task(bind=True, autoretry_for=(*AWAY, NoServer), retry_backoff=1, retry_backoff_max=20, max_retries=5)
+def campaign(_task: Task[..., None], campaign_id: str) -> None:
+    close_old_connections()
+    campaigning.work(campaign_id)
+
+
 @shared_task
 def wake() -> None:
     person.give_up_forgotten()
     launching.wake_forgotten()
     reverifying.wake_forgotten()
+    campaigning.wake_forgotten()
     feeding.feed_all()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from runs.pages import briefings, forks, playing, runs, tables, verifiers, wheel
+from runs.pages import briefings, campaigns, forks, playing, runs, tables, verifiers, wheel
 
 urlpatterns = [
     path("episodes/<str:pk>/replay/tables", tables.tables_at, name="tables_at"),
@@ -13,6 +13,9 @@ urlpatterns = [
     path("episodes/<str:pk>/tree", forks.tree_page, name="tree"),
     path("episodes/<str:pk>/wheel", wheel.wheel_page, name="wheel"),
     path("forks/<str:pk>/", forks.fork_page, name="fork"),
+    path("campaigns/", campaigns.campaigns_page, name="campaigns"),
+    path("campaigns/<str:pk>/", campaigns.campaign_page, name="campaign"),
+    path("campaigns/<str:pk>/cancel", campaigns.cancel, name="campaign_cancel"),
     path("episodes/<str:pk>/play", playing.play_page, name="play_episode"),
     path("runs/", runs.runs_page, name="runs"),
     path("runs/preview", runs.preview, name="run_preview"),

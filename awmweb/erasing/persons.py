@@ -37,7 +37,7 @@ from people.audit import record
 from people.errors import NotFound
 from people.models import AuditEntry, Project, Tombstone, display_name
 from reviews.models import COMMENT, Annotation, Correction, ReviewDecline, Ruling, Verdict
-from runs.models import Briefing, PersonTurn
+from runs.models import Briefing, Campaign, PersonTurn
 
 WORD = "[erased]"
 DELETED: Sequence[tuple[type[Model], str, str]] = (
@@ -54,6 +54,8 @@ EMPTIED: Sequence[tuple[type[Model], str, str, dict[str, Any]]] = (
     (ReviewDecline, "author_key", "review__queue__project", {"reason": ""}),
     (Decline, "author_key", "ask__project", {"reason": ""}),
     (AskEvent, "actor_key", "ask__project", {"reason": ""}),
+    # a campaign without its change makes no further fork
+    (Campaign, "author_key", "project", {"change": {}, "name": WORD}),
 )
 NAMED: Sequence[tuple[type[Model], str, str, dict[str, Any]]] = (
     (Briefing, "author", "project", {"text": "", "reason": ERASED}),

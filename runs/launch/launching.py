@@ -374,6 +374,12 @@ def reverify_later(rejudging_id: str) -> None:
         raise NoWorker
 
 
+def campaign_later(campaign_id: str, delay_s: int = 0) -> None:
+    """Call a worker for the next forks of a campaign. A lost call costs a delay: `campaigning.wake_forgotten` repeats
+    it."""
+    jobs.call_worker("runs.tasks.campaign", campaign_id, queue="rollouts", delay_s=delay_s)
+
+
 def wake_again(episode: Episode) -> None:
     """Call for an episode that could not begin, unless it is old: `wake_forgotten` calls for those."""
     if episode.created_at > timezone.now() - WAKE_AFTER:

@@ -3,6 +3,7 @@
     runs       the list, the launch form, one run
     one_run    values of the page of a run
     briefings  briefings of tasks
+    campaigns  campaigns of forks, and their form
     forks      branches of an episode, and their form
     verifiers  the verifier of a task, and its repair
     playing    an episode in which a person acts

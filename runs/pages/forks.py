@@ -30,7 +30,7 @@ from people.plain_text import clean
 from runs.errors import NotForkable
 from runs.launch import launching
 from runs.play import forking, prompting
-from runs.show import forks, lanes
+from runs.show import campaigns, forks, lanes
 from runs.statistics import forked
 
 KINDS = {
@@ -245,6 +245,7 @@ def fork_page(request: MemberRequest, pk: str) -> HttpResponse:
         or bool(finding and (finding.treated.live or finding.control.live)),
         "pairs": _aligned(actor, made, branches),
         "other_forks": Fork.objects.filter(parent=made.parent).exclude(pk=made.pk).order_by("-created_at")[:12],
+        "campaign": campaigns.of_fork(made),
         "may_launch": holds(actor, may_launch),
     }
     return render(request, "runs/fork.html", context)

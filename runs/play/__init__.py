@@ -12,10 +12,11 @@
     certifying    replays that prove a record
     forking       branches from a step of an ended episode
     prompting     a prompt to continue one elsewhere
+    campaigning   the same change in many episodes
     reverifying   stored episodes judged again
     environment   status of the environment server
     start_tables  tables that a world began with
 
-Tasks and commands import it; pages only `environment`, `forking`, `person`, `prompting`,
+Tasks and commands import it; pages only `campaigning`, `environment`, `forking`, `person`, `prompting`,
 `reverifying` and `start_tables`.
 """

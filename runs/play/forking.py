@@ -37,9 +37,11 @@ from reviews.models import Correction, CorrectionKind
 from reviews.record.correcting import misfit
 from runs.errors import NoServer, NotForkable, StillLive
 from runs.launch import launching
+from runs.models import Campaign
 from runs.plan import servers, spending
 from runs.plan.plans import PERSON
 from runs.play import certifying
+from runs.show import campaigns
 from runs.statistics.costs import tokens_of
 
 TRIES_MAX = 32
@@ -307,8 +309,13 @@ def _other_policy(parent: Episode, name: str) -> dict[str, Any]:
 
 def place_of(parent: Episode, seq: int) -> tuple[Steps, BranchPoint]:
     """Return the steps of an episode, and where it is forked. Raises `NotForkable`."""
-    steps = [step for step in steps_of(parent) if step["kind"] != "verification"]
+    steps = steps_before_end(parent)
     return steps, point_of(steps, seq)
+
+
+def steps_before_end(parent: Episode) -> Steps:
+    """Return the steps of an episode without what its verifier found."""
+    return [step for step in steps_of(parent) if step["kind"] != "verification"]
 
 
 def corrected(actor: Actor, correction_id: str) -> tuple[Correction, ForkChange]:
@@ -356,8 +363,10 @@ def fork(
     tokens: int = 0,
     *,
     correction: Correction | None = None,
+    author: str = "",
 ) -> NewFork:
     """Fork an ended episode at a step: restore its world there, compare it, and queue the branches of both arms.
+    `author` is who asked for it where awmweb itself acts.
 
     Raises `StillLive`, `NotForkable` or `NoServer`; then nothing is made.
     """
@@ -393,7 +402,7 @@ def fork(
             knowledge=Knowledge.most([one.knowledge for one in arms]),
             grade=grade,
             correction=correction.pk if correction is not None else "",
-            created_by=actor.name,
+            created_by=author or actor.name,
         )
         branches = branching.fork(actor, made, point.cut, arms)
         for branch in branches:
@@ -423,6 +432,9 @@ def _restored(parent: Episode, steps: Steps) -> str:
 
 
 def is_spent(fork_id: str) -> bool:
-    """Return whether the branches of a fork have used its tokens."""
+    """Return whether the branches of a fork have used its tokens, or those of its campaign theirs."""
     limit = Fork.objects.values_list("tokens", flat=True).filter(pk=fork_id).first() or 0
-    return 0 < limit <= spending.spent(Episode.every.filter(fork=fork_id)).tokens
+    if 0 < limit <= spending.spent(Episode.every.filter(fork=fork_id)).tokens:
+        return True
+    limited = Campaign.objects.filter(tokens__gt=0, campaign_points__fork=fork_id).distinct()
+    return any(one.tokens <= spending.spent(campaigns.branches_of(one)).tokens for one in limited)

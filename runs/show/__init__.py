@@ -5,6 +5,7 @@
     asking      questions of a run against registries
     errata      what a repaired verifier changed in runs
     forks       branches of an episode, and what they show
+    campaigns   campaigns of forks, and what they show
     lanes       the tree of an episode as lanes
     timing      words at several times of an episode
     gating      decisions drawn by turn, and their gate

@@ -1,4 +1,5 @@
-"""The charts of a run's page: differences by scenario, complete episodes so far, shaped rewards so far.
+"""The charts of a run's page: differences by scenario, complete episodes so far, shaped rewards so far; and the curve
+of a campaign.
 
 Pure functions from the tables of `tables.py` and what `comparison.py` read to charts. Adds no claim.
 """
@@ -21,17 +22,20 @@ from people.figures import (
     styles_of,
     thinned,
 )
-from people.in_words import count
+from people.in_words import count, percent
 from runs.show.comparison import ArmCount
 from runs.show.tables import Row
+from runs.statistics.campaigned import CampaignCell, CampaignFinding
 from runs.statistics.contrast import Contrast
 from runs.statistics.contrast import ScenarioRow as Difference
 from runs.statistics.paired import Interval
-from runs.statistics.sentences import points, span_text
+from runs.statistics.sentences import p_text, points, span_text
 
 SCENARIOS = 40
 """The most scenarios in a forest plot; its table has all."""
 ALL = "All tasks"
+DEMANDS = 12
+"""The most kinds of tasks whose curve is drawn; the page lists all."""
 
 
 def forest(contrast: Contrast, expert: str, file: str) -> Chart | None:
@@ -240,4 +244,47 @@ def _rewards(profile: str, totals: Mapping[str, Sequence[float]], styles: Mappin
         figure={"data": data, "layout": figures.layout(260, x, y, right=116, annotations=figures.ends(last, span))},
         file=file,
         left_out=most - len(listed),
+    )
+
+
+def demand(found: CampaignFinding) -> list[Chart]:
+    """Draw what the change is worth at each time of an episode: one curve for all tasks, and one for each kind."""
+    kinds = list(dict.fromkeys(one.kind for one in found.cells))
+    return [chart for kind in kinds[: DEMANDS + 1] if (chart := _demand(kind, found.of(kind))) is not None]
+
+
+def _demand(kind: str, cells: Sequence[CampaignCell]) -> Chart | None:
+    known = [(one, one.difference) for one in cells if one.difference is not None]
+    if not known:
+        return None
+    line = [(float(one.at), 100 * delta) for one, delta in known]
+    hover = [f"at {one.at}%: {points(delta)}, {count(one.roots, 'episode')}" for one, delta in known]
+    spans = [(one.at, one.interval) for one, _ in known if one.interval is not None]
+    around = [
+        figures.band([(at, 100 * low) for at, (low, _) in spans], [(at, 100 * high) for at, (_, high) in spans], EXPERT)
+    ]
+    ticks = {"tickvals": [-100, -50, 0, 50, 100], "ticktext": ["−100", "−50", "0", "+50", "+100"]}
+    times = sorted({at for at, _ in line})
+    shares = {"tickvals": times, "ticktext": [f"{at:g}" for at in times]}
+    x = figures.axis("share of the turns before the change, %", range=[-2, times[-1] + 2], **shares)
+    y = figures.axis("points", grid=True, range=[-105, 105], fixedrange=True, **ticks)
+    zero = figures.limit(0, "no effect")
+    said = "; ".join(f"{points(delta)} at {one.at}%" for one, delta in known)
+    layout = figures.layout(280, x, y, right=64, shapes=[zero[0]], annotations=[zero[1]])
+    return Chart(
+        name=figures.name_of("demand", kind),
+        title=f"What the change is worth by time: {kind or 'all tasks'}",
+        note="share of complete branches with the change minus without it; band: 95% of each time",
+        says=f"Difference of {kind or 'all tasks'}: {said}.",
+        columns=["Time", "Episodes", "With", "Without", "Difference", "95%", "p (Holm)", "Shown"],
+        rows=[
+            [
+                *(f"{one.at}%", f"{one.roots}", percent(one.treated), percent(one.control), points(delta)),
+                *(span_text(one.interval) if one.interval else "", p_text(1.0 if one.p is None else one.p)),
+                one.verdict or "not shown",
+            ]
+            for one, delta in known
+        ],
+        figure={"data": [*around, figures.line(line, EXPERT, hover)], "layout": layout},
+        is_small=bool(kind),
     )

@@ -10,6 +10,7 @@
     power       size of a run before its launch
     difficulty  differences by how hard tasks are
     forked      what the branches of a fork show
+    campaigned  what forks of many episodes show
     offers      effect of a randomized offer of help
     asking      precision, recall and Ask-F1 of questions
     gating      the learned rule of when to ask

@@ -12,7 +12,7 @@
  * @property {boolean} [onlyField] whether it works in fields alone
  */
 
-const LISTS = "home queue episodes compare curriculum reviews runs run fork tree";
+const LISTS = "home queue episodes compare curriculum reviews runs run fork tree campaigns campaign";
 const STEPS = "live ask replay review";
 const REPLAYED = "replay review";
 // brackets need AltGr on many keyboards, so the arrows with Shift do the same
@@ -55,7 +55,7 @@ export const KEYS = [
   { id: "top", keys: ["Home"], words: "first row", page: LISTS },
   { id: "bottom", keys: ["End"], words: "last row", page: LISTS },
   // of these two a page binds the one that the person may do
-  { id: "open", keys: ["Enter"], words: "open", page: "home queue episodes compare curriculum runs run fork tree", line: true },
+  { id: "open", keys: ["Enter"], words: "open", page: "home queue episodes compare curriculum runs run fork tree campaigns campaign", line: true },
   { id: "take", keys: ["Enter"], words: "claim and open", page: "home queue", line: true },
   { id: "claim", keys: ["c"], words: "claim", page: "home queue ask review", line: true },
   { id: "release-row", keys: ["r"], words: "release", page: "home queue", line: true },
@@ -169,6 +169,7 @@ export const KEYS = [
 
   { id: "fork", keys: ["f"], words: "fork from this step", page: "replay fork tree", line: true },
   { id: "branches", keys: ["b"], words: "branches", page: "replay fork", line: true },
+  { id: "make-campaign", keys: ["Ctrl+Enter"], words: "send the campaign", page: "campaigns", line: true, inField: true },
   { id: "make-fork", keys: ["Ctrl+Enter"], words: "send the fork", page: "forking", line: true, inField: true },
 
   { id: "next-review", keys: ["Enter"], words: "open, or review next", page: "reviews", line: true },

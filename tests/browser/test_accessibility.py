@@ -18,7 +18,7 @@ PAGES = (
     *("/reviews/labels/", "/reviews/add/?matching=%3F", "/episodes/?sort=-duration&columns=ended,run,policy"),
     *("/reviews/agreement/", "/reviews/court/", "/curriculum/", "/exports/", "/imports/", "/connect/", "/people/"),
     *("/tokens/", "/models/", "/environment/", "/vocabulary/", "/desk/", "/desk/metrics/", "/notices/", "/projects/"),
-    *("/audit/", "/queue/mine/"),
+    *("/audit/", "/queue/mine/", "/campaigns/"),
 )
 SERIOUS = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
     .filter((found) => ["serious", "critical"].includes(found.impact))
@@ -85,7 +85,16 @@ def written(house):
         fork = sent(launcher, f"/episodes/{forked}/fork", {"step": step, "tries": 2})["id"]
         tree = f"/episodes/{forked}/tree"
         until(lambda: sum(one["outcome"] is not None for one in launcher.get(tree).json()["episodes"]) == 5, 90)
-    forks = [f"/episodes/{forked}/fork?step={step}", f"/forks/{fork}/", tree, f"/episodes/{plain}/tree"]
+        change = {"change": {"words": "Mind the order."}, "at": "times", "query": "?outcome=others", "tries": 1}
+        campaign = sent(launcher, "/campaigns", change)["id"]
+        until(lambda: launcher.get(f"/campaigns/{campaign}").json()["state"] == "ended", 120)
+    forks = [
+        f"/campaigns/{campaign}/",
+        f"/episodes/{forked}/fork?step={step}",
+        f"/forks/{fork}/",
+        tree,
+        f"/episodes/{plain}/tree",
+    ]
     both = "&".join(f"episode={episode}" for episode in episodes)
     paths = [f"/episodes/{episode}/{view}" for episode in episodes for view in ("", "replay/")]
     return [*paths, *forks, f"/episodes/{forked}/replay/", f"/episodes/compare/?{both}", f"/runs/{run}/"]

@@ -72,6 +72,7 @@ EVERY = {
     "runs.pages.forks": "one episode, and the branches of one fork",
     "runs.play.forking": "one episode, and the branches of one fork",
     "runs.play.prompting": "one episode",
+    "runs.show.campaigns": "branches of a campaign's forks",
     "runs.show.forks": "a tree of branches",
     "runs.play.parking": "who waits for a thread",
     "runs.tasks": "one episode",

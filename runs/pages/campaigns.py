@@ -1,0 +1,131 @@
+"""Pages: the campaigns of a project with the form that launches one, and one campaign.
+
+Owns the form and HTTP status. Leaves launching to `runs.play.campaigning`, and what one shows to `runs.show.campaigns`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from episodes.find.selection import newest
+from episodes.record.saved_views import EPISODE_VIEWS
+from people.access import MemberRequest, holds, may_launch, may_see_asking, member_required
+from people.errors import AppError, Invalid
+from runs.launch import launching
+from runs.models import Campaign
+from runs.play import campaigning, forking
+from runs.show import campaigns, charts, timing
+
+LISTED, ROOTS = 10, 200
+"""The most campaigns, and roots of one, on a page."""
+
+
+@require_http_methods(["GET", "POST"])
+@member_required(may_see_asking)
+def campaigns_page(request: MemberRequest) -> HttpResponse:
+    """Show the campaigns; a POST estimates or launches one, or shows the form again with the errors."""
+    problem, status, plan = "", 200, None
+    if request.method == "POST":
+        may_launch(request.actor)
+        try:
+            start = campaigning.start_of(_said(request.POST))
+            if request.POST.get("do") == "launch":
+                made = campaigning.launch(request.actor, start)
+                messages.success(request, "Campaign launched.")
+                return redirect("campaign", made.pk)
+            plan = campaigning.planned(request.actor, start)
+        except AppError as refused:
+            problem, status = refused.message, refused.status
+    page, older = newest(campaigns.of(request.actor), request.GET.get("cursor", ""), LISTED)
+    rows = [(one, campaigns.seen(request.actor, one)) for one in page]
+    active = sum(found.state in ("forking", "running") for _, found in rows)
+    context = {
+        "rows": rows,
+        "older": older,
+        "headline": _headline(len(rows), active),
+        "plan": plan,
+        "problem": problem,
+        "typed": request.POST,
+        "views": list(EPISODE_VIEWS.of(request.actor)),
+        "policies": launching.model_names(),
+        "places": Campaign.Place.choices,
+        "kinds": Campaign.Kind.choices,
+        "points": request.POST.get("points") or ", ".join(map(str, timing.SHARES)),
+        "query": request.POST.get("query") or request.GET.get("query", ""),
+        "may_launch": holds(request.actor, may_launch),
+        "most": campaigning.ROOTS,
+        "roots_max": campaigning.ROOTS_MAX,
+        "tries_max": forking.TRIES_MAX,
+    }
+    return render(request, "runs/campaigns.html", context, status=status)
+
+
+def _headline(some: int, active: int) -> str:
+    if not some:
+        return "No campaigns yet."
+    return f"{active or 'No'} {'campaign is' if active < 2 else 'campaigns are'} active."
+
+
+def _said(given: Mapping[str, str]) -> dict[str, Any]:
+    kind = given.get("kind", "words")
+    text = given.get(kind, "").strip()
+    change = {kind: {"question": text} if kind == "ask" else text}
+    points = [_whole(part, "points") for part in given.get("points", "").replace(",", " ").split()]
+    numbers = {"tries": "4", "budget": "0", "most": f"{campaigning.ROOTS}"}
+    same = {name: given[name] for name in ("name", "view", "query", "at") if given.get(name)}
+    return {
+        **same,
+        **{name: _whole(given.get(name, "").strip() or standard, name) for name, standard in numbers.items()},
+        **({"points": points} if points else {}),
+        "change": change,
+    }
+
+
+def _whole(text: str, name: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 13):
+        raise Invalid(f"{name}: use whole numbers.")
+    return int(text)
+
+
+@require_GET
+@member_required(may_see_asking, rows=Campaign.objects.all)
+def campaign_page(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show a campaign: its sentence, its curve, and its roots with their forks."""
+    actor = request.actor
+    one = campaigns.visible(actor, pk)
+    found = campaigns.seen(actor, one)
+    shown = found.finding
+    context = {
+        "campaign": one,
+        "found": found,
+        "progress": found.progress,
+        "percent": round(100 * found.progress.share),
+        "is_live": found.state in ("forking", "running"),
+        "charts": charts.demand(shown) if shown is not None and one.points else [],
+        "cells": shown.cells if shown is not None else [],
+        "kinds": shown.sentences[1:] if shown is not None else [],
+        "points": found.points[:ROOTS],
+        "more": max(0, len(found.points) - ROOTS),
+        "labels": campaigns.labels(one),
+        "change": next(iter(one.change.values()), ""),
+        "may_launch": holds(actor, may_launch),
+    }
+    return render(request, "runs/campaign.html", context)
+
+
+@require_POST
+@member_required(may_launch, rows=Campaign.objects.all)
+def cancel(request: MemberRequest, pk: str) -> HttpResponse:
+    """Cancel a campaign with its live branches."""
+    try:
+        campaigning.cancel(request.actor, pk)
+        messages.success(request, "Campaign cancelled.")
+    except AppError as refused:
+        messages.error(request, refused.message)
+    return redirect("campaign", pk)

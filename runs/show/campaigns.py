@@ -1,0 +1,195 @@
+"""Reads: campaigns with their progress, and what one shows.
+
+Owns which rows are pairs of one root, and who sees what they show. Leaves the arithmetic and the sentences to
+`runs.statistics.campaigned`. Called by the API, pages and the command `campaign`; `runs.play.campaigning` makes them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from episodes.models import BranchArm, Episode, EpisodeQuerySet, Fork
+from episodes.stored.settled import settled
+from episodes.visible import visibility
+from people.access import Actor, may_see_asking, scoped, visible_or_404
+from runs.models import Campaign, CampaignPoint
+from runs.show import forks
+from runs.statistics import campaigned, forked
+from runs.statistics.campaigned import CampaignFinding, RootPair
+from runs.statistics.forked import ForkArm
+
+WITHHELD = "Outcomes are withheld until your verdict."
+NONE = "No episode could be forked: nothing is shown."
+CANCELLED = "Cancelled by a person, so nothing is said of the branches that ended."
+REASONS = 8
+"""The most reasons that are listed; the others are counted together."""
+
+
+@dataclass(frozen=True)
+class CampaignProgress:
+    """How far a campaign is: places with a fork, places that wait for one, places left out by reason, and branches.
+    `roots_left` roots have no fork at any place."""
+
+    made: int
+    waiting: int
+    left_out: dict[str, int]
+    branches: int
+    ended: int
+    roots: int
+    roots_left: int
+
+    @property
+    def share(self) -> float:
+        """How much of the work is done, from 0 to 1."""
+        places = self.made + self.waiting
+        forked_share = self.made / places if places else 1.0
+        return forked_share * (self.ended / self.branches if self.branches else 1.0)
+
+
+@dataclass(frozen=True)
+class CampaignView:
+    """A campaign as an actor sees it. `finding` is None while branches are live, for a cancelled campaign, and for an
+    actor from whom outcomes are withheld."""
+
+    campaign: Campaign
+    progress: CampaignProgress
+    state: str
+    is_withheld: bool = False
+    finding: CampaignFinding | None = None
+    points: list[CampaignPoint] = field(default_factory=list)
+
+    @cached_property
+    def sentence(self) -> str:
+        """The one thing that the campaign says."""
+        if self.is_withheld:
+            return WITHHELD
+        if self.state == "cancelled":
+            return CANCELLED
+        at = self.progress
+        if self.state != "ended":
+            return f"{at.ended:,} of {at.branches:,} branches have ended. What they show is said once, at the end."
+        return self.finding.sentences[0] if self.finding is not None else NONE
+
+
+def branches_of(campaign: Campaign) -> EpisodeQuerySet:
+    """Return the branches of all forks that a campaign made."""
+    made = CampaignPoint.objects.filter(campaign=campaign, fork__isnull=False)
+    return Episode.every.filter(fork__in=made.values("fork"))
+
+
+def of(actor: Actor) -> QuerySet[Campaign]:
+    """Return the campaigns of the project."""
+    may_see_asking(actor)
+    return scoped(Campaign.objects.all(), actor.project)
+
+
+def of_fork(fork: Fork) -> Campaign | None:
+    """Return the campaign that made a fork."""
+    return Campaign.objects.filter(campaign_points__fork=fork).first()
+
+
+def visible(actor: Actor, campaign_id: str) -> Campaign:
+    may_see_asking(actor)
+    return visible_or_404(Campaign.objects.select_related("project"), actor, campaign_id)
+
+
+def seen(actor: Actor, campaign: Campaign) -> CampaignView:
+    """Return a campaign with its progress, and with what it shows once all its branches have ended."""
+    points = list(
+        CampaignPoint.objects.filter(campaign=campaign).select_related("root__project", "fork").order_by("pk")
+    )
+    branches = list(branches_of(campaign).only("pk", "fork_id", "branch_arm", "policy_kind", "state"))
+    done = set(settled().filter(pk__in=branches_of(campaign).values("pk")).values_list("pk", flat=True))
+    progress = _progress(points, branches, done)
+    state = state_of(campaign, progress)
+    if not _sees_ends(actor, points):
+        # that an episode is in a campaign of failed ones would say how it ended
+        return CampaignView(campaign, progress, state, is_withheld=True)
+    finding = _finding(actor, campaign, points, branches, done) if state == "ended" and branches else None
+    return CampaignView(campaign, progress, state, finding=finding, points=points)
+
+
+def state_of(campaign: Campaign, progress: CampaignProgress) -> str:
+    """Return `cancelled`, `forking` while forks are made, `running` while branches are live, or `ended`."""
+    if campaign.cancelled_at is not None:
+        return "cancelled"
+    if campaign.made_at is None:
+        return "forking"
+    return "ended" if progress.ended == progress.branches else "running"
+
+
+def _progress(points: Sequence[CampaignPoint], branches: Sequence[Episode], done: Collection[str]) -> CampaignProgress:
+    reasons = Counter(one.reason for one in points if one.reason)
+    kept = dict(reasons.most_common(REASONS))
+    if rest := sum(reasons.values()) - sum(kept.values()):
+        kept["for other reasons"] = rest
+    roots = {one.root_id for one in points}
+    used = {one.root_id for one in points if not one.reason}
+    return CampaignProgress(
+        made=sum(one.fork_id is not None for one in points),
+        waiting=sum(one.fork_id is None and not one.reason for one in points),
+        left_out=kept,
+        branches=len(branches),
+        ended=len(done),
+        roots=len(roots),
+        roots_left=len(roots - used),
+    )
+
+
+def _sees_ends(actor: Actor, points: Sequence[CampaignPoint]) -> bool:
+    """Return whether this actor sees how the branches of all roots ended; else one number would tell of the others."""
+    # most people have nothing to review blind
+    if not visibility.held(actor) and all(forks.sees_ends(actor, one.root) for one in points[:1]):
+        return True
+    roots = {one.root_id: one.root for one in points}
+    return bool(roots) and all(forks.sees_ends(actor, one) for one in roots.values())
+
+
+def _finding(
+    actor: Actor,
+    campaign: Campaign,
+    points: Sequence[CampaignPoint],
+    branches: Sequence[Episode],
+    done: Collection[str],
+) -> CampaignFinding:
+    ends = visibility.verdict_types(actor, [one.pk for one in branches])
+    of_fork: dict[str, list[Episode]] = defaultdict(list)
+    for branch in branches:
+        of_fork[str(branch.fork_id)].append(branch)
+
+    def arm_of(fork_id: str, arm: BranchArm) -> ForkArm:
+        mine = [one.pk for one in of_fork[fork_id] if one.branch_arm == arm]
+        types = [ends[pk] for pk in mine if pk in ends]
+        return ForkArm(len(mine), len(types), types.count("complete"), sum(pk not in done for pk in mine))
+
+    pairs = [
+        RootPair(
+            root=one.root_id,
+            kind=one.root.scenario or "other",
+            at=one.share,
+            treated=arm_of(one.fork_id, BranchArm.TREATED),
+            control=arm_of(one.fork_id, BranchArm.CONTROL),
+        )
+        for one in points
+        if one.fork_id is not None
+    ]
+    fixed = "script" in {*(one.root.policy_kind for one in points if one.fork_id), *(b.policy_kind for b in branches)}
+    return campaigned.finding(pairs, campaigns=asking_too(campaign), fixed=fixed)
+
+
+def asking_too(campaign: Campaign) -> int:
+    """Return how many campaigns ask at steps at which this one asks, itself among them: they share the error, because
+    the best of them would be picked."""
+    same = CampaignPoint.objects.filter(campaign=campaign, root=OuterRef("root"), seq=OuterRef("seq"), seq__gt=0)
+    others = CampaignPoint.objects.filter(Exists(same)).values("campaign")
+    return max(1, Campaign.objects.filter(project=campaign.project_id, pk__in=others).count())
+
+
+def labels(campaign: Campaign) -> tuple[str, str]:
+    """Return the names of both arms."""
+    return forked.labels({campaign.kind: True})

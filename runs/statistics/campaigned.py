@@ -1,0 +1,242 @@
+"""What a campaign shows: the same change in many episodes, paired by root, at one place of each or at several.
+
+Each root gives a difference: the share of its treated branches that are complete minus that of its control branches.
+If the change does nothing, each difference has either sign with the same chance, which a sign-flip test counts exactly.
+All that a campaign says is false in at most 5% of campaigns whose change does nothing. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from people.in_words import count, percent
+from runs.statistics.deciding import is_shown, word
+from runs.statistics.forked import ForkArm
+from runs.statistics.paired import Interval, cluster_interval, holm, sign_flip
+from runs.statistics.sentences import p_text, points, span_text
+
+ERROR = 0.05
+"""The error of all that a campaign says."""
+WORDS = {"help": "better", "harm": "worse"}
+ALL = ""
+"""The kind that holds all tasks."""
+Difference = Callable[["RootPair"], Fraction]
+
+
+@dataclass(frozen=True)
+class RootPair:
+    """Both arms of one root at one place of it: `at` is that place in percent, `kind` that of its task."""
+
+    root: str
+    kind: str
+    at: int
+    treated: ForkArm
+    control: ForkArm
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self.treated.known and self.control.known)
+
+
+@dataclass(frozen=True)
+class CampaignCell:
+    """What the roots of a kind show at one place. `roots` are those with an outcome in both arms, `unknown` the others;
+    `lost` branches have no outcome. `p` is after Holm over all places and kinds that share an error."""
+
+    kind: str
+    at: int
+    roots: int
+    unknown: int = 0
+    lost: int = 0
+    treated: float | None = None
+    control: float | None = None
+    difference: float | None = None
+    interval: Interval | None = None
+    p: float | None = None
+    verdict: str = ""
+
+    @property
+    def words(self) -> str:
+        """The numbers of this place, for a line of a list."""
+        if self.difference is None:
+            return "no episode has an outcome in both arms."
+        span = f" {span_text(self.interval)}" if self.interval else ""
+        p = f", p = {p_text(1.0 if self.p is None else self.p)} after Holm".replace("= <", "<")
+        lost = f" {self.lost:,} {'branch' if self.lost == 1 else 'branches'} ended without an outcome."
+        return (
+            f"{count(self.roots, 'episode')}, {percent(self.treated)} complete with the change, "
+            f"{percent(self.control)} without. {points(self.difference)}{span}{p}: {self.verdict or 'not shown'}."
+            f"{lost if self.lost else ''}"
+        )
+
+
+@dataclass(frozen=True)
+class CampaignFinding:
+    """All places of all kinds, and one sentence for each kind, the first for all tasks."""
+
+    cells: list[CampaignCell]
+    sentences: list[str]
+    least: int
+
+    def of(self, kind: str) -> list[CampaignCell]:
+        return [one for one in self.cells if one.kind == kind]
+
+
+def kinds_of(names: Sequence[str]) -> list[str]:
+    """Return the kinds of which something is said: all tasks, and each kind of them where there are several."""
+    found = sorted(set(names))
+    return [ALL, *found] if len(found) > 1 else [ALL]
+
+
+def least_roots(places: int, kinds: int = 1, campaigns: int = 1) -> int:
+    """Return the fewest roots of which anything can be shown, if all of them differ in the same direction."""
+    level, roots = _level(kinds, campaigns), 1
+    while 2.0 ** (1 - roots) * places >= level:
+        roots += 1
+    return roots
+
+
+def _level(kinds: int, campaigns: int) -> float:
+    # all tasks together have a half of the error, their kinds the other
+    return ERROR / campaigns / (2 if kinds > 1 else 1)
+
+
+def finding(pairs: Sequence[RootPair], *, campaigns: int = 1, fixed: bool = False) -> CampaignFinding:
+    """Return what these pairs show once all their branches have ended. `campaigns` is how many ask at the same steps,
+    which share the error. A `fixed` policy makes the same choice each time, so its branches show nothing."""
+    kinds, places = kinds_of([one.kind for one in pairs]), sorted({one.at for one in pairs})
+    level = _level(len(kinds), campaigns)
+    cells: list[CampaignCell] = []
+    for family in (kinds[:1], kinds[1:]):
+        cells += _family([_of(pairs, kind, at) for kind in family for at in places], level, fixed)
+    sentences = [_sentence(kind, [one for one in cells if one.kind == kind], len(places)) for kind in kinds]
+    least = least_roots(len(places), len(kinds), campaigns)
+    return CampaignFinding(cells, [_with_limits(sentences[0], cells, least, fixed), *sentences[1:]], least)
+
+
+def _of(pairs: Sequence[RootPair], kind: str, at: int) -> tuple[str, int, list[RootPair]]:
+    return kind, at, [one for one in pairs if one.at == at and kind in (ALL, one.kind)]
+
+
+def _family(asked: Sequence[tuple[str, int, list[RootPair]]], level: float, fixed: bool) -> list[CampaignCell]:
+    """Return the cells that share an error. A difference is shown if it also holds whichever way lost branches had
+    ended."""
+    measured = [_measured(pairs, _known, [one for one in pairs if one.is_known]) for _, _, pairs in asked]
+    against = {up: [_measured(pairs, _against(up), pairs) for _, _, pairs in asked] for up in (True, False)}
+    adjusted = holm([one.p for one in measured])
+    worst = {up: holm([one.p for one in rows]) for up, rows in against.items()}
+    cells = []
+    for place, (kind, at, pairs) in enumerate(asked):
+        one, p, is_up = measured[place], adjusted[place], measured[place].delta > 0
+        other = against[is_up][place]
+        is_robust = (other.delta > 0) == is_up and is_shown(worst[is_up][place], None, other.interval, level)
+        shown = not fixed and is_shown(p, None, one.interval, level) and is_robust
+        cells.append(_cell(kind, at, pairs, one, p, word(one.delta) if shown else ""))
+    return cells
+
+
+@dataclass(frozen=True)
+class _Measured:
+    delta: float = 0.0
+    interval: Interval | None = None
+    p: float = 1.0
+
+
+def _measured(pairs: Sequence[RootPair], difference: Difference, counted: Sequence[RootPair]) -> _Measured:
+    """Return mean, interval and p of the differences; an empty cell keeps its place in Holm's order with a p of 1."""
+    if not pairs or not counted:
+        return _Measured()
+    differences = [difference(one) for one in counted]
+    delta, interval = cluster_interval([float(one) for one in differences], [1] * len(differences))
+    return _Measured(delta, interval, sign_flip(differences))
+
+
+def _known(pair: RootPair) -> Fraction:
+    return _share(pair.treated) - _share(pair.control)
+
+
+def _share(arm: ForkArm) -> Fraction:
+    return Fraction(arm.complete, arm.known)
+
+
+def _against(up: bool) -> Difference:
+    """Return the difference of a pair had all its lost branches ended against a difference in this direction. Both arms
+    then have all their tries, so that the sign of a change that does nothing is a fair coin again."""
+
+    def difference(pair: RootPair) -> Fraction:
+        one = pair.treated.complete + (0 if up else pair.treated.lost)
+        other = pair.control.complete + (pair.control.lost if up else 0)
+        return Fraction(one, pair.treated.tries) - Fraction(other, pair.control.tries)
+
+    return difference
+
+
+def _cell(kind: str, at: int, pairs: Sequence[RootPair], one: _Measured, p: float, verdict: str) -> CampaignCell:
+    known = [pair for pair in pairs if pair.is_known]
+    cell = CampaignCell(
+        kind=kind,
+        at=at,
+        roots=len(known),
+        unknown=len(pairs) - len(known),
+        lost=sum(pair.treated.lost + pair.control.lost for pair in pairs),
+    )
+    if not known:
+        return cell
+    treated, control = (
+        float(sum(_share(arm) for arm in arms) / len(known))
+        for arms in ([pair.treated for pair in known], [pair.control for pair in known])
+    )
+    return replace(
+        cell,
+        treated=treated,
+        control=control,
+        difference=one.delta,
+        interval=one.interval,
+        p=p,
+        verdict=verdict,
+    )
+
+
+def _sentence(kind: str, cells: Sequence[CampaignCell], places: int) -> str:
+    """Return what a kind of tasks shows, and no more: the latest place at which the change is shown to help."""
+    roots = max((one.roots for one in cells), default=0)
+    on = "on this episode" if roots == 1 else f"on these {count(roots, 'episode')}"
+    shown = {word: [one for one in cells if one.verdict == verdict] for word, verdict in WORDS.items()}
+    parts = [f"shown to {word}{_places(found, places)} {on}" for word, found in shown.items() if found]
+    numbers = [f" {_numbers(found[-1], places)}" for found in shown.values() if found]
+    if not parts:
+        parts = [f"{'at no time of an episode' if places > 1 else 'not'} shown to help or harm {on}"]
+        numbers = [f" {_numbers(one, places)}" for one in cells if places == 1 and one.difference is not None]
+        end = " That does not prove that it does nothing."
+    else:
+        rest = [one for one in cells if not one.verdict]
+        end = f" Not shown{_places(rest, places)}, which does not prove that it is too late." if rest else ""
+    text = " and ".join(parts)
+    return f"{f'{kind}: {text}' if kind else text[:1].upper() + text[1:]}.{''.join(numbers)}{end}"
+
+
+def _places(cells: Sequence[CampaignCell], places: int) -> str:
+    if places == 1:
+        return ""
+    names = [f"{one.at}" for one in cells]
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f" at {listed}% of an episode"
+
+
+def _numbers(cell: CampaignCell, places: int) -> str:
+    where = f"At {cell.at}%: " if places > 1 else ""
+    p = f"p = {p_text(1.0 if cell.p is None else cell.p)}".replace("= <", "<")
+    span = f" {span_text(cell.interval)}" if cell.interval else ""
+    return f"{where}{points(cell.difference or 0.0)}{span}, {p} (sign flips, Holm)."
+
+
+def _with_limits(sentence: str, cells: Sequence[CampaignCell], least: int, fixed: bool) -> str:
+    """Return the sentence of all tasks with why nothing could be shown."""
+    if fixed:
+        return "A script makes the same choices in each branch, so an arm is one observation: nothing is shown."
+    most = max((one.roots for one in cells if one.kind == ALL), default=0)
+    if most >= least:
+        return sentence
+    return f"{sentence} Fewer than {least:,} episodes can show nothing."

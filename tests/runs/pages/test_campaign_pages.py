@@ -1,0 +1,134 @@
+"""Pages and calls of campaigns: who may launch one, what a blind reviewer sees of it, and what goes with a person."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.test import Client
+
+from awmweb.erasing.persons import erase_person
+from episodes.models import Episode, Fork, OutcomeHold
+from people.access import person
+from people.members import ensure_member, issue_token
+from runs.models import Campaign, CampaignPoint
+from runs.play import campaigning
+from runs.show import campaigns
+from tests.browsing import as_person, html
+
+pytestmark = pytest.mark.django_db
+SECRET = "the words of max"
+
+
+@pytest.fixture
+def campaign(ada):
+    """A campaign that has ended: six roots of two kinds at two times, better early, nothing late."""
+    made = Campaign.objects.create(
+        **{"project": ada.project, "name": "Until when?", "query": "?outcome=others", "place": "times"},
+        **{"points": [0, 50], "kind": "words", "change": {"words": SECRET}, "tries": 2, "matched": 8, "chosen": 8},
+        **{"author": ada.name, "author_key": ada.key, "made_at": "2026-11-27T00:00:00Z"},
+    )
+    for place in range(8):
+        about = {
+            "scenario": f"kind_{place % 2}",
+            "task_idx": place,
+            "task": "t",
+            "state": "finished",
+            "key": f"{place}",
+        }
+        same = {"project": ada.project, "body_digest": "", "policy_kind": "model", **about}
+        root = Episode.objects.create(origin="builtin", **same)
+        for share in (0, 50):
+            fork = {"project": ada.project, "parent": root, "seq": 1 + share, "tries": 2, "knowledge": "hindsight"}
+            fork = Fork.objects.create(grade="exact", change=made.change, **fork)
+            CampaignPoint.objects.create(campaign=made, root=root, share=share, seq=1 + share, fork=fork)
+            for number, arm in enumerate(["treated", "treated", "control", "control"]):
+                branch = {**same, "key": f"{fork.pk}/{number}", "branch_arm": arm, "branch_seq": 1 + share}
+                row = Episode.every.create(origin="branch", fork=fork, **branch)
+                is_complete = arm == "treated" and share == 0
+                row.outcomes.create(source="verifier", reward_type="complete" if is_complete else "others", reward=0.0)
+    return made
+
+
+def api(token):
+    return Client(headers={"Authorization": f"Bearer {token}"})
+
+
+def test_page_says_until_when_and_draws_the_curve(campaign, ada):
+    page = html(as_person(ada).get(f"/campaigns/{campaign.pk}/"))
+    assert "Shown to help at 0% of an episode on these 8 episodes. At 0%: +100 points" in page
+    assert "Not shown at 50% of an episode, which does not prove that it is too late." in page
+    assert "kind_0: at no time of an episode shown to help or harm on these 4 episodes." in page
+    assert "What the change is worth by time: all tasks" in page and SECRET in page
+    assert "Shown to help at 0%" in html(as_person(ada).get("/campaigns/"))
+
+
+def test_call_returns_cells_and_kinds(campaign, ada):
+    found = api(issue_token(ada, "t", "launch")[1]).get(f"/api/v1/campaigns/{campaign.pk}").json()
+    assert (found["state"], found["branches"], found["ended"], found["withheld"]) == ("ended", 64, 64, False)
+    early, late = [one for one in found["cells"] if one["kind"] == ""]
+    assert (early["verdict"], early["roots"], early["difference"]) == ("better", 8, 1.0) and late["verdict"] == ""
+    assert len(found["kinds"]) == 2 and found["sentence"].startswith("Shown to help at 0%")
+
+
+def test_blind_reviewer_sees_no_outcome_and_not_which_episodes(campaign, ada):
+    root = CampaignPoint.objects.filter(campaign=campaign).first().root
+    ensure_member(ada.project, "rae", "researcher")
+    rae = person(ada.project.memberships.get(user__username="rae"))
+    OutcomeHold.objects.create(episode=root, actor_key=rae.key, by="queue")
+    for path in (f"/campaigns/{campaign.pk}/", "/campaigns/"):
+        page = html(as_person(rae).get(path))
+        assert campaigns.WITHHELD in page
+        assert "Shown to help" not in page and root.pk not in page
+    found = campaigns.seen(rae, campaigns.visible(rae, campaign.pk))
+    assert (found.is_withheld, found.finding, found.points) == (True, None, [])
+    assert "Shown to help" in html(as_person(ada).get(f"/campaigns/{campaign.pk}/"))
+
+
+def test_agents_neither_launch_nor_read_campaigns(campaign, ada):
+    agent = api(issue_token(ada, "a", "agent")[1])
+    body = json.dumps({"change": {"words": "x"}})
+    for path in ("campaigns", "campaigns/estimate", f"campaigns/{campaign.pk}/cancel"):
+        sent = "" if path.endswith("cancel") else body
+        assert agent.post(f"/api/v1/{path}", sent, content_type="application/json").status_code == 403, path
+    for path in ("campaigns", f"campaigns/{campaign.pk}"):
+        assert agent.get(f"/api/v1/{path}").status_code == 403, path
+    launch = api(issue_token(ada, "l", "launch")[1])
+    listed = launch.get("/api/v1/campaigns").json()["items"]
+    assert [one["id"] for one in listed] == [campaign.pk] and "sentence" not in listed[0]
+    answer = launch.post("/api/v1/campaigns", json.dumps({"change": {}}), content_type="application/json")
+    assert answer.status_code == 422 and "a campaign changes one of" in answer.json()["error"]["message"]
+
+
+def test_viewer_reads_and_launches_nothing(campaign, ada):
+    ensure_member(ada.project, "vi", "viewer")
+    vi = as_person(person(ada.project.memberships.get(user__username="vi")))
+    page = vi.get("/campaigns/")
+    assert page.status_code == 403 or "Launch a campaign</h2>" not in html(page)
+    assert vi.post("/projects/lab/campaigns/", {"do": "launch", "words": "x"}).status_code == 403
+    assert vi.post(f"/projects/lab/campaigns/{campaign.pk}/cancel").status_code == 403
+
+
+def test_erased_person_leaves_no_words_in_campaigns(campaign, ada):
+    erase_person(ada.user.username)
+    campaign.refresh_from_db()
+    assert (campaign.change, campaign.name) == ({}, "[erased]")
+    assert SECRET not in html(as_person(ada).get(f"/campaigns/{campaign.pk}/"))
+
+
+def test_campaign_in_work_says_nothing_of_its_branches(campaign, ada):
+    Campaign.objects.update(made_at=None)
+    found = campaigns.seen(ada, campaigns.visible(ada, campaign.pk))
+    assert (found.state, found.finding) == ("forking", None) and "once, at the end" in found.sentence
+    campaigning.cancel(ada, campaign.pk)
+    assert campaigns.seen(ada, campaigns.visible(ada, campaign.pk)).sentence == campaigns.CANCELLED
+
+
+def test_campaigns_of_the_same_steps_share_the_error(campaign, ada):
+    again = Campaign.objects.get(pk=campaign.pk)
+    again.pk = None
+    again.save(force_insert=True)
+    for one in CampaignPoint.objects.filter(campaign=campaign):
+        CampaignPoint.objects.create(campaign=again, root=one.root, share=one.share, seq=one.seq, reason="left out")
+    assert campaigns.asking_too(campaign) == 2
+    assert "Shown to help" not in campaigns.seen(ada, campaign).sentence
