@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+import time
 from datetime import timedelta
 
 import pytest
@@ -137,6 +138,39 @@ def test_spans_of_two_traces_in_a_file_are_two_episodes(tmp_path):
         (f"trace {'1' * 32}", "otlp", ""),
     ]
     assert [one.trajectory.task for one in found] == [TASK, "Close ticket 9."]
+
+
+def test_name_of_an_agent_is_cut_in_every_step_of_it():
+    # the agent of the whole trace is named once; this one is below it
+    top = {"gen_ai.operation.name": "invoke_agent"}
+    inner = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a" * 5_000}
+    spans = [
+        span(1, "top", 0, 9, top),
+        span(2, "in", 1, 8, inner, parentSpanId=f"{1:016x}"),
+        span(3, "GET", 2, 1, {"x": 1}, parentSpanId=f"{2:016x}"),
+    ]
+    _, steps, _ = read(spans_of(*spans))
+    assert steps[0]["content"].startswith(f"Agent {'a' * 200} (")
+    assert steps[1]["meta"]["otlp"]["agent"] == "a" * 200
+
+
+def test_time_grows_with_the_depth_of_a_trace():
+    def seconds(size):
+        spans = [
+            otlp.Span(TRACE, f"{one:016x}", f"{one - 1:016x}", "GET", one, one, {}, {}, []) for one in range(1, size)
+        ]
+        began = time.process_time()
+        read_trace(spans, TrajectoryDraft())
+        return time.process_time() - began
+
+    # what is quadratic takes 64 times as long
+    assert seconds(16_000) < 24 * seconds(2_000)
+
+
+def test_spans_that_are_each_others_parents_have_no_agent():
+    spans = [span(1, "GET", 0, 1, {}, parentSpanId=f"{2:016x}"), span(2, "GET", 0, 1, {}, parentSpanId=f"{1:016x}")]
+    _, steps, _ = read(spans_of(*spans))
+    assert [step["meta"]["otlp"].get("agent") for step in steps] == [None, None]
 
 
 # --- over HTTP
