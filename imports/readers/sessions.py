@@ -56,7 +56,7 @@ def read_claude(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     return _Claude(draft).read(row["lines"])
 
 
-class _Session(ABC):
+class _AgentSession(ABC):
     """A session so far."""
 
     AGENT: ClassVar[str]
@@ -90,7 +90,7 @@ class _Session(ABC):
         )
 
 
-class _Claude(_Session):
+class _Claude(_AgentSession):
     """A session of Claude Code so far."""
 
     AGENT = "claude-code"
@@ -124,7 +124,8 @@ class _Claude(_Session):
         draft, at = self._draft, self._draft.moment(line.get("timestamp"))
         content = message.get("content")
         parts = content if isinstance(content, list) else [content]
-        results, rest = [], []
+        results: list[Mapping[str, Any]] = []
+        rest: list[Any] = []
         for one in parts:
             (results if isinstance(one, Mapping) and one.get("type") == "tool_result" else rest).append(one)
         for one in results:
@@ -206,7 +207,7 @@ def read_codex(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     return _Codex(draft).read(row["lines"])
 
 
-class _Codex(_Session):
+class _Codex(_AgentSession):
     """A session of Codex so far. What was thought waits for the message or the call that it came before."""
 
     AGENT = "codex"

@@ -12,6 +12,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from awmclient.schema import EpisodeStart
 from episodes.models import Episode
 from episodes.visible import trajectory
 from imports import collecting, otlp_http, readers
@@ -258,6 +259,28 @@ def test_left_out_spans_are_named(sender, monkeypatch):
 
 
 @pytest.mark.django_db
+def test_trace_takes_spans_up_to_its_characters(sender, monkeypatch):
+    spans = gen_ai(TASK)
+    sizes = [len(json.dumps(one.as_json())) for one in spans_of(*spans)]
+    monkeypatch.setattr(collecting, "CHARACTERS_MAX", sum(sizes[:5]))
+    for _ in range(2):  # repeated spans take no room
+        assert sender(request(*spans[:5])).json() == {}
+    assert Trace.objects.get().size == sum(sizes[:5])
+    settle()  # and stored spans give none back
+    said = sender(request(*spans)).json()["partialSuccess"]
+    assert said == {"rejectedSpans": "1", "errorMessage": f"Left out: 1 span {collecting.LARGE}."}
+
+
+@pytest.mark.django_db
+def test_session_with_half_a_surrogate_pair_is_kept(sender):
+    spans = gen_ai(TASK)
+    spans[0]["attributes"].append({"key": "session.id", "value": {"stringValue": "s\ud800\x00"}})
+    sender(request(*spans))
+    settle()
+    assert "session s??" in Episode.objects.get().events.get().reason
+
+
+@pytest.mark.django_db
 def test_span_beyond_its_limit_is_left_out_and_named():
     room = otlp.SPAN_CHARACTERS - 2_000
     fits, over = (span(2, "chat", 0, 1, {"x": "a" * size}) for size in (room, otlp.SPAN_CHARACTERS))
@@ -351,7 +374,7 @@ def test_spans_share_no_more_of_their_resource_than_its_name():
 
 
 @pytest.mark.django_db
-def test_trace_that_breaks_the_reader_stops_no_other(sender, monkeypatch):
+def test_trace_that_breaks_the_reader_stops_no_other(sender, monkeypatch, caplog):
     read_trace = collecting.traces.read_trace
 
     def broken(spans, draft):
@@ -364,7 +387,21 @@ def test_trace_that_breaks_the_reader_stops_no_other(sender, monkeypatch):
     sender(request(*gen_ai(TASK)))
     assert settle() == 2
     assert Trace.objects.get(name="2" * 32).problem == "It cannot be stored (ValueError)."
+    assert "ValueError in broken" in caplog.text and "secret" not in caplog.text
     assert Episode.objects.get().task == TASK
+
+
+@pytest.mark.django_db
+def test_value_that_is_refused_is_in_no_log(sender, caplog, monkeypatch):
+    def refused(spans, draft):
+        EpisodeStart.model_validate({"key": "k", "task": "t", "seed": spans[0].name})
+
+    monkeypatch.setattr(collecting.traces, "read_trace", refused)
+    sender(request(span(1, "secret words", 0, 1, {})))
+    assert settle() == 1
+    problem = Trace.objects.get().problem
+    assert problem.startswith("seed: ") and "secret" not in problem + caplog.text
+    assert "is no episode: ValidationError in" in caplog.text
 
 
 @pytest.mark.django_db
