@@ -127,7 +127,10 @@ class _Claude(_AgentSession):
         results: list[Mapping[str, Any]] = []
         rest: list[Any] = []
         for one in parts:
-            (results if isinstance(one, Mapping) and one.get("type") == "tool_result" else rest).append(one)
+            if isinstance(one, Mapping) and one.get("type") == "tool_result":
+                results.append(one)
+            else:
+                rest.append(one)
         for one in results:
             self._result(one, line.get("toolUseResult") if len(results) == 1 else None, at)
         draft.lose("results of tools as objects", int(len(results) > 1 and bool(line.get("toolUseResult"))))
