@@ -373,7 +373,8 @@ class Episode(models.Model):
 class Fork(models.Model):
     """A question about one step of an episode: what if it had been another? Its branches are the answer.
 
-    `change` holds one of `call`, `advice`, `words`, `ask` and `policy`, or nothing. `tokens` is what all branches
+    `change` holds one of `call`, `advice`, `words`, `ask` and `policy`, or nothing; `erased` names one that was erased
+    with the words of its author. `tokens` is what all branches
     together can use; 0 sets no limit. `grade` is how the world was restored when the fork was made. `correction` is the
     ID of the reviewer's correction whose action is the change, or empty."""
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable, Sequence
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Count, Q
 from django.utils import timezone
 from pydantic import TypeAdapter, ValidationError
 
+from awmclient.conversation import readable
 from awmclient.schema import Step
 from episodes.models import Episode, Origin
 from episodes.record import admitting
@@ -23,11 +25,11 @@ from episodes.stored import arrivals
 from episodes.stored.entries import entries_of_read
 from imports.importing import lost_words
 from imports.models import Trace, TraceSpan
-from imports.readers import otlp, start_of, traces
+from imports.readers import first_words, otlp, start_of, traces
 from imports.readers.found import TrajectoryDraft, UnreadableRow
 from people import jobs
 from people.access import Actor, bearer, may_record, scoped
-from people.errors import AWAY, AppError, Invalid
+from people.errors import AWAY, AppError, Busy, Invalid
 from people.models import Tombstone, digest_of
 
 log = logging.getLogger(__name__)
@@ -42,7 +44,11 @@ SPANS_MAX = 20_000
 TRACES_MAX = 200
 """Traces of one sweep."""
 FULL = f"of traces with more than {SPANS_MAX:,} spans"
+CHARACTERS_MAX = 64_000_000
+"""Characters of the spans of one trace: they are read together when it becomes an episode."""
+LARGE = f"of traces with more than {CHARACTERS_MAX:,} characters"
 TASK = "imports.tasks.settle"
+SPANS = "COPY imports_tracespan (trace_id, name, body) FROM STDIN"
 
 
 def take(actor: Actor, given: otlp.Spans) -> None:
@@ -76,27 +82,55 @@ def key_of(name: str) -> str:
 
 @transaction.atomic
 def _insert(actor: Actor, by_trace: dict[str, list[otlp.Span]], given: otlp.Spans) -> None:
+    """1. the rows of traces, locked, 2. what was erased meanwhile, 3. the spans that are new and have room."""
     now = timezone.now()
     fresh = [Trace(project=actor.project, token=actor.token, name=name, heard_at=now) for name in sorted(by_trace)]
     Trace.objects.bulk_create(fresh, ignore_conflicts=True)
     # in one order, so that two requests with the same traces do not wait for each other
     rows = Trace.objects.filter(project=actor.project, name__in=by_trace).order_by("name").select_for_update()
     kept = {row.name: row for row in rows}
-    counts = TraceSpan.objects.filter(trace__in=kept.values()).values_list("trace").annotate(Count("pk"))
-    stood = dict(counts)
-    spans = []
-    for name, some in by_trace.items():
-        room = max(0, SPANS_MAX - stood.get(kept[name].pk, 0))
-        given.left_out[FULL] += max(0, len(some) - room)
-        spans += [TraceSpan(trace=kept[name], name=one.id, body=one.as_json()) for one in some[:room]]
-    given.left_out = +given.left_out
-    TraceSpan.objects.bulk_create(spans, ignore_conflicts=True)
+    # asked again: both statements before can have waited for one that erased an episode
+    for name in _erased(actor, by_trace):
+        given.left_out[ERASED] += len(by_trace.pop(name))
+        if name in kept:
+            kept.pop(name).delete()
+    if kept.keys() != by_trace.keys():
+        raise Busy  # deleted with its project or by hand since the first statement
+    _add_new(kept, by_trace, given)
     touched = Trace.objects.filter(pk__in=[one.pk for one in kept.values()])
     touched.update(heard_at=now, is_waiting=True)
     rooted = [kept[name].pk for name, some in by_trace.items() if any(one.is_root for one in some)]
     Trace.objects.filter(pk__in=rooted).update(has_root=True)
     if rooted or any(row.has_root for row in kept.values()):
         transaction.on_commit(functools.partial(jobs.call_worker, TASK, delay_s=round(SETTLES.total_seconds())))
+
+
+def _add_new(kept: Mapping[str, Trace], by_trace: Mapping[str, list[otlp.Span]], given: otlp.Spans) -> None:
+    """Store the spans that their traces do not have, as far as these have room. The rows of the traces are locked."""
+    counts = TraceSpan.objects.filter(trace__in=kept.values()).values_list("trace").annotate(Count("pk"))
+    stood = dict(counts)
+    names = {one.id for some in by_trace.values() for one in some}
+    had = set(TraceSpan.objects.filter(trace__in=kept.values(), name__in=names).values_list("trace", "name"))
+    spans = []
+    for name, some in by_trace.items():
+        trace = kept[name]
+        room = SPANS_MAX - stood.get(trace.pk, 0)
+        for one in some:
+            if (trace.pk, one.id) in had:
+                continue
+            had.add((trace.pk, one.id))
+            text = given.texts[name, one.id]
+            size = len(text)
+            if room <= 0 or trace.size + size > CHARACTERS_MAX:
+                given.left_out[FULL if room <= 0 else LARGE] += 1
+                continue
+            room, trace.size = room - 1, trace.size + size
+            spans.append((trace.pk, one.id, text))
+    # as they are: a model would read and write each text once more, and `bulk_create` sends arrays
+    with connection.cursor() as cursor, cursor.copy(SPANS) as copy:
+        for row in spans:
+            copy.write_row(row)
+    Trace.objects.bulk_update(kept.values(), ["size"])
 
 
 def settle() -> int:
@@ -121,20 +155,31 @@ def _store(trace_id: str, due: Q) -> bool:
         with transaction.atomic():
             if waiting:
                 _admit(actor, trace, [otlp.Span(**one.body) for one in waiting])
-    except (AppError, UnreadableRow, ValidationError) as refused:
-        trace.problem = str(refused)[:2000]
-        log.warning("trace %s of project %s is no episode: %s", trace.name, trace.project.slug, trace.problem)
     except AWAY:
         raise
     except Exception as error:
         # spans hold whatever a stranger sent: one trace must not stop those of all projects
-        trace.episode_id, trace.problem = before, f"It cannot be stored ({type(error).__name__})."
-        log.exception("trace %s of project %s is no episode", trace.pk, trace.project.slug)
+        trace.episode_id, trace.problem = before, _problem_of(error)
+        # without the error's words, which can be those of a span
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{type(error).__name__} in {place.name}, line {place.lineno} of {place.filename}"
+        log.warning("trace %s of project %s is no episode: %s", trace.name, trace.project.slug, where)
     trace.is_waiting = False
     trace.save(update_fields=["episode", "is_waiting", "problem"])
     # the steps have it all; the IDs stay, so that a repeated span is known
     trace.spans.filter(pk__in=[one.pk for one in waiting]).update(body=None)
     return True
+
+
+def _problem_of(error: Exception) -> str:
+    """Return why a trace is no episode, for its project."""
+    if isinstance(error, ValidationError):
+        words = first_words(error)
+    elif isinstance(error, AppError | UnreadableRow):
+        words = str(error)
+    else:
+        words = f"It cannot be stored ({type(error).__name__})."
+    return str(readable(words))[:2000]
 
 
 def _admit(actor: Actor, trace: Trace, spans: Sequence[otlp.Span]) -> None:
@@ -157,4 +202,4 @@ def _about(trace: Trace, spans: Sequence[otlp.Span], draft: TrajectoryDraft) -> 
     session = traces.session_of(spans)
     lost = "; ".join(lost_words(draft.lost))
     words = f"{count} of trace {trace.name}{f', session {session[:200]}' if session else ''}"
-    return f"{words}{f'. Not in the steps: {lost}' if lost else ''}".replace("\x00", "?")[:2000]
+    return str(readable(f"{words}{f'. Not in the steps: {lost}' if lost else ''}"))[:2000]

@@ -86,6 +86,8 @@ class Trace(models.Model):
     has_root = models.BooleanField(default=False)
     is_waiting = models.BooleanField(default=True)
     """Whether it has spans that are in no episode."""
+    size = models.BigIntegerField(default=0, db_default=0)
+    """Characters of all spans that it was sent."""
     problem = models.TextField(blank=True)
 
     class Meta:

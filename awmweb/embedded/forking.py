@@ -30,6 +30,8 @@ from awmweb.embedded.processes import PR_SET_PDEATHSIG, ChildProcess, Spec
 
 PR_SET_CHILD_SUBREAPER = 36
 REPLY_S = 60.0
+"""How long the fork server can take for an answer, its imports included."""
+GO = b"1"
 
 
 def is_possible() -> bool:
@@ -94,9 +96,11 @@ class ForkServer:
         theirs.close()
 
     def start(self, spec: Spec, gate: StartGate | None = None, output: int | None = None) -> ChildProcess | None:
-        """Fork a process that runs the command of `spec`; None if the fork server has ended.
+        """Fork a process that runs the command of `spec`; None if the fork server has ended or does not answer.
 
-        It appends to its log, unless `output` is the file of its standard output; then its errors go where ours do.
+        After a late answer it is asked no more, and a process that it forked without our word never runs: the caller
+        starts one itself. It appends to its log, unless `output` is the file of its standard output; then its errors go
+        where ours do.
         """
         with spec.log.open("ab") as log:
             files = [log.fileno(), log.fileno()] if output is None else [output, sys.stderr.fileno()]
@@ -110,7 +114,10 @@ class ForkServer:
             try:
                 socket.send_fds(self._line, [json.dumps(wanted).encode()], handles)
                 answer = self._line.recv(64)
+                if answer:
+                    self._line.send(GO)
             except OSError:
+                self._line.close()  # a later request would read the answer to this one
                 return None
         return ChildProcess(spec, ForkedProcess(int(answer))) if answer else None
 
@@ -152,13 +159,20 @@ def _serve(line: socket.socket) -> ForkRequest | None:
             for handle in (news, teller, release, line.detach()):
                 os.close(handle)
             # Its parent has ended for good only now: the kernel would send the signal of `_become` for that end, too.
-            os.read(go, 1)
+            if not os.read(go, 1):
+                os._exit(0)  # the supervisor gave up, and starts another in its place
             os.close(go)
             _become(wanted, handles)
             return wanted
         os.waitpid(between, 0)
-        os.write(release, b"1")
-        line.send(os.read(news, 32))  # last: before the end in between it is no child of the supervisor
+        try:
+            line.send(os.read(news, 32))  # not before the end in between: until then it is no child of the supervisor
+            is_wanted = line.recv(1) == GO
+        except OSError:
+            is_wanted = False
+        if not is_wanted:
+            return None  # ends this process, and so closes the pipe that the child reads
+        os.write(release, GO)
         for handle in (news, teller, go, release, *handles):
             os.close(handle)
 

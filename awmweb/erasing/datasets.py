@@ -12,7 +12,7 @@ from django.db import transaction
 
 from exports.build import storing
 from exports.build.datasets import INDEX
-from exports.jobs import requesting
+from exports.jobs import requesting, turns
 from exports.models import Export, ExportState, Push
 from exports.recipe import Recipe
 from people import jobs
@@ -40,6 +40,20 @@ class FallenDataset:
         return self.exports[0].dataset
 
 
+def affected(project: Project, episodes: Collection[str]) -> tuple[list[FallenDataset], list[Export]]:
+    """Return the complete datasets that have rows of these episodes, and the exports that a worker builds now: they
+    can have read what is being erased.
+
+    Until the end of the caller's transaction no export is claimed or ends, so none is missed. Call it last: builds of
+    other projects wait, too. Raises `StoreUnavailable`.
+    """
+    turns.hold()
+    # first those in work, whose ends wait for these locks: what ended before is among the complete ones
+    rows = scoped(Export.objects.filter(state=ExportState.BUILDING), project).order_by("pk")
+    building = list(rows.select_for_update())
+    return with_rows_of(project, episodes), building
+
+
 def with_rows_of(project: Project, episodes: Collection[str]) -> list[FallenDataset]:
     """Return the complete datasets that have rows of these episodes. Raises `StoreUnavailable`."""
     shared: dict[str, list[Export]] = {}
@@ -61,11 +75,6 @@ def with_rows_of(project: Project, episodes: Collection[str]) -> list[FallenData
         if fallen.rows:
             found.append(fallen)
     return found
-
-
-def in_work(project: Project) -> list[Export]:
-    """Return the exports that a worker builds now: they can have read what is being erased."""
-    return list(scoped(Export.objects.filter(state=ExportState.BUILDING), project).order_by("pk"))
 
 
 def drop(actor: Actor, fallen: Collection[FallenDataset], building: Collection[Export]) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from awmweb.demo.rows import erase
 from awmweb.erasing import datasets
 from episodes.models import Episode
 from experts.models import ModelCall
+from imports.models import Trace
 from notices.models import Delivery
 from people.access import Actor, may_manage_people, scoped, visible_or_404
 from people.audit import record
@@ -30,19 +31,19 @@ NOTIFIED = ("experts.Ask", "reviews.Annotation")
 
 @transaction.atomic
 def erase_episode(actor: Actor, episode_id: str) -> Tombstone:
-    """1. refuse a live one, 2. find its datasets, 3. delete rows, 4. what names them, 5. datasets, 6. the tombstone."""
+    """1. lock it, 2. refuse a live one, 3. delete rows, 4. what names them, 5. datasets, 6. the tombstone."""
     may_manage_people(actor)
-    episode = visible_or_404(Episode.every.select_for_update(), actor, episode_id)
-    family = _family(episode.pk)
+    visible_or_404(Episode.every.all(), actor, episode_id)
+    family = _locked(episode_id)
+    episode = visible_or_404(Episode.every.all(), actor, episode_id)  # again: another erased it while this one waited
     if Episode.every.live().filter(pk__in=family).exists():
         raise Invalid("The episode or a branch of it is still running. Cancel it first.")
-    fallen, building = datasets.with_rows_of(actor.project, family), datasets.in_work(actor.project)
     faults = ModelCall.objects.filter(ask__episode__in=family).exclude(fault="").update(fault="")
     deleted = erase(Episode, family)
     counts = Counter({label: len(keys) for label, keys in deleted.items() if keys})
     counts["experts.ModelCall: words of faults"] = faults
     counts += _named_elsewhere(actor, family, deleted)
-    lost = datasets.drop(actor, fallen, building)
+    lost = datasets.drop(actor, *datasets.affected(actor.project, family))
     record(actor, "episode.erased", episode.pk)
     return Tombstone.objects.create(
         project=actor.project,
@@ -56,13 +57,24 @@ def erase_episode(actor: Actor, episode_id: str) -> Tombstone:
     )
 
 
-def _family(episode_id: str) -> set[str]:
-    """Return an episode and its branches, which hold copies of its steps, and their branches."""
-    found, fresh = {episode_id}, {episode_id}
+def family_of(episodes: Set[str]) -> set[str]:
+    """Return episodes and their branches, which hold copies of their steps, and the branches of these."""
+    found, fresh = set(episodes), set(episodes)
     while fresh:
         fresh = set(Episode.every.filter(fork__parent__in=fresh).values_list("pk", flat=True)) - found
         found |= fresh
     return found
+
+
+def _locked(episode_id: str) -> set[str]:
+    """Lock an episode, its branches and their traces, so that nothing is added to them; return them."""
+    locked: set[str] = set()
+    while (found := family_of({episode_id})) != locked:  # one can be forked before its lock is held
+        # a trace before its episode, as where late spans become steps
+        list(Trace.objects.filter(episode__in=found).order_by("pk").select_for_update())
+        list(Episode.every.filter(pk__in=found).order_by("pk").select_for_update())
+        locked = found
+    return locked
 
 
 def _named_elsewhere(actor: Actor, family: Set[str], deleted: Mapping[str, Set[Any]]) -> Counter[str]:

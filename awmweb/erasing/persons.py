@@ -7,6 +7,7 @@ their episodes are read again for the search, and datasets with rows of these ep
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,10 +37,12 @@ from people.access import Actor, may_manage_people, system
 from people.audit import record
 from people.errors import NotFound
 from people.models import AuditEntry, Project, Tombstone, display_name
-from reviews.models import COMMENT, Annotation, Correction, ReviewDecline, Ruling, Verdict
+from reviews.models import COMMENT, Annotation, Correction, ReviewDecline, Ruling, SchemaKind, Verdict
 from runs.models import Briefing, Campaign, PersonTurn
 
 WORD = "[erased]"
+OPTION = re.compile(r"[\w.+-]{1,40}", re.ASCII)
+"""A value of a label that is no text: a number, or one word."""
 DELETED: Sequence[tuple[type[Model], str, str]] = (
     (Draft, "author_key", "ask__project"),
     (QuickReply, "author_key", "project"),
@@ -84,11 +87,12 @@ def _erase_in(actor: Actor, user: User) -> Tombstone | None:
     may_manage_people(actor)
     project, key, name = actor.project, f"user:{user.pk}", display_name(user)
     counts: Counter[str] = Counter()
-    touched = _answers(project, key, counts)
+    touched, proved = _answers(project, key, counts), set[str]()
     for model, field, path in DELETED:
         rows = model._default_manager.filter(**{field: key, path: project})
         if model is Correction:
-            touched |= set(rows.values_list("episode_id", flat=True))
+            proved = _forked(project, rows, counts)
+            touched |= set(rows.values_list("episode_id", flat=True)) | proved
         for label, keys in erase(model, list(rows.values_list("pk", flat=True))).items():
             counts[label] += len(keys)
     for model, field, path, empty in EMPTIED:
@@ -101,12 +105,16 @@ def _erase_in(actor: Actor, user: User) -> Tombstone | None:
     if not +counts and not stays:
         return None
     _read_again(touched)
-    lost = datasets.drop(actor, datasets.with_rows_of(project, touched), datasets.in_work(project))
+    lost = datasets.drop(actor, *datasets.affected(project, touched))
     record(actor, "person.erased", user.username)
     left = [
         *([f"{len(touched):,} episodes whose agents read it and may quote it: {_some(touched)}"] if touched else [])
     ]
     left += stays
+    if proved:
+        left.append(
+            f"{len(proved):,} branches that began with their corrections, erase them with --episode: {_some(proved)}"
+        )
     left += [f"rows that have only the name {name}, which another account has, too"] if is_shared else []
     return Tombstone.objects.create(
         project=project,
@@ -117,6 +125,16 @@ def _erase_in(actor: Actor, user: User) -> Tombstone | None:
         datasets=lost,
         left=left + episodes.left_of(lost),
     )
+
+
+def _forked(project: Project, corrections: QuerySet[Any], counts: Counter[str]) -> set[str]:
+    """Take the words of corrections out of the forks that were made of them, and return the branches."""
+    made = Fork.objects.filter(project=project, correction__in=list(corrections.values_list("pk", flat=True)))
+    for fork in made:
+        change = {ERASED: next(iter(fork.change), "")}
+        Fork.objects.filter(pk=fork.pk).update(change=change)
+        counts["episodes.Fork: changes"] += 1
+    return set(Episode.every.filter(fork__in=made).values_list("pk", flat=True))
 
 
 def _acted(project: Project, key: str, name: str) -> list[str]:
@@ -140,7 +158,10 @@ def _some(ids: set[str]) -> str:
 def _empty(rows: QuerySet[Any], empty: Mapping[str, Any], counts: Counter[str]) -> None:
     """Set the fields that have words, where they have some."""
     if rows.model is Annotation:
-        rows = rows.filter(label=COMMENT)
+        # others name an option; a label without a schema takes any value
+        bare = rows.filter(schema=None).values_list("pk", "text")
+        free = [pk for pk, value in bare if not OPTION.fullmatch(str(value))]
+        rows = rows.filter(Q(label=COMMENT) | Q(schema__kind=SchemaKind.TEXT) | Q(pk__in=free))
     has_words = Q()
     for name in empty:
         has_words |= ~Q(**{name: empty[name]})
@@ -156,16 +177,25 @@ def _answers(project: Project, key: str, counts: Counter[str]) -> set[str]:
     while fresh:
         fresh = set(mine.filter(taken_from__in=fresh).values_list("pk", flat=True)) - found
         found |= fresh
-    rows = mine.filter(pk__in=found).exclude(reason=ERASED).select_related("ask")
     touched = set()
-    for one in rows:
-        decision = without_words(one.decision)
-        empty = {"text": WORD, "tool_calls": None, "decision": decision, "reason": ERASED, "overruled": ""}
-        Advice.objects.filter(pk=one.pk).update(**empty)
-        counts["experts.Advice: words"] += 1
-        if one.ask.accepted_id == one.pk:
-            touched.add(one.ask.episode_id)
-            counts["episodes.Step: answers"] += _reword(one.ask.episode_id, one.ask.seq, decision)
+    branches: dict[str, set[str]] = {}
+    for one in mine.filter(pk__in=found).select_related("ask"):
+        decision, asked = without_words(one.decision), one.ask.episode_id
+        if one.reason != ERASED:
+            empty = {"text": WORD, "tool_calls": None, "decision": decision, "reason": ERASED, "overruled": ""}
+            Advice.objects.filter(pk=one.pk).update(**empty)
+            counts["experts.Advice: words"] += 1
+        if one.ask.accepted_id != one.pk:
+            continue
+        if asked not in branches:
+            branches[asked] = episodes.family_of({asked}) - {asked}
+        # branches have copies of their parent's steps; a treated one has its step under another number
+        copied = Q(episode__in=branches[asked], body__contains=one.ask_id)
+        steps = Step.objects.filter(Q(episode=asked, seq=one.ask.seq) | copied, kind=StepKind.ASK)
+        for step in steps.order_by("pk").select_for_update():
+            if _reword(step, one, decision):
+                touched.add(step.episode_id)
+                counts["episodes.Step: answers"] += 1
     return touched
 
 
@@ -180,15 +210,19 @@ def without_words(decision: Any) -> Any:
     return {name: value for name, value in kept.items() if value is not None}
 
 
-def _reword(episode_id: str, seq: int, decision: Any) -> int:
-    step = Step.objects.select_for_update().filter(episode=episode_id, seq=seq, kind=StepKind.ASK).first()
-    body = json.loads(step.body) if step is not None else {}
-    if step is None or not isinstance(body.get("advice"), dict):
-        return 0
-    advice = {name: one for name, one in body["advice"].items() if name not in ("tool_calls", "files", "decision")}
+def _reword(step: Step, answer: Advice, decision: Any) -> bool:
+    """Take the words of an answer out of a step; false if it has none of them."""
+    body = json.loads(step.body)
+    said = body.get("advice")
+    # a treated branch can have the same question with other advice, of the person who forked
+    if not isinstance(said, dict) or body.get("ask") != answer.ask_id or said.get("author") != answer.author:
+        return False
+    advice = {name: one for name, one in said.items() if name not in ("tool_calls", "files", "decision")}
     advice |= {"text": WORD, **({"decision": decision} if decision is not None else {})}
+    if advice == said:
+        return False
     _store(step, {**body, "advice": advice})
-    return 1
+    return True
 
 
 def _briefings(project: Project, name: str, counts: Counter[str]) -> set[str]:

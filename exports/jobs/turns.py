@@ -35,21 +35,22 @@ def refuse_more(kind: type[Export] | type[Push], project: Project, noun: str) ->
 def claim(kind: type[J], job_id: str, **fields: Any) -> J | None:
     """Claim a job; None if it is done, cancelled or claimed, or if others have their turn now."""
     with transaction.atomic():
-        _lock()
+        hold()
         return jobs.claim(kind, job_id, **fields) if has_room(kind, job_id) else None
 
 
 def begin(job: Export | Push) -> bool:
     """Store a job as claimed, for a command that does it itself; false if others have their turn now."""
     with transaction.atomic():
-        _lock()
+        hold()
         if not _is_free(jobs.is_heard(type(job)), job.project_id):
             return False
         jobs.begin(job)
     return True
 
 
-def _lock() -> None:
+def hold() -> None:
+    """Keep others from claiming a job until the end of the caller's transaction."""
     with connection.cursor() as cursor:
         # held to the end of the transaction, so the room is still there at the claim
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIMS])

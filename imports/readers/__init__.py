@@ -161,7 +161,7 @@ def _read_known(name: str, place: str, row: dict[str, Any], behind: int, dropped
     except UnreadableRow as error:
         return FoundTrajectory(place, behind, name, refusal=str(error))
     except ValidationError as error:
-        return FoundTrajectory(place, behind, name, refusal=_first_words(error))
+        return FoundTrajectory(place, behind, name, refusal=first_words(error))
     return FoundTrajectory(place, behind, name, trajectory, start, digest, dict(draft.lost))
 
 
@@ -178,7 +178,7 @@ def start_of(trajectory: Trajectory, key: str) -> EpisodeStart:
     return start
 
 
-def _first_words(error: ValidationError) -> str:
+def first_words(error: ValidationError) -> str:
     """Return the type checker's first message without the value, which is untrusted text."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     return f"{'.'.join(str(part)[:60] for part in first['loc'])}: {words_of(first)}"[:500]

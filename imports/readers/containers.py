@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import zipfile
 import zlib
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -222,7 +223,12 @@ def trials_of(names: set[str]) -> list[str]:
     trials = {one for one in found if f"{one}{TRIAL_CONFIG}" in names and one.count("/") <= TRIAL_DEPTH}
     above = {_parent(one) for one in trials if one}
     jobs = {one for one in trials & above if f"{one}{TRIAL_STEPS}" not in names}
-    return sorted(one for one in trials - jobs if not any(one != top and one.startswith(top) for top in trials - jobs))
+    kept: list[str] = []
+    for one in sorted(trials - jobs):
+        # what is below a folder follows it in this order
+        if not kept or not one.startswith(kept[-1]):
+            kept.append(one)
+    return kept
 
 
 def _parent(folder: str) -> str:
@@ -230,7 +236,7 @@ def _parent(folder: str) -> str:
 
 
 def _of_trials(trials: Sequence[str], names: set[str], read: Callable[[str], bytes], repeats: Repeats) -> Iterator[Row]:
-    behind = 0
+    behind, ordered = 0, sorted(names)
     for trial in trials:
         parts: dict[str, Any] = {}
         for part, name in {"result": TRIAL_RESULT, "trajectory": TRIAL_STEPS}.items():
@@ -239,9 +245,17 @@ def _of_trials(trials: Sequence[str], names: set[str], read: Callable[[str], byt
                 behind += len(raw)
                 parts[part] = _value(raw, repeats)
         further = f"{trial}{TRIAL_STEPS.removesuffix('.json')}."
-        parts["further"] = sorted(name for name in names if name.startswith(further) and not name.endswith(TRIAL_STEPS))
+        parts["further"] = [name for name in _starting(ordered, further) if not name.endswith(TRIAL_STEPS)]
         bad = next((one for one in parts.values() if isinstance(one, UnreadableRow)), None)
         yield trial.rstrip("/") or "trial", bad or {"harbor": parts}, behind
+
+
+def _starting(ordered: Sequence[str], start: str) -> Iterator[str]:
+    """Yield the names that start so, out of names in their order: a file can have as many trials as it has names."""
+    for place in range(bisect_left(ordered, start), len(ordered)):
+        if not ordered[place].startswith(start):
+            return
+        yield ordered[place]
 
 
 def _of_folder(folder: Path, repeats: Repeats) -> Iterator[Row]:

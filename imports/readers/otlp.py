@@ -64,6 +64,8 @@ class Spans:
     """The spans of a body, and how many were left out, by reason."""
 
     kept: list[Span] = field(default_factory=list)
+    texts: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Spans as JSON, by the IDs of their traces and their own: large ones were written to be measured."""
     left_out: Counter[str] = field(default_factory=Counter)
 
 
@@ -235,10 +237,13 @@ def _whole(given: Any) -> int:
 
 
 def _keep(spans: Spans, span: Span) -> None:
-    if why := _problem_of(span):
-        spans.left_out[why] += 1
+    why = _problem_of(span)
+    text = "" if why else json.dumps(span.as_json())
+    if why or len(text) > SPAN_CHARACTERS:
+        spans.left_out[why or LARGE] += 1
     else:
         spans.kept.append(span)
+        spans.texts.setdefault((span.trace, span.id), text)
 
 
 def _problem_of(span: Span) -> str:
@@ -246,7 +251,7 @@ def _problem_of(span: Span) -> str:
         return NO_ID
     if not 0 < span.start <= span.end < 2**63:
         return NO_TIMES
-    if is_deep(span.attributes) or is_deep(span.events) or len(json.dumps(span.as_json())) > SPAN_CHARACTERS:
+    if is_deep(span.attributes) or is_deep(span.events):
         return LARGE
     return ""
 

@@ -6,8 +6,9 @@ Lines come in the order of the file. Owns which lines are steps, which are notes
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from awmclient.conversation import as_text
 from awmclient.schema import Trajectory
@@ -52,35 +53,54 @@ def read_claude(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     A message of the model spans several lines with one ID, which make one turn. Lines of subagents in the same file are
     counted, because their calls are not those of this agent.
     """
-    reading = _Claude(draft)
-    for line in row["lines"]:
-        reading.add(line)
-    settle(draft)
-    said = draft.last_answer()
-    return draft.trajectory(
-        episode=draft.line(reading.session, "session id"),
-        environment="claude-code",
-        task=draft.task(reading.task or draft.first_user_text()),
-        policy=reading.policy(),
-        stop_reason=None if said is None else "done",
-        final_answer=said,
-    )
+    return _Claude(draft).read(row["lines"])
 
 
-class _Claude:
+class _AgentSession(ABC):
     """A session so far."""
+
+    AGENT: ClassVar[str]
 
     def __init__(self, draft: TrajectoryDraft) -> None:
         self._draft = draft
         self.session = self.task = self._model = self._version = ""
+
+    @abstractmethod
+    def add(self, line: Mapping[str, Any]) -> None: ...
+
+    def flush(self) -> None:
+        """Add what still waits when the lines have ended."""
+        return  # nothing waits, unless a kind of session says so
+
+    def read(self, lines: Iterable[Mapping[str, Any]]) -> Trajectory:
+        draft = self._draft
+        for line in lines:
+            self.add(line)
+        self.flush()
+        settle(draft)
+        said = draft.last_answer()
+        named = {"name": self.AGENT, "version": self._version, "model": self._model}
+        return draft.trajectory(
+            episode=draft.line(self.session, "session id"),
+            environment=self.AGENT,
+            task=draft.task(self.task or draft.first_user_text()),
+            policy={name: value for name, value in named.items() if value},
+            stop_reason=None if said is None else "done",
+            final_answer=said,
+        )
+
+
+class _Claude(_AgentSession):
+    """A session of Claude Code so far."""
+
+    AGENT = "claude-code"
+
+    def __init__(self, draft: TrajectoryDraft) -> None:
+        super().__init__(draft)
         self._message = ""
         """The ID of the model's message that the last line was a part of."""
         self._used: dict[str, Any] | None = None
         """The first step of that message, which has what all of it used."""
-
-    def policy(self) -> dict[str, str]:
-        named = {"name": "claude-code", "version": self._version, "model": self._model}
-        return {name: value for name, value in named.items() if value}
 
     def add(self, line: Mapping[str, Any]) -> None:
         draft, kind = self._draft, line.get("type")
@@ -104,11 +124,16 @@ class _Claude:
         draft, at = self._draft, self._draft.moment(line.get("timestamp"))
         content = message.get("content")
         parts = content if isinstance(content, list) else [content]
-        results = [one for one in parts if isinstance(one, Mapping) and one.get("type") == "tool_result"]
+        results: list[Mapping[str, Any]] = []
+        rest: list[Any] = []
+        for one in parts:
+            if isinstance(one, Mapping) and one.get("type") == "tool_result":
+                results.append(one)
+            else:
+                rest.append(one)
         for one in results:
             self._result(one, line.get("toolUseResult") if len(results) == 1 else None, at)
         draft.lose("results of tools as objects", int(len(results) > 1 and bool(line.get("toolUseResult"))))
-        rest = [one for one in parts if one not in results]
         text = text_of(rest if isinstance(content, list) else content, draft)
         if text or not results:
             # results alone end no message: calls of one message can run before it is complete
@@ -175,42 +200,26 @@ def _usage(usage: Mapping[str, Any], *more: str) -> dict[str, Any]:
 
 
 def knows_codex(row: Mapping[str, Any]) -> bool:
-    is_wrapped = row.get("type") in CODEX_TYPES and isinstance(row.get("payload"), Mapping)
+    is_wrapped = _text(row.get("type")) in CODEX_TYPES and isinstance(row.get("payload"), Mapping)
     # until September 2025 the first line was the session's own, and items had no wrapper
     return is_wrapped or ("instructions" in row and "id" in row and "timestamp" in row and "type" not in row)
 
 
 def read_codex(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
     """Read a session of Codex. Its items are steps, and its events repeat them but for a few, which are notes."""
-    reading = _Codex(draft)
-    for line in row["lines"]:
-        reading.add(line)
-    reading.flush()
-    settle(draft)
-    said = draft.last_answer()
-    return draft.trajectory(
-        episode=draft.line(reading.session, "session id"),
-        environment="codex",
-        task=draft.task(reading.task or draft.first_user_text()),
-        policy=reading.policy(),
-        stop_reason=None if said is None else "done",
-        final_answer=said,
-    )
+    return _Codex(draft).read(row["lines"])
 
 
-class _Codex:
-    """A session so far. What was thought waits for the message or the call that it came before."""
+class _Codex(_AgentSession):
+    """A session of Codex so far. What was thought waits for the message or the call that it came before."""
+
+    AGENT = "codex"
 
     def __init__(self, draft: TrajectoryDraft) -> None:
-        self._draft = draft
-        self.session = self.task = self._model = self._version = ""
+        super().__init__(draft)
         self._thoughts: list[dict[str, Any]] = []
         self._at: str | None = None
         self._is_answering = False
-
-    def policy(self) -> dict[str, str]:
-        named = {"name": "codex", "version": self._version, "model": self._model}
-        return {name: value for name, value in named.items() if value}
 
     def add(self, line: Mapping[str, Any]) -> None:
         draft, kind = self._draft, line.get("type")

@@ -121,6 +121,8 @@ class _Trace:
         self._said: Counter[str] = Counter()
         self._calls: dict[str, dict[str, Any]] = {}
         """The steps of calls, by the IDs that the model gave them."""
+        self._agents: dict[str, Span | None] = {}
+        """The agents above spans, by the IDs of the spans."""
         self._tools: dict[str, Any] = {}
         self._model = ""
         roots = [one for one in self._spans if one.parent not in self._by_id]
@@ -292,7 +294,7 @@ class _Trace:
         """Keep a span that is no step: its name, how long it took, and its attributes up to a bound."""
         draft = self._draft
         took = (span.end - span.start) / SECOND
-        what = f"Agent {_first_of(span, 'agent') or span.name}" if kind == "agent" else f"Span {span.name}"
+        what = f"Agent {_agent_name(span) or span.name}" if kind == "agent" else f"Span {span.name}"
         failed = f", failed: {_error_of(span)}" if span.failed else ""
         beside = {**span.attributes, **({"events": span.events} if span.events else {})}
         text = json.dumps(beside, ensure_ascii=False) if beside else ""
@@ -316,13 +318,27 @@ class _Trace:
 
     def _place(self, span: Span) -> dict[str, Any]:
         """Return where a span is in its trace: its ID, its parent's, and the agent that it works for."""
-        above, seen = self._by_id.get(span.parent), {span.id}
-        while above is not None and above.id not in seen and self._kinds[above.id] != "agent":
-            seen.add(above.id)
-            above = self._by_id.get(above.parent)
-        agent = _first_of(above, "agent") if above is not None and above is not self._agent else None
+        above = self._agent_above(span)
+        agent = _agent_name(above) if above is not None and above is not self._agent else None
         found = {"span": span.id, "parent": span.parent, "agent": agent}
         return {name: value for name, value in found.items() if value}
+
+    def _agent_above(self, span: Span) -> Span | None:
+        """Return the nearest agent's span above a span. Each span is passed once, however deep the trace is."""
+        passed, found = [span.id], self._by_id.get(span.parent)
+        seen = {span.id}
+        while found is not None and self._kinds[found.id] != "agent":
+            if found.id in self._agents:
+                found = self._agents[found.id]
+                break
+            if found.id in seen:  # spans that are each other's parents
+                found = None
+                break
+            seen.add(found.id)
+            passed.append(found.id)
+            found = self._by_id.get(found.parent)
+        self._agents.update(dict.fromkeys(passed, found))
+        return found
 
 
 def _keep_others(step: dict[str, Any], said: SpanMessage) -> None:
@@ -347,6 +363,11 @@ def _has_messages(span: Span) -> bool:
 
 def _first_of(span: Span | None, what: str) -> Any:
     return _first(span.attributes, NAMES[what]) if span is not None else None
+
+
+def _agent_name(span: Span) -> str:
+    """Return the name of an agent, cut: every step of its spans has it."""
+    return str(_first_of(span, "agent") or "")[: otlp.NAME_MAX]
 
 
 def _first(attributes: Mapping[str, Any], names: Sequence[str]) -> Any:

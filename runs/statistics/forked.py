@@ -102,6 +102,8 @@ def labels(change: Mapping[str, Any]) -> tuple[str, str]:
         return "Asked here", "recorded choice"
     if "policy" in change:
         return "Other model", "own model"
+    if "erased" in change:
+        return "Erased change", "recorded choice"
     return ("With the words", "without the words") if "words" in change else ("Chosen again", "recorded choice")
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart
 from awmweb.erasing import datasets
+from awmweb.erasing import episodes as erasing_episodes
 from awmweb.erasing.episodes import erase_episode
 from awmweb.erasing.persons import erase_person, without_words
-from episodes.models import Episode, Fork, WheelOrder
-from episodes.record import indexing, recording
+from episodes.models import BranchArm, Episode, Fork, Knowledge, Step, WheelOrder
+from episodes.record import branching, indexing, recording
 from experts.find.availability import known_answer
 from experts.models import Advice, Draft, QuickReply
 from exports.jobs import requesting, working
@@ -27,11 +31,13 @@ from imports.models import Trace
 from imports.readers import otlp
 from people.access import system
 from people.audit import record
-from people.errors import Forbidden, Invalid, NotFound
+from people.errors import Busy, Forbidden, Invalid, NotFound
 from people.models import Tombstone, digest_of
-from reviews.record import annotating
+from reviews.models import Annotation, Correction
+from reviews.record import annotating, schemas
 from reviews.visible.places import Place
 from runs.models import Briefing
+from runs.statistics.forked import labels
 from tests.browsing import as_person, html
 from tests.exports.pages.test_export_pages import built, store
 from tests.exports.test_canaries import lived
@@ -113,6 +119,50 @@ def test_export_in_work_starts_again_without_the_episode(ada, lives, django_capt
     assert Export.objects.get(pk=stopped["next"]).recipe == late.recipe
 
 
+def while_erasing(monkeypatch, work):
+    """Do work when rows are deleted, as another process that commits before the erase does."""
+    erase = erasing_episodes.erase
+
+    def busy(*given):
+        deleted = erase(*given)
+        work()
+        return deleted
+
+    monkeypatch.setattr(erasing_episodes, "erase", busy)
+
+
+def test_export_claimed_during_an_erase_is_stopped(ada, lives, monkeypatch):
+    gone, _, _ = lives
+    late = requesting.request(ada, Recipe.read({"format": "kto"}))
+    while_erasing(monkeypatch, lambda: requesting.claim(late.pk))
+    tombstone = erase_episode(ada, gone.pk)
+    assert [one["export"] for one in tombstone.datasets if one.get("stopped")] == [late.pk]
+
+
+def test_export_that_ends_during_an_erase_falls(ada, lives, monkeypatch, django_capture_on_commit_callbacks, store):
+    gone, _, _ = lives
+    late = built(ada, format="kto")
+    row = Export.objects.filter(pk=late.pk)
+    row.update(state="building")
+    while_erasing(monkeypatch, lambda: row.update(state="done"))
+    tombstone = erased(django_capture_on_commit_callbacks, ada, gone)
+    assert late.dataset in [one.get("dataset") for one in tombstone.datasets]
+    assert not (store / "datasets" / ada.project.pk / late.dataset / "rows.jsonl").exists() and not row.exists()
+
+
+def test_erase_locks_a_trace_before_its_episode(ada, lives):
+    gone, _, _ = lives
+    with CaptureQueriesContext(connection) as asked:
+        erase_episode(ada, gone.pk)
+    locks = [one["sql"] for one in asked if "FOR UPDATE" in one["sql"]]
+    tables = [re.search(r'FROM "(\w+)"', sql)[1] for sql in locks]
+    assert tables[:2] == ["imports_trace", "episodes_episode"]
+    # from here to the commit no export is claimed
+    (held,) = [place for place, one in enumerate(asked) if "pg_advisory_xact_lock" in one["sql"]]
+    looked = [place for place, one in enumerate(asked) if 'FROM "exports_export"' in one["sql"]]
+    assert held < min(looked)
+
+
 def test_worker_that_built_a_dropped_dataset_removes_it(ada, lives, store, monkeypatch):
     gone, _, _ = lives
     late = requesting.request(ada, Recipe.read({"format": "kto"}))
@@ -180,6 +230,31 @@ def test_late_span_does_not_bring_an_erased_episode_back(ada, project, store, dj
     assert late.left_out == {collecting.ERASED: 1} and not Trace.objects.exists()
 
 
+def test_span_that_arrives_during_an_erase_is_left_out(ada, project, monkeypatch):
+    sender, _ = token(project, "agent")
+    spans = otlp.of_json(request(*gen_ai("Merge.")))
+    digest = digest_of(collecting.key_of(spans.kept[0].trace))
+    seen = []
+
+    def before_and_after(actor, names, asked=collecting._erased):
+        seen.append(1)
+        if len(seen) == 1:  # the erase has not committed when the request is looked at first
+            Tombstone.objects.create(project=project, kind="episode", subject="e", by="ada", key_digest=digest)
+            return []
+        return asked(actor, names)
+
+    monkeypatch.setattr(collecting, "_erased", before_and_after)
+    collecting.take(sender, spans)
+    assert spans.left_out == {collecting.ERASED: 6} and not Trace.objects.exists()
+
+
+def test_spans_of_a_trace_that_was_just_deleted_are_sent_again(project, monkeypatch):
+    sender, _ = token(project, "agent")
+    monkeypatch.setattr(Trace.objects, "bulk_create", lambda *given, **more: None)
+    with pytest.raises(Busy):
+        collecting.take(sender, otlp.of_json(request(*gen_ai("Merge."))))
+
+
 def test_dataset_whose_files_are_gone_is_no_obstacle(ada, lives, store):
     gone, _, exports = lives
     for path in (store / "datasets").rglob("rows.jsonl"):
@@ -224,6 +299,52 @@ def test_no_byte_has_a_word_of_an_erased_person(ada, written, store, django_capt
     assert Advice.objects.filter(ask__accepted__isnull=False).count() == 4
     assert one.facts.read_seq == one.last_seq
     assert erase_person("edo") == []
+
+
+def branch_of(actor, parent, cut, correction=None, change=None):
+    """Fork an episode at a step; its two branches begin with the steps before."""
+    about = {"seq": cut, "tries": 1, "knowledge": "blind", "grade": "exact", "created_by": actor.name}
+    made = Fork(project=actor.project, parent=parent, change=change or {}, correction=correction or "", **about)
+    arms = [branching.ArmPlan(arm, [], Knowledge.BLIND) for arm in (BranchArm.TREATED, BranchArm.CONTROL)]
+    return made, branching.fork(actor, made, cut, arms)
+
+
+def test_copies_of_a_person_in_forks_and_labels_are_erased(ada, written, store, django_capture_on_commit_callbacks):
+    one, _ = written
+    expert = person(ada.project, "edo", "expert")
+    _, branches = branch_of(ada, one, one.last_seq)
+    _, further = branch_of(ada, branches[0], one.last_seq - 1)
+    fix = Correction.objects.get(episode=one)
+    proof, proved = branch_of(ada, one, 2, fix.pk, {"call": {"name": "look", "arguments": {"of": f"{GONE} call"}}})
+    free = schemas.define(ada, "free", "Free words", "text", [])
+    annotating.annotate(expert, one, Place(1), "free", f"{GONE} label", schema=free)
+    annotating.annotate(expert, one, Place(1), "own_words", f"{GONE} label")
+    annotating.annotate(expert, one, Place(1), "question_needed", "yes")
+    assert places_of(GONE, store) >= {"episodes_step", "episodes_fork", "reviews_annotation"}
+    with django_capture_on_commit_callbacks(execute=True):
+        (tombstone,) = erase_person("edo")
+    for export in tombstone.datasets:
+        assert working.build(export["next"])
+    indexing.work()
+    assert places_of(GONE, store) == set()
+    # four answers in the episode and in its two branches, three in the branches of a branch
+    assert tombstone.fell["episodes.Step: answers"] == 4 * 3 + 3 * 2
+    proof.refresh_from_db()
+    assert (proof.change, labels(proof.change)[0]) == ({"erased": "call"}, "Erased change")
+    assert any("began with their corrections" in line and proved[0].pk in line for line in tombstone.left)
+    assert all(branch.pk in tombstone.left[0] for branch in (*branches, *further))
+    assert Annotation.objects.get(label="question_needed", author_key=expert.key, text="yes")
+
+
+def test_other_advice_of_a_fork_stays_with_its_author(ada, written, store):
+    one, _ = written
+    ask = one.asks.filter(kind="question").get()
+    body = json.loads(Step.objects.get(episode=one, seq=ask.seq).body)
+    other = {**body, "advice": {**body["advice"], "text": KEPT, "author": ada.name}}
+    made = Fork(project=ada.project, parent=one, seq=ask.seq, tries=1, knowledge="blind", grade="exact")
+    (branch,) = branching.fork(ada, made, ask.seq, [branching.ArmPlan(BranchArm.TREATED, [other], Knowledge.BLIND)])
+    erase_person("edo")
+    assert KEPT in Step.objects.get(episode=branch, seq=ask.seq).body
 
 
 def test_rows_by_a_shared_name_stay_and_are_named(ada, store):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
 from imports import readers
+from imports.readers import containers, sessions
 from imports.readers.containers import BadFile, trials_of
+from imports.readers.found import TrajectoryDraft
 from tests.imports.files import CLAUDE_CODE, CODEX, TASK, TRIAL, archive, text_of, trial_files
 
 
@@ -151,3 +154,32 @@ def test_trials_are_found_at_their_own_depth():
     assert trials_of(one) == ["a/b/"]
     assert trials_of({f"x/y/z/q/{name}" for name in files}) == []
     assert trials_of({*one, "a/b/artifacts/result.json", "a/b/artifacts/config.json"}) == ["a/b/"]
+
+
+def seconds(work):
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("name", ["results", "trials", "steps of trials"])
+def test_time_grows_with_the_size_of_a_file(name):
+    def of(size):
+        if name == "results":
+            parts = [{"type": "tool_result", "tool_use_id": str(one), "content": "x"} for one in range(size)]
+            line = {"type": "user", "sessionId": "s", "message": {"role": "user", "content": parts}}
+            return lambda: sessions.read_claude({"lines": [CLAUDE_CODE[1], line]}, TrajectoryDraft())
+        names = {f"t{one}/{file}" for one in range(size) for file in ("result.json", "config.json")}
+        if name == "trials":
+            return lambda: trials_of(names)
+        trials, raw = [f"t{one}/" for one in range(size)], b"{}"
+        return lambda: list(containers._of_trials(trials, names, lambda _: raw, containers.Repeats()))
+
+    # what is quadratic takes 256 times as long
+    assert seconds(of(16_000)) < 80 * max(min(seconds(of(1_000)) for _ in range(3)), 0.004)
+
+
+@pytest.mark.parametrize("kind", [["session_meta"], {"a": 1}, None, 7])
+def test_type_that_is_no_text_is_no_session(read, kind):
+    (found,) = read(json.dumps({"type": kind, "payload": {}}).encode())
+    assert found.refusal.startswith("Unknown format")

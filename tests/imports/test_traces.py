@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+import time
 from datetime import timedelta
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
+from awmclient.schema import EpisodeStart
 from episodes.models import Episode
 from episodes.visible import trajectory
 from imports import collecting, otlp_http, readers
@@ -139,6 +141,39 @@ def test_spans_of_two_traces_in_a_file_are_two_episodes(tmp_path):
     assert [one.trajectory.task for one in found] == [TASK, "Close ticket 9."]
 
 
+def test_name_of_an_agent_is_cut_in_every_step_of_it():
+    # the agent of the whole trace is named once; this one is below it
+    top = {"gen_ai.operation.name": "invoke_agent"}
+    inner = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a" * 5_000}
+    spans = [
+        span(1, "top", 0, 9, top),
+        span(2, "in", 1, 8, inner, parentSpanId=f"{1:016x}"),
+        span(3, "GET", 2, 1, {"x": 1}, parentSpanId=f"{2:016x}"),
+    ]
+    _, steps, _ = read(spans_of(*spans))
+    assert steps[0]["content"].startswith(f"Agent {'a' * 200} (")
+    assert steps[1]["meta"]["otlp"]["agent"] == "a" * 200
+
+
+def test_time_grows_with_the_depth_of_a_trace():
+    def seconds(size):
+        spans = [
+            otlp.Span(TRACE, f"{one:016x}", f"{one - 1:016x}", "GET", one, one, {}, {}, []) for one in range(1, size)
+        ]
+        began = time.process_time()
+        read_trace(spans, TrajectoryDraft())
+        return time.process_time() - began
+
+    # what is quadratic takes 256 times as long
+    assert seconds(16_000) < 80 * min(seconds(1_000) for _ in range(3))
+
+
+def test_spans_that_are_each_others_parents_have_no_agent():
+    spans = [span(1, "GET", 0, 1, {}, parentSpanId=f"{2:016x}"), span(2, "GET", 0, 1, {}, parentSpanId=f"{1:016x}")]
+    _, steps, _ = read(spans_of(*spans))
+    assert [step["meta"]["otlp"].get("agent") for step in steps] == [None, None]
+
+
 # --- over HTTP
 
 
@@ -221,6 +256,28 @@ def test_left_out_spans_are_named(sender, monkeypatch):
     for why in (otlp.NO_ID, otlp.NO_TIMES, collecting.FULL):
         assert f"1 span {why}" in said["errorMessage"]
     assert TraceSpan.objects.count() == 6
+
+
+@pytest.mark.django_db
+def test_trace_takes_spans_up_to_its_characters(sender, monkeypatch):
+    spans = gen_ai(TASK)
+    sizes = [len(json.dumps(one.as_json())) for one in spans_of(*spans)]
+    monkeypatch.setattr(collecting, "CHARACTERS_MAX", sum(sizes[:5]))
+    for _ in range(2):  # repeated spans take no room
+        assert sender(request(*spans[:5])).json() == {}
+    assert Trace.objects.get().size == sum(sizes[:5])
+    settle()  # and stored spans give none back
+    said = sender(request(*spans)).json()["partialSuccess"]
+    assert said == {"rejectedSpans": "1", "errorMessage": f"Left out: 1 span {collecting.LARGE}."}
+
+
+@pytest.mark.django_db
+def test_session_with_half_a_surrogate_pair_is_kept(sender):
+    spans = gen_ai(TASK)
+    spans[0]["attributes"].append({"key": "session.id", "value": {"stringValue": "s\ud800\x00"}})
+    sender(request(*spans))
+    settle()
+    assert "session s??" in Episode.objects.get().events.get().reason
 
 
 @pytest.mark.django_db
@@ -317,7 +374,7 @@ def test_spans_share_no_more_of_their_resource_than_its_name():
 
 
 @pytest.mark.django_db
-def test_trace_that_breaks_the_reader_stops_no_other(sender, monkeypatch):
+def test_trace_that_breaks_the_reader_stops_no_other(sender, monkeypatch, caplog):
     read_trace = collecting.traces.read_trace
 
     def broken(spans, draft):
@@ -330,7 +387,21 @@ def test_trace_that_breaks_the_reader_stops_no_other(sender, monkeypatch):
     sender(request(*gen_ai(TASK)))
     assert settle() == 2
     assert Trace.objects.get(name="2" * 32).problem == "It cannot be stored (ValueError)."
+    assert "ValueError in broken" in caplog.text and "secret" not in caplog.text
     assert Episode.objects.get().task == TASK
+
+
+@pytest.mark.django_db
+def test_value_that_is_refused_is_in_no_log(sender, caplog, monkeypatch):
+    def refused(spans, draft):
+        EpisodeStart.model_validate({"key": "k", "task": "t", "seed": spans[0].name})
+
+    monkeypatch.setattr(collecting.traces, "read_trace", refused)
+    sender(request(span(1, "secret words", 0, 1, {})))
+    assert settle() == 1
+    problem = Trace.objects.get().problem
+    assert problem.startswith("seed: ") and "secret" not in problem + caplog.text
+    assert "is no episode: ValidationError in" in caplog.text
 
 
 @pytest.mark.django_db
