@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, TypedDict
 
@@ -124,6 +125,8 @@ class ForkServer:
     def close(self) -> None:
         """End it; the processes that it forked stay."""
         self._line.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.process.wait(5.0)  # it ends by itself, once it has released what it forked last
         self._process.stop(5.0)
 
 
@@ -154,6 +157,7 @@ def _serve(line: socket.socket) -> ForkRequest | None:
         between = os.fork()
         if between == 0:
             if child := os.fork():
+                os.setpgid(child, child)  # before the answer: what is left of our group is killed in the end
                 os.write(teller, str(child).encode())
                 os._exit(0)  # so that the supervisor, the nearest subreaper, is the parent of the child
             for handle in (news, teller, release, line.detach()):
@@ -178,9 +182,8 @@ def _serve(line: socket.socket) -> ForkRequest | None:
 
 
 def _become(wanted: ForkRequest, handles: list[int]) -> None:
-    """Take files, environment, process group and parent of the process that this one is to be."""
+    """Take files, environment and parent of the process that this one is to be."""
     output, errors, *gate = handles
-    os.setpgid(0, 0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (output, 1), (errors, 2)):
         os.dup2(source, target)
@@ -215,9 +218,10 @@ def main() -> None:
     loaded = importlib.import_module(module)
     gc.freeze()
     wanted = _serve(line)
-    if wanted is not None:
-        gc.enable()
-        _run(wanted["command"], getattr(loaded, "entitle", None))
+    if wanted is None:
+        os._exit(0)  # at once: the supervisor waits
+    gc.enable()
+    _run(wanted["command"], getattr(loaded, "entitle", None))
 
 
 if __name__ == "__main__":

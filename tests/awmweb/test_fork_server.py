@@ -36,12 +36,15 @@ if is_late:
     with contextlib.suppress(subprocess.TimeoutExpired):
         server._process.process.wait(10)
 second = server.start(spec("second"))
+if sys.argv[2] == "closed":
+    server.close()
 for one in (first, second):
     if one is not None:
         one.process.wait(30)
 print(first is not None, second is not None, flush=True)
 time.sleep(0.5)
-server.close()
+if sys.argv[2] != "closed":
+    server.close()
 """
 
 
@@ -69,6 +72,10 @@ def outcome(tmp_path):
 
 def test_process_is_forked_by_a_server_that_answers(outcome):
     assert outcome(30, "in time") == (["True", "True"], ["ran first", "ran second"])
+
+
+def test_process_runs_though_its_server_is_closed(outcome):
+    assert outcome(30, "closed") == (["True", "True"], ["ran first", "ran second"])
 
 
 def test_process_of_a_late_answer_never_runs(outcome):
