@@ -205,8 +205,8 @@ def main() -> None:
     text, wrong = table(with_need, [claims for claims, _, _ in without], how)
     given.output.write_text(text, encoding="utf-8")
     shown = [one.point for name, one in with_need[0][2].items() if name != "always, no limit"]
-    if (chart := curve.chart(shown, "")) is not None:
-        drawing.draw(chart, given.chart)
+    if drawn := curve.charts(shown, ""):
+        drawing.draw(drawn["curve"], given.chart)
     print(text)
     if wrong:
         raise SystemExit("\n".join(wrong))

@@ -57,14 +57,14 @@ class BriefedArm:
 
 @dataclass(frozen=True)
 class RunFindings:
-    """What the run says of its arms. `asking` and `curve` are None where no task has blockers."""
+    """What the run says of its arms. `asking` is None, and `curves` are none, where no task has blockers."""
 
     contrasts: list[ShownContrast]
     effects: Sequence[Any]
     errata: Sequence[Any]
     briefed: list[BriefedArm]
     asking: asking.RunAsking | None
-    curve: Chart | None
+    curves: list[Chart]
     withdrawn: Sequence[Arm]
     completions: list[Chart]
     repeats: list[Any]
@@ -116,14 +116,14 @@ def _findings(actor: Actor, found: RunComparison, card: RunCard) -> RunFindings:
     asked = asking.asking_of(found)
     plotted = curve.points_of(found, asked)
     has = {"asking": asked is not None, "curve": bool(plotted)}
-    drawn = curve.chart(plotted, _file(found, "curve"), is_open=any(one.is_open for one in found.tries))
+    drawn = curve.charts(plotted, _file(found, "curve"), is_open=any(one.is_open for one in found.tries))
     return RunFindings(
         contrasts=_contrasts(found),
         effects=found.effects,
         errata=errata.of_run(actor, found.plan.pk),
         briefed=[_briefed(found, one) for one in briefings.of_run(found.plan)],
         asking=asked,
-        curve=drawn,
+        curves=list(drawn.values()),
         withdrawn=list(found.plan.arms.filter(withdrawn_at__isnull=False)),
         completions=charts.completions(found.arms, of_completions(found), _file(found, "completions")),
         repeats=repeats(found.ends, [arm.name for arm in card.arms]),

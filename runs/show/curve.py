@@ -1,5 +1,5 @@
-"""Reads: how often the arms of a run are complete against how often they ask, for runs with a rule of when to ask, or
-with tasks in which something is missing.
+"""Reads: how often the arms of a run are complete against how often they ask, or against people's minutes. For runs
+with a rule of when to ask, or with tasks in which something is missing.
 
 Adds no claim: what a run says of its arms is in its comparisons. Called with these, so who cannot see one cannot
 see this.
@@ -8,6 +8,7 @@ see this.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +53,11 @@ class Point:
         return self.asks / self.counted
 
     @property
+    def minutes(self) -> float:
+        """People's minutes per task."""
+        return self.human_s / 60 / self.counted
+
+    @property
     def is_gate(self) -> bool:
         return self.rule.startswith(GATE)
 
@@ -60,9 +66,21 @@ class Point:
         """Whether its rule looks at nothing: never, always, and at random."""
         return self.rule in (NEVER, ALWAYS) or self.rule.startswith(RANDOM)
 
-    @property
-    def words(self) -> str:
-        return f"{self.arm} {percent(self.rate)} with {self.per_task:.1f}"
+
+@dataclass(frozen=True)
+class Effort:
+    """What completion is drawn against: its name, its words, how a mark says it, and its value for an arm."""
+
+    name: str
+    words: str
+    of: Callable[[Point], float]
+
+    def arm(self, one: Point) -> str:
+        return f"{one.arm} {percent(one.rate)} with {self.of(one):.1f}"
+
+
+ASKS = Effort("curve", "asks per task", lambda one: one.per_task)
+MINUTES = Effort("curve-minutes", "people's minutes per task", lambda one: one.minutes)
 
 
 def points_of(found: RunComparison, asked: asking.RunAsking | None) -> list[Point]:
@@ -107,37 +125,43 @@ def rows(found: RunComparison) -> list[Row]:
             "low": round(one.interval[0], 4),
             "high": round(one.interval[1], 4),
             "asks_per_task": round(one.per_task, 3),
-            "human_minutes_per_task": round(one.human_s / 60 / one.counted, 3),
+            "human_minutes_per_task": round(one.minutes, 3),
         }
         for one in points_of(found, asking.asking_of(found))
     ]
 
 
-def sentence(points: list[Point]) -> str:
-    """Return the curve in one sentence: each gate beside the arm that asks most, else the arms by their asks."""
-    order = sorted(points, key=lambda one: one.per_task)
+def sentence(points: list[Point], effort: Effort = ASKS) -> str:
+    """Return the curve in one sentence: each gate beside the arm of most effort, else the arms by their effort."""
+    order = sorted(points, key=effort.of)
     gates = [one for one in order if one.is_gate]
     rest = [one for one in order if not one.is_gate]
     if not gates or not rest:
-        return f"Complete, with asks per task: {'; '.join(one.words for one in order)}."
+        return f"Complete, with {effort.words}: {'; '.join(map(effort.arm, order))}."
     first = "; ".join(
-        f"With {one.per_task:.1f} asks per task, {one.arm} completes {percent(one.rate)}" for one in gates
+        f"With {effort.of(one):.1f} {effort.words}, {one.arm} completes {percent(one.rate)}" for one in gates
     )
-    others = [f"{one.arm} {percent(one.rate)} with {one.per_task:.1f}" for one in (rest[-1], rest[0])]
+    others = [effort.arm(one) for one in (rest[-1], rest[0])]
     return f"{first}; {' and '.join(dict.fromkeys(others))}."
 
 
-def chart(points: list[Point], file: str, *, is_open: bool = False) -> Chart | None:
-    """Draw completion against asks per task, each arm a mark with its interval. `is_open`: tries are still to come."""
+def charts(points: list[Point], file: str, *, is_open: bool = False) -> dict[str, Chart]:
+    """Draw completion against asks per task, and against people's minutes if people answered, each arm a mark with its
+    interval. `is_open`: tries are still to come."""
     if len(points) < 2:
-        return None
-    said = sentence(points)
+        return {}
+    drawn = [ASKS, *([MINUTES] if any(one.minutes for one in points) else [])]
+    return {effort.name: _chart(points, effort, file, is_open) for effort in drawn}
+
+
+def _chart(points: list[Point], effort: Effort, file: str, is_open: bool) -> Chart:
+    said = sentence(points, effort)
     few = "so far, in no planned order" if is_open else "of all counted episodes"
     return Chart(
-        name=figures.name_of("curve", "\n".join(one.arm for one in points)),
+        name=figures.name_of(effort.name, "\n".join(one.arm for one in points)),
         title=said,
-        note=f"complete against asks per task, {few}; 95% over scenarios, each interval for itself; dotted: rules that "
-        "look at nothing. Exploratory: what the run says is in its comparisons.",
+        note=f"complete against {effort.words}, {few}; 95% over scenarios, each interval for itself; dotted: rules "
+        "that look at nothing. Exploratory: what the run says is in its comparisons.",
         says=said,
         columns=["Arm", "Rule", "Counted", "Complete", "95%", "Asks per task", "People's minutes per task"],
         rows=[
@@ -148,11 +172,11 @@ def chart(points: list[Point], file: str, *, is_open: bool = False) -> Chart | N
                 percent(one.rate),
                 f"{percent(one.interval[0])} to {percent(one.interval[1])}",
                 f"{one.per_task:.2f}",
-                f"{one.human_s / 60 / one.counted:.2f}",
+                f"{one.minutes:.2f}",
             ]
             for one in points
         ],
-        figure=_figure(points),
+        figure=_figure(points, effort),
         file=file,
     )
 
@@ -161,45 +185,48 @@ def _style(one: Point) -> Style:
     return SINGLE if one.is_gate else BASELINE if one.is_untimed else EXPERT
 
 
-def _figure(points: list[Point]) -> Figure:
-    order = sorted(points, key=lambda one: one.per_task)
-    far = max(1.0, order[-1].per_task)
-    untimed = [(one.per_task, 100 * one.rate) for one in order if one.is_untimed]
+def _figure(points: list[Point], effort: Effort) -> Figure:
+    order = sorted(points, key=effort.of)
+    far = max(1.0, effort.of(order[-1]))
+    untimed = [(effort.of(one), 100 * one.rate) for one in order if one.is_untimed]
     data = []
     if len(untimed) > 1:
         data.append(figures.line(untimed, BASELINE, [""] * len(untimed)) | UNTIMED)
     for one in order:
-        style, at = _style(one), [one.per_task] * 2
+        style, at = _style(one), [effort.of(one)] * 2
         ends = {"type": "scatter", "mode": "lines", "x": at, "y": [100 * end for end in one.interval]}
         data.append(ends | {"line": {"color": style.color, "width": 2}, "hoverinfo": "skip", "cliponaxis": False})
         marker = {"color": style.color, "symbol": style.symbol, "size": 12 if one.is_gate else 9}
-        about = f"{label(one.arm, 80)} ({label(one.rule, 40)})<br>{percent(one.rate)}, {one.per_task:.2f} asks per task"
-        mark = {"type": "scatter", "mode": "markers", "x": [one.per_task], "y": [100 * one.rate], "marker": marker}
+        said = f"{percent(one.rate)}, {effort.of(one):.2f} {effort.words}"
+        about = f"{label(one.arm, 80)} ({label(one.rule, 40)})<br>{said}"
+        mark = {"type": "scatter", "mode": "markers", "x": [effort.of(one)], "y": [100 * one.rate], "marker": marker}
         data.append(mark | {"hovertext": [about], "hoverinfo": "text", "cliponaxis": False})
-    x = figures.axis("asks per task", range=[-0.04 * far, 1.06 * far], fixedrange=True)
-    return {"data": data, "layout": figures.layout(340, x, figures.shares("complete"), annotations=_names(order, far))}
+    x = figures.axis(effort.words, range=[-0.04 * far, 1.06 * far], fixedrange=True)
+    return {
+        "data": data,
+        "layout": figures.layout(340, x, figures.shares("complete"), annotations=_names(order, effort, far)),
+    }
 
 
-def _names(order: list[Point], far: float) -> list[Figure]:
+def _names(order: list[Point], effort: Effort, far: float) -> list[Figure]:
     """Return the names of the marks: beside each, toward the middle, and apart from each other on any screen."""
     found = []
-    wanted = sorted((_beside(one, far), place) for place, one in enumerate(order))
+    rights = [effort.of(one) > 0.55 * far for one in order]
+    wanted = sorted(
+        (_beside(one, is_right), place) for place, (one, is_right) in enumerate(zip(order, rights, strict=True))
+    )
     places = spread([y for y, _ in wanted], GAP, (2.0, 100.0))
     for (_, place), y in zip(wanted, places, strict=True):
         one = order[place]
-        is_right = _is_right(one, far)
-        at = {"x": one.per_task, "xanchor": "right" if is_right else "left", "xshift": -10 if is_right else 10}
+        is_right = rights[place]
+        at = {"x": effort.of(one), "xanchor": "right" if is_right else "left", "xshift": -10 if is_right else 10}
         font = {"color": _style(one).color, "weight": 600}
         words = f"{label(one.arm, 18)}, {percent(one.rate)}"
         found.append(at | {"y": y, "yanchor": "middle", "text": words, "showarrow": False, "font": font})
     return found
 
 
-def _is_right(one: Point, far: float) -> bool:
-    return one.per_task > 0.55 * far
-
-
-def _beside(one: Point, far: float) -> float:
+def _beside(one: Point, is_right: bool) -> float:
     """Return where a name would stand alone: off the dotted line, which rises to the right."""
-    away = 0.0 if not one.is_untimed else AWAY if _is_right(one, far) else -AWAY
+    away = 0.0 if not one.is_untimed else AWAY if is_right else -AWAY
     return min(100.0, max(2.0, 100 * one.rate + away))

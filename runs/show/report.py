@@ -59,8 +59,7 @@ def _drawings(found: RunComparison, paid: Sequence[Row], asked: asking.RunAsking
         mine = [row for row in paid if row["profile"] == profile]
         groups[f"rewards-{profile}"] = charts.rewards(mine, found.arms, "")
     named = {f"differences-{place}": chart for place, chart in enumerate(forests, 1) if chart}
-    if plotted := curve.chart(curve.points_of(found, asked), "", is_open=any(one.is_open for one in found.tries)):
-        named["curve"] = plotted
+    named |= curve.charts(curve.points_of(found, asked), "", is_open=any(one.is_open for one in found.tries))
     for name, group in groups.items():  # more arms than a reader can distinguish get a second chart
         named |= {f"{name}-{place}" if place > 1 else name: chart for place, chart in enumerate(group, 1)}
     return named

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from runs.show import curve
-from runs.show.curve import Point
+from runs.show.curve import NEVER, Point
 
 
 def point(arm, rule, complete, asks):
@@ -26,7 +28,7 @@ def test_sentence_sets_each_gate_beside_the_arm_that_asks_most():
 
 
 def test_chart_names_each_arm_apart_and_escapes_it():
-    chart = curve.chart(POINTS, "/c.csv")
+    chart = curve.charts(POINTS, "/c.csv")["curve"]
     named = chart.figure["layout"]["annotations"]
     assert {one["text"] for one in named} >= {"&lt;b&gt;gate, 61%", "own, 12%", "off, 12%"}
     heights = sorted(one["y"] for one in named)
@@ -42,8 +44,17 @@ def test_chart_names_each_arm_apart_and_escapes_it():
     untimed = chart.figure["data"][0]
     assert (untimed["x"], untimed["line"]["dash"]) == ([0.0, 1.3, 6.4], "dot")
     assert [row[0] for row in chart.rows] == [one.arm for one in POINTS] and chart.rows[1][6] == "0.10"
-    assert "so far" not in chart.note and "so far" in curve.chart(POINTS, "", is_open=True).note
-    assert curve.chart(POINTS[:1], "") is None
+    assert "so far" not in chart.note and "so far" in curve.charts(POINTS, "", is_open=True)["curve"].note
+    assert curve.charts(POINTS[:1], "") == {}
+
+
+def test_curve_against_minutes_exists_where_people_answered():
+    slow = [Point("off", NEVER, 10, 2, 0, 0.0, (0.0, 1.0)), Point("gate", "gate 1f", 10, 8, 4, 1800.0, (0.0, 1.0))]
+    chart = curve.charts(slow, "")["curve-minutes"]
+    assert chart.title == "With 3.0 people's minutes per task, gate completes 80%; off 20% with 0.0."
+    assert [one["x"] for one in chart.figure["data"] if one["mode"] == "markers"] == [[0.0], [3.0]]
+    assert chart.figure["layout"]["xaxis"]["title"]["text"] == "people's minutes per task"
+    assert list(curve.charts([replace(one, human_s=0.0) for one in slow], "")) == ["curve"]
 
 
 def test_interval_is_never_narrower_than_that_of_single_episodes():
