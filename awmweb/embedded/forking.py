@@ -219,7 +219,7 @@ def main() -> None:
     gc.freeze()
     wanted = _serve(line)
     if wanted is None:
-        os._exit(0)  # at once: the supervisor waits
+        os._exit(0)  # immediately: the supervisor waits
     gc.enable()
     _run(wanted["command"], getattr(loaded, "entitle", None))
 
