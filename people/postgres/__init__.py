@@ -1,4 +1,4 @@
 """Django's backend for PostgreSQL with what our load needs: `ENGINE` of the database.
 
-base  its cursor, and how a pooled connection is checked
+    base  its cursor, and checks of pooled connections
 """
