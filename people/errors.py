@@ -146,6 +146,9 @@ def words_of(wrong: Mapping[str, Any]) -> str:
     thousands separators.
     """
     words = str(wrong["msg"]).removeprefix("Value error, ").replace(" after validation", "")
+    # the only values of any type with a length are `awmclient.fields.Text`
+    if words.startswith("Value should have "):
+        words = words.replace(" item", " character").removesuffix(", not 0")
     if wrong.get("type") not in OF_SIZE:
         return words
     return re.sub(r"(?<![\d.])\d{4,}(?!\d)", lambda number: f"{int(number[0]):,}", words)

@@ -143,7 +143,6 @@ def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str], correction:
     likely = forking.estimate(steps, point)
     branches = 2 * (windows.number(given.get("tries")) or _tries(correction))
     each = {"branches": 1, "turns": likely.turns, "tokens": likely.tokens, "questions": likely.asks}
-    each["seconds of work"] = round(likely.seconds)
     # with this one, all forks of the tree share the error
     asked = trees.forks_asked([parent.pk])[parent.pk] + 1
     least = [(size, other) for size in SIZES if (other := forked.least_shown(size, asked)) is not None]
@@ -163,6 +162,7 @@ def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str], correction:
         "estimate": likely,
         "tries": _tries(correction),
         "took": duration(likely.seconds),
+        "takes": duration(branches * likely.seconds),
         "cost": [(one, branches * one, noun) for noun, one in each.items() if one],
         "policies": policies,
         "least": least,

@@ -94,7 +94,7 @@ def _state(request: MemberRequest, episode: Episode) -> dict[str, Any]:
         "token": wheel.lease_token if wheel is not None and mine else "",
         "steps": shown,
         "proposal": newest.seq if newest is not None and proposal else None,
-        "waits": mine and wheel is not None and episode.orders.filter(pk__gt=wheel.acted).exists(),
+        "waits": _waits(episode, wheel) if mine and wheel is not None else "",
     }
 
 
@@ -110,6 +110,12 @@ def _proposed(request: MemberRequest, episode: Episode, seq: int | None) -> dict
 def _tools(episode: Episode) -> list[dict[str, Any]]:
     listed = episode.tools if isinstance(episode.tools, list) else []
     return [one for one in listed if isinstance(one, dict) and isinstance(one.get("name"), str)]
+
+
+def _waits(episode: Episode, wheel: Wheel) -> str:
+    """Return what the first order that is not carried out asks for; empty if none waits."""
+    order = episode.orders.filter(pk__gt=wheel.acted).order_by("pk").first()
+    return next(iter(order.said), "") if order is not None else ""
 
 
 def _form(tool: dict[str, Any] | None) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from episodes.record import recording
 from episodes.record.saved_views import EPISODE_VIEWS
 from people.access import Actor, is_awmweb, may_launch, scoped, system, visible_or_404
 from people.audit import record
-from people.errors import AppError, Invalid
+from people.errors import AppError, Invalid, words_of
 from people.in_words import count, duration
 from people.models import Project
 from people.saved_views import QUERY_MAX
@@ -173,7 +173,7 @@ def start_of(value: Mapping[str, Any]) -> CampaignStart:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise Invalid(f"{place}{': ' if place else ''}{first['msg']}.") from error
+        raise Invalid(f"{place}{': ' if place else ''}{words_of(first)}.") from error
 
 
 def planned(actor: Actor, start: CampaignStart) -> CampaignPlan:

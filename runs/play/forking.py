@@ -31,7 +31,7 @@ from episodes.record.branching import ArmPlan
 from episodes.visible import visibility
 from episodes.visible.trajectory import steps_of
 from people.access import Actor, may_launch, visible_or_404
-from people.errors import Invalid, NotFound
+from people.errors import Invalid, NotFound, words_of
 from people.in_words import count, duration
 from reviews.models import Correction, CorrectionKind
 from reviews.record.correcting import misfit
@@ -135,7 +135,7 @@ def change_of(value: Any) -> ForkChange:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise Invalid(f"change{'.' if place else ''}{place}: {first['msg']}.") from error
+        raise Invalid(f"change{'.' if place else ''}{place}: {words_of(first)}.") from error
 
 
 def point_of(steps: Steps, seq: int) -> BranchPoint:

@@ -2,6 +2,7 @@
 // arguments are JSON in a text field, which these fields write. The agent wrote the schema and the call: see `schema-form.js`.
 
 import { parseExact, writeExact } from "./exact-json.js";
+import { clock } from "../shell/clock.js";
 import { grouped } from "../shell/numbers.js";
 import { fieldsFor, read, shapeOf, textsIn } from "./schema-form.js";
 
@@ -17,15 +18,19 @@ export const beginsWith = (recorded, name) => (recorded.name === name ? recorded
  * Return what all branches of a fork take together, of something that each takes; unknown for a number that is none.
  * @param {string} each
  * @param {string} tries
+ * @param {(total: number) => string} [written]
  */
-export const inAll = (each, tries) => (/^[1-9]\d*$/.test(tries.trim()) ? grouped(2 * Number(tries) * Number(each)) : "?");
+export const inAll = (each, tries, written = grouped) => (/^[1-9]\d*$/.test(tries.trim()) ? written(2 * Number(tries) * Number(each)) : "?");
+
+/** Return how long work takes, as `people/in_words.py` writes it. @param {number} seconds */
+export const duration = (seconds) => (seconds >= 1 ? clock(seconds) : "<1\u00a0s");
 
 /** Add up again what all branches take. @param {HTMLFormElement} form */
 function startCost(form) {
   const tries = /** @type {HTMLInputElement} */ (form.elements.namedItem("tries"));
   tries.addEventListener("input", () => {
     for (const one of /** @type {NodeListOf<HTMLElement>} */ (form.querySelectorAll("[data-each]"))) {
-      one.textContent = inAll(one.dataset.each, tries.value);
+      one.textContent = inAll(one.dataset.each, tries.value, one.dataset.unit ? duration : grouped);
     }
   });
 }

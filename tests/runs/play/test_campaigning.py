@@ -142,6 +142,7 @@ def test_what_fits_no_campaign_is_refused(roots, ada):
         ({"tries": 11}, "64 branches"),
         ({"view": "a"}, "not both"),
         ({"points": [100]}, "points"),
+        ({"change": {"words": ""}}, r"change\.words: Value should have at least 1 character\."),
     ]:
         with pytest.raises(Invalid, match=why):
             campaigning.planned(ada, start(**said))

@@ -377,9 +377,13 @@ def test_wheel_page_takes_calls_and_hands_back(live, edo, ada, rita):
     assert f"{where}?step=1" in html(browser.get(where)) and "41" in html(browser.get(f"{where}?step=1"))
     assert browser.post(where, {"act": "propose", "lease_token": lease, "nonce": "3"}).status_code == 302
     assert WheelOrder.objects.latest("pk").said == {"propose": True}
+    Wheel.objects.update(acted=WheelOrder.objects.order_by("-pk")[1].pk)
+    part = html(browser.get(where, headers={"HX-Request": "true"}))
+    assert "The agent chooses a call to propose." in part and "working on your call" not in part
     assert browser.post(where, {"act": "renew", "lease_token": lease}).status_code == 204
     assert browser.post(where, {"act": "dance"}).status_code == 422
     assert browser.post(where, {"act": "hand_back", "lease_token": lease}).url.endswith(f"/episodes/{live.pk}/")
+    assert "Handed back. The agent chooses again." in html(browser.get(f"/episodes/{live.pk}/")), "not on a later page"
     assert "No one has the wheel." in html(browser.get(where))
     limits = as_person(ada).post(where, {"act": "limits", "max_steps": "many", "reason": "x"})
     assert limits.status_code == 422 and "use a whole number" in html(limits)

@@ -177,6 +177,7 @@ def test_branches_cost_what_their_episode_took_from_there(parent, ada, client, c
     assert not Fork.objects.exists()
     page = html(as_person(ada).get(f"/episodes/{parent.pk}/fork?step={seq}"))
     assert 'data-each="77">616</b>' in page, "of eight branches"
+    assert 'data-unit="s"' in page and "seconds of work" not in page, page[page.index("In all") :][:600]
 
 
 def test_a_branch_is_forked_again_and_stays_informed(parent, ada, rita):
