@@ -18,5 +18,5 @@ Imports nothing, so that the supervisor (`awmweb.embedded`) stays small.
     retention/   what goes by age, and what stays
     metrics/     figures for Prometheus
     embedded/    supervisor, PostgreSQL, Valkey, backup
-    management/  commands up, prepare, bootstrap, load_demo, backup, restore, erase, retention
+    management/  commands up, backup, restore, erase, retention, others
 """

@@ -40,7 +40,7 @@ Families = Mapping[str, Set[str]]
 
 
 @dataclass
-class Report:
+class RulePass:
     """What one rule erased, or would erase, in one project, and what it left out, by reason."""
 
     rule: RetentionRule
@@ -54,7 +54,7 @@ class Report:
         return self.rule.project
 
 
-def work(projects: Iterable[Project]) -> Iterator[Report]:
+def work(projects: Iterable[Project]) -> Iterator[RulePass]:
     """Run the rules of projects, one after the other."""
     for project in projects:
         for report in _reports(project):
@@ -65,7 +65,7 @@ def work(projects: Iterable[Project]) -> Iterator[Report]:
             yield report
 
 
-def preview(project: Project) -> list[Report]:
+def preview(project: Project) -> list[RulePass]:
     """Return what a pass would erase now, and what it would leave out. Writes nothing."""
     found = list(_reports(project))
     for report in found:
@@ -77,13 +77,13 @@ def with_rules() -> QuerySet[Project]:
     return Project.objects.filter(Exists(RetentionRule.objects.filter(project=OuterRef("pk")))).order_by("slug")
 
 
-def _reports(project: Project) -> Iterator[Report]:
+def _reports(project: Project) -> Iterator[RulePass]:
     for rule in rules_of(project).values():
         rule.project = project
-        yield Report(rule, timezone.now() - timedelta(days=rule.days))
+        yield RulePass(rule, timezone.now() - timedelta(days=rule.days))
 
 
-def _preview(report: Report) -> None:
+def _preview(report: RulePass) -> None:
     for rows in _chunks(_CANDIDATES[Kind(report.rule.kind)](report)):
         why = _WHY[Kind(report.rule.kind)](report, rows)
         if report.project.archived_at is not None:
@@ -116,21 +116,21 @@ def _batches(rows: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
         yield batch
 
 
-def _old_episodes(report: Report) -> QuerySet[Any]:
+def _old_episodes(report: RulePass) -> QuerySet[Any]:
     rule = report.rule
     rows = Episode.every.filter(state__in=rule.states, ended_at__lt=report.before)
     of_kind = {Kind.STEPS: ~Q(origin=Origin.BRANCH) & Q(steps_erased_at=None), Kind.BRANCHES: Q(origin=Origin.BRANCH)}
     return scoped(rows.filter(of_kind[Kind(rule.kind)]), report.project).values_list("pk", "last_seq")
 
 
-def _old_asks(report: Report) -> QuerySet[Any]:
+def _old_asks(report: RulePass) -> QuerySet[Any]:
     rows = Ask.objects.filter(status__in=report.rule.states, closed_at__lt=report.before)
     drafts, answers = emptying.outputs_of(Q(ask=OuterRef("pk")), with_delivered=False)
     found = rows.filter(Q(Exists(drafts)) | Q(Exists(answers)))
     return scoped(found, report.project).values_list("pk", "seq")
 
 
-def _old_exports(report: Report) -> QuerySet[Any]:
+def _old_exports(report: RulePass) -> QuerySet[Any]:
     rows = Export.objects.filter(state__in=report.rule.states, ended_at__lt=report.before)
     return scoped(rows, report.project).values_list("pk", "rows")
 
@@ -150,18 +150,18 @@ def _families(ids: Sequence[str]) -> dict[str, set[str]]:
     return found
 
 
-def _why_episodes(report: Report, rows: Sequence[tuple[str, int]]) -> dict[str, str]:
+def _why_episodes(report: RulePass, rows: Sequence[tuple[str, int]]) -> dict[str, str]:
     return reasons.left_out(report.project, _families([pk for pk, _ in rows]), report.before)
 
 
-def _why_asks(report: Report, rows: Sequence[tuple[str, int]]) -> dict[str, str]:
+def _why_asks(report: RulePass, rows: Sequence[tuple[str, int]]) -> dict[str, str]:
     of = dict(Ask.objects.filter(pk__in=[pk for pk, _ in rows]).values_list("pk", "episode_id"))
     # of the episode alone: a later branch has no part in its asks
     why = reasons.left_out(report.project, {pk: {pk} for pk in of.values()}, timezone.now())
     return {ask: why[episode] for ask, episode in of.items() if episode in why}
 
 
-def _why_exports(report: Report, rows: Sequence[tuple[str, int]]) -> dict[str, str]:
+def _why_exports(report: RulePass, rows: Sequence[tuple[str, int]]) -> dict[str, str]:
     ids = [pk for pk, _ in rows]
     building = Export.objects.filter(project=report.project, state=ExportState.BUILDING).exists()
     why = dict.fromkeys(ids, reasons.IN_WORK) if building else {}
@@ -177,7 +177,7 @@ def _why_exports(report: Report, rows: Sequence[tuple[str, int]]) -> dict[str, s
     return why
 
 
-def _run_episodes(report: Report) -> None:
+def _run_episodes(report: RulePass) -> None:
     for rows in _chunks(_old_episodes(report)):
         sizes = dict(rows)
         for batch in _batches(rows):
@@ -211,13 +211,13 @@ def _locked(batch: Sequence[str]) -> Families:
     return families
 
 
-def _is_building(report: Report) -> bool:
+def _is_building(report: RulePass) -> bool:
     """Return whether a worker reads episodes for an export now; until the end of the transaction none begins to."""
     turns.hold()
     return scoped(Export.objects.filter(state=ExportState.BUILDING), report.project).exists()
 
 
-def _erase_episodes(report: Report, families: Families) -> None:
+def _erase_episodes(report: RulePass, families: Families) -> None:
     actor = system(report.project)
     members = {one for those in families.values() for one in those}
     lost: list[dict[str, Any]] = []
@@ -235,7 +235,7 @@ def _may_have_branches(export: Export) -> bool:
     )
 
 
-def _run_asks(report: Report) -> None:
+def _run_asks(report: RulePass) -> None:
     for rows in _chunks(_old_asks(report)):
         with transaction.atomic():
             holding.guard(report.project)
@@ -251,7 +251,7 @@ def _run_asks(report: Report) -> None:
         report.erased += len(erased)
 
 
-def _run_exports(report: Report) -> None:
+def _run_exports(report: RulePass) -> None:
     """Delete exports one by one: the files first, so that a kill in between leaves a row that the next pass finds."""
     for rows in _chunks(_old_exports(report)):
         for pk, _ in rows:
@@ -266,7 +266,7 @@ def _run_exports(report: Report) -> None:
             report.erased += len(still) - len(why)
 
 
-def _erase_export(report: Report, pk: str) -> None:
+def _erase_export(report: RulePass, pk: str) -> None:
     export = Export.objects.get(pk=pk)
     pushes = Push.objects.filter(export=export).exclude(address="").values_list("address", flat=True)
     said = {"dataset": export.dataset, "format": export.format, "rows": [], "fallen": export.rows, "of": export.rows}
@@ -280,7 +280,7 @@ def _erase_export(report: Report, pk: str) -> None:
 
 
 def _bury(
-    report: Report, actor: Actor, ids: Sequence[str], fell: Mapping[str, int], lost: list[dict[str, Any]]
+    report: RulePass, actor: Actor, ids: Sequence[str], fell: Mapping[str, int], lost: list[dict[str, Any]]
 ) -> None:
     """Leave a tombstone of a batch, and a line in the audit trail."""
     rule = report.rule

@@ -30,6 +30,7 @@ EVERY = {
     "awmweb.erasing.persons": "one episode",
     "awmweb.management.commands.erase": "one episode",
     "awmweb.retention.emptying": "what is erased",
+    "awmweb.retention.pages": "one episode",
     "awmweb.retention.passes": "branches by their origin",
     "awmweb.retention.reasons": "episodes that a rule names, branches too",
     "awmweb.metrics.stored": "what the worker is at",
