@@ -1,4 +1,6 @@
-"""Django's backend for PostgreSQL with what our load needs: `ENGINE` of the database.
+"""Which backend does the database have?
 
-base  its cursor, and how a pooled connection is checked
+    base  cursors, and how a pooled connection is checked
+
+Django loads it by the setting `ENGINE`.
 """
