@@ -11,7 +11,7 @@ from awmweb.embedded import gate, known_settings, missing_folder, nothing_runs_o
 NEED_THE_PRODUCT = {
     *("createproject", "createtoken", "loginlink", "export", "build_export", "explain", "diff", "push", "push_export"),
     *("rollout", "run", "report", "benchmark", "briefing", "probe", "certify", "build_split", "curves"),
-    *("asking", "block", "campaign", "erase", "fork", "reverify", "timing", "world"),
+    *("asking", "block", "campaign", "erase", "fork", "retention", "reverify", "timing", "world"),
     *("import", "read_import", "load_demo"),
     *("migrate", "shell", "dbshell", "sqlmigrate", "showmigrations"),
 }

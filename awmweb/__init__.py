@@ -12,10 +12,11 @@ Imports nothing, so that the supervisor (`awmweb.embedded`) stays small.
     celery       two queues with separate workers
     logs         no secret in a log line
     apps         registration of the app
-    tasks        loads the recorded demo
+    tasks        loads the demo, runs retention rules
     demo/        a recorded demo for new projects
     erasing/     deletes for good, leaves tombstones
+    retention/   what goes by age, and what stays
     metrics/     figures for Prometheus
     embedded/    supervisor, PostgreSQL, Valkey, backup
-    management/  commands up, prepare, bootstrap, load_demo, backup, restore, erase
+    management/  commands up, backup, restore, erase, retention, others
 """

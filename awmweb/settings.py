@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import dj_database_url
+from celery.schedules import crontab
 from csp.constants import NONE, SELF
 
 from awmclient.chat import EndpointConfig
@@ -481,6 +482,8 @@ CELERY_BEAT_SCHEDULE = {
     "settle_traces": {"task": "imports.tasks.settle", "schedule": 15.0, "options": {"expires": 15}},
     "wake": {"task": "runs.tasks.wake", "schedule": 10.0, "options": {"expires": 10}},
     "withdraw": {"task": "runs.tasks.withdraw", "schedule": 20.0, "options": {"expires": 20}},
+    # at night in Europe and the Americas; what is late by more than half a day waits for the next night
+    "retain": {"task": "awmweb.tasks.retain", "schedule": crontab(hour=3, minute=20), "options": {"expires": 43_200}},
     "pay_ended": {"task": "runs.tasks.pay_ended", "schedule": 15.0, "options": {"expires": 15}},
 }
 if AWMWEB_OIDC_ISSUER:

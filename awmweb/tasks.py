@@ -1,7 +1,9 @@
-"""Celery: load the recorded demo after the start, in a child process, and again if that was killed."""
+"""Celery: load the recorded demo after the start, in a child process, and again if that was killed; each night run the
+retention rules."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from celery import Task, shared_task
@@ -9,9 +11,11 @@ from celery.signals import worker_ready
 from django.db import close_old_connections
 
 from awmweb.demo import due
+from awmweb.retention import passes, telling
 from people import jobs
 from people.errors import AWAY
 
+log = logging.getLogger(__name__)
 AGAIN_S, AGAIN_MAX = 10, 5
 
 
@@ -21,6 +25,13 @@ def load_demo(task: Task[..., None], project_id: str) -> None:
     close_old_connections()
     if project_id in due.due():
         raise task.retry(countdown=AGAIN_S)
+
+
+@shared_task
+def retain() -> None:
+    """Run the rules of all projects. A pass that ends in the middle is continued by the next one."""
+    for report in passes.work(passes.with_rules()):
+        log.info("%s", " ".join(telling.lines_of(report, done=True)))
 
 
 @worker_ready.connect

@@ -6,6 +6,7 @@ from django.urls import include, path, re_path
 
 from awmweb import settings, views
 from awmweb.metrics import page
+from awmweb.retention import pages
 from curriculum import api as curriculum_api
 from episodes import api as episodes_api
 from experts import api as experts_api
@@ -46,6 +47,7 @@ urlpatterns = [
     path("models/", views.models_page, name="models"),
     path("models/<str:role>/test", views.test_model, name="test_model"),
     path("environment/", views.environment_page, name="environment"),
+    path("retention/", pages.retention_page, name="retention"),
     path("vocabulary/", views.legend, name="vocabulary"),
     path("", include("people.urls")),
     path("", include("notices.urls")),

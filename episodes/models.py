@@ -288,6 +288,8 @@ class Episode(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    steps_erased_at = models.DateTimeField(null=True, blank=True)
+    """When a retention rule took the words out of its steps; their numbers, kinds, tools and times are left."""
 
     objects = CountedEpisodes()
     every = EpisodeQuerySet.as_manager()

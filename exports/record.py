@@ -102,6 +102,8 @@ class Record:
     is_evaluation: bool = False
     is_partial: bool = False
     assisted: bool = False
+    is_erased: bool = False
+    """Whether a retention rule took the words out of its steps."""
     """Whether a person at the wheel took part in its play, or changed its limits."""
     stop_reason: str = ""
     fault: str = ""

@@ -25,6 +25,7 @@
     bodies        limits on request bodies, per sender
     turns         turns at heavy reads, per sender
     audit         the one write of the audit trail
+    holding       writes: legal holds
     jobs          a job that one worker claims
     leasing       claim, renew and release a slot
     members       writes: members, tokens and links

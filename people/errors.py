@@ -47,6 +47,13 @@ class ProjectArchived(AppError):
     status = 409
 
 
+class OnHold(AppError):
+    """This is on legal hold, so it is not erased. An admin can release the hold on the Retention page."""
+
+    code = "on_hold"
+    status = 409
+
+
 class WrongScope(AppError):
     """This token's scope does not allow this call."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -259,11 +259,16 @@ class AuditEntry(models.Model):
 
 
 class Tombstone(models.Model):
-    """What was erased, and what fell with it: counts by table, and the rows of datasets. None of the erased words."""
+    """What was erased, and what fell with it: counts by table, and the rows of datasets. None of the erased words.
+
+    That of a rule is of one batch; its subject is the kind of the rule, and `about` has the rule and the IDs of what it
+    erased.
+    """
 
     class Kind(models.TextChoices):
         EPISODE = "episode", "Episode"
         PERSON = "person", "Person"
+        RULE = "rule", "Rule"
 
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="tombstones")
@@ -277,13 +282,85 @@ class Tombstone(models.Model):
     datasets = JsonText(default=list, blank=True)
     left = JsonText(default=list, blank=True)
     """What is out of reach, in words."""
+    about = JsonText(default=dict, db_default=Value("{}", output_field=models.TextField()), blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["project", "key_digest"], name="tombstones_by_key")]
-        constraints = [models.CheckConstraint(condition=Q(kind__in=["episode", "person"]), name="tombstone_kind_known")]
+        indexes = [
+            models.Index(fields=["project", "key_digest"], name="tombstones_by_key"),
+            models.Index(fields=["project", "-at"], condition=Q(kind="rule"), name="tombstones_of_rules"),
+        ]
+        constraints = [
+            models.CheckConstraint(condition=Q(kind__in=["episode", "person", "rule"]), name="tombstone_kind_known")
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.subject}"
+
+
+class RetentionRule(models.Model):
+    """After how many days something of a project is erased. Without a rule it is kept."""
+
+    class Kind(models.TextChoices):
+        STEPS = "steps", "Raw steps"
+        BRANCHES = "branches", "Branches"
+        GENERATIONS = "generations", "Model outputs"
+        EXPORTS = "exports", "Exports"
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="retention_rules")
+    kind = models.CharField(max_length=11, choices=Kind.choices)
+    days = models.PositiveIntegerField()
+    states = models.JSONField(default=list)
+    """The states of what it erases, of those in which work on it has ended."""
+    changed_by = models.CharField(max_length=160)
+    changed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "kind"], name="one_retention_rule_per_kind"),
+            models.CheckConstraint(
+                condition=Q(kind__in=["steps", "branches", "generations", "exports"]), name="retention_kind_known"
+            ),
+            models.CheckConstraint(condition=Q(days__gte=1), name="retention_after_a_day"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} after {self.days} days"
+
+
+class Hold(models.Model):
+    """A legal hold: what it covers is not erased, by a rule, a command or a page, until it is released.
+
+    `subject` is the ID of an episode or of a saved view. `query` is a copy of the filters of the view: a change of the
+    view later does not change the hold.
+    """
+
+    class Place(models.TextChoices):
+        PROJECT = "project", "Project"
+        EPISODE = "episode", "Episode"
+        VIEW = "view", "Saved view"
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="legal_holds")
+    place = models.CharField(max_length=7, choices=Place.choices)
+    subject = models.CharField(max_length=40, blank=True)
+    name = models.CharField(max_length=160, blank=True)
+    """Of the saved view, as it was."""
+    query = models.TextField(blank=True)
+    reason = models.TextField()
+    placed_by = models.CharField(max_length=160)
+    placed_at = models.DateTimeField(auto_now_add=True)
+    released_by = models.CharField(max_length=160, blank=True)
+    released_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(place__in=["project", "episode", "view"]), name="hold_place_known"),
+            models.CheckConstraint(condition=Q(place="project") ^ ~Q(subject=""), name="hold_has_its_subject"),
+        ]
+        indexes = [models.Index(fields=["project"], condition=Q(released_at=None), name="holds_in_force")]
+
+    def __str__(self) -> str:
+        return {"project": "the project", "episode": f"episode {self.subject}"}.get(self.place, f"view {self.name}")
 
 
 def digest_of(key: str) -> str:

@@ -107,7 +107,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "yaml_text",
             "zones",
         },
-        {"audit", "following", "jobs", "leasing", "members", "projects", "saved_views"},
+        {"audit", "following", "holding", "jobs", "leasing", "members", "projects", "saved_views"},
         {"http", "watching", "known_tokens", "parts", *DOORS},
     ),
     "notices": (
@@ -165,7 +165,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
 }
 """The floors of each app, lowest first: folders, and the modules beside them."""
 WRITES = {
-    "people": {"audit", "following", "jobs", "leasing", "members", "projects", "saved_views"},
+    "people": {"audit", "following", "holding", "jobs", "leasing", "members", "projects", "saved_views"},
     "notices": {"allowances", "deliveries", "subscriptions", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},

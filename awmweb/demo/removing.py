@@ -11,6 +11,7 @@ from awmweb.demo import rows
 from episodes.models import Episode, Run
 from exports.jobs import requesting
 from exports.models import Export
+from people import holding
 from people.access import Actor, may_manage_projects, scoped
 from people.audit import record
 from people.errors import AppError
@@ -53,12 +54,14 @@ def demo_of(actor: Actor) -> Demo | None:
 
 
 def remove(actor: Actor) -> None:
-    """Remove the demo. Idempotent. Raises `DemoAtWork` while someone runs its tasks again."""
+    """Remove the demo. Idempotent. Raises `DemoAtWork` while someone runs its tasks again, and `OnHold` while the
+    project or anything in it is held."""
     may_manage_projects(actor)
     with transaction.atomic():
         demo = demo_of(actor)
         if demo is None:
             return
+        holding.refuse_any_hold(actor.project)
         # its branches go with it
         if Episode.every.live().filter(Q(run__in=demo.runs) | Q(fork__parent__run__in=demo.runs)).exists():
             raise DemoAtWork

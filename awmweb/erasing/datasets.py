@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
 from django.db import transaction
 
 from exports.build import storing
-from exports.build.datasets import INDEX
+from exports.build.lines import rows_by_episode
 from exports.jobs import requesting, turns
 from exports.models import Export, ExportState, Push
 from exports.recipe import Recipe
@@ -20,10 +19,9 @@ from people.access import Actor, scoped
 from people.errors import AppError
 from people.models import Project
 
-SIDES = ("episode", "rejected")
-"""Fields of a line of the index that name an episode."""
 NUMBERS_MAX = 1_000
 """Numbers of rows of a dataset that a tombstone lists."""
+MayHave = Callable[[Export], bool]
 
 
 @dataclass
@@ -40,7 +38,9 @@ class FallenDataset:
         return self.exports[0].dataset
 
 
-def affected(project: Project, episodes: Collection[str]) -> tuple[list[FallenDataset], list[Export]]:
+def affected(
+    project: Project, episodes: Collection[str], may_have: MayHave = lambda _export: True
+) -> tuple[list[FallenDataset], list[Export]]:
     """Return the complete datasets that have rows of these episodes, and the exports that a worker builds now: they
     can have read what is being erased.
 
@@ -51,29 +51,28 @@ def affected(project: Project, episodes: Collection[str]) -> tuple[list[FallenDa
     # first those in work, whose ends wait for these locks: what ended before is among the complete ones
     rows = scoped(Export.objects.filter(state=ExportState.BUILDING), project).order_by("pk")
     building = list(rows.select_for_update())
-    return with_rows_of(project, episodes), building
+    return with_rows_of(project, episodes, may_have), [export for export in building if may_have(export)]
 
 
-def with_rows_of(project: Project, episodes: Collection[str]) -> list[FallenDataset]:
-    """Return the complete datasets that have rows of these episodes. Raises `StoreUnavailable`."""
+def with_rows_of(
+    project: Project, episodes: Collection[str], may_have: MayHave = lambda _export: True
+) -> list[FallenDataset]:
+    """Return the complete datasets that have rows of these episodes, of those that may have some. Raises
+    `StoreUnavailable`."""
     shared: dict[str, list[Export]] = {}
     for export in scoped(Export.objects.filter(state=ExportState.DONE), project).exclude(dataset="").order_by("pk"):
+        if not may_have(export):
+            continue
         shared.setdefault(export.dataset, []).append(export)
     found = []
     for exports in shared.values():
-        fallen = FallenDataset(exports)
         try:
-            lines = storing.open_file(project.pk, fallen.name, INDEX)
+            rows, of = rows_by_episode(project.pk, exports[0].dataset, episodes)
         except FileNotFoundError:
             continue  # its files were deleted before
-        with lines:
-            for number, line in enumerate(lines, 1):
-                about = orjson.loads(line)
-                fallen.of = number
-                if any(about.get(side) in episodes for side in SIDES):
-                    fallen.rows.append(number)
-        if fallen.rows:
-            found.append(fallen)
+        if rows:
+            numbers = {number for of_episode in rows.values() for number in of_episode}
+            found.append(FallenDataset(exports, sorted(numbers), of))
     return found
 
 

@@ -14,13 +14,15 @@ from django.db import transaction
 
 from awmweb.demo.rows import erase
 from awmweb.erasing import datasets
+from episodes.find.held import held_among
 from episodes.models import Episode
 from experts.models import ModelCall
 from imports.models import Trace
 from notices.models import Delivery
+from people import holding
 from people.access import Actor, may_manage_people, scoped, visible_or_404
 from people.audit import record
-from people.errors import Invalid
+from people.errors import Invalid, OnHold
 from people.models import AuditEntry, Tombstone, digest_of
 from runs.models import Briefing
 
@@ -34,15 +36,14 @@ def erase_episode(actor: Actor, episode_id: str) -> Tombstone:
     """1. lock it, 2. refuse a live one, 3. delete rows, 4. what names them, 5. datasets, 6. the tombstone."""
     may_manage_people(actor)
     visible_or_404(Episode.every.all(), actor, episode_id)
+    holding.guard(actor.project)
     family = _locked(episode_id)
     episode = visible_or_404(Episode.every.all(), actor, episode_id)  # again: another erased it while this one waited
     if Episode.every.live().filter(pk__in=family).exists():
         raise Invalid("The episode or a branch of it is still running. Cancel it first.")
-    faults = ModelCall.objects.filter(ask__episode__in=family).exclude(fault="").update(fault="")
-    deleted = erase(Episode, family)
-    counts = Counter({label: len(keys) for label, keys in deleted.items() if keys})
-    counts["experts.ModelCall: words of faults"] = faults
-    counts += _named_elsewhere(actor, family, deleted)
+    if (hold := held_among(actor.project, [episode.pk]).get(episode.pk)) is not None:
+        raise OnHold(holding.words_of(hold))
+    counts = erase_rows(actor, family)
     lost = datasets.drop(actor, *datasets.affected(actor.project, family))
     record(actor, "episode.erased", episode.pk)
     return Tombstone.objects.create(
@@ -55,6 +56,15 @@ def erase_episode(actor: Actor, episode_id: str) -> Tombstone:
         datasets=lost,
         left=left_of(lost),
     )
+
+
+def erase_rows(actor: Actor, family: Set[str]) -> Counter[str]:
+    """Delete the rows of episodes and take out what names them, in the caller's transaction; return what fell."""
+    faults = ModelCall.objects.filter(ask__episode__in=family).exclude(fault="").update(fault="")
+    deleted = erase(Episode, family)
+    counts = Counter({label: len(keys) for label, keys in deleted.items() if keys})
+    counts["experts.ModelCall: words of faults"] = faults
+    return +(counts + _named_elsewhere(actor, family, deleted))
 
 
 def family_of(episodes: Set[str]) -> set[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Exists, Model, OuterRef, Q, QuerySet
 
 from awmweb.demo.rows import erase
 from awmweb.erasing import datasets, episodes
@@ -33,10 +33,11 @@ from episodes.models import (
 )
 from episodes.stored.entries import entry_of
 from experts.models import ERASED, Advice, AskEvent, Attachment, Decline, Draft, QuickReply
+from people import holding
 from people.access import Actor, may_manage_people, system
 from people.audit import record
 from people.errors import NotFound
-from people.models import AuditEntry, Project, Tombstone, display_name
+from people.models import AuditEntry, Hold, Project, Tombstone, display_name
 from reviews.models import COMMENT, Annotation, Correction, ReviewDecline, Ruling, SchemaKind, Verdict
 from runs.models import Briefing, Campaign, PersonTurn
 
@@ -77,7 +78,10 @@ def erase_person(username: str) -> list[Tombstone]:
     user = User.objects.filter(username=username).first()
     if user is None:
         raise NotFound(f"Account {username!r} not found.")
-    found = [_erase_in(system(project), user) for project in Project.objects.order_by("slug")]
+    held = Hold.objects.filter(project=OuterRef("pk"), released_at=None)
+    # those with a hold first: one in which the account wrote refuses before anything is erased
+    projects = Project.objects.annotate(held=Exists(held)).order_by("-held", "slug")
+    found = [_erase_in(system(project), user) for project in projects]
     return [one for one in found if one is not None]
 
 
@@ -85,6 +89,7 @@ def erase_person(username: str) -> list[Tombstone]:
 def _erase_in(actor: Actor, user: User) -> Tombstone | None:
     """1. answers and their steps, 2. other rows, 3. rows by name, 4. search, 5. datasets, 6. the tombstone."""
     may_manage_people(actor)
+    holding.guard(actor.project)
     project, key, name = actor.project, f"user:{user.pk}", display_name(user)
     counts: Counter[str] = Counter()
     touched, proved = _answers(project, key, counts), set[str]()
@@ -104,6 +109,7 @@ def _erase_in(actor: Actor, user: User) -> Tombstone | None:
     stays = _acted(project, key, name)
     if not +counts and not stays:
         return None
+    holding.refuse_any_hold(project)
     _read_again(touched)
     lost = datasets.drop(actor, *datasets.affected(project, touched))
     record(actor, "person.erased", user.username)

@@ -2,6 +2,7 @@
 
     selection    filters as conditions, lists by cursor
     narrowing    matching episodes, for one actor
+    held         episodes on legal hold
     facets       filters with their counts
     sorting      orders of the list, and its pages
     columns      columns that other apps fill

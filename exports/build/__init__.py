@@ -5,6 +5,7 @@
     building  from records to rows, with reasons
     card      the dataset's README
     storing   where files are stored
+    lines     rows of a dataset by episode
 
 `explain`, `jobs` and edges import it.
 """

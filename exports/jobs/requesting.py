@@ -11,16 +11,21 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from episodes.find.held import held_among
 from exports.build import storing
+from exports.build.lines import rows_by_episode
 from exports.jobs import turns
 from exports.models import Export, ExportState
 from exports.recipe import Recipe
 from exports.select.ground import tokenizer_of
 from exports.select.selecting import may_open, selected
-from people import jobs
+from people import holding, jobs
 from people.access import Actor, may_export, scoped, visible_or_404
 from people.audit import record
+from people.errors import OnHold
 
+ASKED_MAX = 500
+"""Episodes of a dataset that are looked up together."""
 NOT_MEASURED: dict[str, Any] = {"measured_at": None, "measured_episodes": 0}
 
 
@@ -73,6 +78,7 @@ def delete(actor: Actor, export_id: str) -> None:
     may_export(actor)
     export = visible_or_404(Export.objects.all(), actor, export_id)
     with transaction.atomic():
+        refuse_on_hold(export)
         record(actor, "export.deleted", export.pk, export.dataset or export.format)
         export.delete()
     # after the commit: a deletion that was rolled back needs its files
@@ -80,6 +86,22 @@ def delete(actor: Actor, export_id: str) -> None:
     # equal recipes on equal episodes share one dataset
     if export.dataset and not Export.objects.filter(dataset=export.dataset, project=export.project_id).exists():
         storing.delete(export.project_id, export.dataset)
+
+
+def refuse_on_hold(export: Export) -> None:
+    """Raise `OnHold` if its project is held, or an episode of which it has rows; the caller erases in this
+    transaction."""
+    holding.refuse_on_hold(export.project)
+    if not export.dataset or not holding.in_force(export.project).exists():
+        return
+    try:
+        rows, _ = rows_by_episode(export.project_id, export.dataset)
+    except FileNotFoundError:
+        return  # its files were deleted before
+    ids = list(rows)
+    for start in range(0, len(ids), ASKED_MAX):
+        for hold in held_among(export.project, ids[start : start + ASKED_MAX]).values():
+            raise OnHold(f"The dataset has rows of episodes on hold. {holding.words_of(hold)}")
 
 
 def exports_of(actor: Actor) -> Any:

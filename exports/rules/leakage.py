@@ -52,6 +52,11 @@ def result_of(record: Record, ground: Ground) -> EpisodeResult | None:
     return next((record.results[word] for word in ground.trusted if word in record.results), None)
 
 
+def steps_erased(record: Record, _ground: Ground) -> str | None:
+    """Leave out episodes whose steps a retention rule emptied: nothing can be learned of them."""
+    return "steps_erased" if record.is_erased else None
+
+
 def branch(record: Record, ground: Ground) -> str | None:
     """Leave out branches: they share their first steps with another episode and are never independent samples. Only a
     format that learns nothing of those steps can include them."""
@@ -164,7 +169,15 @@ def partial(record: Record, _ground: Ground) -> str | None:
 
 _OWN = ("assistant", "result", "nudge")
 """Parts of a conversation whose sentences can be the agent's own, or the environment's."""
-ALWAYS: tuple[Rule, ...] = (branch, infrastructure_failure, held_out, near_held_out, evaluation, control_tools)
+ALWAYS: tuple[Rule, ...] = (
+    steps_erased,
+    branch,
+    infrastructure_failure,
+    held_out,
+    near_held_out,
+    evaluation,
+    control_tools,
+)
 """Hard rules of training data. Formats that report hold such episodes, each with the reason as a mark."""
 OPTIONAL: tuple[Rule, ...] = (assisted, gave_up, passes_untouched, informed, partial, ruled, rejected)
 

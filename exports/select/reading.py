@@ -40,7 +40,19 @@ _WRITTEN = (
 """Columns that a loop fills with a text."""
 _OPAQUE = re.compile(r"person-[0-9a-f]{12}")
 _TIMES = ("created_at", "started_at", "ended_at")
-_COLUMNS = (*_SAME, *_WRITTEN, "id", "run_id", "task", "final_answer", "tools", "policy", "partial", *_TIMES)
+_COLUMNS = (
+    *_SAME,
+    *_WRITTEN,
+    "id",
+    "run_id",
+    "task",
+    "final_answer",
+    "tools",
+    "policy",
+    "partial",
+    "steps_erased_at",
+    *_TIMES,
+)
 _OF_BRANCHES = ("fork_id", "branch_seq", "knowledge")
 # episodes of a run share their tools, so few lists are in use at a time
 _TOOLS_KEPT = 256
@@ -210,6 +222,7 @@ class Reader:
             policy=self._redactor.redact_value(row.policy) if isinstance(row.policy, dict) else {},
             is_evaluation=run is not None and bool(run.metadata.get("evaluation")),
             is_partial=bool(row.partial),
+            is_erased=row.steps_erased_at is not None,
             final_answer=final_answer if answer is not None else None,
             # an imported episode was created long after it ran
             started_at=_stamp(row.started_at or row.created_at),

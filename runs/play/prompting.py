@@ -43,6 +43,8 @@ def prompt_at(actor: Actor, episode_id: str, seq: int) -> BranchPrompt:
     episode = visible_or_404(Episode.every.select_related("project"), actor, episode_id)
     if episode.is_live:
         raise StillLive
+    if episode.steps_erased_at is not None:
+        raise NotForkable("A retention rule erased the words of its steps.")
     if not visibility.sees_outcome(actor, episode) or visibility.judges_its_task(actor, episode):
         raise BlindReview
     steps = [step for step in trajectory.steps_of(episode, lens=MODEL) if step["kind"] != "verification"]

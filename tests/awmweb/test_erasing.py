@@ -158,7 +158,7 @@ def test_erase_locks_a_trace_before_its_episode(ada, lives):
     tables = [re.search(r'FROM "(\w+)"', sql)[1] for sql in locks]
     assert tables[:2] == ["imports_trace", "episodes_episode"]
     # from here to the commit no export is claimed
-    (held,) = [place for place, one in enumerate(asked) if "pg_advisory_xact_lock" in one["sql"]]
+    (held,) = [place for place, one in enumerate(asked) if "pg_advisory_xact_lock(" in one["sql"]]
     looked = [place for place, one in enumerate(asked) if 'FROM "exports_export"' in one["sql"]]
     assert held < min(looked)
 

@@ -18,7 +18,7 @@ PAGES = (
     *("/reviews/labels/", "/reviews/add/?matching=%3F", "/episodes/?sort=-duration&columns=ended,run,policy"),
     *("/reviews/agreement/", "/reviews/court/", "/curriculum/", "/exports/", "/imports/", "/connect/", "/people/"),
     *("/tokens/", "/models/", "/environment/", "/vocabulary/", "/desk/", "/desk/metrics/", "/notices/", "/projects/"),
-    *("/audit/", "/queue/mine/", "/campaigns/"),
+    *("/audit/", "/queue/mine/", "/campaigns/", "/retention/"),
 )
 SERIOUS = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
     .filter((found) => ["serious", "critical"].includes(found.impact))
