@@ -26,7 +26,9 @@ PAUSES = dict(re.findall(r"(?ms)^### Pauses of ([^\n]+)\n\n```python\n(.+?)```",
 
 def names_for_agents_sdk():
     from agents import function_tool, set_default_openai_api, set_tracing_disabled
+    from agents.models import openai_provider
 
+    openai_provider._http_client = None  # it keeps one for good, and a client works in one event loop
     set_default_openai_api("chat_completions")
     set_tracing_disabled(True)
     return {"look_up": function_tool(look_up)}
