@@ -85,7 +85,7 @@ def server(tmp_path_factory: OpenFolders) -> Iterator[Server]:
     with_verifier(folder / "pack", TRANSACTION, "transaction_1")
     with_verifier(folder / "pack", AT_IMPORT, "at_import_1")
     with_verifier(folder / "pack", TRANSACTION.replace(FIRST_ROW, "    pass\n"), "nothing_else_1")
-    running = start_server(folder, folder / "pack", AWMENV_CALL_TIMEOUT="2")
+    running = start_server(folder, folder / "pack", AWMENV_CALL_TIMEOUT="6")
     yield running
     running.stop()
 
