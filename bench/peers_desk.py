@@ -254,8 +254,17 @@ def split(desk: Ours) -> int:
 def main() -> None:
     given = argparse.ArgumentParser(description=__doc__)
     given.add_argument("--peer", type=Path, help="folder of the peer's environment")
-    about = {"clients": CLIENTS, "keep_alive": False, "peer": PEER, "seconds": SECONDS}
-    with peer(given.parse_args().peer) as theirs, product(AWMWEB_DEMO="0", AWMWEB_HEARTBEAT_S="3600") as running:
+    given.add_argument("--web-processes", default="1", help="AWMWEB_WEB_PROCESSES of our desk")
+    said = given.parse_args()
+    about = {
+        "clients": CLIENTS,
+        "keep_alive": False,
+        "peer": PEER,
+        "seconds": SECONDS,
+        "web_processes": int(said.web_processes),
+    }
+    ours_is = {"AWMWEB_DEMO": "0", "AWMWEB_HEARTBEAT_S": "3600", "AWMWEB_WEB_PROCESSES": said.web_processes}
+    with peer(said.peer) as theirs, product(**ours_is) as running:
         ours = Ours(running)
         for one in (theirs, ours):
             assert one.cycle("warm")
