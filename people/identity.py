@@ -45,7 +45,7 @@ def read_map(text: str) -> dict[str, Rights]:
         raise Unfit('expected {"group": {"project": "role"}}')
     for group, rights in found.items():
         for project, role in rights.items():
-            if role not in STRENGTH:
+            if not isinstance(role, str) or role not in STRENGTH:
                 raise Unfit(f"{group!r} has {role!r} in {project!r}; a role is one of {', '.join(STRENGTH)}")
             if not re.fullmatch(r"[-a-z0-9_]{1,60}", project):
                 raise Unfit(f"{group!r} names {project!r}, which is no slug of a project")

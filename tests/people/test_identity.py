@@ -83,6 +83,7 @@ def test_name_is_one_line_and_username_has_no_domain():
         ('{"a": {}}', "expected"),
         ('{"a": "lab"}', "expected"),
         ('{"a": {"lab": "root"}}', "a role is one of"),
+        ('{"a": {"lab": ["admin"]}}', "a role is one of"),
         ('{"a": {"My Lab": "admin"}}', "no slug"),
     ],
 )
