@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -315,6 +316,19 @@ def test_pack_in_watched_folder_loads_with_task_numbers(tmp_path):
     assert [library.place(index) for index in range(len(before))] == before
     assert [one["name"] for one in library.listed] == ["lamps_1", "notes_1", "a_notes_1"]
     assert asyncio.run(library.take_in()) == []
+
+
+def test_scenario_is_found_as_soon_as_its_pack_is_loaded(tmp_path):
+    library = Library([], watched=[tmp_path])
+    shutil.copytree(TINY, tmp_path / "own")
+
+    async def found_by_two():
+        return await asyncio.gather(*(library.find_new("notes_1") for _ in range(2)))
+
+    first, second = asyncio.run(found_by_two())
+    assert first is second and first.name == "own"
+    with pytest.raises(UnknownScenario, match="nowhere_1"):
+        asyncio.run(library.find_new("nowhere_1"))
 
 
 def own_copy(target, change=("", "")):

@@ -66,7 +66,7 @@ class StartTables:
         return question
 
     async def _read(self, scenario: str, clock: int, digest: str, table: str, offset: int) -> dict[str, Any]:
-        pack = self._world.library.find(scenario)
+        pack = await self._world.library.find_new(scenario)
         template = await self._world.scenarios.template(pack, pack.scenario(scenario).name, clock)
         if template.digest != digest:
             raise Unanswered(409, "The start database is not the one of the episode: the scenario has changed since.")

@@ -36,6 +36,7 @@ class Library:
         self._names: list[str] = []
         self._ends: list[int] = []
         self._given = [load_pack(folder, cache=cache) for folder in folders]
+        self._taking_in = asyncio.Lock()
         self._load(self._look())
         self._join()
 
@@ -88,11 +89,25 @@ class Library:
 
     async def take_in(self) -> list[str]:
         """Load packs that are new or replaced in the watched folders, and forget unloaded ones; return their names."""
-        if not self._watched or (found := await asyncio.to_thread(self._look)) == self._seen:
+        if not self._watched:
             return []
-        changed = await asyncio.to_thread(self._load, found)
-        self._join()
+        async with self._taking_in:
+            if (found := await asyncio.to_thread(self._look)) == self._seen:
+                return []
+            changed = await asyncio.to_thread(self._load, found)
+            self._join()
+        for name in changed:
+            log.info("pack %s is loaded, %d scenarios in all", name, len(self.listed))
         return changed
+
+    async def find_new(self, name: str) -> Pack:
+        """Return the pack of a scenario, also of one that was loaded a moment ago: its episodes do not wait for the
+        next look at the folders. Raises `UnknownScenario`."""
+        try:
+            return self.find(name)
+        except UnknownScenario:
+            await self.take_in()
+            return self.find(name)
 
     def find(self, name: str) -> Pack:
         key = normalise_name(name)

@@ -118,7 +118,7 @@ class Session:
         Find the scenario and task, warm its template, fork its process. With `world` the session is recorded, and
         begins as another one did that is named, with its clocks. Raises an EnvironmentFault.
         """
-        pack = self.case.pack = self.world.library.find(scenario)
+        pack = self.case.pack = await self.world.library.find_new(scenario)
         self.case.scenario = pack.scenario(scenario).name
         self.case.task, self.case.task_idx, self.case.wants_diff = task, task_idx, diff
         if task_idx is not None:

@@ -127,8 +127,7 @@ class World:
         for round_ in itertools.count():
             await asyncio.sleep(min(1.0, idle / 4))
             await self.scenarios.check()
-            for name in await self.library.take_in():
-                log.info("pack %s is loaded, %d scenarios in all", name, len(self.library.listed))
+            await self.library.take_in()
             watched = [one for one in self.sessions if round_ % 5 == 0 or one.lock.locked()]
             for session in watched:
                 await asyncio.sleep(0)  # a thousand looks at the disk in a row would hold up the calls
