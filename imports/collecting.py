@@ -6,10 +6,11 @@ come out of order are sorted by their start. What comes later is appended to the
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from django.db import connection, transaction
@@ -22,6 +23,7 @@ from awmclient.schema import Step
 from episodes.models import Episode, Origin
 from episodes.record import admitting
 from episodes.stored import arrivals
+from episodes.stored.arrivals import Arrival
 from episodes.stored.entries import entries_of_read
 from imports.importing import lost_words
 from imports.models import Trace, TraceSpan
@@ -47,6 +49,8 @@ FULL = f"of traces with more than {SPANS_MAX:,} spans"
 CHARACTERS_MAX = 64_000_000
 """Characters of the spans of one trace: they are read together when it becomes an episode."""
 LARGE = f"of traces with more than {CHARACTERS_MAX:,} characters"
+GROUP, GROUP_CHARACTERS = 25, 4_000_000
+"""New traces that one transaction stores, and the characters of their spans. A trace may have more by itself."""
 TASK = "imports.tasks.settle"
 SPANS = "COPY imports_tracespan (trace_id, name, body) FROM STDIN"
 
@@ -138,37 +142,81 @@ def settle() -> int:
     now = timezone.now()
     due = Q(has_root=True, heard_at__lte=now - SETTLES) | Q(heard_at__lte=now - SILENT)
     rows = Trace.objects.filter(due, is_waiting=True, project__archived_at=None).order_by("heard_at")
-    return sum(_store(trace_id, due) for trace_id in rows.values_list("pk", flat=True)[:TRACES_MAX])
+    found = rows.values_list("pk", "size", "episode_id")[:TRACES_MAX]
+    return sum(_store(some, due) for some in _groups(found))
+
+
+def _groups(found: Iterable[tuple[str, int, str | None]]) -> Iterator[list[str]]:
+    """Yield the traces that one transaction stores: a few new ones, or one whose spans come late, as that one locks its
+    episode."""
+    group, size = list[str](), 0
+    for trace_id, characters, episode_id in found:
+        if episode_id is not None:
+            yield [trace_id]
+            continue
+        if group and (len(group) == GROUP or size + characters > GROUP_CHARACTERS):
+            yield group
+            group, size = [], 0
+        group, size = [*group, trace_id], size + characters
+    if group:
+        yield group
 
 
 @transaction.atomic
-def _store(trace_id: str, due: Q) -> bool:
-    """Store what is new of a trace, unless another worker does, or another span has come."""
-    rows = Trace.objects.filter(due, pk=trace_id, is_waiting=True)
-    trace = rows.select_for_update(skip_locked=True, of=("self",)).select_related("project", "token__project").first()
-    if trace is None:
-        return False
-    waiting = list(trace.spans.filter(body__isnull=False))
-    actor, before = bearer(trace.token), trace.episode_id
+def _store(trace_ids: Sequence[str], due: Q) -> int:
+    """Store what is new of traces, unless another worker does, or another span has come; return of how many."""
+    rows = Trace.objects.filter(due, pk__in=trace_ids, is_waiting=True)
+    if len(trace_ids) > 1:
+        rows = rows.filter(episode=None)  # another worker may have stored one since: its episode is not locked here
+    locked = rows.select_for_update(skip_locked=True, of=("self",)).select_related("project", "token__project")
+    kept = {trace.pk: trace for trace in locked}
+    waiting: dict[str, list[TraceSpan]] = {name: [] for name in kept}
+    for one in TraceSpan.objects.filter(trace__in=kept, body__isnull=False):
+        waiting[one.trace_id].append(one)
+    _admit_all([(kept[name], [otlp.Span(**one.body) for one in some]) for name, some in waiting.items() if some])
+    for trace in kept.values():
+        trace.is_waiting = False
+    Trace.objects.bulk_update(kept.values(), ["episode", "is_waiting", "problem"])
+    # the steps have it all; the IDs stay, so that a repeated span is known
+    TraceSpan.objects.filter(pk__in=[one.pk for some in waiting.values() for one in some]).update(body=None)
+    return len(kept)
+
+
+def _admit_all(given: Sequence[tuple[Trace, list[otlp.Span]]]) -> None:
+    """Admit the new episodes of a token together, and each by itself if one of them cannot be stored."""
+    new: dict[str, list[tuple[Trace, Arrival]]] = {}
+    for trace, spans in given:
+        with _noting(trace):
+            if trace.episode_id is None:
+                new.setdefault(trace.token_id, []).append((trace, _arrival(trace, spans)))
+            else:
+                _add_late(trace, spans)
+    for some in new.values():
+        try:
+            _admit(some)
+        except AWAY:
+            raise
+        except Exception:
+            for one in some:
+                with _noting(one[0]):
+                    _admit([one])
+
+
+@contextlib.contextmanager
+def _noting(trace: Trace) -> Iterator[None]:
+    """Note why a trace is no episode. Spans hold whatever a stranger sent: one trace must not stop those of all
+    projects, so each has a savepoint."""
     try:
-        # a savepoint: one trace that cannot be stored must not stop the others
         with transaction.atomic():
-            if waiting:
-                _admit(actor, trace, [otlp.Span(**one.body) for one in waiting])
+            yield
     except AWAY:
         raise
     except Exception as error:
-        # spans hold whatever a stranger sent: one trace must not stop those of all projects
-        trace.episode_id, trace.problem = before, _problem_of(error)
+        trace.problem = _problem_of(error)
         # without the error's words, which can be those of a span
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{type(error).__name__} in {place.name}, line {place.lineno} of {place.filename}"
         log.warning("trace %s of project %s is no episode: %s", trace.name, trace.project.slug, where)
-    trace.is_waiting = False
-    trace.save(update_fields=["episode", "is_waiting", "problem"])
-    # the steps have it all; the IDs stay, so that a repeated span is known
-    trace.spans.filter(pk__in=[one.pk for one in waiting]).update(body=None)
-    return True
 
 
 def _problem_of(error: Exception) -> str:
@@ -182,15 +230,22 @@ def _problem_of(error: Exception) -> str:
     return str(readable(words))[:2000]
 
 
-def _admit(actor: Actor, trace: Trace, spans: Sequence[otlp.Span]) -> None:
+def _arrival(trace: Trace, spans: Sequence[otlp.Span]) -> Arrival:
     draft = TrajectoryDraft()
-    if trace.episode_id is None:
-        trajectory = traces.read_trace(spans, draft)
-        start = start_of(trajectory, key_of(trace.name))
-        one = arrivals.arrival_of(start, trajectory, _about(trace, spans, draft))
-        admitting.admit(actor, [one], origin=Origin.EXTERNAL)
+    trajectory = traces.read_trace(spans, draft)
+    return arrivals.arrival_of(start_of(trajectory, key_of(trace.name)), trajectory, _about(trace, spans, draft))
+
+
+def _admit(some: Sequence[tuple[Trace, Arrival]]) -> None:
+    """Store the episodes of new traces of one token."""
+    with transaction.atomic():
+        admitting.admit(bearer(some[0][0].token), [one for _, one in some], origin=Origin.EXTERNAL)
+    for trace, one in some:
         trace.episode_id = one.episode["id"]
-        return
+
+
+def _add_late(trace: Trace, spans: Sequence[otlp.Span]) -> None:
+    draft, actor = TrajectoryDraft(), bearer(trace.token)
     episode = Episode.every.select_for_update(no_key=True).get(pk=trace.episode_id)
     steps = STEPS.validate_python(traces.late_steps(spans, episode.last_seq, draft))
     admitting.add_late(actor, episode, entries_of_read(steps), _about(trace, spans, draft))

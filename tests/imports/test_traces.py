@@ -411,3 +411,30 @@ def test_trace_that_is_no_episode_says_why_and_stops_no_other(sender, caplog):
     assert settle() == 2
     assert Trace.objects.get(name="2" * 32).problem.startswith("It has no task")
     assert Episode.objects.get().task == TASK
+
+
+@pytest.mark.django_db
+def test_trace_that_cannot_be_stored_stops_no_other(sender, monkeypatch):
+    admit = collecting.admitting.admit
+
+    def refusing(actor, given, **more):
+        admit(actor, given, **more)
+        if any(one.episode["task"] == "refuse me" for one in given):
+            raise ValueError("the database says no")
+
+    monkeypatch.setattr(collecting.admitting, "admit", refusing)
+    for number in (2, 3, 4):
+        task = "refuse me" if number == 3 else f"task {number}"
+        sender(request(*({**one, "traceId": str(number) * 32} for one in gen_ai(task))))
+    assert settle() == 3
+    assert set(Episode.objects.values_list("task", flat=True)) == {"task 2", "task 4"}
+    bad = Trace.objects.get(episode=None)
+    assert (bad.name, bad.problem, bad.is_waiting) == ("3" * 32, "It cannot be stored (ValueError).", False)
+
+
+@pytest.mark.django_db
+def test_late_traces_and_large_ones_are_stored_alone(monkeypatch):
+    monkeypatch.setattr(collecting, "GROUP_CHARACTERS", 10)
+    monkeypatch.setattr(collecting, "GROUP", 3)
+    given = [("a", 4, None), ("late", 1, "e1"), ("b", 4, None), ("large", 11, None), *((n, 1, None) for n in "cdef")]
+    assert list(collecting._groups(given)) == [["late"], ["a", "b"], ["large"], ["c", "d", "e"], ["f"]]
