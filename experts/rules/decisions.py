@@ -5,6 +5,7 @@ The agent wrote the schemas, so every check has one budget of steps. Called befo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,6 +22,31 @@ class Misfit(Invalid):
     """The decision does not fit the ask."""
 
     code = "decision"
+
+
+_PATH = re.compile(r"decision(?:\.calls\[(?P<call>\d+)\]|\.calls|\.chosen(?:\[\d+\])?|\.value|\.other)?")
+_PART = re.compile(r"\.(?:arguments|reason|verdict|id)\b")
+
+
+def for_people(words: str) -> str:
+    """Return a refusal as a form says it: with the call's number or the field, without the path that programs read.
+
+    >>> for_people("decision.calls[1].arguments.amount must be at most 249.")
+    'Call 2: amount must be at most 249.'
+    >>> for_people("decision.value.day must be a date."), for_people("decision.chosen: choose an option.")
+    ('day must be a date.', 'Choose an option.')
+    """
+    path = _PATH.match(words)
+    if path is None:
+        return words
+    rest = words[path.end() :]
+    if (part := _PART.match(rest)) is not None:
+        rest = rest[part.end() :]
+    # a name of the agent keeps its letters
+    said = rest[1:] if rest.startswith(".") else rest.lstrip(": ")
+    if path["call"] is not None:
+        return f"Call {int(path['call']) + 1}: {said}"
+    return said if rest.startswith(".") else said[:1].upper() + said[1:]
 
 
 def checked(
