@@ -15,7 +15,9 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from awmclient.fields import too_large
 from awmclient.schema import StandingAnswerBody
+from awmclient.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES
 from episodes.find.selection import run_named
 from episodes.models import ExpertMode
 from experts import closing
@@ -29,6 +31,8 @@ from people.errors import Invalid
 from people.plain_text import clean
 
 LONGEST = timedelta(days=30)
+ACTIVE_MAX = 500
+"""Active ones of a project: each approval of a tool looks through those of this tool."""
 OPEN_LOOKED_AT = 200
 """Open approvals that a new standing answer is applied to; later ones meet it when they open."""
 
@@ -43,6 +47,10 @@ def give(actor: Actor, wanted: StandingAnswerBody) -> tuple[StandingAnswer, int]
         raise Invalid("until: this time has passed.")
     if wanted.until > now + LONGEST:
         raise Invalid("until: a standing answer lasts at most 30 days.")
+    if why := too_large(wanted.arguments, SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS):
+        raise Invalid(f"arguments: this {why}.")
+    if StandingAnswer.objects.active(now).filter(project=actor.project).count() >= ACTIVE_MAX:
+        raise Invalid(f"{ACTIVE_MAX} standing answers of this project are active. End some of them first.")
     run = run_named(actor.project, wanted.run) if wanted.run else None
     if run is not None and run.episodes.exists() and not run.episodes.live().exists():
         raise Invalid("run: all episodes of this run have ended.")

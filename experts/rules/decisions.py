@@ -113,15 +113,26 @@ def _call(call: dict[str, Any], given: dict[str, Any], checker: Checker, schema:
     reason = (given.get("reason") or "").strip()
     said: dict[str, Any] = {"id": call["id"], "verdict": given["verdict"], "arguments": proposed}
     if given["verdict"] == "edit":
-        if arguments is None or arguments == proposed:
+        if arguments is None or _same(arguments, proposed):
             raise Misfit(f"{name}.arguments: an edit has arguments that differ from the proposed ones.")
         _refuse_misfit(checker, arguments, schema, f"{name}.arguments")
         said["arguments"] = arguments
-    elif arguments is not None and arguments != proposed:
+    elif arguments is not None and not _same(arguments, proposed):
         raise Misfit(f"{name}.arguments: {given['verdict']} keeps the proposed arguments; say edit to change them.")
     if given["verdict"] == "reject" and not reason:
         raise Misfit(f"{name}.reason: a rejection needs a reason, which the agent gets.")
     return said | ({"reason": reason} if reason else {})
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two JSON values are equal: 1 is 1.0, and true is not 1, as in Python."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
 
 
 def _choice(typed: Mapping[str, Any], given: dict[str, Any], name: str) -> dict[str, Any]:

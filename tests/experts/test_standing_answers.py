@@ -10,6 +10,7 @@ from threading import Barrier
 import pytest
 from django.db import connection
 from django.utils import timezone
+from pydantic import ValidationError
 
 from awmclient.schema import StandingAnswerBody
 from experts import advising, closing, queue, standing_answers
@@ -140,6 +141,25 @@ def test_it_answers_nothing_where_only_models_may(edo, asked, models):
     Ask.objects.filter(pk=ask.pk).update(tiers=["llm"])
     ask.refresh_from_db()
     assert standing_answers.decided_by_standing(ask) is None
+
+
+def test_its_size_and_its_number_in_a_project_are_bounded(edo, monkeypatch):
+    with pytest.raises(Invalid, match="arguments: this holds too much text"):
+        give(edo, arguments={"body": "x" * 200_000})
+    with pytest.raises(Invalid, match="arguments: this nests deeper than 40 levels"):
+        give(edo, arguments={"body": json.loads("[" * 50 + "]" * 50)})
+    monkeypatch.setattr(standing_answers, "ACTIVE_MAX", 2)
+    first, _ = give(edo)
+    give(edo, tool="other")
+    with pytest.raises(Invalid, match="2 standing answers of this project are active"):
+        give(edo, tool="third")
+    standing_answers.end(edo, first.pk)
+    give(edo, tool="third")
+
+
+def test_its_end_needs_a_time_zone():
+    with pytest.raises(ValidationError, match="timezone"):
+        StandingAnswerBody(tool="send_reply", until="2026-11-27T23:00:00")
 
 
 def test_what_it_may_be_and_who_gives_it_is_checked_and_audited(edo, rita):

@@ -270,6 +270,22 @@ def test_page_names_the_field_and_not_the_path(asked, edo, typed, decision, word
     assert reply.status_code == 422 and reply.json()["error"]["message"].startswith(words)
 
 
+@pytest.mark.parametrize(
+    ("proposed", "given", "verdict"),
+    [(1, True, "edit"), ([0], [False], "edit"), ({"a": 249.0}, {"a": 249}, "approve")],
+)
+def test_true_differs_from_one_and_249_from_249_0_not(asked, edo, proposed, given, verdict):
+    typed = {"kind": "approval", "calls": [{"id": "1", "name": "set", "arguments": {"value": proposed}}]}
+    other = "approve" if verdict == "edit" else "edit"
+    with pytest.raises(Misfit, match="arguments"):
+        decide(edo, asked(**typed), {"calls": [{"id": "1", "verdict": other, "arguments": {"value": given}}]})
+    ask = asked(**typed)
+    decide(edo, ask, {"calls": [{"id": "1", "verdict": verdict, "arguments": {"value": given}}]})
+    ask.refresh_from_db()
+    stored = ask.accepted.decision["calls"][0]["arguments"]["value"]
+    assert json.dumps(stored) == json.dumps(given if verdict == "edit" else proposed)
+
+
 def test_a_question_takes_no_decision_and_a_decision_no_calls(asked, edo):
     with pytest.raises(Invalid, match="this ask is a question"):
         decide(edo, asked(), {"chosen": ["a"]}, "yes")
