@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
@@ -141,6 +142,15 @@ def test_it_answers_nothing_where_only_models_may(edo, asked, models):
     Ask.objects.filter(pk=ask.pk).update(tiers=["llm"])
     ask.refresh_from_db()
     assert standing_answers.decided_by_standing(ask) is None
+
+
+def test_queue_says_what_it_covers_as_json_in_short(edo):
+    give(edo, arguments={"paid": True, "body": "x" * 5000})
+    give(edo, tool="other")
+    page = as_person(edo).get("/queue/").content.decode()
+    shown = re.findall(r"<li class=.part row wrap.>.*?</li>", page, re.DOTALL)[-1]
+    assert "true" in shown and "True" not in shown and "x" * 81 not in page
+    assert "any arguments" in page and ", in this project, by" in " ".join(page.split())
 
 
 def test_its_size_and_its_number_in_a_project_are_bounded(edo, monkeypatch):
