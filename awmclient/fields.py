@@ -11,7 +11,16 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 MAX_INT = 2**31 - 1
@@ -107,6 +116,8 @@ Object = dict[str, Any]
 StateDiff = Annotated[dict[str, Any], AfterValidator(_a_diff)]
 """Changed rows by table: `{table: {added, changed, removed: [row], more: count}}`."""
 Moment = Annotated[datetime, AfterValidator(_storable)]
+ZonedMoment = Annotated[AwareDatetime, AfterValidator(_storable)]
+"""A time that decides something, so that its zone is not guessed."""
 
 
 def too_large(value: Any, values: int, levels: int, characters: int) -> str:

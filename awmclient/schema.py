@@ -39,6 +39,7 @@ from awmclient.fields import (
     Prose,
     StateDiff,
     Text,
+    ZonedMoment,
     bounded,
     clean_text,
     too_large,
@@ -805,7 +806,7 @@ class StandingAnswerBody(Shape):
     tool: Line
     arguments: Annotated[Object, Field(max_length=100)] = Field(default_factory=dict)
     run: Line | None = None
-    until: Moment
+    until: ZonedMoment
     at_most: Annotated[StrictInt, Field(ge=1, le=100_000), WHOLE] = 20
 
 

@@ -12,6 +12,7 @@ from django.db.models import DurationField, F, FloatField, QuerySet, Sum
 from django.db.models.functions import Cast, Coalesce, Extract, Least, Now
 from django.utils import timezone
 
+from awmclient.schema import ASKS_BACK
 from episodes.find.sorting import Beside
 from episodes.models import EpisodeState
 from episodes.show.legend import why_no_answer
@@ -77,7 +78,8 @@ def _answered(ask: Ask, said: Advice, reader: Actor | None) -> str:
     elif said.author_key.startswith(MODEL):
         author = f"The model {author}"
     took = waited(ask)
-    return f"{author} answered in {clock(took) if took >= 1 else 'under 1 s'}."
+    did = "asked back" if said.reason == ASKS_BACK else "answered"
+    return f"{author} {did} in {clock(took) if took >= 1 else 'under 1 s'}."
 
 
 def line(ask: Ask) -> str:

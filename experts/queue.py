@@ -300,7 +300,7 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, about: Arrived) -> 
         closing.close(ask, AskStatus.FELL_BACK, ends_now, None)
     elif simulated:
         closing.close(ask, AskStatus.ANSWERED, simulating.REGISTRY, None, simulating.answer(ask, blocker))
-    elif about.found.has_standing and (standing := decided_by_standing(ask, about.desk.high_risk)) is not None:
+    elif about.found.has_standing and (standing := decided_by_standing(ask, about.desk)) is not None:
         closing.close(ask, AskStatus.ANSWERED, "standing", None, standing)
     elif not typed and (known := availability.known_answer(ask, about.desk.cache)) is not None:
         closing.close(ask, AskStatus.ANSWERED, "", None, _again(ask, known))

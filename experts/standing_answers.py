@@ -15,12 +15,15 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from awmclient.fields import too_large
 from awmclient.schema import StandingAnswerBody
+from awmclient.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES
 from episodes.find.selection import run_named
 from episodes.models import ExpertMode
 from experts import closing
+from experts.find.authority import author_of, could_answer
 from experts.find.availability import desk_of
-from experts.models import Advice, Ask, AskStatus, Privilege, StandingAnswer
+from experts.models import Advice, Ask, AskStatus, Desk, Privilege, StandingAnswer
 from experts.rules.risk import is_high
 from people.access import Actor, may_advise, visible_or_404
 from people.audit import record
@@ -28,6 +31,8 @@ from people.errors import Invalid
 from people.plain_text import clean
 
 LONGEST = timedelta(days=30)
+ACTIVE_MAX = 500
+"""Active ones of a project: each approval of a tool looks through those of this tool."""
 OPEN_LOOKED_AT = 200
 """Open approvals that a new standing answer is applied to; later ones meet it when they open."""
 
@@ -42,6 +47,10 @@ def give(actor: Actor, wanted: StandingAnswerBody) -> tuple[StandingAnswer, int]
         raise Invalid("until: this time has passed.")
     if wanted.until > now + LONGEST:
         raise Invalid("until: a standing answer lasts at most 30 days.")
+    if why := too_large(wanted.arguments, SPEC_VALUES, SPEC_LEVELS, SPEC_CHARACTERS):
+        raise Invalid(f"arguments: this {why}.")
+    if StandingAnswer.objects.active(now).filter(project=actor.project).count() >= ACTIVE_MAX:
+        raise Invalid(f"{ACTIVE_MAX} standing answers of this project are active. End some of them first.")
     run = run_named(actor.project, wanted.run) if wanted.run else None
     if run is not None and run.episodes.exists() and not run.episodes.live().exists():
         raise Invalid("run: all episodes of this run have ended.")
@@ -93,22 +102,23 @@ def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def decided_by_standing(ask: Ask, high_risk: str | None = None) -> Advice | None:
+def decided_by_standing(ask: Ask, desk: Desk | None = None) -> Advice | None:
     """Return the advice of standing answers that cover every call of an approval, counted; None otherwise.
 
-    The caller must hold the locks of episode and ask, or insert the ask now. `high_risk` is the desk's setting, if it
-    is read already.
+    The caller must hold the locks of episode and ask, or insert the ask now. `desk` has the settings, if they
+    are read already.
     """
     if ask.kind != "approval" or not ask.typed:
         return None
     names = {call["name"] for call in ask.typed["calls"]}
-    high_risk = desk_of(ask.project).high_risk if high_risk is None else high_risk
-    if any(is_high(high_risk, name) for name in names):
+    desk = desk or desk_of(ask.project)
+    if any(is_high(desk.high_risk, name) for name in names):
         return None
     rows = StandingAnswer.objects.active(timezone.now()).filter(project=ask.project, tool__in=names)
     fit = rows.filter(privilege=ask.privilege).order_by("created_at", "pk")
     # locked, so that a count holds over all processes
-    active = [one for one in fit.select_for_update() if one.run_id in (None, ask.episode.run_id)]
+    ahead = [one for one in fit.select_for_update() if one.run_id in (None, ask.episode.run_id)]
+    active = _of_authors_who_could(ask, ahead, desk)
     taken: dict[str, StandingAnswer] = {}
     for call in ask.typed["calls"]:
         found = next((one for one in active if one.used < one.at_most and covers(one, call)), None)
@@ -132,6 +142,14 @@ def decided_by_standing(ask: Ask, high_risk: str | None = None) -> Advice | None
         author_key=first.author_key,
         privilege=ask.privilege,
     )
+
+
+def _of_authors_who_could(ask: Ask, ahead: list[StandingAnswer], desk: Desk) -> list[StandingAnswer]:
+    """Return the standing answers whose authors could answer this ask now."""
+    one_each = {one.author_key: one for one in ahead}
+    authors = {key: author_of(one, timezone.now()) for key, one in one_each.items()}
+    could = {key for key, author in authors.items() if author is not None and could_answer(author, ask, desk)}
+    return [one for one in ahead if one.author_key in could]
 
 
 def _open_approvals(standing: StandingAnswer) -> list[str]:

@@ -20,7 +20,7 @@ ON_TIMEOUT = {"reject": "reject", "no_advice": "no advice"}
 
 @dataclass(frozen=True)
 class ChangedValue:
-    """An argument of a call, with the proposed value if a person changed it."""
+    """An argument of a call, with the proposed value if a person changed it: an empty one if they added it."""
 
     name: str
     value: str
@@ -104,14 +104,20 @@ def _call_line(call: Mapping[str, Any], one: Mapping[str, Any]) -> Decided:
         ChangedValue(
             clean(name),
             value_in_words(final[name]) if name in final else "left out",
-            # as texts, so that 1 and true differ
-            value_in_words(proposed[name])
-            if name in proposed and json.dumps(proposed[name]) != json.dumps(final.get(name))
-            else None,
+            _before(proposed, final, name),
         )
         for name in names
     ]
     return Decided(word, symbol, clean(call.get("name", "")), changed, clean(one.get("reason") or ""))
+
+
+def _before(proposed: Mapping[str, Any], final: Mapping[str, Any], name: str) -> str | None:
+    """Return the proposed value of an argument that a person changed; that of an added one is empty."""
+    if name not in proposed:
+        return ""
+    # as texts, so that 1 and true differ
+    same = name in final and json.dumps(proposed[name]) == json.dumps(final[name])
+    return None if same else value_in_words(proposed[name])
 
 
 def decision_in_words(typed: Mapping[str, Any] | None, decision: Mapping[str, Any] | None) -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from awmclient.schema import ASKS_BACK
 from awmenv.offers import OF_ENVIRONMENT
 from episodes.show.decisions import KINDS, Approval, Decided, approval_of, decided_lines
 from episodes.show.json_layout import is_json, laid_out, shape_of
@@ -478,6 +479,8 @@ def _briefing_card(step: Mapping[str, Any]) -> BriefingCard:
 
 
 def _how(advice: Mapping[str, Any], by_script: bool) -> str:
+    if advice.get("reason") == ASKS_BACK:
+        return "asked back (script)" if by_script else "asked back"
     if by_script:
         return "answered (script)"
     if advice.get("source") == "llm" and advice.get("reason") == "prepared":

@@ -4,6 +4,7 @@
     arriving      the desk as a new ask finds it
     availability  routing policy, presence, load
     eligibility   what a person can claim, and why not
+    authority     whether a standing answer's author could answer
     filters       facets, search and sort of the queue
     board         queue rows, their order, headline
     one_ask       what the page of one ask shows

@@ -16,6 +16,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from awmclient.gates import WRITES, is_gated
+from awmclient.schema import ASKS_BACK
 from episodes.models import Episode
 from episodes.show import tables, windows
 from episodes.show.decisions import Decided, decided_lines
@@ -278,6 +279,10 @@ class EarlierAsk:
     question: str
     said: Advice | None
     decided: list[Decided]
+
+    @property
+    def asks_back(self) -> bool:
+        return self.said is not None and self.said.reason == ASKS_BACK
 
 
 def thread_of(ask: Ask) -> list[EarlierAsk]:

@@ -14,6 +14,7 @@ from django.utils import timezone
 from awmclient.schema import AskListing, AskView
 from episodes.find.selection import newest, run_named
 from episodes.models import Episode
+from experts.find.authority import author_of
 from experts.models import Ask, AskQuerySet, ModelCall, StandingAnswer
 from people.access import Actor, may_see_queue, scoped
 from people.errors import Invalid
@@ -81,8 +82,11 @@ def more_to_take(actor: Actor, listed: Sequence[AskListing]) -> int:
 def active_standing(actor: Actor) -> list[StandingAnswer]:
     """Return the project's standing answers that can still decide, newest first."""
     may_see_queue(actor)
-    rows = scoped(StandingAnswer.objects.active(timezone.now()), actor.project)
-    return list(rows.select_related("run").order_by("-created_at", "-pk")[:LISTED])
+    now = timezone.now()
+    rows = scoped(StandingAnswer.objects.active(now), actor.project)
+    found = list(rows.select_related("run").order_by("-created_at", "-pk")[:LISTED])
+    authors = {key: author_of(one, now) for key, one in {one.author_key: one for one in found}.items()}
+    return [one for one in found if authors[one.author_key] is not None]
 
 
 def listing(ask: Ask, now: datetime) -> AskListing:

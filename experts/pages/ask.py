@@ -46,6 +46,7 @@ from experts.find.reading import asks_of
 from experts.looking import ReturnedByModel
 from experts.models import Advice, Ask, Privilege
 from experts.pages.answer import ask_form, ask_page, checked_body, give_ahead, tags_for, typed_again
+from experts.rules.decisions import for_people
 from people.access import (
     Actor,
     MemberRequest,
@@ -252,7 +253,7 @@ def _holder(actor: Actor, pk: str) -> str:
 def _words(refused: AppError, actor: Actor, pk: str) -> str:
     """Return the words of a refusal; those of a lost lease name who claimed the ask."""
     holder = _holder(actor, pk) if isinstance(refused, LeaseLost) else ""
-    return f"{clean(holder)} claimed this ask. Your text is saved with it." if holder else refused.message
+    return f"{clean(holder)} claimed this ask. Your text is saved with it." if holder else for_people(refused.message)
 
 
 @require_POST
@@ -318,7 +319,7 @@ def edit(request: MemberRequest, pk: str) -> HttpResponse:
         )
     except AppError as refused:
         if wants_json:
-            raise
+            return _refusal(refused, request.actor, pk)
         if isinstance(refused, Used):
             # the page of a closed ask has no form: it offers to save this text as an annotation
             desk.keep_refused(request.actor, one.assignment.pk, request.POST.get("text", ""), None)

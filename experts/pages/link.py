@@ -20,6 +20,7 @@ from experts.find.answer_links import AnswerLink, link_of
 from experts.looking import ReturnedByModel
 from experts.pages.answer import decision_of, typed_again
 from experts.rules import decision_fields
+from experts.rules.decisions import for_people
 from people import addresses
 from people.errors import AppError, Invalid
 
@@ -75,7 +76,7 @@ def _show(
         "said": said,
         "lines": decided_lines(ask.typed, said.decision) if said is not None else [],
         "may_withdraw": mine and ask.consumed_at is None and ask.episode.is_live,
-        "problem": refused.message if refused is not None else "",
+        "problem": for_people(refused.message) if refused is not None else "",
         "may_overrule": isinstance(refused, ReturnedByModel),
         "text": text,
         "decision": decision,

@@ -21,12 +21,13 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
 from awmclient.typed import REASON_MAX
+from episodes.show.decisions import value_in_words
 from experts import batch, closing, desk, queue, standing_answers
 from experts.errors import TooLate
 from experts.find import availability, board, eligibility, filters, my_answers
 from experts.find.panels import ways_of_project
 from experts.find.reading import active_standing, asks_of
-from experts.models import Ask
+from experts.models import Ask, StandingAnswer
 from experts.pages.answer import give_ahead, transferred
 from people.access import (
     Actor,
@@ -43,12 +44,15 @@ from people.addresses import is_visit
 from people.errors import AppError, Invalid, NotFound
 from people.in_words import count as counted
 from people.parts import part_of
+from people.plain_text import clean
 from people.selections import keep, take
 from people.slots import SlotState
 from people.zones import midnight, zone_of
 
 BULK_MAX = 500
 PAGE_NAME = "queue"
+VALUE_CHARS = 80
+"""Of an argument that a standing answer names, in its row."""
 AWAY_MINUTES = ("15", "30", "60", "120", "240", "480")
 """How long a person can set themselves to Away; the menu offers them."""
 
@@ -107,8 +111,16 @@ def _day(actor: Actor, wish: filters.QueueQuery, now: datetime, zone: tzinfo) ->
         "today": today,
         "bar": board.burn_down(today),
         "closed": board.closed_rows(actor, wish.q),
-        "standing": active_standing(actor),
+        "standing": [(one, _same_values(one)) for one in active_standing(actor)],
     }
+
+
+def _same_values(standing: StandingAnswer) -> list[tuple[str, str]]:
+    """Return the arguments that must be equal, as people read JSON, each short enough for a row."""
+    said = ((clean(name), value_in_words(value)) for name, value in standing.arguments.items())
+    return [
+        (name[:VALUE_CHARS], f"{value[:VALUE_CHARS]}…" if len(value) > VALUE_CHARS else value) for name, value in said
+    ]
 
 
 @require_POST

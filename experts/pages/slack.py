@@ -20,6 +20,7 @@ from experts import advising, closing, queue, slack_answers
 from experts.find.reading import asks_of
 from experts.models import Ask
 from experts.notifications import KIND
+from experts.rules.decisions import for_people
 from notices import slack
 from notices.models import Delivery
 from people.access import Actor, visible_or_404
@@ -159,7 +160,7 @@ def _submitted(payload: Mapping[str, Any], row: Delivery, actor: Actor, given: M
         advising.refuse_misfit(actor, ask, text, decision)
         slack_answers.send(row, actor, ask, text, decision, nonce, _held(actor, ask, given))
     except AppError as refused:
-        return _problem(refused.message)
+        return _problem(for_people(refused.message))
     return HttpResponse()
 
 

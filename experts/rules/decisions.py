@@ -5,6 +5,7 @@ The agent wrote the schemas, so every check has one budget of steps. Called befo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,6 +22,31 @@ class Misfit(Invalid):
     """The decision does not fit the ask."""
 
     code = "decision"
+
+
+_PATH = re.compile(r"decision(?:\.calls\[(?P<call>\d+)\]|\.calls|\.chosen(?:\[\d+\])?|\.value|\.other)?")
+_PART = re.compile(r"\.(?:arguments|reason|verdict|id)\b")
+
+
+def for_people(words: str) -> str:
+    """Return a refusal as a form says it: with the call's number or the field, without the path that programs read.
+
+    >>> for_people("decision.calls[1].arguments.amount must be at most 249.")
+    'Call 2: amount must be at most 249.'
+    >>> for_people("decision.value.day must be a date."), for_people("decision.chosen: choose an option.")
+    ('day must be a date.', 'Choose an option.')
+    """
+    path = _PATH.match(words)
+    if path is None:
+        return words
+    rest = words[path.end() :]
+    if (part := _PART.match(rest)) is not None:
+        rest = rest[part.end() :]
+    # a name of the agent keeps its letters
+    said = rest[1:] if rest.startswith(".") else rest.lstrip(": ")
+    if path["call"] is not None:
+        return f"Call {int(path['call']) + 1}: {said}"
+    return said if rest.startswith(".") else said[:1].upper() + said[1:]
 
 
 def checked(
@@ -87,15 +113,26 @@ def _call(call: dict[str, Any], given: dict[str, Any], checker: Checker, schema:
     reason = (given.get("reason") or "").strip()
     said: dict[str, Any] = {"id": call["id"], "verdict": given["verdict"], "arguments": proposed}
     if given["verdict"] == "edit":
-        if arguments is None or arguments == proposed:
+        if arguments is None or _same(arguments, proposed):
             raise Misfit(f"{name}.arguments: an edit has arguments that differ from the proposed ones.")
         _refuse_misfit(checker, arguments, schema, f"{name}.arguments")
         said["arguments"] = arguments
-    elif arguments is not None and arguments != proposed:
+    elif arguments is not None and not _same(arguments, proposed):
         raise Misfit(f"{name}.arguments: {given['verdict']} keeps the proposed arguments; say edit to change them.")
     if given["verdict"] == "reject" and not reason:
         raise Misfit(f"{name}.reason: a rejection needs a reason, which the agent gets.")
     return said | ({"reason": reason} if reason else {})
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two JSON values are equal: 1 is 1.0, and true is not 1, as in Python."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
 
 
 def _choice(typed: Mapping[str, Any], given: dict[str, Any], name: str) -> dict[str, Any]:

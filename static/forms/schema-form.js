@@ -87,6 +87,7 @@ export function misfit(value, schema = {}) {
   return "";
 }
 
+const FORMATS = { date: "date, such as 2026-11-27", "date-time": "time, such as 2026-11-27T09:00:00Z" };
 const TYPES = { integer: "whole number", number: "number", array: "JSON list", object: "JSON object", boolean: "true or false" };
 
 /**
@@ -98,7 +99,7 @@ export function helpOf(schema = {}) {
   const range = low !== undefined && high !== undefined ? `${low} to ${high}` : low !== undefined ? `from ${low}` : high !== undefined ? `to ${high}` : "";
   const standard = schema.default !== undefined && schema.default !== null ? `else ${writeExact(schema.default).slice(0, WORDS)}` : "";
   const described = typeof schema.description === "string" ? schema.description.slice(0, WORDS).replace(/\.$/, "") : "";
-  const parts = [described, TYPES[typeOf(schema)] || "", range, schema.format || "", standard];
+  const parts = [described, TYPES[typeOf(schema)] || "", range, own(FORMATS, schema.format) || schema.format || "", standard];
   return parts.filter((one) => one && typeof one === "string").map(visible).join("; ");
 }
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from awmclient.schema import EpisodeStart, Finish
+from awmclient.schema import AskOpen, EpisodeStart, Finish
 from episodes.record import recording
 from episodes.show.step_cards import card_of
 from episodes.visible import trajectory
@@ -126,6 +126,18 @@ def answered_by(actor, ask):
     lease = queue.claim_locked(actor, fresh(ask), timezone.now()) if actor.model else queue.claim(actor, ask.pk)
     advising.answer(actor, lease.assignment_id, lease.lease_token, "The oldest.", "n")
     return fresh(ask)
+
+
+def test_an_answer_that_is_a_question_says_so(asked, ada, edo):
+    ask = asked()
+    lease = queue.claim(edo, ask.pk)
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "Which one?", "n", asks_back=True)
+    assert endings.headline(fresh(ask), edo) == "You asked back in under 1 s."
+    page = as_person(edo).get(f"/episodes/{ask.episode_id}/").content.decode()
+    assert "asked back, blind" in page and "answered, blind" not in page
+    later = AskOpen(key="q2", episode=ask.episode_id, seq=2, question="The older one?", thread=ask.pk)
+    thread = as_person(edo).get(f"/asks/{queue.open_ask(ada, later)[0].pk}/").content.decode()
+    assert "</b> asked back" in thread
 
 
 def test_an_answer_says_who_gave_it(asked, ada, edo, project, models):

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from threading import Barrier
 
 import pytest
 from django.db import connection
 from django.utils import timezone
+from pydantic import ValidationError
 
 from awmclient.schema import StandingAnswerBody
 from experts import advising, closing, queue, standing_answers
+from experts.find.reading import active_standing
 from experts.models import Advice, Ask, Assignment, StandingAnswer
+from people.access import bearer
 from people.errors import AppError, Forbidden, Invalid
-from people.models import AuditEntry
+from people.models import ApiToken, AuditEntry, Membership
 from tests.browsing import as_person
 from tests.reading import steps_read_by
 
@@ -93,6 +97,81 @@ def test_a_new_one_answers_the_approvals_that_are_open(edo, asked):
     assert (found[waiting.pk], found[other.pk], found[held.pk]) == ("answered", "open", "open")
 
 
+def test_it_reaches_no_further_than_the_skills_of_its_author(edo, asked):
+    waiting = asked(**approval(REPLY), skills=["refunds"])
+    _, answered = give(edo)
+    waiting.refresh_from_db()
+    assert (answered, waiting.is_open) == (0, True)
+    assert asked(**approval(REPLY), skills=["refunds"]).is_open
+    Membership.objects.filter(user=edo.user).update(skills=["refunds"])
+    assert not asked(**approval(REPLY), skills=["refunds"]).is_open
+
+
+def test_another_one_covers_what_its_author_may_not(edo, ada, asked):
+    first, _ = give(edo)
+    second, _ = give(ada)
+    Membership.objects.filter(user=ada.user).update(skills=["refunds"])
+    assert asked(**approval(REPLY), skills=["refunds"]).accepted.standing_id == second.pk
+    first.refresh_from_db()
+    assert first.used == 0
+
+
+@pytest.mark.parametrize(
+    "left", [{"role": "reviewer"}, {"ends_at": datetime(2020, 1, 1, tzinfo=UTC)}, None], ids=["role", "end", "removed"]
+)
+def test_it_ends_with_the_rights_of_its_author(edo, ada, asked, left):
+    give(edo)
+    mine = Membership.objects.filter(user=edo.user)
+    mine.update(**left) if left else mine.delete()
+    assert asked(**approval(REPLY)).is_open
+    assert active_standing(ada) == []
+
+
+def test_that_of_a_token_ends_with_the_token(edo, asked):
+    token = ApiToken.objects.create(project=edo.project, name="clerk", scope="expert", digest="d")
+    give(bearer(token))
+    assert not asked(**approval(REPLY)).is_open
+    token.revoked_at = timezone.now()
+    token.save()
+    assert asked(**approval(REPLY)).is_open
+
+
+def test_it_answers_nothing_where_only_models_may(edo, asked, models):
+    give(edo)
+    ask = asked(**approval(REPLY))
+    Ask.objects.filter(pk=ask.pk).update(tiers=["llm"])
+    ask.refresh_from_db()
+    assert standing_answers.decided_by_standing(ask) is None
+
+
+def test_queue_says_what_it_covers_as_json_in_short(edo):
+    give(edo, arguments={"paid": True, "body": "x" * 5000})
+    give(edo, tool="other")
+    page = as_person(edo).get("/queue/").content.decode()
+    shown = re.findall(r"<li class=.part row wrap.>.*?</li>", page, re.DOTALL)[-1]
+    assert "true" in shown and "True" not in shown and "x" * 81 not in page
+    assert "any arguments" in page and ", in this project, by" in " ".join(page.split())
+
+
+def test_its_size_and_its_number_in_a_project_are_bounded(edo, monkeypatch):
+    with pytest.raises(Invalid, match="arguments: this holds too much text"):
+        give(edo, arguments={"body": "x" * 200_000})
+    with pytest.raises(Invalid, match="arguments: this nests deeper than 40 levels"):
+        give(edo, arguments={"body": json.loads("[" * 50 + "]" * 50)})
+    monkeypatch.setattr(standing_answers, "ACTIVE_MAX", 2)
+    first, _ = give(edo)
+    give(edo, tool="other")
+    with pytest.raises(Invalid, match="2 standing answers of this project are active"):
+        give(edo, tool="third")
+    standing_answers.end(edo, first.pk)
+    give(edo, tool="third")
+
+
+def test_its_end_needs_a_time_zone():
+    with pytest.raises(ValidationError, match="timezone"):
+        StandingAnswerBody(tool="send_reply", until="2026-11-27T23:00:00")
+
+
 def test_what_it_may_be_and_who_gives_it_is_checked_and_audited(edo, rita):
     with pytest.raises(Invalid, match="has passed"):
         give(edo, hours=-1)
@@ -149,7 +228,12 @@ def test_of_two_asks_at_once_a_count_of_one_serves_one(edo, asked):
 
     first, second = asked(**approval(REPLY)), asked(**approval(REPLY))
     StandingAnswer.objects.create(
-        project=edo.project, tool="send_reply", until=timezone.now() + timedelta(hours=1), at_most=1, author="edo"
+        project=edo.project,
+        tool="send_reply",
+        until=timezone.now() + timedelta(hours=1),
+        at_most=1,
+        author=edo.name,
+        author_key=edo.key,
     )
 
     def answer(pk):

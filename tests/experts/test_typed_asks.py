@@ -250,6 +250,42 @@ def test_nothing_is_locked_while_decisions_are_checked(asked, edo, monkeypatch):
     assert len(locked) == 3 and not any(locked)
 
 
+@pytest.mark.parametrize(
+    ("typed", "decision", "words"),
+    [
+        (FORM, {"value": {"contact": "Bay 4", "pallets": 1, "day": "soon"}}, "day must be a date such as 2026-11-27."),
+        (
+            APPROVAL,
+            DECIDED | {"calls": [*DECIDED["calls"][:1], {"id": "c2", "verdict": "reject"}]},
+            "Call 2: a rejection",
+        ),
+        (APPROVAL, {"calls": DECIDED["calls"][:1]}, "The call c2 (close_ticket) is not decided."),
+    ],
+)
+def test_page_names_the_field_and_not_the_path(asked, edo, typed, decision, words):
+    ask = asked(**typed)
+    slot = queue.claim(edo, ask.pk)
+    body = {"lease_token": slot.lease_token, "text": "", "nonce": "n", "decision": json.dumps(decision)}
+    reply = as_person(edo).post(f"/asks/{ask.pk}/answer", body, HTTP_ACCEPT="application/json")
+    assert reply.status_code == 422 and reply.json()["error"]["message"].startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("proposed", "given", "verdict"),
+    [(1, True, "edit"), ([0], [False], "edit"), ({"a": 249.0}, {"a": 249}, "approve")],
+)
+def test_true_differs_from_one_and_249_from_249_0_not(asked, edo, proposed, given, verdict):
+    typed = {"kind": "approval", "calls": [{"id": "1", "name": "set", "arguments": {"value": proposed}}]}
+    other = "approve" if verdict == "edit" else "edit"
+    with pytest.raises(Misfit, match="arguments"):
+        decide(edo, asked(**typed), {"calls": [{"id": "1", "verdict": other, "arguments": {"value": given}}]})
+    ask = asked(**typed)
+    decide(edo, ask, {"calls": [{"id": "1", "verdict": verdict, "arguments": {"value": given}}]})
+    ask.refresh_from_db()
+    stored = ask.accepted.decision["calls"][0]["arguments"]["value"]
+    assert json.dumps(stored) == json.dumps(given if verdict == "edit" else proposed)
+
+
 def test_a_question_takes_no_decision_and_a_decision_no_calls(asked, edo):
     with pytest.raises(Invalid, match="this ask is a question"):
         decide(edo, asked(), {"chosen": ["a"]}, "yes")
@@ -408,6 +444,7 @@ def test_a_late_decision_is_stored_in_words_beside_the_ask(asked, edo):
             "edited by a person",
             [("a", "124.5", "249.0")],
         ),
+        ({"verdict": "edit", "by": "person", "proposed": {}}, "edited by a person", [("a", "124.5", "")]),
         ({"verdict": "reject", "by": "model", "reason": "no"}, "rejected by a model, not run", []),
         ({"verdict": "reject", "by": "timeout"}, "not run: no one approved it", []),
     ],

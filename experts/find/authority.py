@@ -1,0 +1,36 @@
+"""Reads: whether the author of a standing answer could still answer an ask in person.
+
+A standing answer reaches no further than its author: their role or token is in force, and they have the skills.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from experts.find.availability import BEFORE_PEOPLE, fits
+from experts.models import Ask, Desk, StandingAnswer
+from people.access import Actor, bearer, holds, may_advise, person
+from people.models import ApiToken, Membership
+
+
+def author_of(standing: StandingAnswer, now: datetime) -> Actor | None:
+    """Return who gave a standing answer; None if they answer no asks anymore."""
+    kind, _, pk = standing.author_key.partition(":")
+    actor = _member(standing, pk, now) if kind == "user" else _token(standing, pk, now) if kind == "token" else None
+    return actor if actor is not None and holds(actor, may_advise) else None
+
+
+def could_answer(author: Actor, ask: Ask, desk: Desk) -> bool:
+    """Return whether an author could claim this ask. Tokens have no skills and answer every ask for people."""
+    return bool({*ask.tiers} & {*BEFORE_PEOPLE}) and (author.user is None or fits(author, ask, desk))
+
+
+def _member(standing: StandingAnswer, pk: str, now: datetime) -> Actor | None:
+    rows = Membership.objects.current(now).select_related("project", "user")
+    found = rows.filter(project=standing.project_id, user_id=pk).first()
+    return person(found) if found is not None else None
+
+
+def _token(standing: StandingAnswer, pk: str, now: datetime) -> Actor | None:
+    found = ApiToken.objects.select_related("project").filter(project=standing.project_id, pk=pk).first()
+    return bearer(found) if found is not None and found.is_current(now) and found.has_owner(now) else None
