@@ -131,7 +131,7 @@ def _as_tool(schema: Mapping[str, Any], shared: Any, taken: set[str]) -> ActionT
     fixed = {name: one["const"] for name, one in properties.items() if isinstance(one, Mapping) and "const" in one}
     free = {name: one for name, one in properties.items() if name not in fixed}
     wanted = schema.get("required")
-    needed = [name for name in wanted if name in free] if isinstance(wanted, list) else []
+    needed = [name for name in wanted if isinstance(name, str) and name in free] if isinstance(wanted, list) else []
     shown: dict[str, Any] = {"type": "object", "properties": free, "additionalProperties": False}
     shown |= {"required": needed} if needed else {}
     shown |= {"$defs": dict(shared)} if isinstance(shared, Mapping) and shared else {}

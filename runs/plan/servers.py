@@ -29,6 +29,7 @@ from awmenv.errors import AwmenvError, CapacityReached
 from awmenv.models import one_line
 from awmenv.offers import MAX_SPLITS, SEED, task_text
 from awmenv.plain import PlainClient
+from people.plain_text import writable
 from runs.errors import NotPlayable, UnknownEnvironment
 
 BUILTIN = "awm"
@@ -287,7 +288,9 @@ async def _splits(client: httpx.AsyncClient) -> dict[str, int]:
 
 async def _environment_name(client: httpx.AsyncClient) -> str:
     listed = await _json(client, "/list_environments")
-    return quote(listed[0], safe="") if isinstance(listed, list) and listed and isinstance(listed[0], str) else ""
+    name = listed[0] if isinstance(listed, list) and listed else None
+    # half of a surrogate pair has no UTF-8, and is not printable
+    return quote(name, safe="") if isinstance(name, str) and name.isprintable() else ""
 
 
 def task_texts(at: ServerProfile, split: str, indexes: list[int]) -> dict[int, str]:
@@ -308,7 +311,7 @@ async def _task_texts(at: ServerProfile, split: str, indexes: list[int]) -> dict
                 if not isinstance(specs, list):
                     continue
                 for index, one in enumerate(specs[:TASKS_OF_A_READ], start):
-                    if index in wanted and (text := task_text(one)[:MAX_TEXT]):
+                    if index in wanted and (text := writable(task_text(one)[:MAX_TEXT])):
                         found[index], size = text, size + len(text)
                 if size > MAX_TEXTS:
                     raise ValueError(f"The words of its tasks have more than {MAX_TEXTS >> 20} MB.")
@@ -355,7 +358,7 @@ def object_of(answer: httpx.Response) -> dict[str, Any]:
 
 
 def _line(value: Any) -> str:
-    return " ".join(value.replace("\x00", "").split())[:100] if isinstance(value, str) else ""
+    return one_line(value, 100) if isinstance(value, str) else ""
 
 
 def http_address(url: str) -> str:
