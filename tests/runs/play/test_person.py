@@ -66,7 +66,9 @@ def test_person_plays_an_episode_and_the_record_is_an_agents(ada, edo, rita, que
     assert post(edo, queued, number=1, tool="get_item", act="call", **{"field:0": "mug"}).status_code == 302
     queued.refresh_from_db()
     assert (queued.state, called) == ("queued", [queued.pk])
-    assert post(edo, queued, number=1, tool="get_item", act="call", **{"field:0": "cup"}).status_code == 302, "a repeat"
+    assert post(edo, queued, number=1, tool="get_item", act="call", **{"field:0": "mug"}).status_code == 302, "a repeat"
+    other = post(edo, queued, number=1, tool="get_item", act="call", **{"field:0": "cup"})
+    assert other.status_code == 409 and "Turn 1 was sent from another page" in html(other)
     assert attempt(queued).parked
     page = html(as_person(edo).get(f"/episodes/{queued.pk}/play"))
     assert "item: mug" in page and "Turn 2" in page
