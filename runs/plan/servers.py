@@ -84,6 +84,7 @@ class ServerReport:
     `extended` servers record environments, report state differences and keep control tools from agents. The other
     fields are of `plain` ones: `kind` is *tools* or *actions*, `tools` are their names, `digest` covers their schemas,
     `splits` has the number of tasks by split, `sessions` is how many the server takes, if it is known to be few.
+    `reserved` are tools that are left out for their names.
     """
 
     address: str
@@ -98,6 +99,7 @@ class ServerReport:
     splits: dict[str, int] = field(default_factory=dict)
     about: str = ""
     sessions: int | None = None
+    reserved: list[str] = field(default_factory=list)
 
     @property
     def words(self) -> str:
@@ -118,6 +120,7 @@ class ServerReport:
         tasks = ", ".join(f"{number:,} in {name}" for name, number in self.splits.items())
         found = [
             f"{self.kind.capitalize()}: {', '.join(self.tools[:SHOWN_TOOLS])}{more} (schemas {self.digest[:12]}).",
+            *([f"Left out, because awmweb uses these names: {', '.join(self.reserved)}."] if self.reserved else []),
             f"Tasks: {tasks}." if tasks else "It lists no tasks: a task is a seed, or an ID that the plan lists.",
             "Reward and end come with its own steps. There is no verifier.",
             "Not to be had: state differences, restored worlds, certificates, hidden control tools.",
@@ -250,7 +253,15 @@ async def _discovered(at: ServerProfile, report: ServerReport, schema: dict[str,
     except (AwmenvError, httpx.HTTPError, ValueError) as error:
         raise NotPlayable(f"The environment server {at.name} cannot be used. {reason_of(error)}") from error
     names = [tool.name for tool in offer.tools]
-    return replace(report, kind=offer.kind, tools=names, digest=offer.digest, splits=splits, sessions=sessions)
+    return replace(
+        report,
+        kind=offer.kind,
+        tools=names,
+        digest=offer.digest,
+        splits=splits,
+        sessions=sessions,
+        reserved=list(offer.reserved),
+    )
 
 
 async def _few(at: ServerProfile) -> int | None:

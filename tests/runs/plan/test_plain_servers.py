@@ -352,6 +352,17 @@ def test_environment_of_arms_is_that_of_the_plan():
         document(arms=arms, environment="far")
 
 
+@pytest.mark.parametrize("serving", [drawers], indirect=True)
+def test_tool_with_a_reserved_name_is_left_out_and_named(ada, rita, serving, monkeypatch):
+    serving.spoil = spoiled_tools(" Ask_Expert", at_once=True)
+    plan = launched(ada, **ALONE, tasks=["seed/2"])
+    assert (plan.server["tools"], plan.server["reserved"]) == (["look", "take"], ["Ask_Expert"])
+    episode, policy = played(monkeypatch, plan, ("take", {"drawer": 2}))
+    assert episode.outcomes.get().reward_type == "complete" and "sk_Expert" not in str(policy.views)
+    page = html(as_person(rita).get(f"/runs/{plan.pk}/"))
+    assert "Left out, because awmweb uses these names: Ask_Expert." in page
+
+
 HALF = json.dumps("Guess \x00\ud800 it.")
 TASK_API = {
     "list_environments": '["x"]',
