@@ -28,6 +28,7 @@ ALIKE = 0.75
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]*", re.ASCII)
 _WORD = re.compile(r"\w+")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class BadRegistry(ValueError):
@@ -163,6 +164,9 @@ def _blocker(given: Any, place: int) -> Blocker:
 def _text(name: str, key: str, value: Any, limit: int) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > limit:
         raise BadRegistry(f"blocker {name!r}: '{key}' is not a text of at most {limit} characters")
+    if _UNSTORABLE.search(value):
+        # an ask stores the answer, and no column of text holds these
+        raise BadRegistry(f"blocker {name!r}: '{key}' has U+0000 or half of a surrogate pair")
     return value
 
 

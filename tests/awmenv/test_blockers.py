@@ -61,6 +61,8 @@ def test_registry_is_read_with_its_task_and_kept_in_the_index(tmp_path: Path) ->
         (row(1, [{**PHONE, "terms": [["x"]] * 21}]), "'terms' is not a list of at most 20"),
         (row(1, [{**PHONE, "terms": [["?!"]]}]), "'terms' has a text without a word"),
         (row(1, [{**PHONE, "terms": [], "questions": []}]), "no question can match it"),
+        (row(1, [{**PHONE, "answer": "Call\x00 me"}]), "'answer' has U+0000 or half of a surrogate pair"),
+        (row(1, [{**PHONE, "holder": "\ud800"}]), "'holder' has U+0000 or half of a surrogate pair"),
     ],
 )
 def test_registry_row_is_refused_with_its_line(tmp_path: Path, second, reason: str) -> None:
