@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, groupby
 from typing import Any
 
 CANT_ANSWER = "I can't answer that."
@@ -20,11 +21,14 @@ MAX_WORDS, MAX_ANSWER = 500, 4_000
 MAX_LISTS, MAX_QUESTIONS = 20, 20
 QUESTION_CHARS = 10_000
 """The first characters of a question that are matched."""
+SPACED = 7
+"""A number of this many digits is held wherever it begins in a row of numbers."""
 ALIKE = 0.75
 """The share of common words from which a question is one of the accepted examples."""
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]*", re.ASCII)
 _WORD = re.compile(r"\w+")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class BadRegistry(ValueError):
@@ -66,16 +70,32 @@ def holds_words(said: str, value: str) -> bool:
         return True
     # a telephone number is the same however it is spaced
     digits = "".join(wanted.split())
-    return digits.isdecimal() and len(digits) >= 3 and digits in _numbers_of(said)
+    return digits.isdecimal() and 3 <= len(digits) <= MAX_WORDS and _has_number(said, digits)
 
 
-def _numbers_of(said: str) -> set[str]:
-    """Return each number of a text, and each run of numbers that stand beside one another as one."""
-    found, run = set(), ""
-    for word in said.split():
-        run = run + word if word.isdecimal() else ""
-        found |= {word, run}
-    return found
+def _has_number(said: str, digits: str) -> bool:
+    """Return whether digits are a number of the text, or a row of its numbers that stand beside one another.
+
+    Time and memory are linear in the text, which can be a whole database. In the middle of a row only a long number
+    counts: a table has every short one somewhere.
+    """
+    if f" {digits} " in said:
+        return True
+    for is_row, words in groupby(said.split(), str.isdecimal):
+        if not is_row:
+            continue
+        row = list(words)
+        joined, edges = "".join(row), {0, *accumulate(map(len, row))}
+        if len(digits) < SPACED:
+            if joined.startswith(digits) and len(digits) in edges:
+                return True
+            continue
+        at = joined.find(digits)
+        while at >= 0:
+            if at in edges and at + len(digits) in edges:
+                return True
+            at = joined.find(digits, at + 1)
+    return False
 
 
 def matched(question: str, blockers: Sequence[Blocker]) -> Blocker | None:
@@ -144,6 +164,9 @@ def _blocker(given: Any, place: int) -> Blocker:
 def _text(name: str, key: str, value: Any, limit: int) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > limit:
         raise BadRegistry(f"blocker {name!r}: '{key}' is not a text of at most {limit} characters")
+    if _UNSTORABLE.search(value):
+        # an ask stores the answer, and no column of text holds these
+        raise BadRegistry(f"blocker {name!r}: '{key}' has U+0000 or half of a surrogate pair")
     return value
 
 

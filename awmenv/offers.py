@@ -42,11 +42,13 @@ class ActionTool:
 
 @dataclass(frozen=True)
 class Offer:
-    """What a server offers an agent. `kind` says how a call is made, `digest` covers tools and kind."""
+    """What a server offers an agent. `kind` says how a call is made, `digest` covers tools and kind. `reserved` are its
+    tools that are left out, because the loop uses their names."""
 
     kind: Literal["tools", "actions"]
     tools: tuple[Tool, ...]
     fixed: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    reserved: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -57,11 +59,13 @@ class Offer:
 def offer_of(schema: Any, listed: Sequence[Tool]) -> Offer:
     """Return what a server offers, by its answer to `/schema` and its list of tools. Raises `NothingToPlay`."""
     action, tools = action_schema(schema), _named(listed)
+    reserved = tuple(sorted({one_line(tool.name, 60) for tool in listed if _is_reserved(tool)}))
     if tools and calls_tools(action):
-        return Offer("tools", tuple(sorted(tools, key=lambda tool: tool.name)))
+        return Offer("tools", tuple(sorted(tools, key=lambda tool: tool.name)), reserved=reserved)
     actions = [] if calls_tools(action) and not _is_own(action) else actions_in(action)
     if not actions:
-        raise NothingToPlay("The server offers nothing to play: it lists no tools, and its /schema names no action.")
+        lists = f"lists only {', '.join(reserved[:5])}, which are reserved" if reserved else "lists no tools"
+        raise NothingToPlay(f"The server offers nothing to play: it {lists}, and its /schema names no action.")
     return Offer("actions", tuple(one.tool for one in actions), {one.tool.name: one.fixed for one in actions})
 
 
@@ -80,11 +84,15 @@ def _is_own(action: Mapping[str, Any]) -> bool:
     return bool(action) and not set(_properties(action)) - {"metadata"} and action.get("title") != "Action"
 
 
+def _is_reserved(tool: Tool) -> bool:
+    return tool.name.strip().casefold() in RESERVED_TOOLS
+
+
 def _named(listed: Sequence[Tool]) -> list[Tool]:
     """Return the tools that an agent can call. Raises `BrokenServer` for lists that are none."""
     if len(listed) > MAX_TOOLS:
         raise BrokenServer(f"The server lists {len(listed)} tools, more than {MAX_TOOLS}.")
-    tools = [tool for tool in listed if tool.name.strip().casefold() not in RESERVED_TOOLS]
+    tools = [tool for tool in listed if not _is_reserved(tool)]
     names = [tool.name for tool in tools]
     if odd := next((name for name in names if not name or len(name) > 200 or not name.isprintable()), None):
         raise BrokenServer(f"The server lists a tool with the name {one_line(repr(odd))}.")
@@ -131,7 +139,7 @@ def _as_tool(schema: Mapping[str, Any], shared: Any, taken: set[str]) -> ActionT
     fixed = {name: one["const"] for name, one in properties.items() if isinstance(one, Mapping) and "const" in one}
     free = {name: one for name, one in properties.items() if name not in fixed}
     wanted = schema.get("required")
-    needed = [name for name in wanted if name in free] if isinstance(wanted, list) else []
+    needed = [name for name in wanted if isinstance(name, str) and name in free] if isinstance(wanted, list) else []
     shown: dict[str, Any] = {"type": "object", "properties": free, "additionalProperties": False}
     shown |= {"required": needed} if needed else {}
     shown |= {"$defs": dict(shared)} if isinstance(shared, Mapping) and shared else {}

@@ -99,10 +99,11 @@ def main() -> None:
         f"""\
 # When to ask: BFCL v4 miss_param
 
-`python -m bench.planted.bfcl`, from {PACKAGE} {package.version}: {len(tasks)} tasks with {turns} turns. In {needed}
-of them a parameter is missing, and an agent must not act before the user's next words. Agents are scripts that act by
-the ground truth, so no model takes part. The regression sees a turn's number and the form of the user's words. It is
-fitted on other tasks.
+`python -m bench.planted.bfcl`, from {PACKAGE} {package.version}: {len(tasks)} tasks with {turns} turns. \
+In {needed} of them a
+parameter is missing, and an agent must not act before the user's next words. Agents are scripts that act by the ground
+truth, so no model takes part. The regression sees a turn's number and the form of the \
+user's words. It is fitted on other tasks.
 
 | asks | asks per task | precision | recall | Ask-F1 |
 | --- | ---: | ---: | ---: | ---: |

@@ -172,8 +172,16 @@ def _of_packs(actor: Actor, document: PlanDocument, server: servers.ServerReport
             raise
         raise UnknownTask(f"{unknown.message} The server {document.environment} {server.words}.") from unknown
     if not found:
-        raise BadPlan("The plan selects no task.")
+        raise BadPlan(f"The plan selects no task{_without_scripts(document)}.")
     return found
+
+
+def _without_scripts(document: PlanDocument) -> str:
+    """Return which scripts a filter wants of each task; "" for lists, splits and models."""
+    is_filter = isinstance(document.tasks, TaskFilter) and not document.tasks.split
+    policies = {arm.policy or document.policy for arm in document.arms} if is_filter else set()
+    scripts = sorted(one.removeprefix("script:") for one in policies if one.startswith("script:"))
+    return f": none that fits the filter has the script {' and '.join(scripts)}" if scripts else ""
 
 
 def _selected(actor: Actor, document: PlanDocument) -> list[Task]:

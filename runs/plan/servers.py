@@ -29,6 +29,7 @@ from awmenv.errors import AwmenvError, CapacityReached
 from awmenv.models import one_line
 from awmenv.offers import MAX_SPLITS, SEED, task_text
 from awmenv.plain import PlainClient
+from people.plain_text import writable
 from runs.errors import NotPlayable, UnknownEnvironment
 
 BUILTIN = "awm"
@@ -83,6 +84,7 @@ class ServerReport:
     `extended` servers record environments, report state differences and keep control tools from agents. The other
     fields are of `plain` ones: `kind` is *tools* or *actions*, `tools` are their names, `digest` covers their schemas,
     `splits` has the number of tasks by split, `sessions` is how many the server takes, if it is known to be few.
+    `reserved` are tools that are left out for their names.
     """
 
     address: str
@@ -97,6 +99,7 @@ class ServerReport:
     splits: dict[str, int] = field(default_factory=dict)
     about: str = ""
     sessions: int | None = None
+    reserved: list[str] = field(default_factory=list)
 
     @property
     def words(self) -> str:
@@ -117,6 +120,7 @@ class ServerReport:
         tasks = ", ".join(f"{number:,} in {name}" for name, number in self.splits.items())
         found = [
             f"{self.kind.capitalize()}: {', '.join(self.tools[:SHOWN_TOOLS])}{more} (schemas {self.digest[:12]}).",
+            *([f"Left out, because awmweb uses these names: {', '.join(self.reserved)}."] if self.reserved else []),
             f"Tasks: {tasks}." if tasks else "It lists no tasks: a task is a seed, or an ID that the plan lists.",
             "Reward and end come with its own steps. There is no verifier.",
             "Not to be had: state differences, restored worlds, certificates, hidden control tools.",
@@ -249,7 +253,15 @@ async def _discovered(at: ServerProfile, report: ServerReport, schema: dict[str,
     except (AwmenvError, httpx.HTTPError, ValueError) as error:
         raise NotPlayable(f"The environment server {at.name} cannot be used. {reason_of(error)}") from error
     names = [tool.name for tool in offer.tools]
-    return replace(report, kind=offer.kind, tools=names, digest=offer.digest, splits=splits, sessions=sessions)
+    return replace(
+        report,
+        kind=offer.kind,
+        tools=names,
+        digest=offer.digest,
+        splits=splits,
+        sessions=sessions,
+        reserved=list(offer.reserved),
+    )
 
 
 async def _few(at: ServerProfile) -> int | None:
@@ -287,7 +299,9 @@ async def _splits(client: httpx.AsyncClient) -> dict[str, int]:
 
 async def _environment_name(client: httpx.AsyncClient) -> str:
     listed = await _json(client, "/list_environments")
-    return quote(listed[0], safe="") if isinstance(listed, list) and listed and isinstance(listed[0], str) else ""
+    name = listed[0] if isinstance(listed, list) and listed else None
+    # half of a surrogate pair has no UTF-8, and is not printable
+    return quote(name, safe="") if isinstance(name, str) and name.isprintable() else ""
 
 
 def task_texts(at: ServerProfile, split: str, indexes: list[int]) -> dict[int, str]:
@@ -308,7 +322,7 @@ async def _task_texts(at: ServerProfile, split: str, indexes: list[int]) -> dict
                 if not isinstance(specs, list):
                     continue
                 for index, one in enumerate(specs[:TASKS_OF_A_READ], start):
-                    if index in wanted and (text := task_text(one)[:MAX_TEXT]):
+                    if index in wanted and (text := writable(task_text(one)[:MAX_TEXT])):
                         found[index], size = text, size + len(text)
                 if size > MAX_TEXTS:
                     raise ValueError(f"The words of its tasks have more than {MAX_TEXTS >> 20} MB.")
@@ -355,7 +369,7 @@ def object_of(answer: httpx.Response) -> dict[str, Any]:
 
 
 def _line(value: Any) -> str:
-    return " ".join(value.replace("\x00", "").split())[:100] if isinstance(value, str) else ""
+    return one_line(value, 100) if isinstance(value, str) else ""
 
 
 def http_address(url: str) -> str:

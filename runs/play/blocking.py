@@ -48,9 +48,14 @@ FAILED = "the environment failed"
 
 @dataclass
 class MadeTasks:
-    """The result: the proven tasks by scenario, and how many were refused for each reason."""
+    """The result: the proven tasks by scenario, and what was refused for which reason.
+
+    Each is counted where it fell: `unfit` are tasks and values of which no candidate was made, `refused` the candidates
+    that were not proven. The proven and the refused ones are all candidates.
+    """
 
     tasks: dict[str, list[BlockedTask]] = field(default_factory=lambda: defaultdict(list))
+    unfit: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     sessions: int = 0
 
@@ -110,7 +115,7 @@ async def _made(
         except ServerUnreachable:
             raise
         except AwmenvError as fault:
-            result.refused[f"{FAILED}: {type(fault).__name__}"] += 1
+            result.unfit[f"{FAILED}: {type(fault).__name__}"] += 1
             continue
         candidates[name] = await _candidates(pack, name, worlds[name], per_fact, seed, result)
     if not any(candidates.values()):
@@ -173,31 +178,31 @@ async def _candidates(
     for idx in range(pack.scenario(name).task_count):
         turns = pack.scripts(name, idx).get(ORACLE)
         if not turns or not all(map(_acts_alone, turns)):
-            result.refused["the task has no oracle that acts alone"] += 1
+            result.unfit["the task has no oracle that acts alone"] += 1
             continue
         try:
             session = await _play(name, idx, turns, result)
         except ServerUnreachable:
             raise
         except AwmenvError as fault:
-            result.refused[f"{FAILED}: {type(fault).__name__}"] += 1
+            result.unfit[f"{FAILED}: {type(fault).__name__}"] += 1
             continue
         if not session.passed:
-            result.refused["its own oracle does not pass"] += 1
+            result.unfit["its own oracle does not pass"] += 1
             continue
         for fact in blocks.facts_of(pack, name, idx, session.wrote):
             why = fact if isinstance(fact, str) else _revealed(fact.text, fact, world, session)
             if why or isinstance(fact, str):
-                result.refused[why] += 1
+                result.unfit[why] += 1
                 continue
             for value in blocks.variants(fact, per_fact, seed):
                 task = blocks.blocked(pack, fact, value)
                 if isinstance(task, str):
-                    result.refused[task] += 1
+                    result.unfit[task] += 1
                 else:
                     found.append(task)
     if len(found) > MAX_TASKS:
-        result.refused[f"a scenario has at most {MAX_TASKS} tasks"] += len(found) - MAX_TASKS
+        result.unfit[f"a scenario has at most {MAX_TASKS} tasks"] += len(found) - MAX_TASKS
     return found[:MAX_TASKS]
 
 

@@ -135,9 +135,10 @@ def waits_for_turn(episode: Episode) -> bool:
 
 @transaction.atomic
 def say(actor: Actor, episode_id: str, number: int, said: Mapping[str, Any]) -> None:
-    """Send a turn: a call, an answer, or that the person gives up. A repeat of a number changes nothing.
+    """Send a turn: a call, an answer, or that the person gives up. The same turn again changes nothing.
 
-    Raises `WrongState` if the episode does not wait for this turn, or a colleague acts in it.
+    Raises `WrongState` if the episode does not wait for this turn, another one was sent from a second page, or a
+    colleague acts in it.
     """
     may_advise(actor)
     visible_or_404(Episode.objects.all(), actor, episode_id)
@@ -147,7 +148,10 @@ def say(actor: Actor, episode_id: str, number: int, said: Mapping[str, Any]) -> 
     first = player_of(episode)
     if first is not None and first.author_key != actor.key:
         raise WrongState(f"{first.author} acts in this episode.")
-    if number <= turns_of(episode):
+    sent = PersonTurn.objects.filter(episode=episode, number=number).first()
+    if sent is not None:
+        if sent.said != _checked(episode, said):
+            raise WrongState(f"Turn {number} was sent from another page. Load the page again.")
         return
     if number != turns_of(episode) + 1 or not waits_for_turn(episode):
         raise WrongState("This episode does not wait for this turn. Load the page again.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,8 @@ def test_registry_is_read_with_its_task_and_kept_in_the_index(tmp_path: Path) ->
         (row(1, [{**PHONE, "terms": [["x"]] * 21}]), "'terms' is not a list of at most 20"),
         (row(1, [{**PHONE, "terms": [["?!"]]}]), "'terms' has a text without a word"),
         (row(1, [{**PHONE, "terms": [], "questions": []}]), "no question can match it"),
+        (row(1, [{**PHONE, "answer": "Call\x00 me"}]), "'answer' has U+0000 or half of a surrogate pair"),
+        (row(1, [{**PHONE, "holder": "\ud800"}]), "'holder' has U+0000 or half of a surrogate pair"),
     ],
 )
 def test_registry_row_is_refused_with_its_line(tmp_path: Path, second, reason: str) -> None:
@@ -116,6 +119,10 @@ def test_words_behind_the_limit_of_a_question_match_nothing() -> None:
         ("Call (01632) 960-188 today.", "01632 960 188", True),
         ("Call 01632960188.", "01632 960 188", True),
         ("Call 101632 960 188.", "01632 960 188", False),
+        ("Reader 12: 01632 960188.", "01632 960 188", True),
+        ("Reader 12: 101632 960188.", "01632 960 188", False),
+        ("Bay 12 34.", "1234", True),
+        ("Bays 5, 12, 34.", "1234", False),
         ("Notes: 'Fragile:  do not\nSTACK'.", "fragile: do not stack", True),
         ("fragile", "fragile: do not stack", False),
         ("anything", "", False),
@@ -123,6 +130,15 @@ def test_words_behind_the_limit_of_a_question_match_nothing() -> None:
 )
 def test_text_holds_a_value_however_it_is_spaced(text: str, value: str, held: bool) -> None:
     assert blockers.holds(text, value) is held
+
+
+def test_long_row_of_numbers_is_read_in_linear_memory() -> None:
+    text = "5 " * 100_000
+    tracemalloc.start()
+    assert not blockers.holds(text, "5" * 40 + "1") and blockers.holds(text, "5" * 40)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 50_000_000
 
 
 def test_registry_of_any_shape_is_refused_with_a_reason() -> None:

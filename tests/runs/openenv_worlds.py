@@ -186,6 +186,21 @@ def served(app: Any):
         server.stop()
 
 
+def lying(app: Any, **bodies: str) -> Any:
+    """Return the application with other answers over HTTP: a body by its path, `_` for `/`."""
+
+    async def asgi(scope: Any, receive: Any, send: Any) -> None:
+        body = bodies.get(scope.get("path", "").strip("/").replace("/", "_")) if scope["type"] == "http" else None
+        if body is None:
+            await app(scope, receive, send)
+            return
+        head = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.body", "body": body.encode()})
+
+    return asgi
+
+
 def spoiled_step(**said: Any):
     """Return a `spoil` that puts these values into every answer of a step, as JSON that Python alone would write."""
 

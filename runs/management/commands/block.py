@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +48,26 @@ class Command(BaseCommand):
             made = asyncio.run(blocking.made(scenarios, options["per_fact"], options["seed"], self._proven))
         except AppError as refused:
             raise CommandError(refused.message) from refused
-        for reason, refused_count in made.refused.most_common():
-            self.stdout.write(f"  refused: {refused_count} {first_line(reason, SHOWN)}")
+        self._say("no candidate was made of {}", "task or value", "tasks and values", made.unfit)
+        self._say("not proven: {}", "candidate", "candidates", made.refused)
         took = f"{count(made.sessions, 'session')} in {duration(time.monotonic() - began)}"
         if not made.count:
             raise CommandError(f"No task was made; {took}.")
         blocking.write(output, blocking.sources_of(scenarios), made.tasks, blocking.SUFFIX)
-        in_all = f"{count(made.count, 'task')} of {count(len(made.tasks), 'scenario')}"
-        self.stdout.write(f"Made {in_all} in {output}, refused {sum(made.refused.values())}; {took}.")
+        candidates = count(made.count + made.refused.total(), "candidate")
+        into = f"{count(len(made.tasks), 'scenario')} in {output}"
+        self.stdout.write(f"Proven: {made.count} of {candidates}, now tasks of {into}; {took}.")
+        self.stdout.write(f"Load them: .venv/bin/python manage.py loadpack {shlex.quote(str(output))}")
+
+    def _say(self, words: str, one: str, many: str, refused: Counter[str]) -> None:
+        """Print how many fell at one place, and for which reasons; nothing if none did."""
+        if not (total := refused.total()):
+            return
+        self.stdout.write(f"  {words.format(f'{total:,} {one if total == 1 else many}')}:")
+        for reason, number in refused.most_common():
+            self.stdout.write(f"    {number:,}: {first_line(reason, SHOWN)}")
 
     def _proven(self, done: int, total: int) -> None:
         if done % STEP == 0 or done == total:
-            self.stdout.write(f"  {done} of {count(total, 'candidate')}")
+            self.stdout.write(f"  tried {done} of {count(total, 'candidate')}")
             self.stdout.flush()

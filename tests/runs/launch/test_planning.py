@@ -608,3 +608,10 @@ def test_old_stored_plan_differs_only_where_it_does():
     del older["environment"], older["texts"], older["tasks"]["partial"]
     assert differing(older, document()) == []
     assert differing(older, document(seeds=2, tasks={"limit": 6, "partial": True})) == ["tasks", "seeds"]
+
+
+def test_filter_without_a_task_names_the_script(ada):
+    with pytest.raises(BadPlan, match="selects no task: none that fits the filter has the script absent"):
+        launched(ada, tasks={"scenarios": ["*"]}, policy="script:absent")
+    with pytest.raises(BadPlan, match=r"selects no task\.$"):
+        launched(ada, tasks={"scenarios": ["absent"]}, policy="model")

@@ -38,6 +38,7 @@ from tests.runs.openenv_worlds import (
     Tasked,
     drawers,
     guess,
+    lying,
     served,
     spoiled_step,
     spoiled_tools,
@@ -349,6 +350,47 @@ def test_environment_of_arms_is_that_of_the_plan():
             document(arms=[arms[0], other])
     with pytest.raises(BadPlan, match="different environments"):
         document(arms=arms, environment="far")
+
+
+@pytest.mark.parametrize("serving", [drawers], indirect=True)
+def test_tool_with_a_reserved_name_is_left_out_and_named(ada, rita, serving, monkeypatch):
+    serving.spoil = spoiled_tools(" Ask_Expert", at_once=True)
+    plan = launched(ada, **ALONE, tasks=["seed/2"])
+    assert (plan.server["tools"], plan.server["reserved"]) == (["look", "take"], ["Ask_Expert"])
+    episode, policy = played(monkeypatch, plan, ("take", {"drawer": 2}))
+    assert episode.outcomes.get().reward_type == "complete" and "sk_Expert" not in str(policy.views)
+    page = html(as_person(rita).get(f"/runs/{plan.pk}/"))
+    assert "Left out, because awmweb uses these names: Ask_Expert." in page
+
+
+HALF = json.dumps("Guess \x00\ud800 it.")
+TASK_API = {
+    "list_environments": '["x"]',
+    "x_splits": '[{"name": "test"}]',
+    "x_num_tasks": '{"num_tasks": 1000000}',
+    "x_task_range": f'{{"tasks": [{{"question": {HALF}}}]}}',
+}
+UNTRUE = {
+    "required of no names": {
+        "schema": '{"action": {"title": "GuessAction", "properties": {"number": {"type": "integer"}}, '
+        '"required": [["number"], {}, null]}, "observation": {}}'
+    },
+    "a name of no text": {"metadata": f'{{"name": {HALF}, "version": {HALF}, "description": {HALF}}}'},
+    "words of no text": TASK_API,
+    "an environment of no text": {**TASK_API, "list_environments": f"[{HALF}]"},
+}
+
+
+@pytest.mark.parametrize("bodies", UNTRUE.values(), ids=UNTRUE)
+def test_odd_words_of_a_server_are_stored_and_played(ada, rita, settings, monkeypatch, bodies):
+    with served(lying(guess(), **bodies)) as server:
+        settings.ENVIRONMENTS = {"lab": {"url": server.url, "timeout_s": 60.0}}
+        plan = launched(ada, **ALONE, tasks={"scenarios": ["*"], "limit": 1})
+        assert played(monkeypatch, plan, ("guess", {"number": 0}))[0].state == "finished"
+        if bodies is TASK_API:
+            assert plan.server["splits"] == {"test": 1_000_000}
+            assert plan.tries.get().episode.task == "Guess ⟨NUL⟩⟨U+D800⟩ it."
+    assert as_person(rita).get(f"/runs/{plan.pk}/").status_code == 200
 
 
 @pytest.mark.parametrize("serving", [drawers], indirect=True)

@@ -86,9 +86,11 @@ def test_block_writes_proven_tasks_and_says_why_not_others(tmp_path, capsys):
     folder = tmp_path / "notes_blocked"
     call_command("block", scenario=["notes_1"], output=folder, per_fact=2)
     said = capsys.readouterr().out
-    assert "refused: 2 attempts without the fact pass" in said
-    assert "refused: 1 the world's rows or read tools hold the value" in said
-    assert "4 of 4 candidates" in said and f"Made 2 tasks of 1 scenario in {folder}, refused 3;" in said
+    assert "tried 4 of 4 candidates" in said
+    assert "of 1 task or value:\n    1: the world's rows or read tools hold the value\n" in said
+    assert "not proven: 2 candidates:\n    2: attempts without the fact pass\n" in said
+    assert f"Proven: 2 of 4 candidates, now tasks of 1 scenario in {folder};" in said
+    assert said.endswith(f"manage.py loadpack {folder}\n")
     pack = load_pack(folder)
     assert not pack.report.errors and list(pack.scenarios) == ["notes_1_blocked"] and left_behind() == []
     assert pack.tasks("notes_1_blocked") == ["Write a note titled the right title."] * 2

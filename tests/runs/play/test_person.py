@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -62,11 +63,14 @@ def test_person_plays_an_episode_and_the_record_is_an_agents(ada, edo, rita, que
     assert attempt(queued).parked and queued.state == "parked"
     page = html(as_person(edo).get(f"/episodes/{queued.pk}/play?tool=get_item"))
     assert "Price the mug" in page and 'name="field:0"' in page and "Call get_item" in page
+    assert re.findall(r'aria-current="page"\s*>.*?([A-Z]\w+)</a>', page, re.S)[:1] == ["Runs"]
     called.clear()
     assert post(edo, queued, number=1, tool="get_item", act="call", **{"field:0": "mug"}).status_code == 302
     queued.refresh_from_db()
     assert (queued.state, called) == ("queued", [queued.pk])
-    assert post(edo, queued, number=1, tool="get_item", act="call", **{"field:0": "cup"}).status_code == 302, "a repeat"
+    assert post(edo, queued, number=1, tool="get_item", act="call", **{"field:0": "mug"}).status_code == 302, "a repeat"
+    other = post(edo, queued, number=1, tool="get_item", act="call", **{"field:0": "cup"})
+    assert other.status_code == 409 and "Turn 1 was sent from another page" in html(other)
     assert attempt(queued).parked
     page = html(as_person(edo).get(f"/episodes/{queued.pk}/play"))
     assert "item: mug" in page and "Turn 2" in page
