@@ -114,6 +114,14 @@ def seen(actor: Actor, campaign: Campaign) -> CampaignView:
     return CampaignView(campaign, progress, state, finding=finding, points=points)
 
 
+def places(actor: Actor, campaign: Campaign, after: int, most: int) -> list[CampaignPoint]:
+    """Return places of a campaign behind one of them, in their order; none if outcomes are withheld from the actor."""
+    points = CampaignPoint.objects.filter(campaign=campaign).select_related("root__project", "fork", "campaign")
+    if not _sees_ends(actor, list(points.order_by("pk"))):
+        return []
+    return list(points.filter(pk__gt=after).order_by("pk")[:most])
+
+
 def state_of(campaign: Campaign, progress: CampaignProgress) -> str:
     """Return `cancelled`, `forking` while forks are made, `running` while branches are live, or `ended`."""
     if campaign.cancelled_at is not None:
