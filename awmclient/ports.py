@@ -5,7 +5,7 @@ Only protocols. `rollout.py` calls through them; adapters match them without imp
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, Unpack, runtime_checkable
 
 from awmclient.bodies import EpisodeFields, StepLike
@@ -162,6 +162,17 @@ class RecordedEnvironment(Protocol):
 
     async def settle(self) -> None:
         """Declare that all recorded calls are made. Raises if the world differs from the recorded one."""
+
+
+@runtime_checkable
+class BatchedEnvironment(RecordedEnvironment, Protocol):
+    """A recorded environment that repeats many calls with one message."""
+
+    def calls_again(
+        self, calls: Iterable[tuple[str, Mapping[str, Any], Mapping[str, Any] | None]]
+    ) -> AsyncIterator[ToolResult]:
+        """Make recorded calls again, in order: name, arguments and mark of each. Yields each result once it is
+        compared, and raises at the first that differs."""
 
 
 OnEnd = Callable[[Any, str | None], Awaitable[None]]

@@ -12,7 +12,9 @@ from typing import Any, cast
 from awmclient.errors import EnvironmentFault
 from awmclient.gates import reached_world
 from awmclient.observations import WORLD, as_object, bounded, observed, result_of
-from awmclient.ports import ActionEnvironment, RecordedEnvironment, ToolEnvironment
+from awmclient.ports import ActionEnvironment, BatchedEnvironment, RecordedEnvironment, ToolEnvironment
+
+COMPARED = ("result", "error")
 
 
 async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Iterable[Mapping[str, Any]]) -> int:
@@ -21,29 +23,49 @@ async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Itera
     Raises EnvironmentFault, which names the step, if a result, error or observation differs: then it is not the world
     that the agent knows.
     """
-    made, record = 0, environment if isinstance(environment, RecordedEnvironment) else None
+    record = environment if isinstance(environment, RecordedEnvironment) else None
     if record is not None and not await record.begin_again():
         record = None
-    for step in steps:
-        # Calls of reserved names and rejected calls were refused by the loop, and never reached the world.
-        if reached_world(step):
-            name, arguments = step["name"], step.get("arguments") or {}
-            if record is not None:
-                found = await record.call_again(name, arguments, (step.get("meta") or {}).get(WORLD))
-            else:
-                found = await cast(ToolEnvironment, environment).call_tool(name, arguments)
-            # Cut as when it was recorded, or a huge result would always differ.
-            came = bounded(result_of(found))
-            is_same = all(came.get(name) == step.get(name) for name in ("result", "error"))
-        elif step["kind"] == "action":
-            came = as_object(observed(await cast(ActionEnvironment, environment).step(step["action"])))
-            is_same = bounded(came) == step.get("observation")
-        else:
-            continue
-        if not is_same:
-            raise EnvironmentFault(f"The world cannot be restored: step {step['seq']} brings something else now.")
-        made += 1
+    # Calls of reserved names and rejected calls were refused by the loop, and never reached the world.
+    made = [step for step in steps if reached_world(step) or step["kind"] == "action"]
+    if isinstance(record, BatchedEnvironment) and all(map(reached_world, made)):
+        found = record.calls_again((_name(step), _arguments(step), _mark(step)) for step in made)
+        for step in made:
+            _compare(step, bounded(result_of(await anext(found))))
+    else:
+        for step in made:
+            _compare(step, await _once_more(environment, record, step))
     # All results are equal; this compares the database, too.
     if record is not None:
         await record.settle()
-    return made
+    return len(made)
+
+
+async def _once_more(
+    environment: ToolEnvironment | ActionEnvironment, record: RecordedEnvironment | None, step: Mapping[str, Any]
+) -> dict[str, Any]:
+    if step["kind"] == "action":
+        return bounded(as_object(observed(await cast(ActionEnvironment, environment).step(step["action"]))))
+    if record is not None:
+        return bounded(result_of(await record.call_again(_name(step), _arguments(step), _mark(step))))
+    # Cut as when it was recorded, or a huge result would always differ.
+    return bounded(result_of(await cast(ToolEnvironment, environment).call_tool(_name(step), _arguments(step))))
+
+
+def _compare(step: Mapping[str, Any], came: dict[str, Any]) -> None:
+    is_action = step["kind"] == "action"
+    is_same = came == step.get("observation") if is_action else all(came.get(it) == step.get(it) for it in COMPARED)
+    if not is_same:
+        raise EnvironmentFault(f"The world cannot be restored: step {step['seq']} brings something else now.")
+
+
+def _name(step: Mapping[str, Any]) -> str:
+    return str(step["name"])
+
+
+def _arguments(step: Mapping[str, Any]) -> dict[str, Any]:
+    return step.get("arguments") or {}
+
+
+def _mark(step: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return (step.get("meta") or {}).get(WORLD)

@@ -20,11 +20,9 @@ from typing import Any, Self
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from awmenv.client import EnvironmentClient, connected, socket_url
+from awmenv.client import EnvironmentClient, connected, fitting, socket_url
 from awmenv.errors import ServerTimeout, SessionLost
 
-MOST = 64  # messages of a batch, as the server takes them
-MOST_SIZE, MOST_VALUES = 200_000, 4_000  # characters and values of a batch, below the server's limits of a message
 CLOSE_S = 30.0
 
 
@@ -35,11 +33,6 @@ class _Waiting:
     written: str
     timeout_s: float
     response: asyncio.Future[Any]
-
-    @property
-    def values(self) -> int:
-        """At least as many as the message holds: every value follows one of these signs."""
-        return sum(self.written.count(sign) for sign in ",:[{")
 
 
 class EnvironmentBatch:
@@ -118,12 +111,7 @@ class EnvironmentBatch:
 
     def _next_batch(self) -> list[_Waiting]:
         """Take the messages that fit; one that is too long for company goes alone."""
-        taken, size, values = 0, 0, 0
-        for one in self._waiting[:MOST]:
-            size, values = size + len(one.written), values + one.values
-            if taken and (size > MOST_SIZE or values > MOST_VALUES):
-                break
-            taken += 1
+        taken = fitting(one.written for one in self._waiting)
         batch, self._waiting = self._waiting[:taken], self._waiting[taken:]
         return batch
 

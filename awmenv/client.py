@@ -13,14 +13,16 @@ world, repeats the episode's calls, and goes on only if they bring what they bro
 
 import asyncio
 import contextlib
+import functools
 import hashlib
+import itertools
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -42,6 +44,7 @@ from awmenv.errors import (
 from awmenv.models import Observation, SessionState, Tool, one_line
 
 log = logging.getLogger(__name__)
+Found = TypeVar("Found")
 MAX_FRAME = 128 * 1024 * 1024
 MAX_REASON = 10_000
 """The most of an error's words: a server can send a whole frame of them."""
@@ -51,6 +54,10 @@ OTHER_DATABASE = "leaves another database"
 RESTORE_PATIENCE_S = 60.0
 PING_S = 20.0
 PONG_S = 60.0
+MOST = 64
+"""Messages of a batch, as the server takes them."""
+MOST_SIZE, MOST_VALUES = 200_000, 4_000
+"""Characters and values of a batch, below the server's limits of a message."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +124,8 @@ class EnvironmentClient:
         self._world: dict[str, Any] | None = None
         self.restored = Restored()
         self._unlike = ""
+        self._batches = True
+        """Whether the server takes many calls of this session in one message, as far as is known."""
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -206,12 +215,9 @@ class EnvironmentClient:
         return found
 
     async def _call(self, name: str, arguments: dict[str, Any], mark: Mapping[str, Any] | None = None) -> Observation:
-        found = await self._tool(name, arguments, self._step_timeout_s, mark)
-        if found.metadata.get("world") == "lost":
-            raise WorldLost(found.error or "the environment was lost")
-        return found
+        return _present(await self._tool(name, arguments, self._step_timeout_s, mark))
 
-    async def _surely(self, ask: Callable[[], Awaitable[Observation]]) -> Observation:
+    async def _surely(self, ask: Callable[[], Awaitable[Found]]) -> Found:
         """Return the result of `ask`. A world that is lost on the way is restored first, if this client does that."""
         tries = 0
         while True:
@@ -264,10 +270,42 @@ class EnvironmentClient:
         Raises `Diverged` if its mark has another result or database. A client that restores leaves another database to
         `settle`.
         """
-        made = dict(arguments)
-        found = await self._surely(lambda: self._call(name, made, mark))
-        self._compare(Made(name, made, "", dict(mark) if mark else None), found)
+        made = Made(name, dict(arguments), "", dict(mark) if mark else None)
+        (found,) = await self._surely(lambda: self._together([made]))
+        self._compare(made, found)
         return found
+
+    async def calls_again(
+        self, calls: Iterable[tuple[str, Mapping[str, Any], Mapping[str, Any] | None]]
+    ) -> AsyncIterator[Observation]:
+        """Make recorded calls again, as `call_again` does: name, arguments and mark of each. Many of them take one
+        message to the server, and one back. Yields each result once it is compared."""
+        left = [Made(name, dict(arguments), "", dict(mark) if mark else None) for name, arguments, mark in calls]
+        while left:
+            found = await self._surely(functools.partial(self._together, left))
+            for call, one in zip(left, found, strict=False):
+                self._compare(call, one)
+                yield one
+            left = left[len(found) :]
+
+    async def _together(self, calls: Sequence[Made]) -> list[Observation]:
+        """Make the first of these calls with one message, and return their results; at least one."""
+        messages = [
+            {"type": "step", "data": self._action(call.name, call.arguments, call.mark)} for call in calls[:MOST]
+        ]
+        messages = messages[: fitting(map(json.dumps, messages))]
+        if len(messages) < 2 or not self._batches:
+            return [await self._call(calls[0].name, calls[0].arguments, calls[0].mark)]
+        batch, limit_s = {"type": "batch", "data": {"messages": messages}}, self._step_timeout_s * len(messages)
+        try:
+            frames = (await self._exchange(batch, "batch", limit_s)).get("results")
+        except ServerRefused:
+            self._batches = False  # one that knows no batches has done nothing of it
+            return await self._together(calls)
+        if not isinstance(frames, list) or not 0 < len(frames) <= len(messages):
+            await self._lose("the environment server did not answer a batch")
+            raise SessionLost(self._lost)
+        return [_present(Observation.from_wire(await self._accepted(one, "observation"))) for one in frames]
 
     async def replay(self, made: Iterable[Made], world: Mapping[str, Any] | None = None) -> None:
         """Reset and make the calls again, each at its time, comparing each result.
@@ -275,12 +313,16 @@ class EnvironmentClient:
         Without `world`, only the results of calls are compared. Raises `Diverged` with the first difference; see
         `restored`.
         """
+        left = list(made) if world else [replace(call, mark=None) for call in made]
         if world:
             await self.begin_as(world)
         else:
             await EnvironmentClient.reset(self, **self._start)
-        for call in made:
-            self._compare(call, await self._call(call.name, call.arguments, call.mark if world else None))
+        while left:
+            found = await self._together(left)
+            for call, one in zip(left, found, strict=False):
+                self._compare(call, one)
+            left = left[len(found) :]
         await self.settle()
 
     async def settle(self) -> None:
@@ -343,10 +385,13 @@ class EnvironmentClient:
     async def _tool(
         self, name: str, arguments: dict[str, Any], timeout_s: float, mark: Mapping[str, Any] | None = None
     ) -> Observation:
+        return await self._observe({"type": "step", "data": self._action(name, arguments, mark)}, timeout_s)
+
+    def _action(self, name: str, arguments: Mapping[str, Any], mark: Mapping[str, Any] | None = None) -> dict[str, Any]:
         action: dict[str, Any] = {"type": "call_tool", "tool_name": name, "arguments": arguments}
         if mark is not None:
             action["metadata"] = {"mark": dict(mark), "put_back": self._restores}
-        return await self._observe({"type": "step", "data": action}, timeout_s)
+        return action
 
     async def _observe(self, message: dict[str, Any], timeout_s: float) -> Observation:
         return Observation.from_wire(await self._data(message, timeout_s))
@@ -425,6 +470,25 @@ async def connected(
     except (OSError, TimeoutError, InvalidHandshake, InvalidURI, ConnectionClosed) as error:
         why = error or type(error).__name__
         raise ServerUnreachable(f"Cannot reach the environment server at {url}: {why}") from error
+
+
+def fitting(messages: Iterable[str]) -> int:
+    """Return how many of these messages fit a batch; one that is too long for company goes alone."""
+    taken, size, values = 0, 0, 0
+    for written in itertools.islice(messages, MOST):
+        # at least as many values as the message has: each of them follows one of these signs
+        size, values = size + len(written), values + sum(written.count(sign) for sign in ",:[{")
+        if taken and (size > MOST_SIZE or values > MOST_VALUES):
+            break
+        taken += 1
+    return taken
+
+
+def _present(found: Observation) -> Observation:
+    """Return the result of a call. Raises `WorldLost` if its world ended from outside."""
+    if found.metadata.get("world") == "lost":
+        raise WorldLost(found.error or "the environment was lost")
+    return found
 
 
 def _refusal(data: dict[str, Any]) -> AwmenvError:

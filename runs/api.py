@@ -23,7 +23,7 @@ from people.access import Actor, may_launch, may_read, may_see_asking, visible_o
 from people.http import REFUSALS, actor_of, refuse_body, refuse_unknown
 from runs.errors import BadPlan
 from runs.launch import briefings, estimating, planning, preflight
-from runs.models import Campaign, Plan
+from runs.models import Campaign, CampaignPoint, Plan
 from runs.plan import spending
 from runs.plan.plans import PlanDocument, plan_of
 from runs.play import campaigning, certifying, forking, prompting, reverifying
@@ -386,6 +386,26 @@ class CampaignList(Schema):
     next: str | None
 
 
+class CampaignPlace(Schema):
+    """One place of one root: `share` in percent, null at the first error; `step` is null if the root has no such place.
+    It has a `fork` with the `grade` of its world, or a `reason` why it is left out, or waits."""
+
+    episode: str
+    share: int | None
+    step: int | None
+    fork: str | None
+    grade: str | None
+    reason: str | None
+
+
+class CampaignPlaces(Schema):
+    """Places of a campaign in their order. `next` is the cursor of the next page, null at the end. Empty if outcomes
+    are withheld from the caller."""
+
+    items: list[CampaignPlace]
+    next: str | None
+
+
 class Certifying(Schema):
     """A replay was requested. `certificate` is the newest one so far, or null."""
 
@@ -676,6 +696,33 @@ def read_campaign(request: HttpRequest, campaign_id: str) -> CampaignDetail:
     refuse_unknown(request)
     actor = actor_of(request)
     return _campaign(actor, campaigns.visible(actor, campaign_id))
+
+
+@router.get("/campaigns/{campaign_id}/places", response={200: CampaignPlaces, **REFUSALS})
+def campaign_places(
+    request: HttpRequest,
+    campaign_id: str,
+    cursor: QueryEx[int, P(ge=0, le=2**63 - 1)] = 0,
+    limit: QueryEx[int, LIMIT] = 50,
+) -> CampaignPlaces:
+    """List the places of a campaign with their forks, or why they are left out. Not for agent tokens."""
+    refuse_unknown(request, "cursor", "limit")
+    actor = actor_of(request)
+    found = campaigns.places(actor, campaigns.visible(actor, campaign_id), cursor, limit + 1)
+    after = str(found[limit - 1].pk) if len(found) > limit else None
+    return CampaignPlaces(items=[_place(one) for one in found[:limit]], next=after)
+
+
+def _place(one: CampaignPoint) -> CampaignPlace:
+    is_at_error = one.campaign.place == Campaign.Place.ERROR
+    return CampaignPlace(
+        episode=one.root_id,
+        share=None if is_at_error else one.share,
+        step=one.seq or None,
+        fork=one.fork_id,
+        grade=one.fork.grade if one.fork is not None else None,
+        reason=one.reason or None,
+    )
 
 
 @router.post("/campaigns/{campaign_id}/cancel", response={200: CampaignDetail, **REFUSALS})

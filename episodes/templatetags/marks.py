@@ -38,6 +38,8 @@ register.filter("duration", duration)
 
 # PITCH: pixels from mark to mark. RING: circumference of the countdown's circle, 2 pi times its radius of 8.
 PITCH, RING = 13, 50.27
+BETWEEN = 5.5
+"""Where a line of a tree is: between the marks of its place and of the one before."""
 _NULL = SafeString('<i class="dim">null</i>')
 STATES = {
     "queued": ("e-queued", "idle", "Queued"),
@@ -236,18 +238,18 @@ def limb(lane: Any, room: int = 24) -> SafeString:
     if lane.fork is not None:
         ways.append((lane.place, 0, 50))
     lines = format_html_join(
-        "", '<line class="wire" x1="{0}" x2="{0}" y1="{1}%" y2="{2}%"/>', ((PITCH * at + 1, *y) for at, *y in ways)
+        "",
+        '<line class="wire" x1="{0}" x2="{0}" y1="{1}%" y2="{2}%"/>',
+        ((PITCH * at + BETWEEN, *y) for at, *y in ways),
     )
-    joint = format_html('<path class="wire" d="M{} 0h5"/>', PITCH * lane.place + 1) if lane.fork is not None else ""
     more = len(drawn) - len(marks)
     rest = format_html('<text x="{}" y="4">+{}</text>', PITCH * (lane.place + most) + 8, f"{more:,}") if more else ""
     words = f"from step {lane.begins:,}, {line.in_words(codes)}" if lane.fork is not None else line.in_words(codes)
     return format_html(
         '<svg class="limb" fill="currentColor" role="img" aria-label="{}">{}'
-        '<svg y="50%" overflow="visible">{}{}{}</svg></svg>',
+        '<svg y="50%" overflow="visible">{}{}</svg></svg>',
         words,
         lines,
-        joint,
         uses,
         rest,
     )

@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 from episodes.models import Episode, Fork
 from episodes.stored import outcomes, trees
 from episodes.stored.settled import settled
+from runs.show import campaigns
 from runs.show.forks import shown_by
 
 ACTIONS = ("call", "ask")
@@ -43,11 +44,14 @@ def measured(episodes: QuerySet[Episode]) -> dict[str, list[PinnedFork]]:
     made = list(Fork.objects.filter(parent__in=episodes.order_by().values("pk")).order_by("created_at", "pk"))
     # all of their trees, because the forks of one share its error
     asked = trees.forks_asked({one.parent_id for one in made})
+    # a campaign asks the same in many trees, and its best forks would be the pairs
+    beside = campaigns.forks_beside([one.pk for one in made])
     found: dict[str, list[PinnedFork]] = {}
     for fork, branches, ended, types in _branches([one for one in made if any(name in one.change for name in ACTIONS)]):
         grades = {one.grade for one in branches}
         is_fixed = any(one.policy_kind == "script" for one in branches)
-        shown = shown_by(fork, branches, ended, types, asked=asked[fork.parent_id], fixed=is_fixed)
+        asked_with = asked[fork.parent_id] + beside.get(fork.pk, 0)
+        shown = shown_by(fork, branches, ended, types, asked=asked_with, fixed=is_fixed)
         treated, control = shown.treated, shown.control
         if not shown.verdict or shown.interval is None or len(grades) != 1:
             continue

@@ -69,7 +69,7 @@ def fork_form(request: MemberRequest, pk: str) -> HttpResponse:
     if request.method == "POST":
         try:
             correction = given.get("correction", "")
-            size = {"tries": _whole(given, "tries", _tries(correction)), "tokens": _whole(given, "tokens", 0)}
+            size = {"tries": _whole(given, "tries", _tries(correction, "")), "tokens": _whole(given, "tokens", 0)}
             made = forking.fork_with(request.actor, pk, seq, _change(given), correction, **size)
         except AppError as refused:
             problem, status = refused.message, refused.status
@@ -92,9 +92,9 @@ def _prompt(actor: Actor, pk: str, seq: int) -> HttpResponse:
     return HttpResponse(text, content_type="application/json", headers=headers)
 
 
-def _tries(correction: str) -> int:
-    """Return how many branches per arm the form suggests."""
-    return PROOF_TRIES if correction else 4
+def _tries(correction: str, kind: str) -> int:
+    """Return how many branches per arm the form suggests. A script makes the same choices in each, so one is all."""
+    return 1 if kind == "script" else PROOF_TRIES if correction else 4
 
 
 def _change(given: Mapping[str, str]) -> dict[str, Any]:
@@ -141,7 +141,8 @@ def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str], correction:
     call = {"name": step.get("name", ""), "arguments": step.get("arguments") or {}}
     named = [tool for tool in parent.tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
     likely = forking.estimate(steps, point)
-    branches = 2 * (windows.number(given.get("tries")) or _tries(correction))
+    tries = _tries(correction, parent.policy_kind)
+    branches = 2 * (windows.number(given.get("tries")) or tries)
     each = {"branches": 1, "turns": likely.turns, "tokens": likely.tokens, "questions": likely.asks}
     # with this one, all forks of the tree share the error
     asked = trees.forks_asked([parent.pk])[parent.pk] + 1
@@ -160,7 +161,7 @@ def _form(actor: Actor, pk: str, seq: int, given: Mapping[str, str], correction:
         },
         "advice": given.get("advice", clean((step.get("advice") or {}).get("text", ""))),
         "estimate": likely,
-        "tries": _tries(correction),
+        "tries": tries,
         "took": duration(likely.seconds),
         "takes": duration(branches * likely.seconds),
         "cost": [(one, branches * one, noun) for noun, one in each.items() if one],

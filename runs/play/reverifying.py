@@ -213,8 +213,8 @@ async def _once(
     async with at.client(restore=helped) as client:
         place: dict[str, Any] = {"scenario": episode.scenario, "task_idx": episode.task_idx}
         await client.reset(**place, state_diff=helped, world=episode.world)
-        for call in made:
-            await client.call_again(call.name, call.arguments, call.mark)
+        async for _same in client.calls_again((call.name, call.arguments, call.mark) for call in made):
+            pass
         await client.settle()
         said = await _sent(client, work.code, episode.final_answer)
         recorded, final = episode.world.get("final"), (said.metadata.get("world") or {}).get("final")

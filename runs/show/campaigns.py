@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Count, Exists, OuterRef, QuerySet
 
 from episodes.models import BranchArm, Episode, EpisodeQuerySet, Fork
 from episodes.stored.settled import settled
@@ -112,6 +112,24 @@ def seen(actor: Actor, campaign: Campaign) -> CampaignView:
         return CampaignView(campaign, progress, state, is_withheld=True)
     finding = _finding(actor, campaign, points, branches, done) if state == "ended" and branches else None
     return CampaignView(campaign, progress, state, finding=finding, points=points)
+
+
+def forks_beside(forks: Collection[str]) -> dict[str, int]:
+    """Return how many other forks the campaign of each of these made, by fork; those of no campaign are left out."""
+    made = CampaignPoint.objects.filter(fork__isnull=False)
+    of_each = dict(made.filter(fork__in=forks).values_list("fork_id", "campaign_id"))
+    many = dict(
+        made.filter(campaign__in=set(of_each.values())).values_list("campaign").annotate(n=Count("fork", distinct=True))
+    )
+    return {str(fork): many[campaign] - 1 for fork, campaign in of_each.items()}
+
+
+def places(actor: Actor, campaign: Campaign, after: int, most: int) -> list[CampaignPoint]:
+    """Return places of a campaign behind one of them, in their order; none if outcomes are withheld from the actor."""
+    points = CampaignPoint.objects.filter(campaign=campaign).select_related("root__project", "fork", "campaign")
+    if not _sees_ends(actor, list(points.order_by("pk"))):
+        return []
+    return list(points.filter(pk__gt=after).order_by("pk")[:most])
 
 
 def state_of(campaign: Campaign, progress: CampaignProgress) -> str:

@@ -248,8 +248,10 @@ def _rewards(profile: str, totals: Mapping[str, Sequence[float]], styles: Mappin
 
 
 def demand(found: CampaignFinding) -> list[Chart]:
-    """Draw what the change is worth at each time of an episode: one curve for all tasks, and one for each kind."""
-    kinds = list(dict.fromkeys(one.kind for one in found.cells))
+    """Draw what the change is worth at each time of an episode: one curve for all tasks, and one for each kind where
+    something is shown. Else the curves of kinds are noise, or the same flat line again."""
+    is_shown = any(one.verdict for one in found.cells)
+    kinds = list(dict.fromkeys(one.kind for one in found.cells if is_shown or not one.kind))
     return [chart for kind in kinds[: DEMANDS + 1] if (chart := _demand(kind, found.of(kind))) is not None]
 
 

@@ -9,7 +9,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import serve
 
-from awmenv import batches
+from awmenv import client
 from awmenv.batches import EnvironmentBatch
 from awmenv.client import EnvironmentClient, socket_url
 from awmenv.errors import CapacityReached, ServerRefused, ServerTimeout, SessionLost
@@ -38,7 +38,7 @@ async def batch(socket: Any, *messages: Any) -> Any:
 
 
 def raw(server: Server) -> Any:
-    return connect(socket_url(server.url), proxy=None)
+    return connect(socket_url(server.url), proxy=None, max_size=control.MOST_RESULTS)
 
 
 def sessions(server: Server) -> int:
@@ -97,6 +97,7 @@ async def test_refused_message_of_a_batch_touches_no_other(server: Server) -> No
         {"messages": [message("a" * (control.MAX_NAME + 1))]},
         {"messages": [message(1)]},
         {"messages": ["reset"]},
+        {"messages": [{"type": "state"}, message("a")]},
     ],
 )
 async def test_batch_of_unknown_form_is_refused_whole(server: Server, data: Any) -> None:
@@ -116,6 +117,34 @@ async def test_key_of_one_session_shows_nothing_of_another(server: Server) -> No
         answer = await batch(socket, call("a", "create_note", title="Milk"), wrong)
         assert answer["data"]["results"][0]["data"]["metadata"]["state_diff"]["notes"]["added"]
         assert labels(answer)[1] == "tool_not_found"
+
+
+def own(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"type": "step", "data": {"tool_name": name, "arguments": arguments}}
+
+
+async def test_batch_without_names_runs_in_its_own_session(server: Server) -> None:
+    before = sessions(server)
+    async with raw(server) as socket:
+        answer = await batch(
+            socket, {"type": "reset", "data": START}, own("create_note", title="Milk"), {"type": "close"}
+        )
+        assert labels(answer) == ["reset_ok", "tool_call_ok", "VALIDATION_ERROR"]
+        answer = await batch(socket, own("list_notes"), {"type": "dance"}, own("verify"), own("list_notes"))
+        assert labels(answer) == ["tool_call_ok", "UNKNOWN_TYPE", "complete", "episode_already_done"]
+        assert "Milk" in answer["data"]["results"][0]["data"]["observation"]["tool_result"]
+        assert sessions(server) == before + 1
+
+
+async def test_long_results_end_a_batch_of_one_session_early(server: Server) -> None:
+    async with raw(server) as socket:
+        await batch(socket, {"type": "reset", "data": START}, *[own("create_note", title="x" * 90_000)] * 2)
+        answer = await batch(socket, *[own("create_note", title="x" * 90_000)] * 2)
+        assert labels(answer) == ["tool_call_ok"] * 2
+        found = labels(await batch(socket, *[own("list_notes")] * control.MOST_IN_BATCH))
+        assert 1 < len(found) < control.MOST_IN_BATCH and set(found) == {"tool_call_ok"}
+        await socket.send(json.dumps({"type": "state"}))
+        assert json.loads(await socket.recv())["data"]["step_count"] == 4 + len(found), "the rest is not carried out"
 
 
 async def test_full_server_refuses_one_session_of_a_batch(make_server: Callable[..., Server]) -> None:
@@ -158,7 +187,7 @@ async def test_clients_of_a_batch_send_together(server: Server, monkeypatch: pyt
 
 
 async def test_long_messages_of_a_batch_go_apart(server: Server) -> None:
-    text = "x" * (batches.MOST_SIZE // 2)
+    text = "x" * (client.MOST_SIZE // 2)
     async with EnvironmentBatch(server.url) as shared:
         envs = [shared.client() for _ in range(3)]
         await asyncio.gather(*(env.open() for env in envs))

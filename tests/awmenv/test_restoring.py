@@ -84,6 +84,25 @@ async def test_a_killed_process_costs_nothing_of_the_world(server: Server) -> No
         assert (await env.call_tool("add_row", {})).tool_result == "3"
 
 
+async def test_world_lost_between_calls_again_is_restored(server: Server) -> None:
+    async with EnvironmentClient(server.url, restore=True) as env:
+        await env.reset(scenario="open_1", state_diff=True)
+        assert env.world is not None
+        made = [await env.call_tool("add_row", {}) for _ in range(70)]
+        calls = [("add_row", {}, found.metadata["mark"]) for found in made]
+        before = {process.pid for process in worlds(server)}
+        await env.begin_as(env.world)
+        seen = []
+        async for found in env.calls_again(calls):
+            if len(seen) == 1:  # the first batch is made, the second is not
+                mine = {process.pid for process in worlds(server)} - before
+                await asyncio.to_thread(end, server, {process.pid for process in worlds(server)} - mine)
+            seen.append(found.tool_result)
+        await env.settle()
+        assert seen == [str(number) for number in range(1, 71)]
+        assert (env.restored.calls, env.restored.grade) == (70, "exact")
+
+
 async def test_lost_connection_recovers_only_with_restore(server: Server) -> None:
     for restore in (True, False):
         env = EnvironmentClient(server.url, restore=restore)

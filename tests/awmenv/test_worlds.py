@@ -1,8 +1,10 @@
 """A recorded world is made again byte for byte: clocks, chance and the start database follow the record."""
 
 import json
+import random
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,75 @@ async def test_a_world_is_exact_on_another_server(
     assert (env.restored.calls, env.restored.grade) == (4, "exact")
     assert set(made[1].mark or {}) == {"clock", "answer", "database", "rows"}
     assert set(made[0].mark or {}) == {"clock", "answer"}
+
+
+async def again(
+    server: Server, world: dict[str, Any], made: list[Made], *, singly: bool = False
+) -> tuple[list[str], str, EnvironmentClient]:
+    """The results of calls made again, and the difference at which they ended."""
+    async with EnvironmentClient(server.url) as env:
+        env._batches = not singly
+        await env.reset(scenario="open_1", task_idx=0, state_diff=True)
+        await env.begin_as(world)
+        seen: list[str] = []
+        try:
+            async for found in env.calls_again((call.name, call.arguments, call.mark) for call in made):
+                seen.append(json.dumps(found.tool_result))
+            await env.settle()
+        except Diverged as differs:
+            return seen, str(differs), env
+        return seen, "", env
+
+
+async def test_many_calls_again_take_one_message(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, made = await played(server, CALLS * 20)
+    kinds: list[str] = []
+    exchange = EnvironmentClient._exchange
+
+    async def counted(self: EnvironmentClient, message: dict[str, Any], *rest: Any) -> dict[str, Any]:
+        kinds.append(message["type"])
+        return await exchange(self, message, *rest)
+
+    monkeypatch.setattr(EnvironmentClient, "_exchange", counted)
+    seen, difference, env = await again(server, world, made)
+    assert (seen, difference) == ([call.seen for call in made], "")
+    assert (env.restored.calls, env.restored.grade) == (80, "exact")
+    assert kinds == ["reset", "reset", "batch", "batch"]
+    async with EnvironmentClient(server.url) as other:
+        await other.reset(scenario="open_1", task_idx=0, state_diff=True)
+        await other.replay([replace(call, seen="") for call in made], world)
+        assert (other.restored.calls, other.restored.grade) == (80, "exact")
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_calls_together_differ_where_they_do_singly(server: Server, seed: int) -> None:
+    """One mark of the record is not that of its call: of its answer, its database, or its time."""
+    chance = random.Random(seed)
+    world, made = await played(server, CALLS * 3)
+    place = chance.randrange(1, len(made), 2)
+    mark = dict(made[place].mark or {})
+    if seed % 2:
+        mark |= {"database": "0" * 32, "rows": "0" * 32}
+    else:
+        mark |= {"clock": mark["clock"] + 1000} if seed else {"answer": "0" * 32}
+    made[place] = replace(made[place], mark=mark)
+    seen, difference, env = await again(server, world, made)
+    alone, same, other = await again(server, world, made, singly=True)
+    assert (seen, difference, env.restored) == (alone, same, other.restored)
+    assert len(seen) == place and f"call {place + 1}" in difference
+
+
+async def test_older_servers_get_calls_singly(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, made = await played(server)
+    exchange = EnvironmentClient._exchange
+
+    async def older(self: EnvironmentClient, message: dict[str, Any], *rest: Any) -> dict[str, Any]:
+        kind = "dance" if message["type"] == "batch" else message["type"]
+        return await exchange(self, message | {"type": kind}, *rest)
+
+    monkeypatch.setattr(EnvironmentClient, "_exchange", older)
+    seen, difference, env = await again(server, world, made)
+    assert (seen, difference, env.restored.grade) == ([call.seen for call in made], "", "exact")
 
 
 async def test_a_world_goes_on_at_its_own_time(server: Server) -> None:

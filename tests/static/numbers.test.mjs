@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { counted, grouped } from "../../static/shell/numbers.js";
-import { duration, inAll } from "../../static/forms/fork-form.js";
+import { duration, inAll, sendOnce } from "../../static/forms/fork-form.js";
 import { lineOf } from "../../static/lists/wall.js";
 import { whyNot } from "../../static/lists/episodes.js";
 
@@ -22,4 +22,11 @@ test("a fork adds up what the branches of both arms take", () => {
   assert.equal(inAll("28.9", "4", duration), "3:51");
   assert.equal(inAll("0.1", "4", duration), "<1\u00a0s");
   assert.deepEqual([inAll("350", "x"), inAll("350", "0"), inAll("350", "")], ["?", "?", "?"]);
+});
+
+test("a fork form is sent once", () => {
+  const form = new EventTarget();
+  sendOnce(/** @type {any} */ (form));
+  const send = () => form.dispatchEvent(new Event("submit", { cancelable: true }));
+  assert.deepEqual([send(), send()], [true, false], "the answer to the first is on its way");
 });

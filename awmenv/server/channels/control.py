@@ -27,6 +27,7 @@ TYPES = ("reset", "step", "state", "close", "mcp")
 BATCH = "batch"
 MOST_IN_BATCH, MAX_NAME = 64, 100
 MOST_RESULTS = 32 << 20  # characters of a batch's results together
+ENOUGH_RESULTS = 8 << 20  # characters after which the rest of a batch of one session is left to the next one
 
 
 async def serve(socket: WebSocket, connections: Connections) -> None:
@@ -132,6 +133,8 @@ class Line:
         if problem is not None:
             return error_frame(problem, "VALIDATION_ERROR")
         messages = message["data"]["messages"]
+        if "session" not in messages[0]:
+            return await self._batch_of_own(messages)
         results = [""] * len(messages)
         places: dict[str, list[int]] = {}
         for place, one in enumerate(messages):
@@ -143,6 +146,21 @@ class Line:
 
         await asyncio.gather(*(pacing.Timed(in_turn(name)) for name in places))
         return frame(BATCH, {"results": [orjson.Fragment(result) for result in _bounded(results)]})
+
+    async def _batch_of_own(self, messages: list[dict[str, Any]]) -> str:
+        """Return the responses to messages for the session that the socket came with, one after the other: a replay
+        then waits once for all of its calls. Once they are long, the rest is not carried out."""
+        results: list[str] = []
+        for message in messages:
+            result = problem_of(message)
+            if result is None and message["type"] == "close":
+                result = error_frame("A batch does not close its own session", "VALIDATION_ERROR")
+            if result is None:
+                result = await pacing.rested(self._answer(message, self._own))
+            results.append(result)
+            if sum(map(len, results)) > ENOUGH_RESULTS:
+                break
+        return frame(BATCH, {"results": [orjson.Fragment(result) for result in results]})
 
     async def _answer_by_name(self, name: str, message: dict[str, Any]) -> str:
         inner = {key: value for key, value in message.items() if key != "session"}
@@ -170,8 +188,12 @@ def _batch_problem(message: dict[str, Any]) -> str | None:
     messages = data["messages"]
     if not isinstance(messages, list) or not 0 < len(messages) <= MOST_IN_BATCH:
         return f"A batch has 1 to {MOST_IN_BATCH} messages"
+    if not all(isinstance(one, dict) for one in messages):
+        return "Each message of a batch is a JSON object"
+    if not any("session" in one for one in messages):
+        return None
     for one in messages:
-        name = one.get("session") if isinstance(one, dict) else None
+        name = one.get("session")
         if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
             return f"Each message of a batch names its session, in 1 to {MAX_NAME} characters"
     return None

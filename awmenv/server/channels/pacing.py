@@ -65,12 +65,17 @@ class Timed(Generic[T]):
     """A coroutine that measures the processor time of its own steps, without its waits.
 
     `beside` is the longest time of those timed ones that it starts beside itself: each session of a batch has the share
-    that it would have with a socket of its own.
+    that it would have with a socket of its own. `paid` is the part after which the client has paused already.
     """
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work = work
-        self.worked = self.beside = 0.0
+        self.worked = self.beside = self.paid = 0.0
+
+    @property
+    def due(self) -> float:
+        """Return the time after which the client has yet to pause."""
+        return max(0.0, self.worked + self.beside - self.paid)
 
     def __await__(self) -> Generator[Any, Any, T]:
         outer = _outer.get()
@@ -102,6 +107,21 @@ class Timed(Generic[T]):
                 step = functools.partial(steps.throw, error)
 
 
+_pace: ContextVar[Pace | None] = ContextVar("pace", default=None)
+
+
+async def rested(work: Coroutine[Any, Any, T]) -> T:
+    """Do one of several things that a message asks for in turn, and pause as after a message of its own."""
+    timed, outer, pace = Timed(work), _outer.get(), _pace.get()
+    result = await timed
+    if outer is not None and pace is not None:
+        # it is counted twice there: as a step of the message, and as work beside it
+        outer.beside -= min(outer.beside, timed.worked)
+        outer.paid += timed.worked
+        await pace.wait(timed.worked)
+    return result
+
+
 async def converse(
     socket: WebSocket, answered: Callable[[str | None], Awaitable[str | None]], on_disconnect: Callable[[], None]
 ) -> None:
@@ -124,13 +144,14 @@ async def converse(
         return True
 
     pace, ahead = Pace(), asyncio.ensure_future(socket.receive())
+    _pace.set(pace)
     try:
         while (message := await ahead)["type"] != "websocket.disconnect":
             ahead = asyncio.ensure_future(socket.receive())
             ahead.add_done_callback(look)
             if not await (exchanging := Timed(exchange(message))):
                 break
-            await pace.wait(exchanging.worked + exchanging.beside)
+            await pace.wait(exchanging.due)
     except WebSocketDisconnect:
         return  # the client closed before its response
     finally:

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from awmweb.erasing.persons import erase_person
-from episodes.models import Episode, Fork, OutcomeHold
+from episodes.models import Episode, Fork, OutcomeHold, VerifierOutcome
 from people.access import person
 from people.members import ensure_member, issue_token
 from runs.models import Campaign, CampaignPoint
@@ -71,6 +71,41 @@ def test_call_returns_cells_and_kinds(campaign, ada):
     assert len(found["kinds"]) == 2 and found["sentence"].startswith("Shown to help at 0%")
 
 
+def test_curve_is_drawn_once_where_nothing_is_shown(campaign, ada):
+    shown = html(as_person(ada).get(f"/campaigns/{campaign.pk}/"))
+    assert shown.count("What the change is worth by time") > 1
+    VerifierOutcome.objects.filter(episode__origin="branch").delete()
+    for row in Episode.every.filter(origin="branch"):
+        row.outcomes.create(source="verifier", reward_type="others", reward=0.0)
+    page = html(as_person(ada).get(f"/campaigns/{campaign.pk}/"))
+    titles = [part.split("<", 1)[0] for part in page.split("What the change is worth by time: ")[1:]]
+    assert {title.strip('" ') for title in titles} == {"all tasks"}
+    assert "at no time of an episode shown to help or harm" in page
+
+
+def test_call_lists_every_place_by_pages(campaign, ada):
+    CampaignPoint.objects.filter(share=50).update(fork=None, reason="The world differs.")
+    token, path, seen = api(issue_token(ada, "t", "launch")[1]), f"/api/v1/campaigns/{campaign.pk}/places", []
+    cursor = ""
+    while cursor is not None:
+        page = token.get(path, {"limit": 5, **({"cursor": cursor} if cursor else {})}).json()
+        seen, cursor = seen + page["items"], page["next"]
+    stored = CampaignPoint.objects.filter(campaign=campaign).order_by("pk")
+    assert [(one["episode"], one["share"], one["step"]) for one in seen] == [
+        *stored.values_list("root", "share", "seq")
+    ]
+    assert {(one["grade"], one["reason"]) for one in seen} == {("exact", None), (None, "The world differs.")}
+    Campaign.objects.update(place="error")
+    assert token.get(path).json()["items"][0]["share"] is None
+    assert token.get(path, {"cursor": "x"}).status_code == 422
+
+
+def test_page_names_the_call_for_more_places(campaign, ada, monkeypatch):
+    monkeypatch.setattr("runs.pages.campaigns.ROOTS", 15)
+    page = html(as_person(ada).get(f"/campaigns/{campaign.pk}/"))
+    assert f"1 more place: <code>GET /api/v1/campaigns/{campaign.pk}/places</code>" in page
+
+
 def test_blind_reviewer_sees_no_outcome_and_not_which_episodes(campaign, ada):
     root = CampaignPoint.objects.filter(campaign=campaign).first().root
     ensure_member(ada.project, "rae", "researcher")
@@ -82,6 +117,7 @@ def test_blind_reviewer_sees_no_outcome_and_not_which_episodes(campaign, ada):
         assert "Shown to help" not in page and root.pk not in page
     found = campaigns.seen(rae, campaigns.visible(rae, campaign.pk))
     assert (found.is_withheld, found.finding, found.points) == (True, None, [])
+    assert campaigns.places(rae, campaigns.visible(rae, campaign.pk), 0, 50) == []
     assert "Shown to help" in html(as_person(ada).get(f"/campaigns/{campaign.pk}/"))
 
 
@@ -91,7 +127,7 @@ def test_agents_neither_launch_nor_read_campaigns(campaign, ada):
     for path in ("campaigns", "campaigns/estimate", f"campaigns/{campaign.pk}/cancel"):
         sent = "" if path.endswith("cancel") else body
         assert agent.post(f"/api/v1/{path}", sent, content_type="application/json").status_code == 403, path
-    for path in ("campaigns", f"campaigns/{campaign.pk}"):
+    for path in ("campaigns", f"campaigns/{campaign.pk}", f"campaigns/{campaign.pk}/places"):
         assert agent.get(f"/api/v1/{path}").status_code == 403, path
     launch = api(issue_token(ada, "l", "launch")[1])
     listed = launch.get("/api/v1/campaigns").json()["items"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -392,6 +393,8 @@ def test_pages_of_a_fork_show_form_refusal_and_branches(parent, ada, edo):
     assert f'/episodes/{parent.pk}/fork?step=1"' in html(browser.get(f"/episodes/{parent.pk}/replay/"))
     form = html(browser.get(f"/episodes/{parent.pk}/fork?step={seq}"))
     assert "4 of 4 against 0 of 4" not in form, "a script needs one branch"
+    assert re.search(r'name="tries"\s+inputmode="numeric"\s+value="1"', form)
+    assert re.search(r'/episodes/"\s+aria-current="page"', form), "the tab is marked"
     assert "no choice of the agent" in html(browser.get(f"/episodes/{parent.pk}/fork?step=1"))
     given = {"seq": str(seq), "kind": "call", "name": "add_row", "arguments": "{", "tries": "1"}
     refused = browser.post(f"/episodes/{parent.pk}/fork", given)
@@ -481,6 +484,10 @@ def test_tree_has_a_lane_for_each_arm(parent, ada, edo):
     assert "6 branches of 2 forks, 2 live" in page and page.count('class="limb"') == 5
     assert all(f"/episodes/{one.pk}/" in page for one in Episode.every.filter(origin="branch"))
     assert "verified complete" in page
+    for limb in re.findall(r'<svg class="limb".*?</svg></svg>', page, re.DOTALL):
+        marks = [float(x) for x in re.findall(r'<use [^>]*x="([\d.]+)"', limb)]
+        lines = [float(x) for x in re.findall(r'class="wire" x1="([\d.]+)"', limb)]
+        assert not [at for at in lines if any(x < at < x + 12 for x in marks)], "lines are between marks"
     OutcomeHold.objects.create(episode=parent, actor_key=edo.key, by="r")
     hidden = html(as_person(edo).get(f"/episodes/{parent.pk}/tree"))
     assert "Withheld" in hidden and "verified" not in hidden.replace("not verified", "")
