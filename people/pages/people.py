@@ -37,15 +37,18 @@ from people.access import (
 )
 from people.errors import AppError, Invalid, LinkSpent, NotFound
 from people.http import IS_HEAD
-from people.models import ApiToken, Membership, Role, TokenUser, display_name
+from people.models import ApiToken, Membership, Role, TokenUser, display_name, granted
 from people.zones import zone_of
 
 SCOPES = [
-    ("agent", "Records episodes and asks. Can't see outcomes."),
+    ("agent", "Records episodes and asks, and reads them. Can't see outcomes."),
     ("expert", "Reads, claims and answers asks."),
     ("export", "Reads and exports."),
-    ("launch", "Creates runs, including runs with informed experts. Not for agents."),
-    ("review", "Claims and gives reviews. Outcomes open after its own verdict."),
+    ("launch", "Reads, and creates runs, including runs with informed experts. Not for agents."),
+    ("review", "Reads, and claims and gives reviews."),
+    ("read", "Reads episodes, steps and runs, with outcomes."),
+    ("write", "Records episodes and asks, and reads nothing back."),
+    ("answer", "Lists, claims and answers asks, and reads no episode."),
 ]
 
 
@@ -287,11 +290,11 @@ def tokens(request: MemberRequest) -> HttpResponse:
     given = request.POST if problem else {}
     context = {
         "tokens": rows,
-        "scopes": [one for one in SCOPES if may_issue or one[0] in own],
+        "scopes": [one for one in SCOPES if may_issue or granted(one[0]) <= own],
         "users": TokenUser.choices,
         "given": {
             "name": given.get("name", ""),
-            "scope": given.get("scope", "agent" if may_issue else (own or [""])[0]),
+            "scopes": request.POST.getlist("scope") if problem else [],
             "personal": given.get("personal", "" if may_issue else "1"),
             "behind": given.get("behind", TokenUser.SCRIPT),
             "ends": given.get("ends", ""),
@@ -320,7 +323,9 @@ def _tokens_form(request: MemberRequest) -> dict[str, str] | None:
         name = scoped(ApiToken.objects.all(), actor.project).get(pk=token_id).name
         messages.success(request, f"Revoked the token {name}.")
         return None
-    name, scope = request.POST.get("name", ""), request.POST.get("scope", "")
+    name, scope = request.POST.get("name", ""), request.POST.getlist("scope")
+    if not scope:
+        raise Invalid("Choose at least one scope.")
     behind = request.POST.get("behind", TokenUser.SCRIPT)
     ends_at, personal = end_of(request.POST.get("ends", ""), zone_of(request)), bool(request.POST.get("personal"))
     _, text = members.issue_token(actor, name, scope, ends_at, behind, personal=personal)
