@@ -107,6 +107,7 @@ test-worlds: install-dev
 # TESTED=1 leaves out the tests among the checks, for a run that makes all tests afterwards
 check: install-dev
 	@$(PY) -m tools.locks
+	@$(PY) -m tools.supplied
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy

@@ -9,7 +9,8 @@ from django.core.management import execute_from_command_line
 from awmweb.embedded import gate, known_settings, missing_folder, nothing_runs_on, nothing_to_save
 
 NEED_THE_PRODUCT = {
-    *("createproject", "createtoken", "loginlink", "export", "build_export", "explain", "diff", "push", "push_export"),
+    *("createproject", "createtoken", "loginlink", "resetfactor"),
+    *("export", "build_export", "explain", "diff", "push", "push_export"),
     *("rollout", "run", "report", "benchmark", "briefing", "probe", "certify", "build_split", "curves"),
     *("asking", "block", "campaign", "erase", "fork", "retention", "reverify", "timing", "world"),
     *("import", "read_import", "load_demo"),

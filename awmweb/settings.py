@@ -283,6 +283,7 @@ AWMWEB_OIDC_GROUPS = text("AWMWEB_OIDC_GROUPS", "groups")
 AWMWEB_OIDC_MAP = rights_map("AWMWEB_OIDC_MAP") if AWMWEB_OIDC_ISSUER else {}
 AWMWEB_OIDC_CHECK_S = number("AWMWEB_OIDC_CHECK_S", 30, 5, 3600)
 AWMWEB_OIDC_SESSION_H = number("AWMWEB_OIDC_SESSION_H", 12, 1, 720)
+AWMWEB_MFA = switch("AWMWEB_MFA", False)
 HUB_TOKEN = text("AWMWEB_HUB_TOKEN", text("HF_TOKEN"))
 HUB_ENDPOINT = web_address("HF_ENDPOINT", "https://huggingface.co")
 VAPID_KEY = embedded.vapid_key(VAR)
@@ -377,14 +378,20 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "awmweb.middleware.Refusals",
 ]
-if AWMWEB_OIDC_ISSUER:
-    INSTALLED_APPS += ["allauth.account", "allauth.socialaccount", "allauth.socialaccount.providers.openid_connect"]
+if AWMWEB_OIDC_ISSUER or AWMWEB_MFA:
+    INSTALLED_APPS.append("allauth.account")
+    if AWMWEB_OIDC_ISSUER:
+        INSTALLED_APPS += ["allauth.socialaccount", "allauth.socialaccount.providers.openid_connect"]
+    if AWMWEB_MFA:
+        INSTALLED_APPS.append("allauth.mfa")
     MIDDLEWARE.insert(
         MIDDLEWARE.index("django_htmx.middleware.HtmxMiddleware"), "allauth.account.middleware.AccountMiddleware"
     )
 # A provider that takes another's place can use its names for other people, so the issuer is a part of each account.
 OIDC_PROVIDER = f"oidc-{hashlib.sha256(AWMWEB_OIDC_ISSUER.encode()).hexdigest()[:16]}"
-ACCOUNT_ADAPTER = "people.pages.provider.Accounts"
+if AWMWEB_OIDC_ISSUER:
+    ACCOUNT_ADAPTER = "people.pages.provider.Accounts"
+MFA_ADAPTER = "people.factors.Factors"
 ACCOUNT_EMAIL_VERIFICATION = SOCIALACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_EMAIL_NOTIFICATIONS = SOCIALACCOUNT_EMAIL_AUTHENTICATION = False
 SOCIALACCOUNT_ADAPTER = "people.pages.provider.Provider"

@@ -88,6 +88,7 @@ def _shell(request: HttpRequest) -> dict[str, Any] | None:
         ],
         "all_projects": addresses.without_project("projects"),
         "sign_out": addresses.without_project("logout"),
+        "has_factors": settings.AWMWEB_MFA,
         **_duty(person(membership)),
         "archived": membership.project.archived_at is not None,
         "audits": holds(person(membership), may_manage_projects),

@@ -19,6 +19,7 @@
     yaml_text     YAML of strangers, within bounds
     spreadsheets  CSV files without formulas
     measures      counts and times of processes, in Valkey
+    sealing       boxes for secrets in the database
     rates         a share with its interval
     rows          model rows from a statement in SQL
     postgres/     the database's backend: cursors, checked connections
@@ -30,6 +31,7 @@
     leasing       claim, renew and release a slot
     members       writes: members, tokens and links
     projects      writes: create, rename, archive, restore
+    factors       writes: second factors of people
     following     writes: rights as the sign-in provider says
     saved_views   writes: saved views of a list
     selections    keeps what a refused command was for
@@ -40,7 +42,7 @@
     watching      asks the sign-in provider, by Celery
     urls          addresses of its pages
     apps          registration of the app
-    management/   commands loginlink, createproject, createtoken
+    management/   commands loginlink, resetfactor, createproject, createtoken
 
 Every app imports it; it imports no other app.
 """

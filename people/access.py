@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from people import addresses
 from people.errors import AppError, Forbidden, NotFound, ProjectArchived, Unauthenticated, WrongScope
-from people.models import ApiToken, Membership, Project, Role, display_name
+from people.models import ApiToken, Membership, Project, Role, TokenScope, display_name, granted
 from people.zones import zone_of
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ SESSION_ENTRIES = "entries"
 """Entries of the memberships that a session's links opened; it acts by these, not by all of its account's."""
 SYSTEM = "system"
 JUDGES = {Role.EXPERT, Role.REVIEWER}
-_ALL_SCOPES = ["agent", "expert", "export", "launch", "review"]
-PERSONAL: dict[str, list[str]] = {
+_ALL_SCOPES = frozenset({"read", "write", "answer", "review", "export", "launch"})
+PERSONAL: dict[str, frozenset[str]] = {
     Role.ADMIN: _ALL_SCOPES,
     Role.RESEARCHER: _ALL_SCOPES,
-    Role.EXPERT: ["expert", "review"],
-    Role.REVIEWER: ["review"],
+    Role.EXPERT: frozenset({"read", "answer", "review"}),
+    Role.REVIEWER: frozenset({"read", "review"}),
 }
 M = TypeVar("M", bound=Model)
 Rows = TypeVar("Rows", bound=QuerySet[Any])
@@ -70,6 +70,11 @@ class Actor:
         if self.model:
             return f"model:{self.model}"
         return f"token:{self.token.pk}" if self.token is not None else SYSTEM
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """The finest scopes of a token; none of a person."""
+        return granted(self.scope or "")
 
 
 def is_awmweb(actor: Actor) -> bool:
@@ -117,22 +122,27 @@ def current_memberships(user: User, session: Mapping[str, Any]) -> QuerySet[Memb
     return mine.select_related("project", "user").order_by("pk")
 
 
-def _holds(actor: Actor, roles: Collection[str], scopes: Collection[str] = ()) -> bool:
+def _demand(actor: Actor, roles: Collection[str], scopes: Collection[str] = ()) -> None:
+    """Demand one of these roles of a person, or one of these scopes of a token."""
     if actor.scope is not None:
-        return actor.scope in scopes
+        if not actor.scopes.intersection(scopes):
+            raise WrongScope(_missing(actor, scopes))
     # without a role it is awmweb itself, or a model: they act for someone whose right was checked
-    return actor.role is None or actor.role in roles
+    elif actor.role is not None and actor.role not in roles:
+        raise Forbidden
 
 
-def _demand(allowed: bool, actor: Actor) -> None:
-    if not allowed:
-        # For a token another scope can help; a person needs another role.
-        raise WrongScope if actor.scope is not None else Forbidden
+def _missing(actor: Actor, scopes: Collection[str]) -> str:
+    has = ", ".join(name for name in TokenScope.values if name in actor.scopes)
+    needs = " or ".join(name for name in TokenScope.values if name in scopes)
+    if not needs:
+        return f"No token can make this call. A person can, on the pages. This token has scope {has}."
+    return f"This call needs a token of scope {needs}. This token has scope {has}."
 
 
-def _demand_write(allowed: bool, actor: Actor) -> None:
+def _demand_write(actor: Actor, roles: Collection[str], scopes: Collection[str] = ()) -> None:
     """Demand a right and a project that takes writes. A stranger does not learn whether it is archived."""
-    _demand(allowed, actor)
+    _demand(actor, roles, scopes)
     if actor.project.archived_at is not None:
         raise ProjectArchived
 
@@ -148,51 +158,56 @@ def holds(actor: Actor, right: Callable[[Actor], None]) -> bool:
 
 def may_start_runs(actor: Actor) -> None:
     """Allow runs for loops with an agent token, and for members who set what a run's episodes are given."""
-    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"agent", "launch"}), actor)
+    _demand_write(actor, {Role.ADMIN, Role.RESEARCHER}, {"write", "launch"})
 
 
 def may_record(actor: Actor) -> None:
     """Allow writing episodes, steps and asks for loops with an agent token, researchers and the system."""
-    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"agent"}), actor)
+    _demand_write(actor, {Role.ADMIN, Role.RESEARCHER}, {"write"})
 
 
 def may_read(actor: Actor) -> None:
     """Allow reading episodes and steps for everyone in the project."""
-    _demand(_holds(actor, Role.values, {"agent", "expert", "export", "launch", "review"}), actor)
+    _demand(actor, Role.values, {"read"})
+
+
+def records(actor: Actor) -> bool:
+    """Return whether this is a loop's token: it writes, so it sees no outcome."""
+    return "write" in actor.scopes
 
 
 def sees_outcomes(actor: Actor) -> bool:
     """Allow verification steps and outcomes for all but an agent."""
-    return actor.scope != "agent"
+    return not records(actor)
 
 
 def may_advise(actor: Actor) -> None:
     """Allow claiming and answering asks for experts and managers."""
-    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT}, {"expert"}), actor)
+    _demand_write(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT}, {"answer"})
 
 
 def may_see_queue(actor: Actor) -> None:
-    _demand(_holds(actor, Role.values, {"expert"}), actor)
+    _demand(actor, Role.values, {"answer"})
 
 
 def may_see_metrics(actor: Actor) -> None:
     """Allow the desk's metrics, with people's names and outcomes, for all but an agent."""
-    _demand(_holds(actor, Role.values, {"expert", "export"}), actor)
+    _demand(actor, Role.values, {"answer", "export"})
 
 
 def may_annotate(actor: Actor) -> None:
     """Allow annotating steps and episodes for everyone who can advise or review."""
-    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}, {"expert", "review"}), actor)
+    _demand_write(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}, {"answer", "review"})
 
 
 def may_see_notices(actor: Actor) -> None:
     """Allow reading one's own channels and deliveries for everyone who can annotate, also in an archived project."""
-    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}), actor)
+    _demand(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER})
 
 
 def may_review(actor: Actor) -> None:
     """Allow claiming reviews and judging episodes for everyone who can annotate, and for review tokens."""
-    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}, {"review"}), actor)
+    _demand_write(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}, {"review"})
 
 
 def judges_only(role: str) -> bool:
@@ -208,76 +223,80 @@ def members_who_judge(project: Project) -> list[Actor]:
 
 def may_see_reviews(actor: Actor) -> None:
     """Allow reading queues, verdicts and agreement for all but an agent."""
-    _demand(_holds(actor, Role.values, {"export", "review"}), actor)
+    _demand(actor, Role.values, {"export", "review"})
 
 
 def may_set_reviews(actor: Actor) -> None:
     """Allow making review queues and label schemas, filling queues, and ruling in the verifier court."""
-    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
+    _demand_write(actor, {Role.ADMIN, Role.RESEARCHER})
 
 
 def may_repair(actor: Actor) -> None:
     """Allow repairing a verifier and judging stored episodes again, for those who rule in the verifier court."""
-    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch", "review"}), actor)
+    _demand_write(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch", "review"})
 
 
 def may_set_desk(actor: Actor) -> None:
     """Allow setting how asks are routed and what they can cost."""
-    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
+    _demand_write(actor, {Role.ADMIN, Role.RESEARCHER})
 
 
 def may_launch(actor: Actor) -> None:
     """Allow starting our own rollouts, and giving episodes an informed expert."""
-    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"}), actor)
+    _demand_write(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"})
 
 
 def may_see_asking(actor: Actor) -> None:
     """Allow reading how a run's arms asked, for those who launch runs, also in an archived project."""
-    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"}), actor)
+    _demand(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"})
 
 
 def may_see_imports(actor: Actor) -> None:
     """Allow reading imports for everyone who can start one, also in an archived project."""
-    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"}), actor)
+    _demand(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"})
 
 
 def may_scrape(actor: Actor) -> None:
     """Allow the figures of the whole installation for metrics tokens only, which no role has."""
-    _demand(actor.scope == "metrics", actor)
+    if actor.scope is None:
+        raise Forbidden
+    _demand(actor, (), {"metrics"})
 
 
 def may_export(actor: Actor) -> None:
-    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"export"}), actor)
+    _demand(actor, {Role.ADMIN, Role.RESEARCHER}, {"export"})
 
 
 def may_push(actor: Actor) -> None:
     """Allow pushing datasets to an external service with the operator's token: admins who can export."""
     may_export(actor)
-    _demand(_holds(actor, {Role.ADMIN}), actor)
+    _demand(actor, {Role.ADMIN})
 
 
 def may_issue_tokens(actor: Actor) -> None:
-    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
+    _demand_write(actor, {Role.ADMIN, Role.RESEARCHER})
 
 
-def personal_scopes(actor: Actor) -> list[str]:
-    """Return the scopes of a person's own tokens: none gives more than their role."""
-    return PERSONAL.get(actor.role or "", []) if actor.user is not None else []
+def personal_scopes(actor: Actor) -> frozenset[str]:
+    """Return the finest scopes of a person's own tokens: none gives more than their role."""
+    return PERSONAL.get(actor.role or "", frozenset()) if actor.user is not None else frozenset()
 
 
 def may_issue_personal(actor: Actor, scope: str) -> None:
     """Allow people tokens of their own, which end with their membership or role."""
-    _demand_write(scope in personal_scopes(actor), actor)
+    if not scope or not granted(scope) <= personal_scopes(actor):
+        raise Forbidden
+    _demand_write(actor, Role.values)
 
 
 def may_manage_people(actor: Actor) -> None:
-    _demand_write(_holds(actor, {Role.ADMIN}), actor)
+    _demand_write(actor, {Role.ADMIN})
 
 
 def may_manage_projects(actor: Actor) -> None:
     """Allow admins to create, rename, archive and restore projects and to read the audit trail, also of an archived
     one."""
-    _demand(_holds(actor, {Role.ADMIN}), actor)
+    _demand(actor, {Role.ADMIN})
 
 
 def opaque(project_id: str, name: str) -> str:

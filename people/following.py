@@ -6,8 +6,6 @@ of the provider and by `watching.py`.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import logging
 import time
 from datetime import datetime, timedelta
@@ -27,6 +25,7 @@ from people.audit import record
 from people.errors import Invalid
 from people.identity import Rights, Unfit, identify, rights_of
 from people.models import Membership, Project, ProviderTicket, Role, new_id
+from people.sealing import box
 
 log = logging.getLogger(__name__)
 BECAUSE = "by the groups of the sign-in provider"
@@ -125,8 +124,7 @@ def keep_ticket(user: User, refresh: str, access: str) -> None:
 
 
 def _box() -> Fernet:
-    key = hashlib.sha256(b"ticket of a sign-in provider" + settings.SECRET_KEY.encode()).digest()
-    return Fernet(base64.urlsafe_b64encode(key))
+    return box("ticket of a sign-in provider")
 
 
 def _seal(secret: str) -> str:

@@ -21,7 +21,18 @@ from django.utils.text import slugify
 from people.access import Actor, may_issue_personal, may_issue_tokens, may_manage_people, person, scoped, system
 from people.audit import record
 from people.errors import Invalid, LinkSpent, NotFound
-from people.models import ApiToken, LoginLink, Membership, Project, Role, TokenScope, TokenUser, display_name, new_id
+from people.models import (
+    ApiToken,
+    LoginLink,
+    Membership,
+    Project,
+    Role,
+    TokenScope,
+    TokenUser,
+    display_name,
+    granted,
+    new_id,
+)
 from people.rows import ModelRows
 
 OnLeave = Callable[[Actor], None]
@@ -345,11 +356,35 @@ def set_skills(actor: Actor, membership_id: int, skills: Sequence[str]) -> list[
     return plain
 
 
+def one_scope(given: str | Sequence[str]) -> str:
+    """Return scopes as a token stores them: each once, without those that another one includes.
+
+    Raises:
+        Invalid: an unknown scope, or scopes that one token cannot have.
+    """
+    words = given.replace(",", " ").split() if isinstance(given, str) else given
+    if not words or not set(words) <= set(TokenScope.values):
+        raise Invalid(f"Scope must be one or more of {', '.join(TokenScope.values)}.")
+    has = granted(" ".join(words))
+    if "write" in has and not has <= {"write", "read"}:
+        raise Invalid(
+            "Scope write goes with read only: a loop's token sees no outcome and answers no ask. Create two tokens."
+        )
+    if "metrics" in has and has != {"metrics"}:
+        raise Invalid("Scope metrics goes with no other. Create two tokens.")
+    # wider ones first, so that what they include is left out
+    kept: list[str] = []
+    for word in sorted(dict.fromkeys(words), key=lambda one: (-len(granted(one)), TokenScope.values.index(one))):
+        if not granted(word) <= granted(" ".join(kept)):
+            kept.append(word)
+    return " ".join(kept)
+
+
 @transaction.atomic
 def issue_token(
     actor: Actor,
     name: str,
-    scope: str,
+    scope: str | Sequence[str],
     ends_at: datetime | None = None,
     behind: str = TokenUser.SCRIPT,
     *,
@@ -359,14 +394,13 @@ def issue_token(
 
     A personal token ends with the membership or role of the actor; others belong to the project.
     """
+    scope = one_scope(scope)
     if personal:
         may_issue_personal(actor, scope)
     else:
         may_issue_tokens(actor)
     if behind not in TokenUser.values:
         raise Invalid(f"Who uses the token must be one of {', '.join(TokenUser.values)}.")
-    if scope not in TokenScope.values:
-        raise Invalid(f"Scope must be one of {', '.join(TokenScope.values)}.")
     # It reads figures of all projects, and an admin is one of theirs only.
     if scope == TokenScope.METRICS and actor.user is not None:
         raise Invalid("Only the operator creates metrics tokens, with `manage.py createtoken`.")

@@ -5,6 +5,7 @@ Owns what a row can contain and facts about one row. Leaves changes to `members.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -84,12 +85,35 @@ class Role(models.TextChoices):
 
 
 class TokenScope(models.TextChoices):
-    AGENT = "agent", "Agent"
-    EXPERT = "expert", "Expert"
+    """What a token can do. The first three are the finest; `agent` and `expert` are sets of them."""
+
+    READ = "read", "Read"
+    WRITE = "write", "Write"
+    ANSWER = "answer", "Answer"
+    REVIEW = "review", "Review"
     EXPORT = "export", "Export"
     LAUNCH = "launch", "Launch"
-    REVIEW = "review", "Review"
     METRICS = "metrics", "Metrics"
+    AGENT = "agent", "Agent"
+    EXPERT = "expert", "Expert"
+
+
+SCOPE_SETS: dict[str, frozenset[str]] = {
+    "agent": frozenset({"read", "write"}),
+    "expert": frozenset({"read", "answer"}),
+    # no one reviews, exports or launches what they cannot read
+    **{name: frozenset({"read", name}) for name in ("review", "export", "launch")},
+}
+
+
+_ONE_SCOPE = f"({'|'.join(TokenScope.values)})"
+SCOPES_KNOWN = f"^{_ONE_SCOPE}( {_ONE_SCOPE})*$"
+
+
+@functools.cache
+def granted(scope: str) -> frozenset[str]:
+    """Return the finest scopes that the words of a token's scope add up to."""
+    return frozenset[str]().union(*(SCOPE_SETS.get(word, {word}) for word in scope.split()))
 
 
 class Project(models.Model):
@@ -165,7 +189,8 @@ class ApiToken(models.Model):
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=120)
-    scope = models.CharField(max_length=8, choices=TokenScope.choices)
+    scope = models.CharField(max_length=60)
+    """One or more of `TokenScope`, with spaces between."""
     behind = models.CharField(
         max_length=8, choices=TokenUser.choices, default=TokenUser.SCRIPT, db_default=TokenUser.SCRIPT
     )
@@ -179,10 +204,20 @@ class ApiToken(models.Model):
     """Works only while `issued_by` is a member of the project; others belong to the project."""
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=Q(scope__in=TokenScope.values), name="token_scope_known")]
+        constraints = [models.CheckConstraint(condition=Q(scope__regex=SCOPES_KNOWN), name="token_scope_known")]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.scope})"
+
+    @property
+    def grants(self) -> list[str]:
+        """Its finest scopes, in the order of `TokenScope`."""
+        return [name for name in TokenScope.values if name in granted(self.scope)]
+
+    @property
+    def includes(self) -> str:
+        """Its finest scopes for a page; empty if its words are these already."""
+        return "" if set(self.grants) == set(self.scope.split()) else ", ".join(self.grants)
 
     def is_current(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.ends_at is None or self.ends_at > now)

@@ -18,3 +18,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
 ]
 if settings.AWMWEB_OIDC_ISSUER:
     urlpatterns.append(path("", include("people.pages.provider_urls")))
+if settings.AWMWEB_MFA:
+    urlpatterns.append(path("", include("people.pages.second_urls")))

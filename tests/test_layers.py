@@ -102,12 +102,13 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "selections",
             "revalidation",
             "rows",
+            "sealing",
             "postgres",
             "turns",
             "yaml_text",
             "zones",
         },
-        {"audit", "following", "holding", "jobs", "leasing", "members", "projects", "saved_views"},
+        {"audit", "factors", "following", "holding", "jobs", "leasing", "members", "projects", "saved_views"},
         {"http", "watching", "known_tokens", "parts", *DOORS},
     ),
     "notices": (
@@ -165,7 +166,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
 }
 """The floors of each app, lowest first: folders, and the modules beside them."""
 WRITES = {
-    "people": {"audit", "following", "holding", "jobs", "leasing", "members", "projects", "saved_views"},
+    "people": {"audit", "factors", "following", "holding", "jobs", "leasing", "members", "projects", "saved_views"},
     "notices": {"allowances", "deliveries", "subscriptions", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},
@@ -211,6 +212,9 @@ OPENENV = {"awmclient.adapters.openenv", "awmclient.adapters.openenv_collect"}
 """The modules of the client that import openenv, on which the environment server stands, too."""
 SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
 LATE = {
+    # models that exist only with AWMWEB_MFA
+    ("people.pages.people", "_second_factor"),
+    ("people.management.commands.resetfactor", "Command.handle"),
     ("awmenv.server.sandbox.confine", "_open_socket"),  # a probe's own need; the process it is forked from stays small
     ("runs.statistics.gating", "_regression"),  # scikit-learn, an extra, for the command that fits a gate
     ("reviews.statistics.agreement", "alpha"),  # krippendorff and numpy, for processes in which the figures are opened

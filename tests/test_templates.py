@@ -29,9 +29,17 @@ def addresses(name: str) -> set[str]:
     return {str(link.view_name.var) for link in links}  # type: ignore[attr-defined]
 
 
+def second_urls() -> list[str]:
+    """Names of addresses that are there only with `AWMWEB_MFA`, from their text: its models are not loaded here."""
+    return re.findall(r'name="(\w+)"', (FOLDER.parent / "people/pages/second_urls.py").read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_template_compiles_and_its_addresses_exist(name: str) -> None:
-    assert addresses(name) - {key for key in get_resolver().reverse_dict if isinstance(key, str)} == set()
+    assert (
+        addresses(name) - {key for key in get_resolver().reverse_dict if isinstance(key, str)} - set(second_urls())
+        == set()
+    )
 
 
 def test_addresses_are_found_inside_blocks() -> None:

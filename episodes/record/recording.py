@@ -49,7 +49,7 @@ from episodes.stored.policies import policy_facts
 from episodes.stored.settled import NOT_ATTESTED
 from episodes.visible import trajectory
 from people import measures
-from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, scoped, visible_or_404
+from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, records, scoped, visible_or_404
 from people.audit import record
 from people.errors import Invalid, NotFound, WrongScope
 from people.models import Project
@@ -318,7 +318,7 @@ def _touch(episode: Episode) -> None:
 def hear(actor: Actor, episode_id: str) -> None:
     """Note any call of a loop about its live episode as a sign of life; it does not reopen a lost one."""
     # a person who looks at the page is no sign of life of the loop
-    if actor.scope == "agent" and is_id(episode_id):
+    if records(actor) and is_id(episode_id):
         scoped(Episode.every.live(), actor.project).filter(pk=episode_id).update(heartbeat_at=timezone.now())
 
 

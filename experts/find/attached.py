@@ -10,13 +10,13 @@ from django.db.models import F, Q
 
 from experts.models import Ask, Attachment
 from experts.models.asks import AttachmentQuerySet
-from people.access import Actor, may_read, scoped, visible_or_404
+from people.access import Actor, may_read, records, scoped, visible_or_404
 
 
 def is_asker(actor: Actor) -> bool:
     """Return whether this is the agent's side: an agent's token, or awmweb's own worker."""
     # the worker has neither a user nor a scope
-    return actor.user is None and actor.scope in (None, "agent")
+    return actor.user is None and (actor.scope is None or records(actor))
 
 
 def visible_files(actor: Actor) -> AttachmentQuerySet:

@@ -5,6 +5,7 @@ Owns HTTP status and form texts. Every write is a function of `members.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 from urllib.parse import urlencode
@@ -13,6 +14,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login as start_session
 from django.contrib.auth import logout as end_session
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -37,15 +39,18 @@ from people.access import (
 )
 from people.errors import AppError, Invalid, LinkSpent, NotFound
 from people.http import IS_HEAD
-from people.models import ApiToken, Membership, Role, TokenUser, display_name
+from people.models import ApiToken, Membership, Role, TokenUser, display_name, granted
 from people.zones import zone_of
 
 SCOPES = [
-    ("agent", "Records episodes and asks. Can't see outcomes."),
+    ("agent", "Records episodes and asks, and reads them. Can't see outcomes."),
     ("expert", "Reads, claims and answers asks."),
     ("export", "Reads and exports."),
-    ("launch", "Creates runs, including runs with informed experts. Not for agents."),
-    ("review", "Claims and gives reviews. Outcomes open after its own verdict."),
+    ("launch", "Reads, and creates runs, including runs with informed experts. Not for agents."),
+    ("review", "Reads, and claims and gives reviews."),
+    ("read", "Reads episodes, steps and runs, with outcomes."),
+    ("write", "Records episodes and asks, and reads nothing back."),
+    ("answer", "Lists, claims and answers asks, and reads no episode."),
 ]
 
 
@@ -53,7 +58,7 @@ SCOPES = [
 def login(request: HttpRequest) -> HttpResponse:
     """Explain how to get a sign-in link. A signed-in person goes to the home page."""
     if request.user.is_authenticated:
-        return redirect(_safe(request, request.GET.get("next", "")))
+        return redirect(safe_next(request, request.GET.get("next", "")))
     context = {"provider": settings.AWMWEB_OIDC_NAME, "sign_in": _provider_address(request)}
     return render(request, "people/login.html", context)
 
@@ -96,6 +101,15 @@ def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
             return redirect("home")
         return render(request, "people/link_spent.html", status=410)
     project = Membership.objects.get(entry=entries[0]).project.slug
+    if settings.AWMWEB_MFA and (second := _second_factor()).factors.is_asked(user):
+        waits: HttpResponse = second.wait_for_factor(request, user, entries, project)
+        return waits
+    begin_session(request, user, entries, project)
+    return redirect(safe_next(request, request.GET.get("next", "")))
+
+
+def begin_session(request: HttpRequest, user: User, entries: list[str], project: str) -> None:
+    """Sign in to these memberships, and to those that earlier links of the same account opened in this browser."""
     if request.user == user:
         entries = list(dict.fromkeys([*memberships(request).values_list("entry", flat=True), *entries]))
     start_session(request, user, backend="django.contrib.auth.backends.ModelBackend")
@@ -104,7 +118,6 @@ def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
     request.session[SESSION_ENTRIES] = entries
     request.session[SESSION_PROJECT] = project
     addresses.enter(project)
-    return redirect(_safe(request, request.GET.get("next", "")))
 
 
 def _is_no_visit(request: HttpRequest) -> bool:
@@ -115,7 +128,7 @@ def _is_no_visit(request: HttpRequest) -> bool:
     return "prefetch" in purpose or request.headers.get("Sec-Fetch-Dest", "document") != "document"
 
 
-def _safe(request: HttpRequest, url: str) -> str:
+def safe_next(request: HttpRequest, url: str) -> str:
     """Return `url` if it is a path on this host, otherwise the home page."""
     # The second check alone would also take an absolute address of this host.
     ours = url.startswith("/") and url_has_allowed_host_and_scheme(url, {request.get_host()})
@@ -144,9 +157,10 @@ def people(request: MemberRequest) -> HttpResponse:
         if not problem and link is None and namesake is None:
             return redirect("people")
     actor = request.actor
-    rows = scoped(Membership.objects.select_related("user"), actor.project).order_by("pk")
+    rows = list(scoped(Membership.objects.select_related("user"), actor.project).order_by("pk"))
+    guarded = _with_factor(rows)
     context = {
-        "members": [_member(row, actor) for row in rows],
+        "members": [_member(row, actor) | {"has_factor": row.user_id in guarded} for row in rows],
         "roles": Role.choices,
         "given": {
             "role": "expert",
@@ -196,6 +210,9 @@ def _people_form(request: MemberRequest) -> dict[str, Any] | None:
             actor, _number(request.POST.get("membership", "")), request.POST.get("role", "")
         )
         return _link(display_name(membership.user), secret)
+    if action == "factor":
+        _reset_factor(request, _number(request.POST.get("membership", "")))
+        return None
     if action == "link":
         return _new_link(actor, _number(request.POST.get("membership", "")))
     membership, secret = members.invite(
@@ -207,6 +224,28 @@ def _people_form(request: MemberRequest) -> dict[str, Any] | None:
     )
     membership.user.refresh_from_db()  # the invitation may have given the account its name
     return _link(display_name(membership.user), secret)
+
+
+def _second_factor() -> Any:
+    """Return the module of second factors, which has models that exist only with `AWMWEB_MFA`."""
+    from people.pages import second_factor
+
+    return second_factor
+
+
+def _reset_factor(request: MemberRequest, membership_id: int) -> None:
+    if not settings.AWMWEB_MFA:
+        raise NotFound
+    name = _second_factor().factors.reset(request.actor, membership_id)
+    messages.success(request, f"{name} signs in without a second factor now.")
+
+
+def _with_factor(rows: Sequence[Membership]) -> set[int]:
+    """Return the accounts of these members that have a second factor."""
+    if not settings.AWMWEB_MFA:
+        return set()
+    guarded: set[int] = _second_factor().factors.with_factor([one.user_id for one in rows])
+    return guarded
 
 
 def _skills(request: MemberRequest, membership_id: int) -> None:
@@ -287,11 +326,11 @@ def tokens(request: MemberRequest) -> HttpResponse:
     given = request.POST if problem else {}
     context = {
         "tokens": rows,
-        "scopes": [one for one in SCOPES if may_issue or one[0] in own],
+        "scopes": [one for one in SCOPES if may_issue or granted(one[0]) <= own],
         "users": TokenUser.choices,
         "given": {
             "name": given.get("name", ""),
-            "scope": given.get("scope", "agent" if may_issue else (own or [""])[0]),
+            "scopes": request.POST.getlist("scope") if problem else [],
             "personal": given.get("personal", "" if may_issue else "1"),
             "behind": given.get("behind", TokenUser.SCRIPT),
             "ends": given.get("ends", ""),
@@ -320,7 +359,9 @@ def _tokens_form(request: MemberRequest) -> dict[str, str] | None:
         name = scoped(ApiToken.objects.all(), actor.project).get(pk=token_id).name
         messages.success(request, f"Revoked the token {name}.")
         return None
-    name, scope = request.POST.get("name", ""), request.POST.get("scope", "")
+    name, scope = request.POST.get("name", ""), request.POST.getlist("scope")
+    if not scope:
+        raise Invalid("Choose at least one scope.")
     behind = request.POST.get("behind", TokenUser.SCRIPT)
     ends_at, personal = end_of(request.POST.get("ends", ""), zone_of(request)), bool(request.POST.get("personal"))
     _, text = members.issue_token(actor, name, scope, ends_at, behind, personal=personal)

@@ -73,6 +73,7 @@ def request(actor: Actor, scenario: str, task_idx: int, code: str = "", reason: 
 def prepare(actor: Actor, scenario: str, task_idx: int, code: str = "", reason: str = "") -> Rejudging:
     """Return the pass that judges with this code, which becomes the next version, or with the verifier in force. A
     refused repair leaves no version."""
+    may_repair(actor)
     launching.task_text(scenario, task_idx)
     live = repairs.passes_of(actor.project, scenario, task_idx).filter(ended_at__isnull=True).first()
     if code:

@@ -27,6 +27,13 @@ def moment(said: str) -> datetime:
     return make_aware(found) if is_naive(found) else found
 
 
+def scopes(said: str) -> list[str]:
+    words = said.replace(",", " ").split()
+    if unknown := next((word for word in words or [said] if word not in TokenScope.values), None):
+        raise ArgumentTypeError(f"invalid choice: {unknown!r} (choose from {', '.join(TokenScope.values)})")
+    return words
+
+
 class Command(BaseCommand):
     help = "Create an API token and print it. It cannot be shown again."
 
@@ -40,13 +47,20 @@ class Command(BaseCommand):
             default=TokenUser.SCRIPT,
             help="who uses it: a program (script, the default), a person or a model; stored with its answers",
         )
-        parser.add_argument("--scope", required=True, choices=TokenScope.values)
+        parser.add_argument(
+            "--scope",
+            required=True,
+            action="append",
+            type=scopes,
+            help=f"one or more of {', '.join(TokenScope.values)}, with commas between",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             actor = access.system_actor(options["project"])
             about = {"ends_at": options["expires"], "behind": options["behind"]}
-            _, secret = members.issue_token(actor, options["name"], options["scope"], **about)
+            scope = [word for words in options["scope"] for word in words]
+            _, secret = members.issue_token(actor, options["name"], scope, **about)
         except AppError as refused:
             raise CommandError(refused.message) from refused
         self.stdout.write(secret)
