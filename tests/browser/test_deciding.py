@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import expect
@@ -140,6 +141,18 @@ def test_calls_are_approved_edited_and_rejected_by_keys(desk, person, ask):
     names = page.locator("#answer .decided .arg > :first-child")
     lines = names.evaluate_all("all => all.map((one) => one.getClientRects().length)")
     assert lines and set(lines) == {1}, "no name of an argument is cut in two"
+
+
+def test_long_standing_answer_fits_a_phone(desk, person):
+    until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    with desk.http(desk.token("expert")) as other:
+        body = {"tool": "send_reply", "arguments": {"body": "x" * 500}, "until": until}
+        given = other.post("/standing-answers", json=body).json()["id"]
+        page = person(desk.link("lea", "expert"), viewport={"width": 390, "height": 844})
+        page.goto(f"{desk.url}/queue/")
+        expect(page.locator(".standing")).to_contain_text("x…")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert other.delete(f"/standing-answers/{given}").is_success
 
 
 def test_equal_calls_are_approved_by_one_press(desk, person, ask):
