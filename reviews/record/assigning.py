@@ -373,7 +373,7 @@ def decline(actor: Actor, review_id: str, reason: str = "", lease_token: str = "
     # PostgreSQL refuses U+0000 in a text
     said = {"author": actor.name, "reason": reason[:1000].replace("\x00", "")}
     ReviewDecline.objects.get_or_create(review=review, author_key=actor.key, defaults=said)
-    withholding.open_to(actor.key, review)
+    withholding.open_to(actor.keys, review)
 
 
 @transaction.atomic
@@ -388,7 +388,7 @@ def leave(actor: Actor, queue_id: str) -> int:
     said = {"author_key": actor.key, "author": actor.name, "reason": "left the queue"}
     # a decline in another tab at the same moment is the same decline
     ReviewDecline.objects.bulk_create((ReviewDecline(review=one, **said) for one in left), ignore_conflicts=True)
-    withholding.open_all_to(actor.key, queue)
+    withholding.open_all_to(actor.keys, queue)
     return len(left)
 
 
