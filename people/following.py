@@ -171,13 +171,13 @@ class _Asking:
     def together(self, call: Callable[..., Any], wanted: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Return the answers, or the errors, of calls with these arguments, in their order."""
 
-        def one(arguments: tuple[Any, ...]) -> Any:
+        def answer(arguments: tuple[Any, ...]) -> Any:
             try:
                 return call(self.http, self.found, *arguments)
             except (NotVouched, httpx.HTTPError, Unfit, KeyError) as error:
                 return error
 
-        return list(self.pool.map(one, wanted))
+        return list(self.pool.map(answer, wanted))
 
 
 def _check(asking: _Asking, tickets: Sequence[ProviderTicket], now: datetime) -> int:
