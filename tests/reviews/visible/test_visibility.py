@@ -20,7 +20,7 @@ from people import members
 from people.access import bearer, person, system
 from people.errors import Invalid
 from people.models import Role
-from reviews.errors import ReviewClosed
+from reviews.errors import AlreadyReviewed, ReviewClosed
 from reviews.models import CourtCase
 from reviews.record import (
     annotating,
@@ -119,6 +119,10 @@ def test_verdict_by_own_token_opens_the_outcome_to_its_person(rita, review, epis
     lease = assigning.claim(own, review.pk)
     assert deciding.decide(own, review.pk, lease.lease_token, Wanted("reject")).is_blind
     assert visibility.sees_outcome(own, episode) and visibility.sees_outcome(rita, episode)
+    other = bearer(members.issue_token(rita, "other", "review", personal=True)[0])
+    for again in (rita, other):
+        with pytest.raises(AlreadyReviewed):
+            assigning.claim(again, review.pk)
 
 
 def test_leaving_a_queue_declines_all_and_opens_outcomes(ada, rita, queue, review, episode):
