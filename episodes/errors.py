@@ -33,6 +33,13 @@ class EpisodeEnded(AppError):
     status = 409
 
 
+class StepsErased(AppError):
+    """A retention rule erased the words of this episode's steps. It takes no more steps and does not reopen."""
+
+    code = "steps_erased"
+    status = 409
+
+
 class NotWaiting(AppError):
     """The episode does not wait for an answer. Only a waiting episode can be parked."""
 

@@ -72,6 +72,13 @@ class Actor:
         return f"token:{self.token.pk}" if self.token is not None else SYSTEM
 
     @property
+    def keys(self) -> list[str]:
+        """All keys by which this caller is held from something: a person's own token is its person, too."""
+        if self.token is not None and self.token.personal and self.token.issued_by_id is not None:
+            return [self.key, f"user:{self.token.issued_by_id}"]
+        return [self.key]
+
+    @property
     def scopes(self) -> frozenset[str]:
         """The finest scopes of a token; none of a person."""
         return granted(self.scope or "")

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote_plus
@@ -17,6 +20,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from people import members
@@ -33,6 +37,8 @@ WELL_KNOWN = "/.well-known/openid-configuration"
 TIMEOUT_S, TURN_S = 5.0, 20.0
 """For one call to the provider, and for all calls of one turn: the next turn goes on with who waits longest."""
 
+TOGETHER = 8
+"""Calls to the provider at the same time. More would look like an attack to some."""
 NO_MORE = {"invalid_grant", "invalid_token", "access_denied"}
 """Errors by which a provider says that a token is not one any more."""
 
@@ -143,50 +149,97 @@ def check_due(now: datetime | None = None) -> int:
         return 0
     began, answered = time.monotonic(), 0
     try:
-        with httpx.Client(timeout=TIMEOUT_S) as http:
+        with httpx.Client(timeout=TIMEOUT_S) as http, ThreadPoolExecutor(TOGETHER) as pool:
             found = _json(http.get(settings.AWMWEB_OIDC_ISSUER + WELL_KNOWN))
-            for ticket in waiting:
+            for start in range(0, len(waiting), TOGETHER):
                 if time.monotonic() - began > TURN_S:
                     break
-                answered += _check_one(http, found, ticket, now)
+                answered += _check(_Asking(pool, http, found), waiting[start : start + TOGETHER], now)
     except (httpx.HTTPError, Unfit) as error:
         log.warning("the sign-in provider is unavailable: %r", error)
     return answered
 
 
-def _check_one(http: httpx.Client, found: dict[str, Any], ticket: ProviderTicket, now: datetime) -> int:
-    """Check one person. What the provider cannot say about one keeps no one else from being checked."""
-    try:
-        return _check(http, found, ticket, now)
-    except (httpx.HTTPStatusError, Unfit, KeyError) as error:
-        log.warning("the sign-in provider gives no answer about %s: %r", ticket.user, error)
-        return 0
+@dataclass(frozen=True)
+class _Asking:
+    """Calls to the provider, several together. Its threads see no database: rows are read and written between."""
+
+    pool: ThreadPoolExecutor
+    http: httpx.Client
+    found: dict[str, Any]
+
+    def together(self, call: Callable[..., Any], wanted: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return the answers, or the errors, of calls with these arguments, in their order."""
+
+        def answer(arguments: tuple[Any, ...]) -> Any:
+            try:
+                return call(self.http, self.found, *arguments)
+            except (NotVouched, httpx.HTTPError, Unfit, KeyError) as error:
+                return error
+
+        return list(self.pool.map(answer, wanted))
 
 
-def _check(http: httpx.Client, found: dict[str, Any], ticket: ProviderTicket, now: datetime) -> int:
-    # conditional: of two workers one asks, and a ticket of a sign-in meanwhile is not touched
-    mine = ProviderTicket.objects.filter(pk=ticket.pk, sealed=ticket.sealed, checked_at=ticket.checked_at)
-    if mine.update(checked_at=now) != 1:
-        return 0
-    same = ProviderTicket.objects.filter(pk=ticket.pk, sealed=ticket.sealed)
-    try:
-        access, refresh = _access(http, found, ticket)
+def _check(asking: _Asking, tickets: Sequence[ProviderTicket], now: datetime) -> int:
+    """Check some people together. What the provider cannot say about one keeps no one else from being checked."""
+    mine = [one for one in tickets if _claimed(one, now)]
+    vouched, answered = [], 0
+    given = asking.together(_access, [(one,) for one in mine])
+    for ticket, got in zip(mine, given, strict=True):
+        same = ProviderTicket.objects.filter(pk=ticket.pk, sealed=ticket.sealed)
+        if isinstance(got, Exception):
+            answered += _refused(ticket, same, got)
+            continue
+        access, refresh = got
         if refresh:
             sealed = _seal(refresh)
             if same.update(sealed=sealed) != 1:
-                return 0
+                continue
             same = ProviderTicket.objects.filter(pk=ticket.pk, sealed=sealed)
-        claims = _claims(http, found, access)
-    except NotVouched:
-        if same.exists():
-            suspend(ticket.user)
-        return 1
-    person = identify(claims, {}, settings.AWMWEB_OIDC_GROUPS)
+        vouched.append((ticket, same, access))
+    claimed = asking.together(_claims, [(access,) for _, _, access in vouched])
+    for (ticket, same, _), claims in zip(vouched, claimed, strict=True):
+        answered += _heard(ticket, same, claims)
+    # after what the others said is stored: a refresh token that was exchanged is lost otherwise
+    _stop_if_away([*given, *claimed])
+    return answered
+
+
+def _stop_if_away(said: Iterable[Any]) -> None:
+    """End this turn if the provider cannot be reached: each further call would wait as long."""
+    for one in said:
+        if isinstance(one, httpx.TransportError):
+            raise one
+
+
+def _claimed(ticket: ProviderTicket, now: datetime) -> bool:
+    # conditional: of two workers one asks, and a ticket of a sign-in meanwhile is not touched
+    mine = ProviderTicket.objects.filter(pk=ticket.pk, sealed=ticket.sealed, checked_at=ticket.checked_at)
+    return mine.update(checked_at=now) == 1
+
+
+def _heard(ticket: ProviderTicket, same: QuerySet[ProviderTicket], claims: Any) -> int:
+    """Give a person the rights that the provider names now."""
+    if isinstance(claims, Exception):
+        return _refused(ticket, same, claims)
+    try:
+        person = identify(claims, {}, settings.AWMWEB_OIDC_GROUPS)
+    except (Unfit, KeyError) as error:
+        return _refused(ticket, same, error)
     rights = rights_of(person.groups, settings.AWMWEB_OIDC_MAP)
     if same.exists():
         follow(ticket.user, rights)
         if not rights:
             suspend(ticket.user)
+    return 1
+
+
+def _refused(ticket: ProviderTicket, same: QuerySet[ProviderTicket], error: Exception) -> int:
+    if not isinstance(error, NotVouched):
+        log.warning("the sign-in provider gives no answer about %s: %r", ticket.user, error)
+        return 0
+    if same.exists():
+        suspend(ticket.user)
     return 1
 
 

@@ -75,7 +75,10 @@ def wrong_licenses(names: list[str]) -> tuple[list[str], list[str]]:
         except importlib.metadata.PackageNotFoundError:
             absent.append(name)
             continue
-        found = licenses_of(dict(about.items()), about.get_all("Classifier") or [])
+        found = licenses_of(
+            {one: about[one] for one in ("License", "License-Expression") if one in about},
+            about.get_all("Classifier") or [],
+        )
         if name not in EXCEPT and (not found or not found <= ALLOWED):
             wrong.append(f"{name}: {', '.join(sorted(found - ALLOWED)) or 'no license in its metadata'}")
     return wrong, absent

@@ -15,6 +15,7 @@ from django.db import connection
 from django.db.models import AutoField, F, Model, Value
 from django.db.models.functions import Concat
 
+from episodes.errors import StepsErased
 from episodes.models import Episode, EpisodeEvent, EpisodeState, Origin, VerifierOutcome
 from episodes.stored.arrivals import Arrival, lines_of
 from episodes.stored.entries import StepEntry
@@ -63,6 +64,8 @@ def _copy(model: type[Model], rows: Iterable[Model]) -> None:
 def add_late(actor: Actor, episode: Episode, entries: Sequence[StepEntry], about: str) -> None:
     """Append steps to an episode that was admitted and has ended. The caller must have locked it."""
     may_record(actor)
+    if episode.steps_erased_at is not None:
+        raise StepsErased
     with connection.cursor() as cursor, cursor.copy(STEPS) as copy:
         copy.write(lines_of(episode.pk, entries))
     letters = Value("".join(entry.code for entry in entries))

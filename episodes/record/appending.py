@@ -19,7 +19,7 @@ from psycopg import Cursor
 
 from awmclient.schema import LIVE_STATES, NO_BRIEFING_AFTER
 from episodes import events
-from episodes.errors import BriefingLate, EpisodeEnded, OtherLoop, StepConflict
+from episodes.errors import BriefingLate, EpisodeEnded, OtherLoop, StepConflict, StepsErased
 from episodes.models import RUN_HERE, Episode, EpisodeState, Step, StepKind
 from episodes.stored.entries import StepEntry, is_same, refuse_gaps
 from episodes.visible import trajectory
@@ -278,6 +278,8 @@ def _place(append: Append, room: AppendContext) -> int:
     for entry in append.entries[: len(append.entries) - len(fresh)]:
         stored = standing.text_at(entry.seq)
         if stored is not None and not is_same(stored, entry.text):
+            if Episode.every.filter(pk=append.episode_id, steps_erased_at__isnull=False).exists():
+                raise StepsErased  # what the loop sends again was right, and is no more there to compare
             raise StepConflict(f"Step {entry.seq} already exists with different content.")
     refuse_late_briefing(append.episode_id, standing, fresh)
     if fresh and standing.state not in LIVE_STATES:
@@ -331,6 +333,9 @@ def reopen_or_refuse(episode: Episode, actor: Actor | None) -> None:
     """Reopen an episode that was failed as lost if its loop is still running; raise for any other end."""
     if episode.is_live:
         return
+    # words added now would stay: the rule is done with this episode
+    if episode.steps_erased_at is not None:
+        raise StepsErased
     # a fault that the loop reported itself stays
     if episode.state != EpisodeState.FAILED or not episode.is_cut_off:
         raise EpisodeEnded

@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet, TextField, Value
+from django.db.models.functions import Concat
 from django.utils import timezone
 
 from episodes.models import Episode
@@ -24,6 +25,7 @@ from people import leasing
 from people.access import Actor, may_review, may_set_reviews, scoped, visible_or_404
 from people.audit import record
 from people.errors import AppError, Invalid
+from people.models import ApiToken
 from people.slots import FREED, OPEN, SlotState, is_free
 from reviews.errors import (
     AlreadyReviewed,
@@ -312,12 +314,24 @@ def why_not(actor: Actor, review: Review) -> str:
 def _refuse_unfit(actor: Actor, review: Review) -> None:
     if review.queue.closed_at is not None:
         raise ReviewClosed("This queue is closed.")
-    if ReviewDecline.objects.filter(review=review, author_key=actor.key).exists():
+    same = _by_same_person(actor)
+    if ReviewDecline.objects.filter(same, review=review).exists():
         raise Declined
-    if Verdict.objects.filter(review=review, author_key=actor.key, is_late=False).exists():
+    if Verdict.objects.filter(same, review=review, is_late=False).exists():
         raise AlreadyReviewed
     if not worth.is_settled(review.episode):
         raise NotSettled
+
+
+def _by_same_person(actor: Actor) -> Q:
+    """Filter to what a person wrote, on pages or by any token of their own: one person gives one verdict."""
+    owner = actor.token.issued_by_id if actor.token is not None and actor.token.personal else None
+    user = actor.user.pk if actor.user is not None else owner
+    if not user:
+        return Q(author_key=actor.key)
+    key = Concat(Value("token:"), "id", output_field=TextField())
+    own = ApiToken.objects.filter(project=actor.project, personal=True, issued_by=user).values(key=key)
+    return Q(author_key__in=[actor.key, f"user:{user}"]) | Q(author_key__in=own)
 
 
 def _slot_for(actor: Actor, review: Review, now: datetime) -> ReviewSlot | None:
@@ -373,7 +387,7 @@ def decline(actor: Actor, review_id: str, reason: str = "", lease_token: str = "
     # PostgreSQL refuses U+0000 in a text
     said = {"author": actor.name, "reason": reason[:1000].replace("\x00", "")}
     ReviewDecline.objects.get_or_create(review=review, author_key=actor.key, defaults=said)
-    withholding.open_to(actor.key, review)
+    withholding.open_to(actor.keys, review)
 
 
 @transaction.atomic
@@ -388,7 +402,7 @@ def leave(actor: Actor, queue_id: str) -> int:
     said = {"author_key": actor.key, "author": actor.name, "reason": "left the queue"}
     # a decline in another tab at the same moment is the same decline
     ReviewDecline.objects.bulk_create((ReviewDecline(review=one, **said) for one in left), ignore_conflicts=True)
-    withholding.open_all_to(actor.key, queue)
+    withholding.open_all_to(actor.keys, queue)
     return len(left)
 
 

@@ -186,7 +186,7 @@ def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
     """Close the slot and open the outcome to this reviewer; update ranks and slots by the verdicts."""
     done = {"state": SlotState.SUBMITTED, "lease_token": "", "lease_until": None, "submitted_at": timezone.now()}
     ReviewSlot.objects.filter(pk=slot.pk).update(**done)
-    withholding.open_to(actor.key, review)
+    withholding.open_to(actor.keys, review)
     # gold has a known answer, so no third reviewer settles it
     if review.gold:
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections import Counter
 from datetime import timedelta
 
@@ -11,15 +12,17 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from awmclient.schema import STEP
+from awmclient.schema import STEP, EpisodeStart
 from awmweb.demo import removing
 from awmweb.erasing.episodes import erase_episode
 from awmweb.erasing.persons import erase_person
 from awmweb.retention import emptying, passes, reasons, rules
 from awmweb.retention.rules import Kind
 from awmweb.tasks import retain
+from episodes.errors import StepsErased
 from episodes.models import Episode, Rejudging, SavedView, Step
-from episodes.record import indexing
+from episodes.record import admitting, indexing, recording
+from episodes.stored.entries import entry_of
 from episodes.visible import trajectory
 from experts.models import Advice, Ask, Draft
 from exports.jobs import requesting
@@ -471,3 +474,37 @@ def test_admin_sets_rules_and_holds_on_the_page(ada, lives):
     assert Hold.objects.get().released_by == "ada"
     for given in ({"do": "rule", "kind": "steps", "days": "x"}, {"do": "hold", "place": "x"}, {"do": "y"}):
         assert page.post(address, given).status_code == 422
+
+
+def lost_and_emptied(ada):
+    """An episode of a loop that fell silent, and whose words a rule erased."""
+    start = EpisodeStart(key="silent", task="t")
+    episode, _ = recording.start_episode(ada, start)
+    steps = [STEP.validate_python({"seq": 1, "kind": "note", "content": OLD})]
+    recording.append_steps(ada, episode.pk, steps)
+    Episode.every.filter(pk=episode.pk).update(state="failed", fault="worker", ended_at=timezone.now() - LONG_AGO)
+    rule(ada, Kind.STEPS)
+    assert ran(ada)[Kind.STEPS].erased == 1
+    return episode
+
+
+@pytest.mark.parametrize("seq", [1, 2])
+def test_emptied_episode_takes_no_step_of_its_loop(ada, seq):
+    episode = lost_and_emptied(ada)
+    step = STEP.validate_python({"seq": seq, "kind": "note", "content": OLD})
+    with pytest.raises(StepsErased, match="erased the words"):
+        recording.append_steps(ada, episode.pk, [step])
+    with pytest.raises(StepsErased):
+        recording.heartbeat(ada, episode.pk)
+    episode.refresh_from_db()
+    assert (episode.state, episode.last_seq) == ("failed", 1)
+    assert OLD not in json.dumps(trajectory.steps_of(episode))
+
+
+def test_emptied_episode_takes_no_late_span(ada):
+    episode = lost_and_emptied(ada)
+    episode.refresh_from_db()
+    entries = [entry_of({"seq": 2, "kind": "note", "content": OLD}, timezone.now())]
+    with pytest.raises(StepsErased), transaction.atomic():
+        admitting.add_late(ada, episode, entries, "1 span")
+    assert Step.objects.filter(episode=episode).count() == 1

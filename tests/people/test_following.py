@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from datetime import timedelta
 
 import pytest
@@ -179,6 +180,32 @@ def test_all_stay_while_the_provider_is_unavailable(zoe, there, settings):
     following.keep_ticket(zoe, refresh, access)
     settings.AWMWEB_OIDC_ISSUER = "http://127.0.0.1:9"
     assert following.check_due(later()) == 0 and held(zoe) == {"lab": "expert"}
+
+
+def test_people_are_asked_about_together_within_a_bound(zoe, there, monkeypatch):
+    for number in range(24):
+        one = members.create_account(f"one-{number}")
+        following.follow(one, {"lab": "expert"})
+        following.keep_ticket(one, f"secret-{number}", "")
+    now, most = [0], []
+
+    def slow(answer):
+        def call(*_):
+            now[0] += 1
+            most.append(now[0])
+            time.sleep(0.1)
+            now[0] -= 1
+            return answer
+
+        return call
+
+    monkeypatch.setattr(following, "_access", slow(("access", "next")))
+    monkeypatch.setattr(following, "_claims", slow({"name": "One", "sub": "one", "groups": ["lab-readers"]}))
+    began = time.monotonic()
+    assert following.check_due(later()) == 24
+    # one after the other: 48 calls of 0.1 s
+    assert time.monotonic() - began < 2.4 and 4 < max(most) <= following.TOGETHER
+    assert Membership.objects.filter(role="viewer", from_provider=True).count() == 24
 
 
 def test_person_without_claims_keeps_no_one_from_being_checked(zoe, there, project):

@@ -15,12 +15,12 @@ from awmclient.schema import EpisodeStart, Finish, StepBatch
 from episodes.models import Episode, OutcomeHold
 from episodes.record import recording
 from episodes.visible import trajectory, visibility
-from episodes.visible.lens import lens_of
+from episodes.visible.lens import BLIND, lens_of
 from people import members
-from people.access import person, system
+from people.access import bearer, person, system
 from people.errors import Invalid
 from people.models import Role
-from reviews.errors import ReviewClosed
+from reviews.errors import AlreadyReviewed, ReviewClosed
 from reviews.models import CourtCase
 from reviews.record import (
     annotating,
@@ -101,6 +101,28 @@ def test_hold_stays_after_release_and_ends_with_the_verdict(rita, review, episod
     lease = assigning.claim(rita, review.pk)
     assert deciding.decide(rita, review.pk, lease.lease_token, Wanted("reject")).is_blind
     assert visibility.sees_outcome(rita, episode)
+
+
+@pytest.mark.parametrize("scope", ["read", "review", "expert"])
+def test_own_token_reads_no_outcome_withheld_from_its_person(ada, edo, review, episode, scope):
+    own = bearer(members.issue_token(edo, "own", scope, personal=True)[0])
+    shared = bearer(members.issue_token(ada, "shared", scope)[0])
+    assert visibility.sees_outcome(shared, episode)
+    assert not visibility.sees_outcome(own, episode) and lens_of(own, episode) == BLIND
+    lease = assigning.claim(edo, review.pk)
+    deciding.decide(edo, review.pk, lease.lease_token, Wanted("reject"))
+    assert visibility.sees_outcome(own, episode)
+
+
+def test_verdict_by_own_token_opens_the_outcome_to_its_person(rita, review, episode):
+    own = bearer(members.issue_token(rita, "own", "review", personal=True)[0])
+    lease = assigning.claim(own, review.pk)
+    assert deciding.decide(own, review.pk, lease.lease_token, Wanted("reject")).is_blind
+    assert visibility.sees_outcome(own, episode) and visibility.sees_outcome(rita, episode)
+    other = bearer(members.issue_token(rita, "other", "review", personal=True)[0])
+    for again in (rita, other):
+        with pytest.raises(AlreadyReviewed):
+            assigning.claim(again, review.pk)
 
 
 def test_leaving_a_queue_declines_all_and_opens_outcomes(ada, rita, queue, review, episode):
