@@ -151,7 +151,7 @@ def say(actor: Actor, episode_id: str, number: int, said: Mapping[str, Any]) -> 
     sent = PersonTurn.objects.filter(episode=episode, number=number).first()
     if sent is not None:
         if sent.said != _checked(episode, said):
-            raise WrongState(f"Turn {number} was sent from another page. Load the page again.")
+            raise WrongState(f"Turn {number} was sent from another page, and this one was not sent.")
         return
     if number != turns_of(episode) + 1 or not waits_for_turn(episode):
         raise WrongState("This episode does not wait for this turn. Load the page again.")
