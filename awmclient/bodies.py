@@ -80,6 +80,8 @@ class PlanFields(TypedDict, total=False):
     training_step: int | None
     checkpoint: str | None
     group_key: str | None
+    parent: str | None
+    branch_seq: int | None
 
 
 class EpisodeFields(PlanFields, total=False):

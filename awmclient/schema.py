@@ -442,7 +442,8 @@ def _bounded_tools(tools: list[ToolSpec]) -> list[ToolSpec]:
 
 
 class EpisodeStart(Shape):
-    """Opens an episode. `key` makes a retry safe: the same key and body give the same episode."""
+    """Opens an episode. `key` makes a retry safe: the same key and body give the same episode. With `parent` and
+    `branch_seq` it continues from the prompt of an ended episode before that step, and is in no run."""
 
     key: Line
     task: Prose
@@ -461,6 +462,16 @@ class EpisodeStart(Shape):
     checkpoint: Line | None = None
     group_key: Line | None = None
     expert: ExpertMode = "off"
+    parent: Line | None = None
+    branch_seq: Annotated[StrictInt, Field(ge=1, le=2**31 - 1), WHOLE] | None = None
+
+    @model_validator(mode="after")
+    def _continues(self) -> EpisodeStart:
+        if (self.parent is None) != (self.branch_seq is None):
+            raise ValueError("parent and branch_seq are given together")
+        if self.parent is not None and (self.run is not None or self.group_key is not None):
+            raise ValueError("an episode with a parent is in no run and no group")
+        return self
 
 
 class EpisodeRef(Shape):

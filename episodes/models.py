@@ -275,7 +275,7 @@ class Episode(models.Model):
     branch_seq = models.IntegerField(null=True, blank=True)
     """The first step that its parent does not have; those before are copies."""
     knowledge = models.CharField(max_length=13, choices=Knowledge.choices, blank=True, default="", db_default="")
-    """What those who shaped a branch knew; empty for an episode that is none."""
+    """What those knew who shaped a branch, or whose words an episode continues; empty for any other."""
     grade = models.CharField(max_length=8, blank=True, default="", db_default="")
     """How a branch's world was restored (`Certificate.Grade`); empty until its worker has done so."""
     assisted = models.BooleanField(default=False, db_default=False)
@@ -656,6 +656,22 @@ class Erratum(AppendOnly):
 
     def __str__(self) -> str:
         return f"erratum of {self.run_id or self.export}"
+
+
+class Continuation(models.Model):
+    """An episode of an external loop that goes on from the prompt of another one, before its step `seq`.
+
+    It is no branch: nothing was restored, it has no control, and its steps are its own."""
+
+    episode = models.OneToOneField(Episode, on_delete=models.CASCADE, primary_key=True, related_name="continuation")
+    parent = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="continuations")
+    seq = models.IntegerField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(seq__gte=1), name="continuation_seq_positive")]
+
+    def __str__(self) -> str:
+        return f"continued from step {self.seq} of {self.parent_id}"
 
 
 class OutcomeHold(models.Model):

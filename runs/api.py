@@ -298,11 +298,23 @@ class ForkView(Schema):
     branches: list[BranchView]
 
 
+class ContinuedView(Schema):
+    """An episode of an external loop that goes on from the prompt before `step` of `parent`. It is no branch."""
+
+    id: str
+    parent: str
+    step: int
+    state: str
+    privilege: str
+    outcome: str | None
+
+
 class TreeView(Schema):
-    """All branches below an episode, and below its branches."""
+    """All branches below an episode, and below its branches; `continued` are episodes that go on from their prompts."""
 
     root: str
     episodes: list[BranchView]
+    continued: list[ContinuedView]
 
 
 class CampaignCost(Schema):
@@ -636,8 +648,9 @@ def branch_prompt(
 def tree(request: HttpRequest, episode_id: str) -> TreeView:
     """Read the tree of an episode and all its branches. Not for agent tokens."""
     refuse_unknown(request)
-    root, rows = forks.tree(actor_of(request), episode_id)
-    return TreeView(root=root.pk, episodes=[BranchView(**row) for row in rows])
+    root, rows, further = forks.tree(actor_of(request), episode_id)
+    episodes, continued = [BranchView(**row) for row in rows], [ContinuedView(**row) for row in further]
+    return TreeView(root=root.pk, episodes=episodes, continued=continued)
 
 
 def _line(one: Campaign) -> dict[str, Any]:

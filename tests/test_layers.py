@@ -418,6 +418,7 @@ WHOLE = {
     "runs.play.reverifying": "plays the recorded calls again, from their marks",
     "runs.play.forking": "plays the recorded calls again, and begins branches with the agent's own steps",
     "runs.play.local": "gives the built-in loop its own record, to go on from",
+    "episodes.record.continuing": "looks for advice whose author saw the verifier",
     "runs.show.gating": "folds a record as its loop did, with what moved the world; a comparison refuses before",
 }
 """Modules that take whole steps, without a lens."""

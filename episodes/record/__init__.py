@@ -11,6 +11,7 @@
     indexing     what search finds
     pinning      pinned splits
     branching    a fork and its branches
+    continuing   where an episode goes on from another
     steering     the wheel and limits of a live episode
     rejudging    repaired verifiers, and what they change
     saved_views  saved views of the list

@@ -35,6 +35,7 @@ from awmenv.models import BuildReport
 from episodes import events
 from episodes.errors import EpisodeEnded, KeyConflict, NotWaiting
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run, VerifierOutcome, VerifierVersion
+from episodes.record import continuing
 from episodes.record.appending import (
     Append,
     append_alone,
@@ -57,6 +58,8 @@ from people.rows import ModelRows
 
 INTERRUPTED, RESUMED = "interrupted", "resumed"
 PARKED, UNPARKED = "parked", "unparked"
+CONTINUED = ("parent", "branch_seq")
+"""Fields of a start that are no columns of its episode: where it goes on from another."""
 IDLE_ATTEMPTS = 3
 """Lost workers in a row without a new step, after which an episode is failed: it may be what ends them."""
 _WHOLE, _ROW = ModelRows(Episode), ModelRows(Episode, without={"tools"})
@@ -184,21 +187,27 @@ def start_episode(
     refuse_help(actor, run, plan.expert)
     now = timezone.now()
     started_at = None if state == EpisodeState.QUEUED else now
-    about = {"state": state, "max_steps": max_steps, "started_at": started_at, "heartbeat_at": now}
+    about: dict[str, Any] = {"state": state, "max_steps": max_steps, "started_at": started_at, "heartbeat_at": now}
+    parent = continuing.parent_of(actor, plan)
+    if parent is not None:
+        about["knowledge"] = continuing.knowledge_of(parent, plan.branch_seq or 1)
     episode = unsaved(actor, plan, run, origin=origin, **about)
     digest = episode.body_digest
     # the unique key decides between two requests at one moment, as for runs
     try:
         with transaction.atomic():
             episode.save(force_insert=True)
+            if parent is not None:
+                continuing.link(episode, parent, plan.branch_seq or 1)
             note(episode, "started" if state != EpisodeState.QUEUED else "queued", actor)
             announce(episode)
     except IntegrityError:
         episode = Episode.every.get(project=actor.project, key=plan.key)
         # a digest also differs between a field that was left out and one that was sent empty
         if episode.body_digest != digest:
-            said = plan.model_dump(exclude={"key", "run"})
+            said = plan.model_dump(exclude={"key", "run", *CONTINUED})
             others = differing(episode, {**said, "run_id": run.pk if run else None})
+            others += [] if continuing.is_linked(episode, plan) else [*CONTINUED]
             if others:
                 used = f"The key {plan.key!r} was already used for an episode"
                 raise KeyConflict(other_values(used, others)) from None
@@ -219,7 +228,7 @@ def unsaved(actor: Actor, plan: EpisodeStart, run: Run | None, **about: Any) -> 
         **policy_facts(policy),
         started_by=actor.name,
         token=actor.token.pk if actor.token else "",
-        **plan.model_dump(exclude={"key", "run", "tools", "policy"}, exclude_none=True),
+        **plan.model_dump(exclude={"key", "run", "tools", "policy", *CONTINUED}, exclude_none=True),
         **about,
     )
 

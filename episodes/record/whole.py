@@ -74,7 +74,8 @@ def _sort_out(actor: Actor, given: Sequence[WholeEpisode], results: dict[int, Re
     runs: dict[str, Run] = {}
     new: dict[int, _New] = {}
     for place, one in enumerate(given):
-        if one.episode.key in known:
+        # one that continues another is checked and linked by itself
+        if one.episode.key in known or one.episode.parent is not None:
             continue
         # a key that comes twice in one request: the second goes the way of known keys, as a repeat or a conflict
         known.add(one.episode.key)

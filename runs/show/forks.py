@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from awmclient.schema import NOT_COUNTED
-from episodes.models import BranchArm, Episode, Fork
+from episodes.models import BranchArm, Continuation, Episode, Fork
 from episodes.show import wall
 from episodes.show.wall import EpisodeRow
 from episodes.stored import outcomes, trees
@@ -75,12 +75,40 @@ def members(actor: Actor, episode_id: str) -> tuple[Episode, list[Episode]]:
     return root, found
 
 
-def tree(actor: Actor, episode_id: str) -> tuple[Episode, list[dict[str, Any]]]:
-    """Return the root of an episode's tree, and all its episodes as the API returns them."""
+def tree(actor: Actor, episode_id: str) -> tuple[Episode, list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the root of an episode's tree, all its episodes, and those continued from prompts, as the API has them."""
     may_see_asking(actor)
     root, found = members(actor, episode_id)
     ends = ends_of(actor, root, found)
-    return root, [row_of(one, ends.get(one.pk)) for one in found]
+    further = [
+        {
+            **{"id": one.place.episode_id, "parent": one.place.parent_id, "step": one.place.seq},
+            **{
+                "state": one.place.episode.state,
+                "privilege": one.place.episode.knowledge,
+                "outcome": one.outcome or None,
+            },
+        }
+        for one in continued(actor, root, found)
+    ]
+    return root, [row_of(one, ends.get(one.pk)) for one in found], further
+
+
+@dataclass(frozen=True)
+class ContinuedEpisode:
+    """An episode of an external loop that goes on from the prompt of an episode of a tree, with its reward type where
+    the actor sees that of branches. It is in no arm and in no pair: nothing was restored."""
+
+    place: Continuation
+    outcome: str = ""
+
+
+def continued(actor: Actor, root: Episode, found: Sequence[Episode]) -> list[ContinuedEpisode]:
+    """Return the episodes that were continued from prompts of a tree, oldest first."""
+    rows = Continuation.objects.filter(parent__in=[one.pk for one in found], episode__project=actor.project)
+    places = list(rows.select_related("episode").order_by("episode__created_at", "pk")[:TREE_MAX])
+    ends = ends_of(actor, root, [one.episode for one in places])
+    return [ContinuedEpisode(one, ends.get(one.episode_id, "")) for one in places]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from episodes.show.wall import EpisodeRow
 from people.access import Actor
 from people.rates import wilson
 from runs.show import forks
+from runs.show.forks import ContinuedEpisode
 from runs.statistics import forked
 from runs.statistics.forked import ForkArm
 
@@ -75,6 +76,7 @@ class EpisodeTree:
     lanes: list[TreeLane]
     since: int
     sees_ends: bool
+    continued: list[ContinuedEpisode] = field(default_factory=list)
 
     @property
     def branches(self) -> int:
@@ -116,4 +118,4 @@ def lanes_of(actor: Actor, episode_id: str) -> EpisodeTree:
             lanes[lane.parent].own_wires.append(lane.place)
             for between in lanes[lane.parent + 1 : number]:
                 between.wires.append(lane.place)
-    return EpisodeTree(root, lanes, since, sees)
+    return EpisodeTree(root, lanes, since, sees, forks.continued(actor, root, found))

@@ -64,7 +64,8 @@ def steps_of(text):
 def lived(actor, expert, key, text, **more):
     """A finished, verified and complete episode that asked, with a canary in every field."""
     run, _ = recording.start_run(actor, shaped(RunStart, text, key=key, plan=None))
-    start = shaped(EpisodeStart, text, **{"key": key, "run": run.pk, "expert": "plain", "split": "train", **more})
+    place = {"key": key, "run": run.pk, "expert": "plain", "split": "train", "parent": None}
+    start = shaped(EpisodeStart, text, **{**place, **more})
     one, _ = recording.start_episode(actor, start)
     steps = [{**step, "seq": seq} for seq, step in enumerate(steps_of(text), 1)]
     recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": steps}).steps)
@@ -167,7 +168,15 @@ SECRETS = Canaries(lambda number: f"no{number} glpat-{number:020d} ", r"glpat-(\
 
 ELSEWHERE = (
     *("RunStart.arm", "RunStart.key", "RunStart.metadata", "RunStart.policy", "RunStart.plan", "TrainingStepReport."),
-    *("EpisodeStart.key", "EpisodeStart.run", "EpisodeStart.split", "Finish.detail", "Finish.outcome", "Outcome."),
+    *(
+        "EpisodeStart.key",
+        "EpisodeStart.parent",
+        "EpisodeStart.run",
+        "EpisodeStart.split",
+        "Finish.detail",
+        "Finish.outcome",
+        "Outcome.",
+    ),
     *("AskOpen.episode", "AskOpen.group_key", "AskOpen.key", "AskOpen.skills", "AnswerBody.lease_token"),
     *("AnswerBody.nonce", "AnswerBody.tool_calls.name", "Briefing.author", "ToolCallStep.error"),
     *("correction", "pinned", "tag"),

@@ -40,6 +40,7 @@ EVERY = {
     "episodes.pages.comparing": "episodes that a person chose",
     "episodes.pages.many": "episodes that a list found",
     "episodes.pages.one": "one episode",
+    "episodes.record.continuing": "a branch can be continued, too",
     "episodes.record.admitting": "keys that are taken",
     "episodes.record.appending": "one episode",
     "episodes.record.ask_steps": "one episode",

@@ -190,7 +190,7 @@ def test_a_branch_is_forked_again_and_stays_informed(parent, ada, rita):
     treated = branches(first).get(branch_arm="treated")
     second = forking.fork(ada, treated.pk, treated.last_seq, forking.change_of({}), tries=1)
     assert {one.knowledge for one in branches(second)} == {"hindsight"}
-    root, rows = forks.tree(ada, treated.pk)
+    root, rows, _ = forks.tree(ada, treated.pk)
     assert root == parent and len(rows) == 5
     assert [one.get("parent") for one in rows] == [None, parent.pk, parent.pk, treated.pk, treated.pk]
 

@@ -7,11 +7,13 @@ import json
 import pytest
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
-from episodes.models import Episode, Fork, OutcomeHold
+from episodes.models import Continuation, Episode, Fork, OutcomeHold
 from episodes.record import recording
+from exports.select.measured import measured
 from people.access import system
 from runs.errors import NotForkable, StillLive
 from runs.play import prompting
+from runs.show import lanes
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 
@@ -89,3 +91,90 @@ def test_form_offers_the_prompt_where_it_refuses_a_fork(ada, outside):
     assert file["Content-Disposition"] == 'attachment; filename="prompt-6.json"'
     assert file.json() == json.loads(json.dumps(vars(prompting.prompt_at(ada, outside.pk, 6))))
     assert "prompt=1" not in html(browser.get(f"/episodes/{outside.pk}/fork?step=4")), "no choice of the agent"
+
+
+def start(client, secret, **said):
+    body = json.dumps({"key": "further", "task": "Merge the tickets.", **said})
+    headers = {"authorization": f"Bearer {secret}"}
+    return client.post("/api/v1/episodes", body, content_type="application/json", headers=headers)
+
+
+@pytest.fixture
+def further(ada, outside, client):
+    """An episode that an agent's token continued from the prompt before step 6, complete by its own loop's world."""
+    secret = token(ada.project, "agent")[1]
+    made = start(client, secret, parent=outside.pk, branch_seq=6)
+    assert made.status_code == 201 and set(made.json()) == {"id", "url"}
+    again = start(client, secret, parent=outside.pk, branch_seq=6)
+    assert (again.status_code, again.json()["id"]) == (200, made.json()["id"])
+    one = Episode.objects.get(pk=made.json()["id"])
+    recording.finish(ada, one.pk, Finish(stop_reason="done"))
+    recording.record_outcome(system(ada.project), one.pk, Outcome(reward_type="complete", details={"why": CANARY}))
+    one.refresh_from_db()
+    return one
+
+
+def test_continued_episode_is_in_the_tree_and_no_branch(ada, rita, outside, further, client):
+    assert (further.origin, further.run_id, further.fork_id, further.knowledge) == ("external", None, None, "blind")
+    assert not further.is_branch and not Fork.objects.exists()
+    headers = {"authorization": f"Bearer {token(ada.project, 'launch')[1]}"}
+    tree = client.get(f"/api/v1/episodes/{outside.pk}/tree", headers=headers).json()
+    assert [one["id"] for one in tree["episodes"]] == [outside.pk], "it is in no arm"
+    (shown,) = tree["continued"]
+    assert (shown["id"], shown["parent"], shown["step"]) == (further.pk, outside.pk, 6)
+    assert (shown["state"], shown["privilege"], shown["outcome"]) == ("finished", "blind", "complete")
+    page = html(as_person(ada).get(f"/episodes/{outside.pk}/tree"))
+    assert "Continued from a prompt" in page and further.pk in page and "No branches yet" in page
+    assert lanes.lanes_of(ada, outside.pk).branches == 0 and measured(Episode.objects.all()) == {}
+    OutcomeHold.objects.create(episode=outside, actor_key=rita.key, by="r")
+    held = html(as_person(rita).get(f"/episodes/{outside.pk}/tree"))
+    assert (
+        "outcome withheld" in held and "complete" not in held.split("Continued from a prompt")[1].split("</section>")[0]
+    )
+
+
+def test_agents_name_parents_and_learn_nothing(ada, outside, further, client, elsewhere):
+    secret = token(ada.project, "agent")[1]
+    headers = {"authorization": f"Bearer {secret}"}
+    assert client.get(f"/api/v1/episodes/{outside.pk}/tree", headers=headers).status_code == 403
+    for one in (outside, further):
+        for path in ("", "/steps"):
+            seen = client.get(f"/api/v1/episodes/{one.pk}{path}", headers=headers).content.decode()
+            assert CANARY not in seen and "reward" not in seen
+    foreign = token(elsewhere, "agent")[1]
+    assert start(client, foreign, parent=outside.pk, branch_seq=6).status_code == 404
+
+
+def test_parent_of_a_continued_episode_is_checked(ada, outside, client):
+    secret = token(ada.project, "agent")[1]
+    running = live(ada, key="still live")
+    for said, why in (
+        ({"parent": outside.pk}, "given together"),
+        ({"branch_seq": 6}, "given together"),
+        ({"parent": outside.pk, "branch_seq": 99}, "the parent has"),
+        ({"parent": running.pk, "branch_seq": 6}, "has not ended"),
+        ({"parent": outside.pk, "branch_seq": 6, "group_key": "g"}, "no run and no group"),
+        ({"parent": outside.pk, "branch_seq": 0}, ""),
+    ):
+        refused = start(client, secret, **said)
+        assert refused.status_code == 422 and why in refused.content.decode(), said
+    assert start(client, secret, parent="none", branch_seq=6).status_code == 404
+    assert start(client, secret, parent=outside.pk, branch_seq=6).status_code == 201
+    other = start(client, secret, parent=outside.pk, branch_seq=3)
+    assert other.status_code == 409 and "branch_seq" in other.content.decode(), "the key has another place"
+    assert start(client, secret).status_code == 409, "the key has a parent"
+    assert Continuation.objects.count() == 1
+
+
+def test_whole_episode_continues_and_privilege_rises(ada, client):
+    parent = live(ada, key="informed parent")
+    Episode.objects.filter(pk=parent.pk).update(expert="informed")
+    recording.finish(ada, parent.pk, Finish(stop_reason="done"))
+    said = {"key": "whole", "task": "t", "parent": parent.pk, "branch_seq": 6}
+    body = json.dumps({"episodes": [{"episode": said, "steps": STEPS[:1], "finish": {"stop_reason": "done"}}]})
+    headers = {"authorization": f"Bearer {token(ada.project, 'agent')[1]}"}
+    found = client.post("/api/v1/episodes/whole", body, content_type="application/json", headers=headers).json()
+    one = Episode.objects.get(pk=found["results"][0]["id"])
+    assert (one.knowledge, one.continuation.parent_id, one.continuation.seq) == ("sees_verifier", parent.pk, 6)
+    Episode.objects.get(pk=parent.pk).delete()
+    assert not Continuation.objects.exists()
