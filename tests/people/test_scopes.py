@@ -117,6 +117,7 @@ TABLE = {
     "GET /campaigns": "launch",
     "POST /campaigns/estimate": "launch",
     "GET /campaigns/{campaign_id}": "launch",
+    "GET /campaigns/{campaign_id}/places": "launch",
     "POST /campaigns/{campaign_id}/cancel": "launch",
     "POST /verifiers/reverify": "review launch",
     "GET /verifiers/reverify/{rejudging_id}": "review launch",
