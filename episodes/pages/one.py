@@ -16,7 +16,7 @@ from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from episodes.find import in_episode
+from episodes.find import held, in_episode
 from episodes.models import Episode, EpisodeState
 from episodes.record import noting, recording
 from episodes.show import page, wall, windows
@@ -163,7 +163,8 @@ def _context(request: MemberRequest, lens: Lens, one: Episode) -> dict[str, Any]
         "tools": wall.tools_of(one),
         "may_stop": holds(request.actor, may_launch),
         "may_drive": one.is_live and holds(request.actor, may_advise),
-        "may_erase": holds(request.actor, may_manage_people),
+        "may_erase": (may_erase := holds(request.actor, may_manage_people)),
+        "on_hold": held.held_among(one.project, [one.pk]).get(one.pk) if may_erase else None,
         "may_queue": holds(request.actor, may_set_reviews),
         "forks": list(one.forks.order_by("-created_at")[:12]),
     }

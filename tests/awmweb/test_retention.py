@@ -466,6 +466,8 @@ def test_admin_sets_rules_and_holds_on_the_page(ada, lives):
     page.post(address, {"do": "hold", "place": "episode", "episode": one.pk, "reason": "Case 12."})
     shown = html(page.get(address, {"preview": "1"}))
     assert "Left out 1: on legal hold." in shown and "Case 12." in shown
+    here = html(page.get(f"/projects/{ada.project.slug}/episodes/{one.pk}/"))
+    assert "On hold" in here and "by ada: Case 12." in here and 'data-opens="erase"' not in here
     told = page.post(f"/projects/{ada.project.slug}/episodes/{one.pk}/erase")
     assert told.status_code == 409 and Episode.objects.filter(pk=one.pk).exists()
     ran(ada)
