@@ -37,7 +37,7 @@ def test_a_step_is_forked_by_keys_and_its_branches_are_compared(house, person, p
     page.keyboard.press("Control+Enter")
     assert "/fork?" in page.url, "no branches are no fork"
     page.get_by_label("Branches per arm").fill("1")
-    page.locator("main textarea").first.fill("billing")
+    page.locator("[data-fields] textarea").first.fill("billing")  # once the script has drawn the fields
     page.keyboard.press("Control+Enter")
     page.wait_for_url("**/forks/*/")
     heading = page.get_by_role("heading", level=1)

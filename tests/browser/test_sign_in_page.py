@@ -34,6 +34,7 @@ def test_button_signs_in_and_own_token_is_made(lab, chromium):
     expect(page.get_by_text("none of your groups there opens a project")).to_be_visible()
     at_the_form(page, house, "a")
     page.get_by_label("Name").fill("laptop")
+    page.locator("input[name=scope][value=expert]").check()
     page.get_by_role("button", name="Create token").click()
     assert page.locator("#secret").input_value().startswith("awm_")
     expect(page.get_by_role("row", name="laptop")).to_contain_text("personal")

@@ -122,7 +122,7 @@ def test_choice_and_form_are_sent(edo, asked):
     choice = asked(kind="choice", options=options, other=True)
     client, form = claimed(edo, choice)
     page = sent(client, form)
-    assert page.status_code == 422 and "choose an option" in page.content.decode()
+    assert page.status_code == 422 and "Choose an option" in page.content.decode()
     sent(client, form_of(page), chosen="1")
     assert decision(choice) == {"chosen": ["b"]}
     ask = asked(kind="form", response_schema=FORM)

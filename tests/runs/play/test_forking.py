@@ -177,7 +177,7 @@ def test_branches_cost_what_their_episode_took_from_there(parent, ada, client, c
     assert "6 branches: about 12 turns, 462 tokens and" in capsys.readouterr().out
     assert not Fork.objects.exists()
     page = html(as_person(ada).get(f"/episodes/{parent.pk}/fork?step={seq}"))
-    assert 'data-each="77">616</b>' in page, "of eight branches"
+    assert 'data-each="77">154</b>' in page, "of two branches: a script makes the same choices"
     assert 'data-unit="s"' in page and "seconds of work" not in page, page[page.index("In all") :][:600]
 
 
