@@ -15,7 +15,8 @@ from imports import api as imports_api
 from imports import otlp_http
 from people.http import build_api
 from reviews import api as reviews_api
-from runs import api as runs_api
+from runs.api import branches, briefings, campaigns, verifiers
+from runs.api import runs as runs_api
 
 API_WORDS = (
     "The API for rollout loops, experts and pages; docs/protocol.md explains it. Scripts send `Authorization: Bearer "
@@ -25,7 +26,8 @@ API_WORDS = (
 )
 api = build_api(title="awmweb", version=settings.VERSION, description=API_WORDS, urls_namespace="api")
 api.add_router("", episodes_api.router)
-api.add_router("", runs_api.router)
+for part in (runs_api, briefings, branches, campaigns, verifiers):
+    api.add_router("", part.router)
 api.add_router("", experts_api.router)
 api.add_router("", exports_api.router)
 api.add_router("", imports_api.router)

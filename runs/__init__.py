@@ -10,7 +10,7 @@
     launch/      writes from launch to end
     play/        one episode, in the worker
     pages/       runs, briefings, tables
-    api          the JSON API of runs
+    api/         the JSON API of runs
     tasks        Celery: play, wake, pay rewards
     urls         addresses of its pages
     apps         registration of the app

@@ -44,7 +44,7 @@ CODE_ALLOWED = {
     ("played", "runs/rewards/played.py"): "a module and its class",
     ("wall", "episodes/show/__init__.py"): "a module and its class",
     ("wall", "episodes/show/wall.py"): "a module and its class",
-    ("wall", "runs/api.py"): "`wall_s`, wall-clock seconds on the wire",
+    ("wall", "runs/api/runs.py"): "`wall_s`, wall-clock seconds on the wire",
     ("wall", "runs/plan/spending.py"): "`wall_s`, wall-clock seconds on the wire",
     ("wall", "runs/statistics/costs.py"): "`wall_s`, wall-clock seconds on the wire",
 }

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from runs.api import view_of
+from runs.api.runs import view_of
 from runs.show.comparison import compare_run
 from runs.statistics.compare import Try, contrasts
 from runs.statistics.deciding import statements

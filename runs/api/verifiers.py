@@ -1,0 +1,109 @@
+"""The JSON API of repaired verifiers: judge stored episodes again, and read the errata that follow."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+
+from django.http import HttpRequest
+from ninja import Router, Schema, Status
+
+from awmclient import schema
+from awmclient.fields import Count, Line
+from episodes.models import Rejudging
+from episodes.stored import repairs
+from people.http import REFUSALS, actor_of, refuse_unknown
+from runs.play import reverifying
+from runs.show import errata
+
+router = Router(tags=["runs"])
+
+
+class ReverifyBody(schema.Shape):
+    """Judge the stored episodes of a task again: with `verifier` by this code, which becomes the task's next version
+    and takes effect if it fails on no episode; else by the verifier in force. `reason` says what was wrong."""
+
+    scenario: Line
+    task_idx: Count
+    verifier: str = ""
+    reason: str = ""
+
+
+class NumberView(Schema):
+    """A number or sentence that an erratum corrects."""
+
+    what: str
+    before: str
+    after: str
+
+
+class ErratumView(Schema):
+    """What a repaired verifier changed in the numbers of a `run`, or in the rows of an `export`."""
+
+    at: datetime
+    task: str
+    verifier: str
+    author: str
+    why: str
+    run: str | None
+    export: str | None
+    changes: list[NumberView]
+
+
+class RejudgingView(Schema):
+    """A pass over the stored episodes of a task. `version` is 1 for the pack's own verifier, which changes no outcome.
+    `state` is *running*, *ended*, or *refused* with a `problem`: then nothing was changed."""
+
+    id: str
+    scenario: str
+    task_idx: int
+    version: int
+    verifier_sha256: str | None
+    state: str
+    kept: int
+    changed: int
+    not_restorable: int
+    failed: int
+    problem: str | None
+    errata: list[ErratumView]
+
+
+@router.post("/verifiers/reverify", response={202: RejudgingView, **REFUSALS})
+def reverify(request: HttpRequest, payload: ReverifyBody) -> Status[RejudgingView]:
+    """Judge the stored episodes of a task again, from their recorded worlds. Not for agent tokens."""
+    said = (payload.scenario, payload.task_idx, payload.verifier, payload.reason)
+    return Status(202, _pass(reverifying.request(actor_of(request), *said)))
+
+
+@router.get("/verifiers/reverify/{rejudging_id}", response={200: RejudgingView, **REFUSALS})
+def get_reverify(request: HttpRequest, rejudging_id: str) -> RejudgingView:
+    """Read a pass: its counts and the errata that followed. Not for agent tokens."""
+    actor = actor_of(request)
+    refuse_unknown(request)
+    return _pass(reverifying.visible_pass(actor, rejudging_id))
+
+
+def _pass(one: Rejudging) -> RejudgingView:
+    found = repairs.counts_of([one])[one.pk]
+    return RejudgingView(
+        id=one.pk,
+        scenario=one.scenario,
+        task_idx=one.task_idx,
+        version=one.version.number if one.version else 1,
+        verifier_sha256=one.version.sha256 if one.version else None,
+        state="running" if one.ended_at is None else "refused" if one.problem else "ended",
+        not_restorable=found.pop("lost"),
+        problem=one.problem or None,
+        errata=[erratum_view(errata.of_erratum(each)) for each in repairs.errata().filter(rejudging=one)],
+        **found,
+    )
+
+
+def erratum_view(one: errata.ReadableErratum) -> ErratumView:
+    same = {name: getattr(one, name) for name in ("at", "task", "verifier", "author", "why")}
+    return ErratumView(
+        **same,
+        run=one.run.pk if one.run else None,
+        export=one.export or None,
+        changes=[NumberView(**asdict(each)) for each in one.changes],
+    )
