@@ -48,7 +48,7 @@ with connection.cursor() as cursor:
 PARK = """
 from awmclient.schema import AskOpen, EpisodeStart, StepBatch
 from episodes.record import recording
-from experts import queue
+from experts import opening, queue
 from people.access import system_actor
 
 actor = system_actor("demo")
@@ -58,7 +58,7 @@ for n in range(%d, %d):
     start = EpisodeStart(key=f"parked-{n}", task="t" * 200, expert="plain")
     episode, _ = recording.start_episode(actor, start, origin="builtin")
     recording.append_steps(actor, episode.pk, batch)
-    ask = queue.open_ask(actor, AskOpen(key="q", episode=episode.pk, seq=6, question="Which?", deadline_s=2592000))[0]
+    ask = opening.open_ask(actor, AskOpen(key="q", episode=episode.pk, seq=6, question="Which?", deadline_s=2592000))[0]
     recording.park(episode.pk)
 """
 SWEEP = """

@@ -8,7 +8,8 @@
     find/          queue, panels, similar answers
     metrics/       metrics of the desk
     notifications  an ask as a notification's subject
-    queue          writes: open, claim, release, escalate, transfer
+    opening        writes: a new ask, or one again
+    queue          writes: claim, release, escalate, transfer
     advising       writes: answer, edit, withdraw
     closing        writes: close, cancel, deliver, consume
     desk           writes: presence, drafts, routing rules

@@ -15,7 +15,7 @@ from awmclient import schema
 from awmclient.interrupts import InterruptsView, RunInterrupts
 from awmclient.metrics import DeskNumbers
 from episodes.find.selection import run_named
-from experts import advising, attaching, closing, desk, pausing, queue, standing_answers
+from experts import advising, attaching, closing, desk, opening, pausing, queue, standing_answers
 from experts.find.attached import files_of, visible_files
 from experts.find.reading import active_standing, ask_view, open_asks, page_of_asks
 from experts.metrics import records
@@ -35,7 +35,7 @@ BYTES = {"schema": {"type": "string", "format": "binary"}}
 @router.post("/asks", response={200: schema.AskView, 201: schema.AskView, **REFUSALS})
 def open_ask(request: HttpRequest, payload: schema.AskOpen) -> Status[schema.AskView]:
     actor = actor_of(request)
-    ask, made = queue.open_ask(actor, payload)
+    ask, made = opening.open_ask(actor, payload)
     return Status(201 if made else 200, ask_view(ask, ask.expected_wait_s))
 
 

@@ -25,7 +25,7 @@ from episodes.errors import EpisodeEnded
 from episodes.models import Episode, Run
 from episodes.record import recording
 from episodes.record.appending import reopen_or_refuse
-from experts import closing, queue
+from experts import closing, opening
 from experts.errors import AskConflict
 from experts.models import Ask, AskStatus
 from experts.rules.interrupts import asked, resumed, seconds_left
@@ -76,10 +76,10 @@ def _opened(actor: Actor, run: Run, wanted: RunInterrupts, one: Interrupt) -> tu
     left = seconds_left(one, timezone.now(), wanted.deadline_s)
     call = {"call_id": one.tool_call_id} if one.tool_call_id else {}
     try:
-        opening = AskOpen(key=key, episode=episode.pk, seq=episode.last_seq + 1, deadline_s=left, **fields, **call)
+        new = AskOpen(key=key, episode=episode.pk, seq=episode.last_seq + 1, deadline_s=left, **fields, **call)
     except ValidationError as error:
         raise misshapen(error.errors()) from error
-    return queue.open_ask(actor, opening)
+    return opening.open_ask(actor, new)
 
 
 def _refuse_other(known: Ask, fields: Mapping[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 An arm has one with `experts: registry`; it is `policy.experts` of its episodes. A question that matches a blocker gets
 its answer, any other one "I can't answer that". Approvals, choices and forms go to people and models as always. Leaves
-the match to `awmenv.blockers` and the close of an ask to `queue.open_ask`.
+the match to `awmenv.blockers` and the close of an ask to `opening.open_ask`.
 """
 
 from __future__ import annotations

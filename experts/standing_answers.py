@@ -1,6 +1,6 @@
 """Writes: standing answers, which approve calls ahead, and end.
 
-Owns which calls an answer covers and how often. Leaves the close of an ask to `closing.py`. `queue.open_ask` applies
+Owns which calls an answer covers and how often. Leaves the close of an ask to `closing.py`. `opening.open_ask` applies
 them to a new approval; a new one is applied to the approvals that are open. They decide an ask only if they cover every
 call of it: a person sees all others whole.
 """

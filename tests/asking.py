@@ -9,7 +9,7 @@ import pytest
 
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes.record import recording
-from experts import queue
+from experts import opening
 
 MODEL = "small"
 
@@ -40,6 +40,6 @@ def asked(ada):
     def ask(question="Into which one?", task="merge the tickets", expert="plain", run=None, **more):
         start = EpisodeStart(key=f"e{next(count)}", task=task, expert=expert, run=run)
         episode, _ = recording.start_episode(ada, start)
-        return queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question=question, **more))[0]
+        return opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question=question, **more))[0]
 
     return ask

@@ -127,7 +127,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {*GROUND, "endings", "events"},
         {"rules", "find", "metrics", "notifications"},
         {"advising", "attaching", "batch", "closing", "desk", "links"}
-        | {"pausing", "queue", "simulating", "standing_answers", "tagging"},
+        | {"opening", "pausing", "queue", "simulating", "standing_answers", "tagging"},
         {"consumers", "llm", "looking", "mcp", "metrics.pages", "slack_answers", *DOORS},
     ),
     "curriculum": (
@@ -170,7 +170,17 @@ WRITES = {
     "notices": {"allowances", "deliveries", "subscriptions", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},
-    "experts": {"advising", "attaching", "closing", "desk", "pausing", "queue", "simulating", "standing_answers"}
+    "experts": {
+        "advising",
+        "attaching",
+        "closing",
+        "desk",
+        "opening",
+        "pausing",
+        "queue",
+        "simulating",
+        "standing_answers",
+    }
     | {"llm", "looking", "slack_answers", "tagging"},
     "runs": {"launch", "play"},
     "curriculum": {"steering", "taking", "training"},

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from awmclient.schema import ASK_TOOL, AskOpen, AskView, EpisodeStart, RunStart
 from episodes.models import Episode, Run
 from episodes.record import recording
-from experts import closing, queue
+from experts import closing, opening
 from experts.errors import StillOpen
 from experts.find.reading import ask_view
 from experts.models import Ask, AskStatus
@@ -170,7 +170,7 @@ def open_ask(actor: Actor, session: str, key: str, arguments: dict[str, Any], to
     known = _known(session, key)
     if known is not None and known.key != key:
         Ask.objects.filter(pk=known.pk).update(key=key)  # from now on a cancellation of this call cancels it
-        return queue.reopen(actor, known.pk)
+        return opening.reopen(actor, known.pk)
     if known is not None:
         return known
     said = {name: value for name, value in arguments.items() if value is not None}
@@ -182,7 +182,7 @@ def open_ask(actor: Actor, session: str, key: str, arguments: dict[str, Any], to
         wanted = AskOpen(key=key, episode=session, seq=episode.last_seq + 1, **said)
     except ValidationError as error:
         raise misshapen(error.errors()) from error
-    return queue.open_ask(actor, wanted)[0]
+    return opening.open_ask(actor, wanted)[0]
 
 
 def _as_approval(said: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from awmclient.schema import ASKS_BACK, QUESTION_MAX, AskOpen, AskView
 from episodes.models import Episode
 from episodes.record import recording
-from experts import closing, queue
+from experts import closing, opening
 from experts.errors import StillOpen, TaskEnded
 from experts.find.reading import ask_view
 from experts.mcp import sessions
@@ -201,5 +201,5 @@ def reply(actor: Actor, message: dict[str, Any]) -> None:
         wanted = AskOpen(**about, question=answer[:QUESTION_MAX], **wait)
     except ValidationError as error:
         raise misshapen(error.errors()) from error
-    if queue.open_ask(actor, wanted)[0].is_open:
+    if opening.open_ask(actor, wanted)[0].is_open:
         recording.park(episode.pk)

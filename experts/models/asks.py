@@ -47,14 +47,14 @@ class AskStatus(models.TextChoices):
 
 
 ASK_MOVES = (
-    Move("", "open", "experts.queue.open_ask", "may_record"),
-    Move("open", "answered", "experts.queue.open_ask", "may_record, from the cache"),
-    Move("open", "answered", "experts.queue.open_ask", "may_record, by a standing answer"),
-    Move("open", "answered", "experts.queue.open_ask", "may_record, by its task's registry"),
+    Move("", "open", "experts.opening.open_ask", "may_record"),
+    Move("open", "answered", "experts.opening.open_ask", "may_record, from the cache"),
+    Move("open", "answered", "experts.opening.open_ask", "may_record, by a standing answer"),
+    Move("open", "answered", "experts.opening.open_ask", "may_record, by its task's registry"),
     Move("open", "answered", "experts.standing_answers.give", "may_advise"),
     Move("open", "answered", "experts.advising.answer", "may_advise"),
     Move("open", "answered", "experts.advising.answer_group", "may_advise"),
-    Move("open", "fell_back", "experts.queue.open_ask", "may_record, if no expert can take it"),
+    Move("open", "fell_back", "experts.opening.open_ask", "may_record, if no expert can take it"),
     Move("open", "fell_back", "experts.queue.decline", "may_advise"),
     Move("open", "fell_back", "experts.queue.decline_unclaimed", "may_advise"),
     Move("open", "fell_back", "experts.advising.answer", "may_advise, after the deadline"),
@@ -62,11 +62,11 @@ ASK_MOVES = (
     Move("open", "cancelled", "experts.closing.cancel", "may_record"),
     Move("open", "cancelled", "experts.closing.cancel_of_episode", "the end of its episode"),
     Move("answered", "open", "experts.advising.withdraw", "may_advise"),
-    Move("cancelled", "open", "experts.queue.reopen", "may_record, for its MCP session"),
+    Move("cancelled", "open", "experts.opening.reopen", "may_record, for its MCP session"),
 )
 """Every change of an ask's status."""
 ASSIGNMENT_MOVES = (
-    Move("", "queued", "experts.queue.open_ask", "may_record"),
+    Move("", "queued", "experts.opening.open_ask", "may_record"),
     Move("queued", "claimed", "experts.queue.claim", "may_advise"),
     Move("queued", "claimed", "experts.queue.claim_for_model", "worker"),
     Move("queued", "claimed", "experts.advising.answer_group", "may_advise"),
@@ -80,8 +80,8 @@ ASSIGNMENT_MOVES = (
     Move("queued claimed", "void", "experts.closing.close", "the end of its ask"),
     Move("submitted", "queued", "experts.advising.withdraw", "may_advise"),
     Move("queued", "claimed", "experts.advising.withdraw", "may_advise"),
-    Move("void", "claimed", "experts.queue.reopen", "its ask is asked again"),
-    Move("void", "queued", "experts.queue.reopen", "its ask is asked again"),
+    Move("void", "claimed", "experts.opening.reopen", "its ask is asked again"),
+    Move("void", "queued", "experts.opening.reopen", "its ask is asked again"),
 )
 """Every change of the slot of work on an ask. A lease that ends changes no state: the slot can be claimed again."""
 

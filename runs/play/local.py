@@ -37,7 +37,7 @@ from episodes.live.hub import hub
 from episodes.models import Episode
 from episodes.record import ask_steps, noting, recording, steering
 from episodes.visible.trajectory import steps_of
-from experts import closing, queue
+from experts import closing, opening
 from experts.events import ask_topic
 from experts.find.reading import ask_view
 from experts.models import Ask
@@ -154,7 +154,7 @@ class LocalEpisode:
         given = {name: value for name, value in fields.items() if value is not None}
         plan = {"key": key or f"{self.id}/{seq}", "episode": self.id, "seq": seq, "deadline_s": deadline_s}
         wanted = AskOpen.model_validate({**plan, "question": question, **given})
-        ask, _ = await patiently(queue.open_ask, self.actor, wanted)
+        ask, _ = await patiently(opening.open_ask, self.actor, wanted)
         self.last_seq = seq
         return await self._advice(ask.pk)
 

@@ -19,7 +19,7 @@ from episodes.live import consumers
 from episodes.models import OutcomeHold
 from episodes.record import committer, recording
 from episodes.visible import trajectory
-from experts import advising, queue
+from experts import advising, opening, queue
 from people.errors import Busy
 from tests.browsing import as_person
 from tests.people_by_name import token
@@ -163,7 +163,7 @@ async def test_waiting_poll_tells_calls_with_half_a_pair_as_a_key(transactional_
 
     def answered():
         episode, _ = recording.start_episode(ada, EpisodeStart(key="one", task="t", expert="plain"))
-        ask, _ = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="?"))
+        ask, _ = opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="?"))
         lease = queue.claim(edo, ask.pk)
         calls = [ToolCall(name="x", arguments=odd)]
         advising.answer(edo, lease.assignment_id, lease.lease_token, "Try this.", "n", calls)

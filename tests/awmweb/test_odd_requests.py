@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes.record import recording
-from experts import queue
+from experts import opening, queue
 from people.models import ApiToken, Membership
 from tests.browsing import as_person, link_of
 from tests.people_by_name import person, token
@@ -74,7 +74,7 @@ def scene(project, ada, edo):
     start = EpisodeStart(key="one", task="merge \u202e the tickets", expert="plain", scenario="desk\u2067")
     episode, _ = recording.start_episode(ada, start)
     words = {"question": "Into \u202e which?", "context": "\u2066x"}
-    ask, _ = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, **words))
+    ask, _ = opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, **words))
     queue.claim(ada, ask.pk)
     secret = token(project, "agent")[1]
     member, known = Membership.objects.get(user=edo.user), ApiToken.objects.get()

@@ -31,7 +31,7 @@ from episodes.models import Episode
 from episodes.record import recording
 from episodes.show import wall
 from episodes.tool_schemas import Checker
-from experts import advising, llm, queue
+from experts import advising, llm, opening
 from experts.rules import suggested_calls
 from experts.rules.suggested_calls import calls_of, refuse_unfit
 from people.errors import Invalid
@@ -284,7 +284,7 @@ def test_nothing_is_locked_while_calls_are_checked(ada, edo, monkeypatch):
     for key in ("one", "two"):
         plan = EpisodeStart(key=key, task="merge", expert="plain", tools=tools)
         episode, _ = recording.start_episode(ada, plan)
-        asks.append(queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="Into which one?"))[0])
+        asks.append(opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="Into which one?"))[0])
     first, second = asks
     client = as_person(edo)
     client.post(f"/asks/{first.pk}/claim")

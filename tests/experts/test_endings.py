@@ -18,6 +18,7 @@ from experts import (
     desk,
     endings,
     notifications,
+    opening,
     queue,
 )
 from experts.find import availability, board
@@ -136,7 +137,7 @@ def test_an_answer_that_is_a_question_says_so(asked, ada, edo):
     page = as_person(edo).get(f"/episodes/{ask.episode_id}/").content.decode()
     assert "asked back, blind" in page and "answered, blind" not in page
     later = AskOpen(key="q2", episode=ask.episode_id, seq=2, question="The older one?", thread=ask.pk)
-    thread = as_person(edo).get(f"/asks/{queue.open_ask(ada, later)[0].pk}/").content.decode()
+    thread = as_person(edo).get(f"/asks/{opening.open_ask(ada, later)[0].pk}/").content.decode()
     assert "</b> asked back" in thread
 
 

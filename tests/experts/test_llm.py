@@ -16,7 +16,7 @@ from awmclient.schema import AskOpen, EpisodeStart, ToolSpec
 from episodes.models import VerifierVersion
 from episodes.record import recording
 from episodes.stored import packs
-from experts import closing, desk, endings, llm, queue
+from experts import closing, desk, endings, llm, opening, queue
 from experts.find.reading import open_asks
 from experts.models import Advice, Ask, Draft, ModelCall
 from people.errors import Invalid
@@ -66,7 +66,7 @@ def asked(ada):
         desk.set_policy(ada, model_first=model_first, audit_share=0.0)
         plan = EpisodeStart(key=f"e{next(count)}", task="merge the tickets", expert=expert, tools=[MERGE], **start)
         episode, _ = recording.start_episode(ada, plan)
-        return queue.open_ask(
+        return opening.open_ask(
             ada, AskOpen(key="q", episode=episode.pk, seq=1, question=question, deadline_s=deadline_s, **(typed or {}))
         )[0]
 

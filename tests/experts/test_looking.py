@@ -14,7 +14,7 @@ from django.utils import timezone
 from awmclient.chat import EndpointConfig
 from awmclient.schema import AskOpen
 from episodes.models import Episode, OutcomeHold
-from experts import advising, batch, desk, looking, queue
+from experts import advising, batch, desk, looking, opening, queue
 from experts.find.answer_links import answer_path
 from experts.models import Ask, AskEvent, ModelCall
 from people.errors import AppError
@@ -203,7 +203,7 @@ def test_model_sees_no_more_than_who_answers(look, ada, edo):
     asks = []
     for seq in (2, 3):
         wanted = AskOpen(key=f"q{seq}", episode=episode.pk, seq=seq, question="Which?")
-        asks.append(queue.open_ask(ada, wanted)[0])
+        asks.append(opening.open_ask(ada, wanted)[0])
         Ask.objects.filter(pk=asks[-1].pk).update(draft_hint="a hint for another model")
     sent(edo, asks[0])
     OutcomeHold.objects.create(episode=other, actor_key=edo.key, by="review")

@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 from awmclient.schema import AskOpen, EpisodeStart, Finish
 from episodes.models import Episode
 from episodes.record import recording
-from experts import advising, closing, desk, queue
+from experts import advising, closing, desk, opening, queue
 from experts.errors import LeaseLost, TooLate
 from experts.models import Advice, Ask, AskEvent, Assignment, Draft
 from people.errors import AppError
@@ -97,8 +97,8 @@ class Machine(RuleBasedStateMachine):
         number = next(self.count)
         seq = Episode.objects.get(pk=self.episode.pk).last_seq + 1
         wanted = AskOpen(key=f"q{number}", episode=self.episode.pk, seq=seq, question=f"What about thing {number}?")
-        made, new = queue.open_ask(self.actors["ada"], wanted)
-        again, twice = queue.open_ask(self.actors["ada"], wanted)
+        made, new = opening.open_ask(self.actors["ada"], wanted)
+        again, twice = opening.open_ask(self.actors["ada"], wanted)
         assert new and not twice and made.pk == again.pk
         self.known.append(Known(made.pk))
 

@@ -16,7 +16,7 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, ToolCall
 from episodes.errors import EpisodeEnded, StepConflict
 from episodes.models import Episode
 from episodes.record import recording
-from experts import advising, closing, queue
+from experts import advising, closing, opening, queue
 from experts.errors import AlreadyClaimed, AskConflict, ExpertOff, LeaseLost, StillOpen, TooLate
 from experts.models import Advice, Ask, Assignment
 from people.access import bearer
@@ -36,7 +36,7 @@ def wanted(episode, **more):
 
 @pytest.fixture
 def ask(ada, episode):
-    return queue.open_ask(ada, wanted(episode))[0]
+    return opening.open_ask(ada, wanted(episode))[0]
 
 
 def pass_deadline(ask):
@@ -147,12 +147,12 @@ def test_a_pass_frees_the_ask_for_the_others(ada, edo, ask):
 
 
 def test_ask_key_with_another_body_is_a_conflict(ada, episode, ask):
-    again, made = queue.open_ask(ada, wanted(episode))
+    again, made = opening.open_ask(ada, wanted(episode))
     assert (again.pk, made) == (ask.pk, False)
     with pytest.raises(
         AskConflict, match="The key 'q1' was already used for an ask with different values of: question"
     ):
-        queue.open_ask(ada, wanted(episode, question="Something else?"))
+        opening.open_ask(ada, wanted(episode, question="Something else?"))
 
 
 @pytest.mark.parametrize(
@@ -166,25 +166,25 @@ def test_ask_key_with_another_body_is_a_conflict(ada, episode, ask):
 )
 def test_conflict_of_asks_names_the_fields_that_differ(ada, episode, ask, other, names):
     with pytest.raises(AskConflict) as refused:
-        queue.open_ask(ada, wanted(episode, **other))
+        opening.open_ask(ada, wanted(episode, **other))
     assert str(refused.value) == f"The key 'q1' was already used for an ask with different values of: {names}."
 
 
 def test_conflict_leaves_out_a_priority_that_a_person_set(ada, episode, ask):
     queue.set_priority(ada, ask.pk, 7)
     with pytest.raises(AskConflict, match="of: question.$"):
-        queue.open_ask(ada, wanted(episode, question="Which?"))
+        opening.open_ask(ada, wanted(episode, question="Which?"))
 
 
 def test_ask_is_refused_if_expert_off_ended_or_number_taken(ada, episode, ask):
     off, _ = recording.start_episode(ada, EpisodeStart(key="off", task="alone"))
     with pytest.raises(ExpertOff):
-        queue.open_ask(ada, wanted(off))
+        opening.open_ask(ada, wanted(off))
     with pytest.raises(StepConflict):
-        queue.open_ask(ada, wanted(episode, key="q2"))
+        opening.open_ask(ada, wanted(episode, key="q2"))
     recording.finish(ada, episode.pk, Finish(stop_reason="done"))
     with pytest.raises(EpisodeEnded):
-        queue.open_ask(ada, wanted(episode, key="q3", seq=2))
+        opening.open_ask(ada, wanted(episode, key="q3", seq=2))
 
 
 def test_strangers_reviewers_and_agents_cannot_answer(ada, max_, rita, ask):
@@ -217,7 +217,7 @@ def test_an_empty_question_or_answer_is_refused(edo, episode, ask):
 
 
 def test_episode_waits_until_its_last_ask_is_closed(ada, edo, episode, ask):
-    other, _ = queue.open_ask(ada, wanted(episode, key="q2", seq=2))
+    other, _ = opening.open_ask(ada, wanted(episode, key="q2", seq=2))
     lease = queue.claim(edo, ask.pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1")
     assert Episode.objects.get(pk=episode.pk).state == "waiting"
@@ -250,7 +250,7 @@ def test_of_many_claims_at_once_one_wins(project, ada, edo):
     from tests.people_by_name import person
 
     episode, _ = recording.start_episode(ada, EpisodeStart(key="race", task="race", expert="plain"))
-    ask, _ = queue.open_ask(ada, wanted(episode))
+    ask, _ = opening.open_ask(ada, wanted(episode))
     experts = [person(project, f"expert{n}", "expert") for n in range(6)]
     results = at_once(*[lambda one=one: queue.claim(one, ask.pk) for one in experts])
     assert sum(isinstance(result, queue.AskClaim) for result in results) == 1
@@ -265,7 +265,7 @@ def test_of_many_claims_by_one_token_one_wins(ada):
     episode, _ = recording.start_episode(ada, EpisodeStart(key="race", task="race", expert="plain"))
     script = bearer(issue_token(ada, "script", "expert")[0])
     for seq in range(1, 6):
-        ask, _ = queue.open_ask(ada, wanted(episode, key=f"q{seq}", seq=seq))
+        ask, _ = opening.open_ask(ada, wanted(episode, key=f"q{seq}", seq=seq))
         results = at_once(*[lambda ask=ask: queue.claim(script, ask.pk) for _ in range(6)])
         assert sum(isinstance(result, queue.AskClaim) for result in results) == 1
         assert sum(isinstance(result, AlreadyClaimed) for result in results) == 5
@@ -275,7 +275,7 @@ def test_of_many_claims_by_one_token_one_wins(ada):
 def test_an_answer_and_a_finish_at_once_end_in_one_of_two_states(ada, edo):
     for number in range(5):
         episode, _ = recording.start_episode(ada, EpisodeStart(key=f"race{number}", task="race", expert="plain"))
-        ask, _ = queue.open_ask(ada, wanted(episode))
+        ask, _ = opening.open_ask(ada, wanted(episode))
         lease = queue.claim(edo, ask.pk)
         results = at_once(
             lambda lease=lease: advising.answer(edo, lease.assignment_id, lease.lease_token, "Now.", "n1"),

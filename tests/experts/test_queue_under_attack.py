@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from awmclient.schema import AskOpen, EpisodeStart, RunStart
 from episodes.models import Episode
 from episodes.record import recording
-from experts import advising, closing, desk, queue
+from experts import advising, closing, desk, opening, queue
 from experts.errors import LeaseLost, TooLate, TooManyAsks
 from experts.find import arriving
 from experts.models import Advice, Ask, Assignment
@@ -34,7 +34,7 @@ def wanted(episode, seq=1, **more):
 
 @pytest.fixture
 def ask(ada, episode):
-    return queue.open_ask(ada, wanted(episode))[0]
+    return opening.open_ask(ada, wanted(episode))[0]
 
 
 def lapse(ask):
@@ -64,12 +64,12 @@ def test_a_lease_is_not_renewed_past_the_deadline(edo, ask):
 
 
 def test_one_episode_cannot_flood_the_queue(ada, episode):
-    for seq in range(1, queue.OPEN_MAX + 1):
-        queue.open_ask(ada, wanted(episode, seq))
+    for seq in range(1, opening.OPEN_MAX + 1):
+        opening.open_ask(ada, wanted(episode, seq))
     with pytest.raises(TooManyAsks):
-        queue.open_ask(ada, wanted(episode, queue.OPEN_MAX + 1))
-    assert queue.open_ask(ada, wanted(episode, 1))[1] is False
-    assert Episode.objects.get(pk=episode.pk).last_seq == queue.OPEN_MAX
+        opening.open_ask(ada, wanted(episode, opening.OPEN_MAX + 1))
+    assert opening.open_ask(ada, wanted(episode, 1))[1] is False
+    assert Episode.objects.get(pk=episode.pk).last_seq == opening.OPEN_MAX
 
 
 @pytest.mark.parametrize("field", [{"question": " \n"}, {"question": "x" * 20_001}, {"context": "x" * 100_001}])
@@ -81,10 +81,10 @@ def test_question_and_context_have_bounds(episode, field):
 def test_repeated_ask_and_consumption_count_as_heartbeats(project, edo):
     agent, _ = token(project, "agent")
     episode, _ = recording.start_episode(agent, EpisodeStart(key="one", task="t", expert="plain"))
-    ask, _ = queue.open_ask(agent, wanted(episode))
+    ask, _ = opening.open_ask(agent, wanted(episode))
     lease = queue.claim(edo, ask.pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1")
-    for call in (lambda: queue.open_ask(agent, wanted(episode)), lambda: closing.consume(agent, ask.pk)):
+    for call in (lambda: opening.open_ask(agent, wanted(episode)), lambda: closing.consume(agent, ask.pk)):
         Episode.objects.filter(pk=episode.pk).update(heartbeat_at=timezone.now() - timedelta(hours=1))
         call()
         assert timezone.now() - Episode.objects.get(pk=episode.pk).heartbeat_at < timedelta(minutes=1)
@@ -94,7 +94,7 @@ def test_repeated_ask_and_consumption_count_as_heartbeats(project, edo):
 def test_concurrent_claim_and_answer_do_not_deadlock(ada, edo, monkeypatch):
     """Ada takes Edo's lapsed lease while he sends: whoever is first is first, and neither hears of a deadlock."""
     episode, _ = recording.start_episode(ada, EpisodeStart(key="race", task="race", expert="plain"))
-    ask, _ = queue.open_ask(ada, wanted(episode))
+    ask, _ = opening.open_ask(ada, wanted(episode))
     lease = queue.claim(edo, ask.pk)
     lapse(ask)
     claimed, log, results = threading.Event(), closing.log, {}
@@ -151,7 +151,7 @@ def test_concurrent_asks_see_each_other(ada, monkeypatch, by):
 
     def ask_in(episode, group_key):
         try:
-            asked.append(queue.open_ask(ada, wanted(episode, group_key=group_key))[0])
+            asked.append(opening.open_ask(ada, wanted(episode, group_key=group_key))[0])
         finally:
             connection.close()
 

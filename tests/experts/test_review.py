@@ -9,7 +9,7 @@ from django.db import connections
 
 from awmclient.schema import AskOpen, EpisodeStart, ToolCall
 from episodes.record import recording
-from experts import advising, desk, queue, tagging
+from experts import advising, desk, opening, queue, tagging
 from experts.errors import StillOpen, TooLate
 from experts.models import Draft
 from people.access import system
@@ -23,7 +23,7 @@ from tests.people_by_name import person, token
 @pytest.fixture
 def ask(ada):
     episode, _ = recording.start_episode(ada, EpisodeStart(key="e", task="merge", expert="informed"))
-    return queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="Into which one?"))[0]
+    return opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="Into which one?"))[0]
 
 
 def test_what_is_said_stands_with_author_privilege_and_place(ask, edo):

@@ -9,7 +9,7 @@ from awmenv.blockers import CANT_ANSWER
 from episodes.models import Episode
 from episodes.record import recording
 from episodes.stored.packs import blockers_of
-from experts import endings, queue
+from experts import endings, opening
 from experts.find.availability import known_answer
 from experts.models import Ask, AskEvent
 from notices.models import Delivery
@@ -39,7 +39,7 @@ def begun(actor, arm):
 
 def ask(actor, episode, question, **more):
     wanted = AskOpen(key=question, episode=episode.pk, seq=more.pop("seq"), question=question, deadline_s=300, **more)
-    found, _ = queue.open_ask(system(actor.project), wanted)
+    found, _ = opening.open_ask(system(actor.project), wanted)
     return Ask.objects.select_related("accepted", "episode").get(pk=found.pk)
 
 

@@ -13,7 +13,7 @@ from awmclient.schema import Advice, AskOpen
 from awmclient.typed import TIMEOUT_REASON, rejected
 from episodes.show.step_cards import card_of
 from episodes.tool_schemas import Checker
-from experts import advising, closing, queue
+from experts import advising, closing, opening, queue
 from experts.models import Advice as Row
 from experts.models import Ask, Draft
 from experts.rules import decisions
@@ -411,8 +411,8 @@ def test_the_page_shows_the_thread_as_one(edo, ada, project, asked):
     first = asked("Which charge is the duplicate?")
     advising.answer(edo, *claimed(edo, first), "What do the two say in kind?", "n")
     later = {"episode": first.episode_id, "thread": first.pk}
-    second, _ = queue.open_ask(ada, AskOpen(key="b", seq=2, question="Both say order.", **later))
-    third, _ = queue.open_ask(ada, AskOpen(key="c", seq=3, question="So?", **{**later, "thread": second.pk}))
+    second, _ = opening.open_ask(ada, AskOpen(key="b", seq=2, question="Both say order.", **later))
+    third, _ = opening.open_ask(ada, AskOpen(key="c", seq=3, question="So?", **{**later, "thread": second.pk}))
     page = " ".join(as_person(edo).get(f"/asks/{third.pk}/").content.decode().split())
     assert "2 earlier asks of this episode" in page
     places = [

@@ -18,7 +18,7 @@ from awmclient.typed import TYPED_FIELDS, Option, ProposedCall
 from curriculum import taking, training
 from episodes.models import Episode, Run
 from episodes.record import pinning, recording
-from experts import advising, attaching, queue
+from experts import advising, attaching, opening, queue
 from exports.build import datasets
 from exports.build.building import Walk
 from exports.formats import FORMATS
@@ -70,7 +70,7 @@ def lived(actor, expert, key, text, **more):
     steps = [{**step, "seq": seq} for seq, step in enumerate(steps_of(text), 1)]
     recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": steps}).steps)
     seq, asking = len(steps) + 1, canaries.planted(AskOpen, text, without=("thread", *TYPED_FIELDS))
-    ask, _ = queue.open_ask(
+    ask, _ = opening.open_ask(
         actor, AskOpen.model_validate({**asking, "episode": one.pk, "key": key, "seq": seq, "turn": 3, "skills": None})
     )
     given = canaries.planted(AnswerBody, text, without=("decision",))
@@ -114,7 +114,7 @@ def decided(actor, expert, one, seq, text):
             "question": "Which?",
             **typed,
         }
-        ask, _ = queue.open_ask(actor, AskOpen.model_validate(wanted))
+        ask, _ = opening.open_ask(actor, AskOpen.model_validate(wanted))
         lease = queue.claim(expert, ask.pk)
         advising.answer(expert, lease.assignment_id, lease.lease_token, text("note"), "n", decision=decision)
     return seq + len(asks) - 1

@@ -11,7 +11,7 @@ from django.urls import get_resolver, reverse
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes.live.consumers import PROJECT, actor_for
 from episodes.record import recording
-from experts import queue
+from experts import opening
 from people import members
 from people.access import SESSION_ENTRIES
 from people.errors import NotFound
@@ -148,7 +148,7 @@ def test_socket_admits_to_the_project_of_its_address(both, ada, ours, theirs, el
 
 @pytest.fixture
 def asking(ada, ours):
-    return queue.open_ask(ada, AskOpen(key="q", episode=ours.pk, seq=1, question="Which?"))[0]
+    return opening.open_ask(ada, AskOpen(key="q", episode=ours.pk, seq=1, question="Which?"))[0]
 
 
 def opened_alone(ours, asking):

@@ -6,7 +6,7 @@ import pytest
 
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes.record import recording
-from experts import queue
+from experts import opening, queue
 from people import members
 from people.errors import Invalid
 from people.models import Membership
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.attack("tokens and doors")
 
 def test_what_a_removed_person_holds_is_free_at_once(project, ada, edo):
     episode, _ = recording.start_episode(ada, EpisodeStart(key="k", task="t", expert="plain"))
-    ask, _ = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="?"))
+    ask, _ = opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="?"))
     queue.claim(edo, ask.pk)
     members.remove_member(ada, Membership.objects.get(project=project, user=edo.user).pk)
     ask.assignment.refresh_from_db()

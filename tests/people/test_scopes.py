@@ -15,7 +15,7 @@ from django.test import Client
 from awmclient.schema import AskOpen, EpisodeStart
 from awmweb.urls import api
 from episodes.record import recording
-from experts import queue
+from experts import opening
 from people import access, members
 from people.errors import Invalid
 from people.models import ApiToken, TokenScope, granted
@@ -49,7 +49,7 @@ def example(schema: dict[str, Any], name: str = "") -> Any:
 @pytest.fixture
 def objects(ada):
     episode, _ = recording.start_episode(ada, EpisodeStart(key="k", task="t", expert="plain"))
-    ask, _ = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="?"))
+    ask, _ = opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="?"))
     return {"episode_id": episode.pk, "ask_id": ask.pk, "assignment_id": ask.assignment.pk}
 
 

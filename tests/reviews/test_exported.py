@@ -9,7 +9,7 @@ import pytest
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
 from episodes.models import Episode, Privilege
 from episodes.record import recording
-from experts import advising, queue
+from experts import advising, opening, queue
 from experts import tagging as questions
 from exports.build import datasets
 from exports.recipe import Recipe
@@ -113,7 +113,7 @@ def test_later_tag_of_a_question_changes_no_snapshot(ada, edo, tmp_path):
     episode, _ = recording.start_episode(ada, start)
     said = [{"seq": 1, "kind": "message", "role": "assistant", "content": "I look."}]
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": said}).steps)
-    ask = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=2, question="Into which?"))[0]
+    ask = opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=2, question="Into which?"))[0]
     lease = queue.claim(edo, ask.pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "The oldest.", "n")
     recording.finish(ada, episode.pk, Finish(stop_reason="done"))

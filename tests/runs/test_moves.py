@@ -12,7 +12,7 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, StandingAnswerBody, 
 from episodes.models import BranchArm, Episode, EpisodeState, Fork, Knowledge, Origin
 from episodes.record import admitting, ask_steps, branching, queueing, recording
 from episodes.stored.arrivals import Arrival
-from experts import advising, closing, desk, queue, standing_answers
+from experts import advising, closing, desk, opening, queue, standing_answers
 from experts.models import Ask
 from exports.jobs import requesting
 from exports.recipe import Recipe
@@ -65,7 +65,7 @@ class Desk:
         one.refresh_from_db()
         seq = one.last_seq + 1
         wanted = AskOpen(key=f"q{seq}", episode=one.pk, seq=seq, question=question)
-        return queue.open_ask(self.recorder(one), wanted)[0]
+        return opening.open_ask(self.recorder(one), wanted)[0]
 
     def answer(self, ask, who=None, text="Into the oldest."):
         lease = queue.claim(who or self.edo, ask.pk)
@@ -166,10 +166,10 @@ def _claims(desk_):
         queue.decline(who, lease.assignment_id, lease.lease_token, "")
     ask = desk_.ask(desk_.episode())
     closing.cancel(desk_.house, ask.pk)
-    queue.reopen(desk_.house, ask.pk)
+    opening.reopen(desk_.house, ask.pk)
     queue.claim(desk_.edo, ask.pk)
     closing.cancel(desk_.house, ask.pk)
-    queue.reopen(desk_.house, ask.pk)
+    opening.reopen(desk_.house, ask.pk)
     ask, same = desk_.ask(desk_.episode(), "Which of both?"), desk_.ask(desk_.episode(), "Which of both?")
     Ask.objects.filter(pk=same.pk).update(group=ask.group)
     desk_.answer(ask)
@@ -209,7 +209,7 @@ def _standing(desk_):
         one = desk_.episode("running", Origin.EXTERNAL)
         calls = [{"id": "1", "name": "send_reply", "arguments": {}}]
         wanted = AskOpen(key="q", episode=one.pk, seq=one.last_seq + 1, question="May I?", kind="approval", calls=calls)
-        queue.open_ask(desk_.ada, wanted)
+        opening.open_ask(desk_.ada, wanted)
 
     approval()
     until = timezone.now() + timedelta(hours=1)

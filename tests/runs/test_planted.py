@@ -16,7 +16,7 @@ from episodes.models import Episode
 from episodes.record import recording
 from episodes.record.appending import Append, append_together
 from episodes.stored.entries import entries_of
-from experts import attaching, queue
+from experts import attaching, opening
 from people.access import system
 from runs.launch import planning
 from runs.models import Plan
@@ -159,7 +159,7 @@ def test_token_and_person_record_no_episode_of_a_run(ada):
     one = plan.tries.filter(arm__name="expert").first().episode_id
     house, said = system(ada.project), {"key": "q", "episode": one, "seq": 1, "question": "Which?"}
     recording.begin(one, "w")
-    ask, _ = queue.open_ask(house, AskOpen.model_validate(said))
+    ask, _ = opening.open_ask(house, AskOpen.model_validate(said))
     note, calls = {"seq": 2, "kind": "note", "content": "x"}, f"/api/v1/episodes/{one}"
     agent = Client(headers={"Authorization": f"Bearer {token(ada.project, 'agent')[1]}"})
     for client in (agent, as_person(ada)):

@@ -7,7 +7,7 @@ import pytest
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, RunStart
 from episodes.find import lists
 from episodes.record import recording
-from experts import queue
+from experts import opening
 from experts.find.reading import open_asks, page_of_asks
 from people import access
 from people.errors import Invalid, WrongScope
@@ -130,7 +130,7 @@ def test_page_shows_reported_arm_and_unknown_filter_values(ada, played):
 
 def test_asks_come_by_pages_and_by_run(ada, played):
     opened = [
-        queue.open_ask(ada, AskOpen(key=f"q{n}", episode=asked(ada, played, n), seq=1, question=f"Q{n}?"))[0].pk
+        opening.open_ask(ada, AskOpen(key=f"q{n}", episode=asked(ada, played, n), seq=1, question=f"Q{n}?"))[0].pk
         for n in range(3)
     ]
     found, more = page_of_asks(ada, "open", "", 2)

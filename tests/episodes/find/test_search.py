@@ -15,7 +15,7 @@ from episodes.find.search_text import FOUND_CHARS, matches, text_of
 from episodes.models import Episode, EpisodeFacts, EpisodeWords, SearchMark, Step, StepWords
 from episodes.record import indexing, recording
 from episodes.visible.lens import EVERYTHING
-from experts import advising, queue
+from experts import advising, opening, queue
 from people.errors import Invalid
 
 pytestmark = pytest.mark.django_db
@@ -49,7 +49,7 @@ def ask(ada):
     def open_(episode, question, text=None):
         episode.refresh_from_db()
         plan = AskOpen(key=question, episode=episode.pk, seq=episode.last_seq + 1, question=question)
-        one, _ = queue.open_ask(ada, plan)
+        one, _ = opening.open_ask(ada, plan)
         if text is not None:
             lease = queue.claim(ada, one.pk)
             advising.answer(ada, lease.assignment_id, lease.lease_token, text, "n")

@@ -16,7 +16,7 @@ from episodes.find import facets, narrowing
 from episodes.models import Episode, SavedView
 from episodes.pages import many
 from episodes.record import indexing, recording
-from experts import queue
+from experts import opening
 from experts.models import Ask
 from exports import recipe
 from tests.browsing import as_person, html
@@ -299,7 +299,7 @@ def test_dates_are_fields_with_removable_chips(ada, desk, page):
 def test_days_are_those_of_the_reader(ada):
     one = add(ada, "late", outcome="complete")
     asks = add(ada, "open", expert="plain")
-    ask = queue.open_ask(ada, AskOpen(key="q", episode=asks.pk, seq=1, question="Which?"))[0]
+    ask = opening.open_ask(ada, AskOpen(key="q", episode=asks.pk, seq=1, question="Which?"))[0]
     at = datetime(2026, 3, 9, 22, 30, tzinfo=UTC)  # a day later in Tokyo
     Episode.objects.filter(pk=one.pk).update(ended_at=at)
     Ask.objects.filter(pk=ask.pk).update(created_at=at)

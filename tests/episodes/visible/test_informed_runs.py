@@ -10,7 +10,7 @@ from django.test import Client
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, RunStart
 from episodes.models import Episode, Run
 from episodes.record import recording
-from experts import queue
+from experts import opening
 from experts.mcp import sessions
 from experts.models import Ask
 from people import access
@@ -151,7 +151,7 @@ def test_a_run_of_ours_lends_agents_no_informed_expert(callers, ours, project):
         answer = agent.post("/episodes", key=expert, task="t", expert=expert, run=ours.run_id)
         assert answer.status_code == (403 if expert == "informed" else 201)
     assert not Ask.objects.exists()
-    queue.open_ask(access.system(project), AskOpen(**body))
+    opening.open_ask(access.system(project), AskOpen(**body))
     assert Ask.objects.get().privilege == "sees_verifier"
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from awmclient.schema import AskOpen, EpisodeStart, Finish, ToolCall
 from episodes.models import VerifierOutcome
 from episodes.record import recording
-from experts import advising, closing, queue
+from experts import advising, closing, opening, queue
 from experts.find.similar import began_with, earlier, marks_of, origins
 from experts.metrics import records
 from experts.models import EARLIER, Advice, Ask
@@ -29,7 +29,7 @@ def asked(ada):
     def ask(question=QUESTION, **more):
         plan = {"task": "merge the tickets", "expert": "plain", "scenario": "helpdesk_1", "task_idx": 4, "tools": MERGE}
         episode, _ = recording.start_episode(ada, EpisodeStart(key=f"e{next(count)}", **{**plan, **more}))
-        return queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question=question))[0]
+        return opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question=question))[0]
 
     return ask
 
@@ -82,7 +82,7 @@ def test_only_answers_count_and_never_another_projects(asked, answered, ada, edo
     closing.cancel(ada, fell.pk)
     start = EpisodeStart(key="x", task="merge the tickets", scenario="helpdesk_1", task_idx=4, expert="plain")
     theirs, _ = recording.start_episode(max_, start)
-    ask = queue.open_ask(max_, AskOpen(key="q", episode=theirs.pk, seq=1, question=QUESTION))[0]
+    ask = opening.open_ask(max_, AskOpen(key="q", episode=theirs.pk, seq=1, question=QUESTION))[0]
     lease = queue.claim(max_, ask.pk)
     advising.answer(max_, lease.assignment_id, lease.lease_token, "theirs", "n")
     assert found(edo, asked()) == []

@@ -12,7 +12,7 @@ from awmclient.schema import STEP, AskOpen, EpisodeStart
 from episodes.models import VerifierVersion
 from episodes.record import recording
 from episodes.stored import packs
-from experts import advising, closing, desk, queue
+from experts import advising, closing, desk, opening, queue
 from experts.models import Advice, Ask, Desk, Draft, QuickReply
 from people.access import expert_model, system
 from people.errors import Invalid
@@ -42,7 +42,7 @@ def asked(ada):
         if steps:
             recording.append_steps(ada, episode.pk, [STEP.validate_python(step) for step in steps])
         wanted = AskOpen(key="q", episode=episode.pk, seq=len(steps) + 1, question=question)
-        return queue.open_ask(ada, wanted)[0]
+        return opening.open_ask(ada, wanted)[0]
 
     return ask
 
@@ -248,7 +248,7 @@ def test_typed_ask_takes_no_question_back(asked, ada, edo):
     episode = asked().episode
     options = [{"id": "a", "label": "A"}, {"id": "b", "label": "B"}]
     wanted = AskOpen(key="c", episode=episode.pk, seq=2, question="Which?", kind="choice", options=options)
-    lease = queue.claim(edo, queue.open_ask(ada, wanted)[0].pk)
+    lease = queue.claim(edo, opening.open_ask(ada, wanted)[0].pk)
     with pytest.raises(Invalid, match="a typed ask is answered with a decision"):
         given = (lease.assignment_id, lease.lease_token, "Which store?", "n1")
         advising.answer(edo, *given, decision={"chosen": ["a"]}, asks_back=True)

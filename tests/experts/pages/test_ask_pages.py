@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from awmclient.schema import STEP, AskOpen, EpisodeStart
 from episodes.record import recording
-from experts import advising, closing, desk, queue
+from experts import advising, closing, desk, opening, queue
 from experts.find import board
 from experts.models import Advice, Ask, Assignment
 from people.models import Membership
@@ -37,7 +37,7 @@ def episode(ada):
 
 @pytest.fixture
 def ask(ada, episode):
-    return queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="Into which <b>one</b>?"))[0]
+    return opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="Into which <b>one</b>?"))[0]
 
 
 def hidden(page, name):
@@ -65,7 +65,7 @@ def test_the_queue_shows_the_question_as_text_and_who_may_claim(edo, rita, ask):
 
 def test_rows_show_question_without_its_markdown(edo, ada, episode):
     text = "Is **this** right?\n\n```python\nmerge(4127)\nclose()\n```"
-    ask = queue.open_ask(ada, AskOpen(key="code", episode=episode.pk, seq=1, question=text))[0]
+    ask = opening.open_ask(ada, AskOpen(key="code", episode=episode.pk, seq=1, question=text))[0]
     client, line = as_person(edo), "Is this right? merge(4127) …"
     assert f">{line}</a>" in html(client.get("/queue/"))
     assert line in html(client.get(f"/episodes/{episode.pk}/"))
@@ -85,7 +85,7 @@ def test_an_empty_queue_says_so_and_a_filter_says_what_it_hides(edo, project, as
 def test_pages_show_result_that_nests_too_deeply(ada, edo, episode, deep):
     step = {"seq": 1, "kind": "tool_call", "name": "tree", "arguments": {}, "result": deep}
     recording.append_steps(ada, episode.pk, [STEP.validate_python(step)])
-    asked = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=2, question="Which?", context=deep))[0]
+    asked = opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=2, question="Which?", context=deep))[0]
     client = as_person(edo)
     queue.claim(edo, asked.pk)
     one, mine = f"/episodes/{episode.pk}/", f"/asks/{asked.pk}/"
@@ -177,7 +177,7 @@ def test_an_answer_reaches_the_ask_once_however_often_it_is_sent(edo, ask):
 
 
 def test_send_and_next_claims_the_next_one(edo, ada, episode, ask):
-    other, _ = queue.open_ask(ada, AskOpen(key="r", episode=episode.pk, seq=2, question="And then?"))
+    other, _ = opening.open_ask(ada, AskOpen(key="r", episode=episode.pk, seq=2, question="And then?"))
     client = as_person(edo)
     client.post(f"/asks/{ask.pk}/claim")
     assert send(client, ask)["Location"] == f"/projects/lab/asks/{other.pk}/"
@@ -276,7 +276,7 @@ def test_passing_frees_the_ask_for_others_and_next_skips_it(edo, ask):
 
 
 def test_next_for_me_goes_on_with_what_i_hold(edo, ada, episode, ask):
-    queue.open_ask(ada, AskOpen(key="r", episode=episode.pk, seq=2, question="Sooner?", deadline_s=10))
+    opening.open_ask(ada, AskOpen(key="r", episode=episode.pk, seq=2, question="Sooner?", deadline_s=10))
     queue.claim(edo, ask.pk)
     assert as_person(edo).post("/queue/next")["Location"] == f"/projects/lab/asks/{ask.pk}/"
 
@@ -315,7 +315,7 @@ def test_open_ask_fragments_omit_the_question(edo, ada, episode):
     from awmclient.schema import STEP
 
     recording.append_steps(ada, episode.pk, [STEP.validate_python(step)])
-    ask, _ = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=2, question="Into which one?"))
+    ask, _ = opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=2, question="Into which one?"))
     client = as_person(edo)
     open_page = html(client.get(f"/asks/{ask.pk}/steps.html?since=0"))
     assert 'data-seq="1"' in open_page and 'data-seq="2"' not in open_page
@@ -334,7 +334,7 @@ def test_the_first_page_names_the_open_ask_and_the_agent_at_work(ada, ask):
 
 def test_next_ask_is_fetched_unclaimed_and_claimed_by_the_answer(edo, ada, ask):
     other = recording.start_episode(ada, EpisodeStart(key="two", task="close the ticket", expert="plain"))[0]
-    after = queue.open_ask(ada, AskOpen(key="q", episode=other.pk, seq=1, question="Which way round?"))[0]
+    after = opening.open_ask(ada, AskOpen(key="q", episode=other.pk, seq=1, question="Which way round?"))[0]
     client = as_person(edo)
     client.post(f"/asks/{ask.pk}/claim")
     ahead = client.get(f"/asks/{ask.pk}/next").json()
@@ -352,7 +352,7 @@ def test_next_ask_is_fetched_unclaimed_and_claimed_by_the_answer(edo, ada, ask):
 
 def test_answer_loads_the_page_if_next_ask_changed(edo, ada, ask):
     other = recording.start_episode(ada, EpisodeStart(key="two", task="close the ticket", expert="plain"))[0]
-    after = queue.open_ask(ada, AskOpen(key="q", episode=other.pk, seq=1, question="Which way round?"))[0]
+    after = opening.open_ask(ada, AskOpen(key="q", episode=other.pk, seq=1, question="Which way round?"))[0]
     client = as_person(edo)
     client.post(f"/asks/{ask.pk}/claim")
     body = {"lease_token": hidden(client.get(f"/asks/{ask.pk}/"), "lease_token"), "nonce": "n", "text": "That one."}
@@ -364,7 +364,7 @@ def test_answer_loads_the_page_if_next_ask_changed(edo, ada, ask):
 
 def test_fetched_ask_that_someone_else_claimed_is_not_opened(edo, ada, ask):
     other = recording.start_episode(ada, EpisodeStart(key="two", task="close the ticket", expert="plain"))[0]
-    after = queue.open_ask(ada, AskOpen(key="q", episode=other.pk, seq=1, question="Which way round?"))[0]
+    after = opening.open_ask(ada, AskOpen(key="q", episode=other.pk, seq=1, question="Which way round?"))[0]
     client = as_person(edo)
     client.post(f"/asks/{ask.pk}/claim")
     queue.claim(ada, after.pk)

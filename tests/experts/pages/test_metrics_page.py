@@ -14,7 +14,7 @@ from django.utils import timezone
 from awmclient.schema import AskOpen, EpisodeStart, Finish, RunStart, ToolCall, ToolCallStep, ToolSpec
 from episodes.models import VerifierOutcome
 from episodes.record import recording
-from experts import advising, closing, desk, queue
+from experts import advising, closing, desk, opening, queue
 from experts.errors import TooLate
 from experts.metrics import records
 from experts.metrics.records import Look
@@ -38,7 +38,7 @@ def play(ada):
             key=key, task="merge the tickets", expert="plain", scenario="help_desk", tools=TOOLS, **episode
         )
         played, _ = recording.start_episode(ada, start)
-        ask, _ = queue.open_ask(ada, AskOpen(key="q", episode=played.pk, seq=1, question=f"Which of {key}?", turn=1))
+        ask, _ = opening.open_ask(ada, AskOpen(key="q", episode=played.pk, seq=1, question=f"Which of {key}?", turn=1))
         if by is not None:
             lease = queue.claim(by, ask.pk)
             advising.answer(by, lease.assignment_id, lease.lease_token, text, key, calls)

@@ -18,7 +18,7 @@ from django.utils import timezone
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
 from episodes.models import Episode
 from episodes.record import recording
-from experts import advising, queue
+from experts import advising, opening, queue
 from exports.build import datasets, parts, storing
 from exports.errors import BadRecipe
 from exports.explain import preview as previewing
@@ -62,7 +62,7 @@ def episode(actor, key, *, reward_type="complete", answer="Done.", **more):
     one, _ = recording.start_episode(actor, start)
     said = {"seq": 1, "kind": "message", "role": "user", "content": f"Merge the duplicates. My key is {SECRET}."}
     recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": [said]}).steps)
-    ask, _ = queue.open_ask(
+    ask, _ = opening.open_ask(
         actor, AskOpen(episode=one.pk, key="1", question=f"Into which, {key}?", deadline_s=60, seq=2)
     )
     advised(actor, ask, "Into 7.")
@@ -497,7 +497,7 @@ def test_poisoned_episodes_leave_no_canary_in_a_default_export(ada, store):
     """One canary each: a nudge stays and is not learned; the others reach no byte."""
     held = episode(ada, "held", answer="canary-held-out", split="val")
     informed, _ = recording.start_episode(ada, EpisodeStart(key="i", task="t", expert="informed"))
-    ask, _ = queue.open_ask(ada, AskOpen(episode=informed.pk, key="1", question="q", deadline_s=60, seq=1))
+    ask, _ = opening.open_ask(ada, AskOpen(episode=informed.pk, key="1", question="q", deadline_s=60, seq=1))
     advised(ada, ask, "canary-informed")
     last = {"seq": 2, "kind": "message", "role": "assistant", "content": "ok"}
     recording.append_steps(ada, informed.pk, StepBatch.model_validate({"steps": [last]}).steps)

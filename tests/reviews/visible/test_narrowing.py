@@ -16,7 +16,7 @@ from episodes.find.facets import ListQuery, counted
 from episodes.models import Episode, OutcomeHold
 from episodes.pages import many
 from episodes.record import recording
-from experts import advising, queue
+from experts import advising, opening, queue
 from experts.models import Ask
 from people.errors import Invalid, WrongScope
 from reviews.record import annotating, assigning, deciding, schemas
@@ -81,7 +81,7 @@ def test_columns_tell_wait_tokens_and_verdicts(ada, edo, rita, review, django_as
     usage = {"prompt_tokens": 1200, "completion_tokens": 34}
     turn = {"seq": 1, "kind": "message", "role": "assistant", "content": "Hm.", "usage": usage}
     recording.append_steps(ada, one.pk, StepBatch.model_validate({"steps": [turn]}).steps)
-    ask = queue.open_ask(ada, AskOpen(key="q", episode=one.pk, seq=2, question="Which?"))[0]
+    ask = opening.open_ask(ada, AskOpen(key="q", episode=one.pk, seq=2, question="Which?"))[0]
     lease = queue.claim(edo, ask.pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "This.", "n")
     Ask.objects.update(closed_at=F("created_at") + timedelta(seconds=75))

@@ -7,7 +7,7 @@ from django.core.management import CommandError, call_command
 
 from awmclient.schema import AskOpen, EpisodeStart, RunStart
 from episodes.record import pinning, recording
-from experts import queue
+from experts import opening
 from experts.models import Advice, Ask
 from people import access, members
 from runs.errors import BadPlan
@@ -29,7 +29,7 @@ def asked(ada):
     for task_idx in (0, 1):
         plan = {"scenario": "helpdesk_1", "task_idx": task_idx, "expert": "plain", "run": run.pk}
         episode, _ = recording.start_episode(ada, EpisodeStart(key=f"e{task_idx}", task="t", **plan))
-        queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="What now?"))
+        opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="What now?"))
     return run
 
 

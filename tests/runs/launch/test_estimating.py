@@ -11,7 +11,7 @@ from django.utils import timezone
 from awmclient.schema import STEP, AskOpen
 from episodes.models import Episode
 from episodes.record import recording
-from experts import advising, queue
+from experts import advising, opening, queue
 from experts.models import Advice, Ask
 from people.access import system
 from runs.launch import estimating, launching
@@ -59,7 +59,7 @@ def test_tokens_and_peoples_time_are_counted(ada, edo):
     usage = {"prompt_tokens": 900, "completion_tokens": 100}
     words = {"seq": 1, "kind": "message", "role": "assistant", "content": "Hm.", "usage": usage}
     recording.append_steps(actor, pk, [STEP.validate_python(words)])
-    queue.open_ask(actor, AskOpen(key="q", episode=pk, seq=2, question="Which?"))
+    opening.open_ask(actor, AskOpen(key="q", episode=pk, seq=2, question="Which?"))
     lease = queue.claim(edo, Ask.objects.get().pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "The first.", "n", [])
     Advice.objects.update(took_s=30.0)

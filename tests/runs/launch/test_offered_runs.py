@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from awmclient.chat import EndpointConfig
 from awmclient.schema import AskOpen
 from episodes.record import recording
-from experts import advising, queue
+from experts import advising, opening, queue
 from experts.models import Advice
 from people.access import system
 from runs.errors import BadPlan, NoExpertModel
@@ -97,7 +97,7 @@ def test_arm_of_people_alone_never_reaches_a_model(ada, edo, settings):
     for row in plan.tries.select_related("arm"):
         assert recording.begin(row.episode_id, "w")
         said = AskOpen(key="q", episode=row.episode_id, seq=1, question="Which?", deadline_s=300)
-        ask, _ = queue.open_ask(system(ada.project), said)
+        ask, _ = opening.open_ask(system(ada.project), said)
         ask.refresh_from_db()
         if row.arm.name == "people":
             assert (ask.status, ask.tiers) == ("open", ["people"])
@@ -111,7 +111,7 @@ def test_answer_of_a_group_makes_its_tasks_one_unit(ada, edo):
     for row in plan.tries.filter(arm__name="on").order_by("position"):
         assert recording.begin(row.episode_id, "w")
         said = AskOpen(key="q", episode=row.episode_id, seq=1, question="Which?", deadline_s=300, group_key="g")
-        asks.append(queue.open_ask(system(ada.project), said)[0])
+        asks.append(opening.open_ask(system(ada.project), said)[0])
     first, second, third = asks
     lease = queue.claim(edo, first.pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "The oldest.", "n", [])
@@ -176,7 +176,7 @@ def test_time_of_people_counts_and_that_of_programs_does_not(ada, project):
     helped = list(plan.tries.filter(offered=True).values_list("episode_id", flat=True)[:2])
     for number, (pk, key) in enumerate(zip(helped, ("user:1", "token:1"), strict=True)):
         assert recording.begin(pk, "w")
-        ask, _ = queue.open_ask(system(project), AskOpen(episode=pk, key="1", question="q", deadline_s=60, seq=1))
+        ask, _ = opening.open_ask(system(project), AskOpen(episode=pk, key="1", question="q", deadline_s=60, seq=1))
         Advice.objects.create(ask=ask, text="x", source="human", author_key=key, took_s=90 - 60 * number)
     tries = compare_run(ada, plan.run_id).tries
     assert sorted((one.human_s for one in tries if one.asked), reverse=True) == [90, 0]

@@ -15,7 +15,7 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, StepBatch
 from episodes.errors import EpisodeEnded
 from episodes.models import Episode, EpisodeState, Origin, Step
 from episodes.record import ask_steps, recording
-from experts import advising, closing, queue
+from experts import advising, closing, opening, queue
 from experts.models import Ask
 from people import access, members
 from people.models import new_id
@@ -79,7 +79,7 @@ class Durable(RuleBasedStateMachine):
     @rule()
     def ask_(self):
         wanted = AskOpen(key=f"q{self.steps}", episode=self.episode.pk, seq=self.steps + 1, question="?")
-        self.ask, self.answered = queue.open_ask(self.house, wanted)[0].pk, False
+        self.ask, self.answered = opening.open_ask(self.house, wanted)[0].pk, False
         self.steps, self.state = self.steps + 1, "waiting"
 
     @precondition(lambda self: self.state == "running" and self.ask is not None)

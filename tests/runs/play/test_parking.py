@@ -20,7 +20,7 @@ from episodes.models import Episode
 from episodes.record import recording
 from episodes.show.durability import chips
 from episodes.visible.trajectory import steps_of
-from experts import advising, closing, queue
+from experts import advising, closing, opening, queue
 from experts.models import Ask
 from people import access
 from people.errors import AppError
@@ -208,7 +208,7 @@ def external(ada):
     """An episode of an external loop that waits for its first ask."""
     start = EpisodeStart(key="own-1", task="Price the mug", expert="plain")
     episode, _ = recording.start_episode(ada, start)
-    queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="Which discount?", deadline_s=86_400))
+    opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="Which discount?", deadline_s=86_400))
     return episode
 
 
@@ -308,7 +308,8 @@ def test_interrupted_episode_stays_queued_without_its_answer(queued, edo, called
 def test_withdrawn_answer_keeps_an_episode_parked_for_another(ada, edo, called):
     episode, _ = recording.start_episode(ada, EpisodeStart(key="two", task="t", expert="plain"))
     asks = [
-        queue.open_ask(ada, AskOpen(key=f"q{seq}", episode=episode.pk, seq=seq, question="Which?"))[0] for seq in (1, 2)
+        opening.open_ask(ada, AskOpen(key=f"q{seq}", episode=episode.pk, seq=seq, question="Which?"))[0]
+        for seq in (1, 2)
     ]
     recording.park_now(ada, episode.pk)
     lease = queue.claim(edo, asks[0].pk)

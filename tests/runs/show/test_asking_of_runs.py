@@ -11,7 +11,7 @@ from django.test import Client
 from awmclient.schema import AskOpen, Finish, Outcome
 from awmenv.blockers import read_blockers
 from episodes.record import recording
-from experts import queue
+from experts import opening, queue
 from experts.models import Ask
 from people.access import system
 from runs.show import asking, report
@@ -40,7 +40,7 @@ def run(ada, monkeypatch):
         assert recording.begin(one.episode_id, "w")
         for seq, question in enumerate(ASKED[one.arm.name], 1):
             said = AskOpen(key=f"q{seq}", episode=one.episode_id, seq=seq, question=question)
-            queue.open_ask(actor, said)
+            opening.open_ask(actor, said)
         recording.finish(actor, one.episode_id, Finish(stop_reason="done"))
         recording.record_outcome(actor, one.episode_id, Outcome(reward_type="complete", reward=1.0))
     return plan.run

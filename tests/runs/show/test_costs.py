@@ -13,7 +13,7 @@ from awmclient.schema import STEP, AskOpen, Finish
 from awmweb.settings import price_table
 from episodes.models import Episode
 from episodes.record import recording
-from experts import desk, llm, queue
+from experts import desk, llm, opening
 from experts.models import Ask, ModelCall
 from people.access import expert_model, system
 from runs.launch import estimating, launching, planning
@@ -131,7 +131,7 @@ def a_run(ada):
     assert recording.begin(alone, "w") and recording.begin(helped, "w")
     said(ada, alone, {"prompt_tokens": 1000, "completion_tokens": 60}, {"prompt_tokens": 1000, "completion_tokens": 40})
     said(ada, helped, {"prompt_tokens": 30_000, "completion_tokens": 2000})
-    queue.open_ask(system(ada.project), AskOpen(key="q", episode=helped, seq=2, question="Which?"))
+    opening.open_ask(system(ada.project), AskOpen(key="q", episode=helped, seq=2, question="Which?"))
     model = expert_model(ada.project, "expert")
     desk.called(model, Ask.objects.get(), "answer", tokens=1100, duration_s=1.0, by_kind=(1000, 100, 800))
     return plan, alone, helped
