@@ -59,7 +59,8 @@ class ResumeEntry(AgUi):
 
 class RunInterrupts(AgUi):
     """AG-UI's `RUN_FINISHED` event. `messages` and `tools`, as AG-UI has them, show the calls that are to be approved.
-    `resume` names the answers that the run has taken, which are final from then on."""
+    `resume` names the answers that the run has taken, which are final from then on. `client` is the framework that
+    paused, as the queue shows it."""
 
     thread_id: Line
     run_id: Line
@@ -68,6 +69,7 @@ class RunInterrupts(AgUi):
     messages: list[Object] | None = None
     tools: list[Object] | None = None
     task: Line | None = None
+    client: Line | None = None
     deadline_s: Annotated[StrictInt, Field(ge=1, le=MAX_DEADLINE_S), WHOLE] = PAUSE_S
 
 

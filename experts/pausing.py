@@ -28,6 +28,7 @@ from episodes.record.appending import reopen_or_refuse
 from experts import closing, opening
 from experts.errors import AskConflict
 from experts.models import Ask, AskStatus
+from experts.rules import sources
 from experts.rules.interrupts import asked, resumed, seconds_left
 from people.access import Actor, may_record, visible_or_404
 from people.http import misshapen
@@ -111,7 +112,8 @@ def _thread(actor: Actor, run: Run, wanted: RunInterrupts) -> Episode:
             return latest
     key = f"{_key(run, wanted)}{earlier.count() + 1}"
     task = wanted.task or f"Thread {wanted.thread_id}"[:200]
-    plan = EpisodeStart(key=key, task=task, run=run.pk, environment="pauses", expert="plain")
+    about = {"policy": {"name": wanted.client}} if wanted.client else {}
+    plan = EpisodeStart(key=key, task=task, run=run.pk, environment=sources.PAUSES, expert="plain", **about)
     return recording.start_episode(actor, plan)[0]
 
 

@@ -36,6 +36,7 @@ class Pauses(pausing.Pauses):
             "messages": [_plain(one) for one in messages],
             "tools": [_plain(one) for one in tools],
             "deadlineS": self.deadline_s,
+            "client": self.client,
         }
         paused = RunInterrupts.model_validate(given)
         if not pauses_of(event):

@@ -227,6 +227,10 @@ class _Recorder(Hooks):
         return _target[-1].samples.get(sample)
 
 
+class _SamplePauses(Pauses):
+    client = "Inspect"
+
+
 @dataclass
 class _Desk:
     """Who decides, and the tasks and samples of evaluations, while `decided` is entered."""
@@ -247,7 +251,7 @@ def decided(dash: HttpDashboard | SyncHttpDashboard, run: str, *, deadline_s: in
     A sample that an evaluation runs again (`eval_retry`, or an attempt after an error) finds the decision on a call
     that it makes again after the same words. Without a decision by the deadline a call is rejected.
     """
-    made = _Desk(Pauses(dash, run, deadline_s=deadline_s))
+    made = _Desk(_SamplePauses(dash, run, deadline_s=deadline_s))
     _desks.append(made)
     try:
         yield

@@ -150,6 +150,8 @@ class Pauses(pausing.Pauses):
     Without a decision a call is rejected, and anything else gets `{"status": "no_advice", "reason": ...}`.
     """
 
+    client = "LangGraph"
+
     async def run(self, graph: Any, given: Any, config: Mapping[str, Any], **more: Any) -> Any:
         """Run a graph until it pauses no more; returns what `ainvoke` returns last.
 

@@ -119,6 +119,8 @@ class Pauses(pausing.Pauses):
     The SDK runs a call as the model made it, so the desk refuses edits; a rejection can say what to call instead.
     """
 
+    client = "OpenAI Agents"
+
     def __init__(self, dash: HttpDashboard | SyncHttpDashboard, run: str, folder: str | Path, **more: Any) -> None:
         super().__init__(dash, run, **more)
         self._saved = SavedThreads(folder)

@@ -136,8 +136,11 @@ class PauseDecision:
 class Pauses:
     """The pauses of an agent's threads at the desk of a project. `run` is the name of the run that collects them.
 
-    A pause waits `deadline_s` for its decision, a day if it is not said; then nothing is approved.
+    A pause waits `deadline_s` for its decision, a day if it is not said; then nothing is approved. `client` is how the
+    queue names the framework.
     """
+
+    client = "AG-UI"
 
     def __init__(
         self, dash: HttpDashboard | SyncHttpDashboard, run: str, *, deadline_s: int = PAUSE_S, task: str | None = None
@@ -186,7 +189,7 @@ class Pauses:
     def _paused(self, thread: str, run: str, **more: Any) -> RunInterrupts:
         return RunInterrupts(
             thread_id=short(thread), run_id=short(run or "run"), task=self._task or f"Thread {thread}"[:200], **more,
-            deadline_s=self.deadline_s,
+            deadline_s=self.deadline_s, client=self.client,
         )  # fmt: skip
 
     async def _asked(self, paused: RunInterrupts, end: float) -> InterruptsView:

@@ -125,6 +125,8 @@ class Pauses(pausing.Pauses):
     The output type of the agent has to hold `DeferredToolRequests`. A paused run is kept in `folder`.
     """
 
+    client = "PydanticAI"
+
     def __init__(self, dash: HttpDashboard | SyncHttpDashboard, run: str, folder: str | Path, **more: Any) -> None:
         super().__init__(dash, run, **more)
         self._saved = SavedThreads(folder)

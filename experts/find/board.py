@@ -40,6 +40,7 @@ from experts.find.filters import (
 from experts.find.reading import NOT_LISTED, asks_of
 from experts.models import LATE, TOKEN, Ask, AskStatus, Tier
 from experts.rules.risk import is_high, only_call
+from experts.rules.sources import BUILT_IN
 from people.access import Actor
 from people.in_words import clock, countdown_level
 from people.plain_text import clean
@@ -92,6 +93,8 @@ class AskRow:
     call_count: int = 0
     high_risk: bool = False
     family: str = ""
+    source: str = ""
+    """Where it comes from; empty for awmweb's own rollouts."""
     others: list[AskRow] = field(default_factory=list)
     alike: int = 1
 
@@ -218,6 +221,7 @@ def _row(ask: Ask, spot: Spot, now: datetime, high_risk: str) -> AskRow:
         held=spot.held(now),
         may_claim=spot.place == FREE,
         family=spot.family,
+        source="" if spot.source == BUILT_IN else spot.source,
         reached=reached(ask, spot.held(now)),
         declined=f"Declined by {', '.join(declined[:2])}." if declined and spot.place != PASSED else "",
         lacks=spot.lacks,

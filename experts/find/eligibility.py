@@ -13,9 +13,11 @@ from typing import Any
 
 from django.db.models import F, FloatField, Func
 
+from episodes.models import RUN_HERE
 from experts.find import availability
 from experts.models import Ask, AskQuerySet, AskStatus, Decline
 from experts.rules.routing import in_turn
+from experts.rules.sources import source_of
 from people.access import Actor, holds, may_advise, scoped
 from people.slots import SlotState
 
@@ -33,6 +35,7 @@ class Epoch(Func):
 COLUMNS = (
     *("pk", "tier", "priority", Epoch(F("created_at")), Epoch(F("deadline_at")), "skills", "group", "privilege"),
     *("kind", "calls_digest", "episode__run_id", "episode__run__name", "episode__arm", "episode_id"),
+    *("episode__environment", "episode__origin", "episode__policy_name"),
     *(
         "handed_to",
         "assignment__state",
@@ -66,6 +69,9 @@ class Spot:
     run: str | None
     arm: str
     episode_id: str
+    environment: str
+    origin: str
+    client: str
     handed_to: str
     state: str
     holder: str
@@ -80,6 +86,10 @@ class Spot:
     def family(self) -> str:
         """What the asks of one row share: their question, or the calls that they want approved."""
         return self.calls_digest or self.group
+
+    @property
+    def source(self) -> str:
+        return source_of(self.environment, self.client, is_ours=self.origin in RUN_HERE)
 
     @property
     def run_key(self) -> str:

@@ -54,6 +54,7 @@ VALUES: dict[str, Callable[[Spot], Sequence[str | None]]] = {
     "arm": lambda one: (one.arm,),
     "sight": lambda one: (one.privilege,),
     "kind": lambda one: (one.kind,),
+    "source": lambda one: (one.source,),
 }
 
 
@@ -70,6 +71,7 @@ class QueueQuery:
     arm: str = ""
     sight: str = ""
     kind: str = ""
+    source: str = ""
     group: str = ""
     page: int = 1
 
@@ -94,7 +96,7 @@ class QueueQuery:
     @property
     def filters(self) -> int:
         """The number of set filters, without facet and search."""
-        return sum(map(bool, (self.tier, self.skill, self.run, self.arm, self.sight, self.kind, self.group)))
+        return sum(bool(getattr(self, name)) for name in (*VALUES, "group"))
 
     @property
     def narrows(self) -> bool:
@@ -131,6 +133,7 @@ def _passes(one: Spot, wish: QueueQuery) -> bool:
     wanted = (
         *((wish.tier, one.tier), (wish.run, one.run_id), (wish.arm, one.arm)),
         *((wish.sight, one.privilege), (wish.group, one.family), (wish.kind, one.kind)),
+        (wish.source, one.source),
     )
     return all(not want or want == has for want, has in wanted) and (not wish.skill or wish.skill in one.skills)
 
@@ -207,6 +210,7 @@ def choices(found: list[Spot], wish: QueueQuery) -> list[tuple[str, str, str, li
         ("arm", "Arm"),
         ("sight", "Verifier access"),
         ("kind", "Kind"),
+        ("source", "Source"),
     ):
         without: dict[str, Any] = {name: ""}
         other = replace(wish, **without)

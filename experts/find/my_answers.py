@@ -1,4 +1,4 @@
-"""Reads: a person's own answers, newest first, and what became of them.
+"""Reads: answers of a person, or of a standing answer, newest first, and what became of them.
 
 Leaves the texts about the end of an ask to `endings.py`, and outcomes to `visibility`. Called by `pages/queue.py`.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import QuerySet
+
 from episodes.models import Episode
 from episodes.visible import visibility
 from experts import endings
 from experts.find.reading import NOT_LISTED
-from experts.models import Advice, Ask
+from experts.models import Advice, Ask, StandingAnswer
 from people.access import Actor, scoped
 from people.plain_text import clean
 
@@ -34,7 +36,16 @@ class MyAnswer:
 
 def my_answers(actor: Actor) -> list[MyAnswer]:
     """Return the newest answers of this person in the last wording of each."""
-    rows = scoped(Advice.objects.filter(author_key=actor.key, amended_by=None), actor.project, "ask__project")
+    return _answers(actor, Advice.objects.filter(author_key=actor.key, amended_by=None))
+
+
+def decided_by(actor: Actor, standing: StandingAnswer) -> list[MyAnswer]:
+    """Return the newest asks that a standing answer decided."""
+    return _answers(actor, standing.decided.all())
+
+
+def _answers(actor: Actor, advice: QuerySet[Advice]) -> list[MyAnswer]:
+    rows = scoped(advice, actor.project, "ask__project")
     rows = rows.select_related("ask__episode", "ask__episode__run", "ask__accepted", "ask__accepted__taken_from")
     said = list(rows.defer(*(f"ask__{name}" for name in NOT_LISTED)).order_by("-created_at", "-pk")[:SHOWN])
     outcomes = visibility.verdict_types(actor, {one.ask.episode_id for one in said})

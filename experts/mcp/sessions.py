@@ -28,6 +28,7 @@ from experts import closing, opening
 from experts.errors import StillOpen
 from experts.find.reading import ask_view
 from experts.models import Ask, AskStatus
+from experts.rules.sources import MCP
 from people.access import Actor, scoped, visible_or_404
 from people.errors import Invalid, NotFound
 from people.http import misshapen
@@ -125,7 +126,7 @@ def begin(actor: Actor, params: dict[str, Any], query: str) -> str:
         policy: dict[str, Any] = {"client": client, "version": hello.clientInfo.version}
         if hello.capabilities.elicitation is not None:
             policy[ELICITS] = True
-        plan = EpisodeStart(key=OURS + new_id(), environment="mcp", expert="plain", policy=policy, **said)
+        plan = EpisodeStart(key=OURS + new_id(), environment=MCP, expert="plain", policy=policy, **said)
     except ValidationError as error:
         raise misshapen(error.errors()) from error
     return recording.start_episode(actor, plan)[0].pk

@@ -224,12 +224,23 @@ def newest_ask(request: MemberRequest) -> HttpResponse:
 @require_GET
 @member_required(may_advise)
 def my_answers_page(request: MemberRequest) -> HttpResponse:
-    """Show the person's own answers and what became of them."""
+    """Show the person's own answers, or with `standing=ID` what that one decided, and what became of them."""
+    if standing_id := request.GET.get("standing", ""):
+        return _decided_page(request, standing_id)
     answers = my_answers.my_answers(request.actor)
     read = sum(one.ask.consumed_at is not None and one.became != "Withdrawn." for one in answers)
     shown = f"Your last {len(answers)} answers" if len(answers) == my_answers.SHOWN else f"{len(answers)} answers"
     headline = f"{shown}, {read} read by agents." if len(answers) != 1 else f"1 answer, {read} read by its agent."
     return render(request, "experts/my_answers.html", {"answers": answers, "headline": headline})
+
+
+def _decided_page(request: MemberRequest, standing_id: str) -> HttpResponse:
+    visible_or_404(StandingAnswer.objects.all(), request.actor, standing_id)
+    standing = StandingAnswer.objects.get(pk=standing_id)
+    answers = my_answers.decided_by(request.actor, standing)
+    headline = f"The standing answer for {clean(standing.tool)} approved {counted(standing.used, 'call')}."
+    context = {"answers": answers, "headline": headline, "standing": standing, "shown": my_answers.SHOWN}
+    return render(request, "experts/my_answers.html", context)
 
 
 @require_POST

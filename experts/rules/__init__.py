@@ -6,6 +6,7 @@
     decision_fields  decisions in forms without scripts
     risk             high-risk tools; approvals of one press
     second_look      rules that return an answer
+    sources          where an ask comes from, in words
     interrupts       pauses of other agents as typed asks
     file_types       which files can be attached
 

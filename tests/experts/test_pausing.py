@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -15,6 +16,7 @@ from experts import advising, closing, pausing, queue
 from experts.errors import AskConflict, Used
 from experts.models import Ask
 from people.errors import Invalid
+from tests.browsing import as_person, html
 from tests.people_by_name import token
 
 MESSAGES = [
@@ -70,6 +72,19 @@ def test_interrupt_of_a_known_call_is_an_approval(paused, edo):
     [entry] = paused(APPROVAL)[0].resume
     assert (entry.status, entry.payload) == ("resolved", {"approved": True, "editedArgs": {"order": 9}})
     assert entry.metadata["awmweb"]["by"] == "person"
+
+
+def test_queue_names_the_framework_of_a_pause(paused, edo, ada, asked):
+    paused(APPROVAL, client="LangGraph <b>")
+    other = paused({"id": "i2", "reason": "input_required", "message": "Which cup?"}, thread="t2")[0].interrupts[0].ask
+    mine = asked("Which tea?")
+    shown = html(as_person(edo).get("/queue/"))
+    assert "<small data-source>LangGraph &lt;b&gt;</small>" in shown
+    assert "<small data-source>AG-UI</small>" in shown and "<small data-source>External loop</small>" in shown
+    assert all(f"{name} (1)" in shown for name in ("LangGraph &lt;b&gt;", "AG-UI", "External loop"))
+    for source, ask in (("AG-UI", other), ("External loop", mine.pk)):
+        found = html(as_person(edo).get("/queue/", {"source": source}))
+        assert re.findall(r'class="askrow" data-key="([^"]+)"', found) == [ask]
 
 
 # an agent that names no editedArgs would run its own arguments after an edit

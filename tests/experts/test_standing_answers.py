@@ -20,7 +20,7 @@ from experts.models import Advice, Ask, Assignment, StandingAnswer
 from people.access import bearer
 from people.errors import AppError, Forbidden, Invalid
 from people.models import ApiToken, AuditEntry, Membership
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 from tests.reading import steps_read_by
 
 
@@ -47,6 +47,23 @@ def test_calls_that_are_covered_are_approved_with_its_name(edo, asked):
     assert [(call.verdict, call.arguments) for call in advice.decision.calls][0] == ("approve", REPLY)
     given.refresh_from_db()
     assert given.used == 2
+
+
+def test_page_shows_what_a_standing_answer_approved(edo, ada, asked, max_):
+    given, _ = give(edo)
+    other, _ = give(edo, tool="add_note")
+    ask = asked("May I reply?", **approval(REPLY, REPLY))
+    asked("May I refund?", **approval(REPLY, name="add_note"))
+    queue_page = html(as_person(ada).get("/queue/"))
+    assert f"/queue/mine/?standing={given.pk}" in queue_page and ">View 2</a>" in queue_page
+    shown = html(as_person(ada).get(f"/queue/mine/?standing={given.pk}"))
+    assert "<h1>The standing answer for send_reply approved 2 calls.</h1>" in shown and "By edo." in shown
+    assert f"/asks/{ask.pk}/" in shown and "May I refund?" not in shown
+    standing_answers.end(edo, given.pk)
+    assert "It ended." in html(as_person(ada).get(f"/queue/mine/?standing={given.pk}"))
+    for unknown in ("nothing", "\0", other.pk[::-1]):
+        assert as_person(ada).get("/queue/mine/", {"standing": unknown}).status_code == 404
+    assert as_person(max_).get(f"/queue/mine/?standing={given.pk}").status_code == 404
 
 
 @pytest.mark.parametrize(

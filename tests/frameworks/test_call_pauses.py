@@ -106,6 +106,9 @@ def test_approve_and_reject_in_one_pause_stay_apart(house, agent_token, expert_t
     assert made == ["coffee"] and len(seen) == 2
     assert "Not today." in read[0] and "paid coffee" in read[1]
     assert all(one["consumed_at"] for one in asks_of(house, agent_token, name)) and not list(tmp_path.iterdir())
+    with house.http(agent_token) as http:
+        listed = {one["id"]: one["policy_name"] for one in http.get("/episodes").json()["items"]}
+    assert listed[seen[0]["episode"]] in {"OpenAI Agents", "PydanticAI"}, "the source that the queue shows"
 
 
 # openai/openai-agents-js#1435: a second pause in one run, with the same call
