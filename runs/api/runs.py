@@ -59,13 +59,15 @@ class AskingView(Schema):
     """How the arms of a run asked, over the counted episodes of the `tasks` that have a registry of blockers. Each arm
     has `asks`, those that `matched` a blocker, `blockers` and how many of them were `found`; `precision`, `recall` and
     `f1` from these, null where there is nothing to divide by; `asks_per_task` and `human_minutes`. `differences` are of
-    task means, from -1 to 1 but for `asks`. All of it is exploratory."""
+    task means, from -1 to 1 but for `asks`. `blockers` are the missing facts, those found least first, with the
+    episodes of each arm that `found` them. All of it is exploratory."""
 
     run: str
     control: str
     tasks: int
     arms: list[Object]
     differences: list[Object]
+    blockers: list[Object]
 
 
 class PlanBody(schema.Shape):
@@ -296,7 +298,7 @@ def asking(request: HttpRequest, run_id: str) -> AskingView:
     actor = actor_of(request)
     may_see_asking(actor)
     compared = compare_run(actor, run_id)
-    found = asking_of(compared) or RunAsking(0, [], [])
+    found = asking_of(compared) or RunAsking(0, [], [], [])
     arms = [{name: None if value == "" else value for name, value in row_of(one).items()} for one in found.arms]
     return AskingView(
         run=run_id,
@@ -304,6 +306,7 @@ def asking(request: HttpRequest, run_id: str) -> AskingView:
         tasks=found.tasks,
         arms=arms,
         differences=[asdict(one) for one in found.differences],
+        blockers=[asdict(one) for one in found.blockers],
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from people.access import Actor
+from people.access import Actor, holds, may_see_asking
 from people.figures import Chart
 from runs.launch import briefings, preflight
 from runs.models import Arm
@@ -63,6 +63,8 @@ class RunFindings:
     effects: Sequence[Any]
     errata: Sequence[Any]
     briefed: list[BriefedArm]
+    blockers: list[asking.FoundBlocker]
+    """Missing facts and how many episodes found them, for those who may see how arms asked."""
     asking: asking.RunAsking | None
     curves: list[Chart]
     withdrawn: Sequence[Arm]
@@ -123,6 +125,7 @@ def _findings(actor: Actor, found: RunComparison, card: RunCard) -> RunFindings:
         errata=errata.of_run(actor, found.plan.pk),
         briefed=[_briefed(found, one) for one in briefings.of_run(found.plan)],
         asking=asked,
+        blockers=asked.blockers if asked is not None and holds(actor, may_see_asking) else [],
         curves=list(drawn.values()),
         withdrawn=list(found.plan.arms.filter(withdrawn_at__isnull=False)),
         completions=charts.completions(found.arms, of_completions(found), _file(found, "completions")),

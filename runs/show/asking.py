@@ -23,25 +23,55 @@ COLUMNS = [
 ]
 
 
+@dataclass
+class FoundBlocker:
+    """A missing fact of a task, with the counted episodes of each arm whose questions found it, and all of them."""
+
+    scenario: str
+    task_idx: int
+    id: str
+    missing: str
+    holder: str
+    found: dict[str, int]
+    episodes: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.found.values())
+
+    @property
+    def counts(self) -> list[tuple[int, int]]:
+        """For each arm, in the order of the arms: the episodes that found it, and all."""
+        return list(zip(self.found.values(), self.episodes.values(), strict=True))
+
+
 @dataclass(frozen=True)
 class RunAsking:
-    """The questions of each arm, and the paired differences from the control. `tasks` have a registry."""
+    """The questions of each arm, and the paired differences from the control. `tasks` have a registry. `blockers` are
+    theirs, those that were found least first."""
 
     tasks: int
     arms: list[ArmAsking]
     differences: list[AskingDifference]
+    blockers: list[FoundBlocker]
 
 
 def asking_of(found: RunComparison) -> RunAsking | None:
     """Return the questions of a run's arms; None if no task of it has a registry."""
     versions = dict(Episode.objects.filter(planned__plan=found.plan).values_list("pk", "scenario_digest"))
+    names = [arm.name for arm in found.arms]
     registries: dict[tuple[str, str], frozenset[str]] = {}
+    rows: dict[tuple[str, str], FoundBlocker] = {}
     for one in found.tries:
         key = one.task, versions.get(one.episode, "")
         if key not in registries:
             scenario, _, idx = one.task.rpartition("/")
-            registries[key] = frozenset(blocker.id for blocker in blockers_of(scenario, int(idx), key[1]))
-    if not any(registries.values()):
+            known = blockers_of(scenario, int(idx), key[1])
+            registries[key] = frozenset(blocker.id for blocker in known)
+            for each in known:
+                counts = (dict.fromkeys(names, 0), dict.fromkeys(names, 0))
+                rows[one.task, each.id] = FoundBlocker(scenario, int(idx), each.id, each.missing, each.holder, *counts)
+    if not rows:
         return None
     asked: dict[str, list[str]] = defaultdict(list)
     asks = Ask.objects.filter(episode__planned__plan=found.plan, kind="question")
@@ -49,17 +79,20 @@ def asking_of(found: RunComparison) -> RunAsking | None:
         asked[episode].append(blocker)
     episodes = []
     for one in found.tries:
-        known = registries[one.task, versions.get(one.episode, "")]
-        if one.complete is None or not known:
+        present = registries[one.task, versions.get(one.episode, "")]
+        if one.complete is None or not present:
             continue
-        hits = [blocker for blocker in asked[one.episode] if blocker in known]
-        counts = (len(asked[one.episode]), len(hits), len(set(hits)), len(known))
-        episodes.append(EpisodeAsks(one.task, one.scenario, one.arm, *counts, one.human_s, one.shared))
-    names = [arm.name for arm in found.arms]
+        hits = [blocker for blocker in asked[one.episode] if blocker in present]
+        sizes = (len(asked[one.episode]), len(hits), len(set(hits)), len(present))
+        episodes.append(EpisodeAsks(one.task, one.scenario, one.arm, *sizes, one.human_s, one.shared))
+        for blocker in present:
+            rows[one.task, blocker].episodes[one.arm] += 1
+            rows[one.task, blocker].found[one.arm] += blocker in hits
     control = found.plan.control
     compared = [row for arm in names if arm != control for row in differences(episodes, arm, control)]
     tasks = len({task for (task, _), known in registries.items() if known})
-    return RunAsking(tasks, of_arms(episodes, names), compared)
+    least = sorted(rows.values(), key=lambda row: (row.total, row.scenario, row.task_idx, row.id))
+    return RunAsking(tasks, of_arms(episodes, names), compared, least)
 
 
 def rows(found: RunComparison) -> list[Row]:

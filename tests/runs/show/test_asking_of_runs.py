@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import pytest
 from django.test import Client
@@ -11,7 +12,7 @@ from django.test import Client
 from awmclient.schema import AskOpen, Finish, Outcome
 from awmenv.blockers import read_blockers
 from episodes.record import recording
-from experts import opening, queue
+from experts import opening
 from experts.models import Ask
 from people.access import system
 from runs.show import asking, report
@@ -30,7 +31,7 @@ ASKED = {"baseline": ["What colour?"], "expert": ["Which phone?", "And the phone
 @pytest.fixture
 def run(ada, monkeypatch):
     """Two tasks with a registry and one without, each played under both arms."""
-    for place in (queue, asking):
+    for place in (opening, asking):
         known = lambda scenario, idx, version="": REGISTRY if idx in (0, 1) else []  # noqa: E731
         monkeypatch.setattr(place, "blockers_of", known)
     arms = [{"name": "baseline", "expert": "plain"}, {"name": "expert", "expert": "plain"}]
@@ -80,6 +81,16 @@ def test_asking_is_in_page_table_report_and_api(run, ada, tmp_path):
     said = of_token(ada, "launch", run).json()
     assert (said["tasks"], said["control"], said["arms"][1]["f1"]) == (2, "baseline", 1.0)
     assert {one["metric"]: one["delta"] for one in said["differences"]}["asks"] == 2.0
+
+
+def test_page_says_which_arm_found_which_blocker(run, ada, edo):
+    page = html(as_person(ada).get(f"/runs/{run.pk}/"))
+    table = page.partition('id="blockers"')[2].partition("</details>")[0]
+    cells = re.findall(r'<td class="n">\s*(\d of \d)\s*</td>', table)
+    assert cells == ["0 of 1", "1 of 1"] * 4 and "/briefings/planted_0/0/" in table and "Hanna" in table
+    said = of_token(ada, "launch", run).json()["blockers"]
+    assert [one["found"] for one in said] == [{"baseline": 0, "expert": 1}] * 4
+    assert 'id="blockers"' not in html(as_person(edo).get(f"/runs/{run.pk}/")), "an expert may answer blind"
 
 
 def test_asking_is_for_those_who_launch_only(run, ada):
