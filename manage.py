@@ -12,7 +12,7 @@ NEED_THE_PRODUCT = {
     *("createproject", "createtoken", "loginlink", "resetfactor"),
     *("export", "build_export", "explain", "diff", "push", "push_export"),
     *("rollout", "run", "report", "benchmark", "briefing", "probe", "certify", "build_split", "curves"),
-    *("asking", "block", "campaign", "erase", "fork", "retention", "reverify", "timing", "world"),
+    *("asking", "block", "campaign", "erase", "fork", "partitionsteps", "retention", "reverify", "timing", "world"),
     *("import", "read_import", "load_demo"),
     *("migrate", "shell", "dbshell", "sqlmigrate", "showmigrations"),
 }

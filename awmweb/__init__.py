@@ -16,6 +16,7 @@ Imports nothing, so that the supervisor (`awmweb.embedded`) stays small.
     demo/        a recorded demo for new projects
     erasing/     deletes for good, leaves tombstones
     retention/   what goes by age, and what stays
+    partitions/  steps by month
     metrics/     figures for Prometheus
     embedded/    supervisor, PostgreSQL, Valkey, backup
     management/  commands up, backup, restore, erase, retention, others

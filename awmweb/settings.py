@@ -491,6 +491,11 @@ CELERY_BEAT_SCHEDULE = {
     "withdraw": {"task": "runs.tasks.withdraw", "schedule": 20.0, "options": {"expires": 20}},
     # at night in Europe and the Americas; what is late by more than half a day waits for the next night
     "retain": {"task": "awmweb.tasks.retain", "schedule": crontab(hour=3, minute=20), "options": {"expires": 43_200}},
+    "make_partitions": {
+        "task": "awmweb.tasks.make_partitions",
+        "schedule": crontab(hour=2, minute=40),
+        "options": {"expires": 43_200},
+    },
     "pay_ended": {"task": "runs.tasks.pay_ended", "schedule": 15.0, "options": {"expires": 15}},
 }
 if AWMWEB_OIDC_ISSUER:

@@ -9,8 +9,10 @@ from typing import Any
 from celery import Task, shared_task
 from celery.signals import worker_ready
 from django.db import close_old_connections
+from django.utils import timezone
 
 from awmweb.demo import due
+from awmweb.partitions import keeping
 from awmweb.retention import passes, telling
 from people import jobs
 from people.errors import AWAY
@@ -32,6 +34,13 @@ def retain() -> None:
     """Run the rules of all projects. A pass that ends in the middle is continued by the next one."""
     for report in passes.work(passes.with_rules()):
         log.info("%s", " ".join(telling.lines_of(report, done=True)))
+
+
+@shared_task
+def make_partitions() -> None:
+    """Make the partitions of the months to come, where steps are partitioned."""
+    for month in keeping.ensure(timezone.now()):
+        log.info("made the partition of %s", month)
 
 
 @worker_ready.connect

@@ -38,7 +38,16 @@ _SHIFTS = range(95, -1, -5)
 
 def new_id() -> str:
     """Return a 20-character ID that sorts by its creation time in milliseconds. The second half is random."""
-    value = int(time.time() * 1000) << 55 | secrets.randbits(55)
+    return _as_id(int(time.time() * 1000), secrets.randbits(55))
+
+
+def first_id(moment: datetime) -> str:
+    """Return the lowest ID that `new_id` can make at this moment."""
+    return _as_id(int(moment.timestamp() * 1000), 0)
+
+
+def _as_id(milliseconds: int, rest: int) -> str:
+    value = milliseconds << 55 | rest
     return "".join([_ALPHABET[value >> shift & 31] for shift in _SHIFTS])
 
 

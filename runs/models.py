@@ -8,7 +8,7 @@ episodes of an external loop.
 from __future__ import annotations
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
 from django.urls import reverse
 
 from awmenv.health import Health
@@ -81,8 +81,8 @@ class Plan(models.Model):
     parallel = models.IntegerField()
     prices = models.JSONField(default=dict)
     server = models.JSONField(default=dict)
-    claims = models.JSONField(default=dict)
-    claims_digest = models.CharField(max_length=64, default="", blank=True)
+    claims = models.JSONField(default=dict, db_default=Value({}, models.JSONField()))
+    claims_digest = models.CharField(max_length=64, default="", db_default="", blank=True)
     state = models.CharField(max_length=10, choices=PlanState.choices, default=PlanState.PLANNED)
     changed_by = models.CharField(max_length=160, blank=True)
     changed_at = models.DateTimeField(null=True, blank=True)

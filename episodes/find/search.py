@@ -104,7 +104,9 @@ def hits(episodes: Collection[Episode], search: str) -> dict[str, Hit]:
     with connection.cursor() as cursor:
         cursor.execute(HITS.format(without_index=" OFFSET 0" * is_short), [[one.pk for one in episodes], query])
         found = cursor.fetchall()
-    bodies = {step.pk: read(step.body) for step in Step.objects.filter(pk__in=[row[2] for row in found])}
+    # with the episodes, which find the partitions (`awmweb/partitions/`)
+    steps = Step.objects.filter(pk__in=[row[2] for row in found], episode__in=[row[0] for row in found])
+    bodies = {step.pk: read(step.body) for step in steps}
     return {episode: _hit(seq, bodies[pk], search, count - 1) for episode, seq, pk, count in found if pk in bodies}
 
 

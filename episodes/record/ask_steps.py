@@ -22,10 +22,10 @@ from episodes.stored.entries import entry_of
 from people.access import Actor
 
 ASKED = "SELECT id, body, at FROM episodes_step WHERE episode_id = %s AND seq = %s FOR UPDATE"
-# past `Step.save`, which refuses every change of a stored step
+# past `Step.save`, which refuses every change of a stored step; the episode finds the partition (`awmweb/partitions/`)
 CLOSED = """
 WITH said AS (
-  UPDATE episodes_step SET body = %s, cut = %s WHERE id = %s
+  UPDATE episodes_step SET body = %s, cut = %s WHERE id = %s AND episode_id = %s
 )
 UPDATE episodes_episode SET strip = %s, state = %s, heartbeat_at = %s WHERE id = %s
 """
@@ -62,7 +62,7 @@ def note_files(episode: Episode, seq: int, files: list[FileRef]) -> None:
     step = Step.objects.select_for_update().get(episode=episode, seq=seq)
     body = {**json.loads(step.body), "files": [one.model_dump() for one in files]}
     entry = entry_of(body, step.at)
-    Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
+    Step.objects.filter(pk=step.pk, episode=episode).update(body=entry.text, cut=entry.cut)
     tell_steps(episode, [entry])
 
 
@@ -93,7 +93,7 @@ def close_ask_step(
     episode.heartbeat_at = timezone.now()
     moved: list[Any] = [episode.strip, episode.state, episode.heartbeat_at, episode.pk]
     with connection.cursor() as cursor:
-        cursor.execute(CLOSED, [entry.text, entry.cut, step, *moved])
+        cursor.execute(CLOSED, [entry.text, entry.cut, step, episode.pk, *moved])
     tell_steps(episode, [entry])
 
 
@@ -116,7 +116,7 @@ def reword_ask_step(episode: Episode, seq: int, advice: Advice | None) -> None:
     else:
         body["advice"] = advice.model_dump(exclude_none=True, exclude={"local"})
     entry = entry_of(body, step.at)
-    Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
+    Step.objects.filter(pk=step.pk, episode=episode).update(body=entry.text, cut=entry.cut)
     if advice is None:
         # one that is parked for another ask stays parked: no process waits for it
         if episode.state == EpisodeState.RUNNING:

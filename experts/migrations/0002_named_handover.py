@@ -13,11 +13,11 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='ask',
             name='handed_to',
-            field=models.CharField(blank=True, max_length=160),
+            field=models.CharField(blank=True, db_default='', default='', max_length=160),
         ),
         migrations.AddField(
             model_name='ask',
             name='handed_to_name',
-            field=models.CharField(blank=True, max_length=160),
+            field=models.CharField(blank=True, db_default='', default='', max_length=160),
         ),
     ]

@@ -13,11 +13,11 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='quickreply',
             name='author',
-            field=models.CharField(blank=True, max_length=160),
+            field=models.CharField(blank=True, db_default='', default='', max_length=160),
         ),
         migrations.AddField(
             model_name='quickreply',
             name='shared',
-            field=models.BooleanField(default=False),
+            field=models.BooleanField(db_default=False, default=False),
         ),
     ]

@@ -22,9 +22,9 @@ class QuickReply(models.Model):
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="quick_replies")
     author_key = models.CharField(max_length=160)
-    author = models.CharField(max_length=160, blank=True)
+    author = models.CharField(max_length=160, blank=True, default="", db_default="")
     text = JsonText()
-    shared = models.BooleanField(default=False)
+    shared = models.BooleanField(default=False, db_default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 REASONS: dict[str, tuple[str, str]] = {
     "branch": ("Branch of another episode", "It shares its beginning with another episode."),
-    "steps_erased": ("Steps erased", "A retention rule took the words out of its steps."),
+    "steps_erased": ("Steps erased", "A retention rule took the words out of its steps, or their month was detached."),
     "one_per_root": (
         "Another success of its root",
         "The dataset has this episode or another of its branches already, with the same first steps.",

@@ -3,6 +3,8 @@
 from django.db import migrations, models
 from django.db.models.deletion import CASCADE
 
+from exports.migrations._push_project import FILL as OLDER
+
 FILL = """
 UPDATE exports_push SET project_id = exports_export.project_id FROM exports_export
 WHERE exports_export.id = exports_push.export_id;
@@ -33,4 +35,5 @@ class Migration(migrations.Migration):
                 blank=True, null=True, on_delete=CASCADE, related_name="pushes", to="exports.export"
             ),
         ),
+        migrations.RunSQL(OLDER, migrations.RunSQL.noop),
     ]

@@ -8,6 +8,6 @@ class Migration(migrations.Migration):
     dependencies = [("runs", "0001_initial")]
 
     operations = [
-        migrations.AddField("plan", "claims", models.JSONField(default=dict)),
-        migrations.AddField("plan", "claims_digest", models.CharField(blank=True, default="", max_length=64)),
+        migrations.AddField("plan", "claims", models.JSONField(db_default=models.Value({}, models.JSONField()), default=dict)),
+        migrations.AddField("plan", "claims_digest", models.CharField(blank=True, db_default="", default="", max_length=64)),
     ]
