@@ -40,7 +40,7 @@ OnRole = Callable[[Membership], None]
 _on_leave: list[OnLeave] = []
 _on_role: list[OnRole] = []
 LINK_LIFE = timedelta(hours=24)
-LAST_YEAR = 2100
+LAST_YEAR = 2200
 """Before this year tokens and memberships end that have an end."""
 SKILLS_MAX, SKILL_CHARS = 30, 60
 SLUG_CHARS, NAME_CHARS = 60, 120
