@@ -79,6 +79,18 @@ class Export(Job):
         return round((self.episodes - self.episodes_done) * elapsed / done)
 
 
+class Removal(models.Model):
+    """Files of a dataset that go, unless an export has them. Noted before they can be left over, deleted after
+    them."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="removals")
+    dataset = models.CharField(max_length=64)
+    noted_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.dataset[:12]
+
+
 class PushState(models.TextChoices):
     QUEUED = "queued", "Queued"
     PUSHING = "pushing", "Pushing"

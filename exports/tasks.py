@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from exports.jobs import turns
+from exports.jobs import removing, turns
 from exports.models import Export, Push
 from people import jobs
 
@@ -36,3 +36,4 @@ def _call_next(kind: type[Export] | type[Push]) -> None:
 @shared_task
 def wake() -> None:
     jobs.wake_forgotten(Export, Push)
+    removing.sweep()

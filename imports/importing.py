@@ -36,6 +36,8 @@ from people.models import Project
 UPLOAD_MAX = 24_000_000
 """The files of one upload by page or API; larger ones come in by command."""
 TELL_EVERY_S = 1.0
+LEFT_S = 60
+"""After so long without a change a file is no upload that is just coming in."""
 # A wrong format refuses every row: without this bound the import's own row would grow with the file.
 REFUSALS_KEPT = 100
 KINDS_MAX = 200
@@ -134,6 +136,25 @@ def carry_out(import_id: str) -> bool:
         jobs.end(given, ImportState.FAILED, f"{type(error).__name__}: {error}")
     path.unlink(missing_ok=True)
     return True
+
+
+def sweep_files() -> None:
+    """Remove files whose import has ended, or was never stored: a process that was killed could not."""
+    before = time.time() - LEFT_S
+    old = [path for path in folder().iterdir() if path.is_file() and _changed(path) < before]
+    waiting = set(
+        Import.objects.filter(pk__in=[path.name for path in old], state__in=Import.WORKING).values_list("pk", flat=True)
+    )
+    for path in old:
+        if path.name not in waiting:
+            path.unlink(missing_ok=True)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()
 
 
 def take(actor: Actor, path: Path, wanted: str = "", tell: Tell | None = None) -> Import:

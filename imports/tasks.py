@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from imports import collecting
+from imports import collecting, importing
 from imports.models import Import
 from people import jobs
 
@@ -28,3 +28,4 @@ def settle() -> None:
 @shared_task
 def wake() -> None:
     jobs.wake_forgotten(Import)
+    importing.sweep_files()

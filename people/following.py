@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 import httpx
+import jwt
 from cryptography.fernet import Fernet, InvalidToken
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -122,10 +123,12 @@ def suspend(user: User) -> None:
     ProviderTicket.objects.filter(user=user).delete()
 
 
-def keep_ticket(user: User, refresh: str, access: str) -> None:
-    """Keep what the provider is asked with, sealed: the refresh token, or else the access token while it lasts."""
+def keep_ticket(user: User, refresh: str, access: str, subject: str = "") -> None:
+    """Keep what the provider is asked with, sealed: the refresh token, or else the access token while it lasts; and
+    whom its answers must be about."""
     if refresh or access:
         found = {"sealed": _seal(refresh or access), "is_refresh": bool(refresh), "checked_at": timezone.now()}
+        found["subject"] = subject
         ProviderTicket.objects.update_or_create(user=user, defaults=found)
 
 
@@ -190,16 +193,16 @@ def _check(asking: _Asking, tickets: Sequence[ProviderTicket], now: datetime) ->
         if isinstance(got, Exception):
             answered += _refused(ticket, same, got)
             continue
-        access, refresh = got
+        access, refresh, said = got
         if refresh:
             sealed = _seal(refresh)
             if same.update(sealed=sealed) != 1:
                 continue
             same = ProviderTicket.objects.filter(pk=ticket.pk, sealed=sealed)
-        vouched.append((ticket, same, access))
-    claimed = asking.together(_claims, [(access,) for _, _, access in vouched])
-    for (ticket, same, _), claims in zip(vouched, claimed, strict=True):
-        answered += _heard(ticket, same, claims)
+        vouched.append((ticket, same, access, said))
+    claimed = asking.together(_claims, [(access,) for _, _, access, _ in vouched])
+    for (ticket, same, _, said), claims in zip(vouched, claimed, strict=True):
+        answered += _heard(ticket, same, claims, said)
     # after what the others said is stored: a refresh token that was exchanged is lost otherwise
     _stop_if_away([*given, *claimed])
     return answered
@@ -218,13 +221,15 @@ def _claimed(ticket: ProviderTicket, now: datetime) -> bool:
     return mine.update(checked_at=now) == 1
 
 
-def _heard(ticket: ProviderTicket, same: QuerySet[ProviderTicket], claims: Any) -> int:
-    """Give a person the rights that the provider names now."""
+def _heard(ticket: ProviderTicket, same: QuerySet[ProviderTicket], claims: Any, said: dict[str, Any]) -> int:
+    """Give a person the rights that the provider names now, in its answer or in the ID token `said` beside it."""
     if isinstance(claims, Exception):
         return _refused(ticket, same, claims)
     try:
-        person = identify(claims, {}, settings.AWMWEB_OIDC_GROUPS)
-    except (Unfit, KeyError) as error:
+        person = identify(claims, said, settings.AWMWEB_OIDC_GROUPS)
+        if ticket.subject and person.subject != ticket.subject:
+            raise NotVouched  # OpenID Connect Core 5.3.2: such an answer must not be used
+    except (NotVouched, Unfit, KeyError) as error:
         return _refused(ticket, same, error)
     rights = rights_of(person.groups, settings.AWMWEB_OIDC_MAP)
     if same.exists():
@@ -243,14 +248,15 @@ def _refused(ticket: ProviderTicket, same: QuerySet[ProviderTicket], error: Exce
     return 1
 
 
-def _access(http: httpx.Client, found: dict[str, Any], ticket: ProviderTicket) -> tuple[str, str]:
-    """Return an access token, and the next refresh token if the provider gives another one each time."""
+def _access(http: httpx.Client, found: dict[str, Any], ticket: ProviderTicket) -> tuple[str, str, dict[str, Any]]:
+    """Return an access token, the next refresh token if the provider gives another one each time, and the claims of an
+    ID token: some providers name groups nowhere else."""
     try:
         secret = _box().decrypt(ticket.sealed.encode()).decode()
     except InvalidToken as error:  # sealed with an earlier secret key
         raise NotVouched from error
     if not ticket.is_refresh:
-        return secret, ""
+        return secret, "", {}
     form = {"grant_type": "refresh_token", "refresh_token": secret}
     client = (settings.AWMWEB_OIDC_CLIENT_ID, settings.AWMWEB_OIDC_CLIENT_SECRET)
     # what every server must support; where it does not say, this is what it supports
@@ -262,7 +268,24 @@ def _access(http: httpx.Client, found: dict[str, Any], ticket: ProviderTicket) -
     if answer.status_code == 400 and _error(answer) in NO_MORE:
         raise NotVouched
     given = _json(answer)
-    return str(given["access_token"]), str(given.get("refresh_token") or "")
+    said = _id_token(str(given["id_token"]), found) if given.get("id_token") else {}
+    return str(given["access_token"]), str(given.get("refresh_token") or ""), said
+
+
+def _id_token(token: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Return the claims of an ID token that came from the provider itself, so that TLS vouches for it and no signature
+    needs to (OpenID Connect Core 3.1.3.7)."""
+    try:
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            options={"verify_signature": False, "verify_aud": True, "verify_iss": True, "verify_exp": True},
+            audience=settings.AWMWEB_OIDC_CLIENT_ID,
+            issuer=found["issuer"],
+            leeway=60,
+        )
+    except jwt.PyJWTError as error:
+        raise Unfit(f"its ID token is not for us: {error}") from error
+    return claims
 
 
 def _claims(http: httpx.Client, found: dict[str, Any], access: str) -> dict[str, Any]:

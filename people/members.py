@@ -40,6 +40,8 @@ OnRole = Callable[[Membership], None]
 _on_leave: list[OnLeave] = []
 _on_role: list[OnRole] = []
 LINK_LIFE = timedelta(hours=24)
+LAST_YEAR = 2200
+"""Before this year tokens and memberships end that have an end."""
 SKILLS_MAX, SKILL_CHARS = 30, 60
 SLUG_CHARS, NAME_CHARS = 60, 120
 LAST_USED_STEP = timedelta(seconds=30)
@@ -243,14 +245,23 @@ def invite(
     if someone_else and number > 1:
         name = f"{name[:140]} ({number})"
     _refuse_namesake(actor, username, role)
-    if ends_at is not None and ends_at <= timezone.now():
-        raise Invalid("The expiry is in the past.")
+    _refuse_end(ends_at)
     refuse_last_admin_change(actor, username, role, ends_at)
     membership = ensure_member(actor.project, username, role, ends_at)
     if not membership.user.first_name:
         User.objects.filter(pk=membership.user.pk).update(first_name=name[:150])
     record(actor, "invited", username, f"as {role}")
     return membership, issue_login_link(_opened_by(actor, membership), issued_by=actor.user)
+
+
+def _refuse_end(ends_at: datetime | None) -> None:
+    if ends_at is None:
+        return
+    if ends_at <= timezone.now():
+        raise Invalid("The expiry is in the past.")
+    # The last day of the calendar, in a zone west of UTC, is stored as a time that no page could read again.
+    if ends_at.year >= LAST_YEAR:
+        raise Invalid(f"Enter an expiry before {LAST_YEAR}.")
 
 
 def _free_username(actor: Actor, name: str, someone_else: bool = False) -> tuple[str, int]:
@@ -407,8 +418,7 @@ def issue_token(
     name = " ".join(name.split())
     if not name or len(name) > 120:
         raise Invalid("Enter a token name of at most 120 characters.")
-    if ends_at is not None and ends_at <= timezone.now():
-        raise Invalid("The expiry is in the past.")
+    _refuse_end(ends_at)
     # The prefix is what scanners look for in leaked texts, also the redaction of exports.
     secret = "awm_" + secrets.token_urlsafe(32)
     token = ApiToken.objects.create(

@@ -245,6 +245,8 @@ class ProviderTicket(models.Model):
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="ticket")
     sealed = models.TextField()
     is_refresh = models.BooleanField()
+    subject = models.CharField(max_length=191, default="", db_default="")
+    """Whom its answers must be about; empty in a ticket from before this was kept."""
     checked_at = models.DateTimeField(db_index=True)
 
     def __str__(self) -> str:

@@ -7,6 +7,7 @@ A backup is a plain tar: `database.dump` (pg_dump's custom format), `var/...`, a
 the applied migrations, and the size and SHA-256 of every other member.
 """
 
+import contextlib
 import hashlib
 import io
 import json
@@ -172,7 +173,8 @@ def _write(out: IO[bytes], dump: IO[bytes], source: Database, here: Paths, versi
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         _add(archive, "database.dump", dump, files)
         for path in _files(here.var):
-            with path.open("rb") as content:
+            # what is erased or imported meanwhile no longer exists
+            with contextlib.suppress(FileNotFoundError), path.open("rb") as content:
                 _add(archive, f"var/{path.relative_to(here.var)}", content, files)
         manifest = Manifest(
             format=FORMAT,
@@ -195,31 +197,46 @@ def _add(archive: tarfile.TarFile, name: str, content: IO[bytes], files: dict[st
     member.mtime = int(time.time())
     member.mode = 0o600
     content.seek(0)
-    digest = _sha256(content)
-    content.seek(0)
-    archive.addfile(member, content)
-    files[name] = {"size": member.size, "sha256": digest}
+    # of the very bytes that are written: a file can grow meanwhile, and a restore would refuse it
+    copied = _Digesting(content)
+    archive.addfile(member, copied)
+    files[name] = {"size": member.size, "sha256": copied.digest.hexdigest()}
 
 
-def _sha256(content: IO[bytes]) -> str:
-    digest = hashlib.sha256()
-    while block := content.read(1 << 20):
-        digest.update(block)
-    return digest.hexdigest()
+class _Digesting:
+    """A file whose bytes are hashed as they are read."""
+
+    def __init__(self, content: IO[bytes]) -> None:
+        self._content, self.digest = content, hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        block = self._content.read(size)
+        self.digest.update(block)
+        return block
 
 
 def _files(var: Path) -> Iterator[Path]:
     for top in sorted(var.iterdir()):
         if top.name in LEFT_OUT or top.name.startswith(LEFT_OUT_PREFIXES):
             continue
-        below = sorted(top.rglob("*")) if top.is_dir() else [top]
+        below = _below(top) if top.is_dir() else [top]
         # a loaded pack is a link to the folder of its version: it is saved as a folder of its own
         links = {path: path.resolve() for path in below if path.is_symlink() and path.is_dir()}
         links = {path: folder for path, folder in links.items() if folder.is_relative_to(top.resolve())}
         if links:
             below = [path for path in below if not any(path.resolve().is_relative_to(one) for one in links.values())]
         below += [path for link in links for path in sorted(link.iterdir())]
-        yield from (path for path in below if path.is_file() and not path.is_symlink())
+        yield from (
+            path
+            for path in below
+            # a build in work writes there, and is made again
+            if path.is_file() and not path.is_symlink() and not path.is_relative_to(var / "exports" / "work")
+        )
+
+
+def _below(top: Path) -> list[Path]:
+    """Return all paths below a folder; one that is removed meanwhile is none."""
+    return sorted(Path(where) / name for where, folders, names in os.walk(top) for name in (*folders, *names))
 
 
 def _migrations(source: Database) -> list[str]:

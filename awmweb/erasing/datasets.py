@@ -11,7 +11,7 @@ from django.db import transaction
 
 from exports.build import storing
 from exports.build.lines import rows_by_episode
-from exports.jobs import requesting, turns
+from exports.jobs import removing, requesting, turns
 from exports.models import Export, ExportState, Push
 from exports.recipe import Recipe
 from people import jobs
@@ -89,7 +89,7 @@ def drop(actor: Actor, fallen: Collection[FallenDataset], building: Collection[E
         about |= {"of": one.of, "exports": [export.pk for export in one.exports], "pushed_to": sorted(set(pushes))}
         project_id, recipe = one.exports[0].project_id, one.exports[0].recipe
         Export.objects.filter(pk__in=[export.pk for export in one.exports]).delete()
-        transaction.on_commit(functools.partial(storing.delete, project_id, one.name))
+        removing.after_commit(project_id, one.name)
         said.append({**about, **_again(actor, recipe)})
     for export in building:
         # its worker stops at its next write, and removes what it has

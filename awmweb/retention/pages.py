@@ -21,6 +21,8 @@ from people.models import Hold, Tombstone
 
 SHOWN = 20
 """Batches that the page lists, the newest first."""
+PREVIEW_S = 4.0
+"""For so long a preview on the page counts."""
 
 
 @require_http_methods(["GET", "POST"])
@@ -43,7 +45,7 @@ def retention_page(request: MemberRequest) -> HttpResponse:
 def _context(request: MemberRequest) -> dict[str, Any]:
     project = request.project
     mine = rules.rules_of(project)
-    previews = {one.rule.kind: one for one in passes.preview(project)} if "preview" in request.GET else {}
+    previews = {one.rule.kind: one for one in passes.preview(project, PREVIEW_S)} if "preview" in request.GET else {}
     held = list(holding.in_force(project))
     stones = Tombstone.objects.filter(project=project, kind=Tombstone.Kind.RULE).order_by("-at")
     return {
@@ -55,6 +57,8 @@ def _context(request: MemberRequest) -> dict[str, Any]:
             {"row": one, "size": len(one.about.get("ids", ())), "lost": one.datasets} for one in stones[:SHOWN]
         ],
         "previewed": "preview" in request.GET,
+        "cut_short": any(not one.is_whole for one in previews.values()),
+        "preview_s": round(PREVIEW_S),
         "any_rule": bool(mine),
         "may_set": holds(request.actor, may_manage_people),
     }

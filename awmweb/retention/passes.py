@@ -7,6 +7,8 @@ wait for each other's rows, and then find them erased.
 
 from __future__ import annotations
 
+import functools
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -23,7 +25,7 @@ from awmweb.retention.rules import Kind, rules_of
 from episodes.models import Episode, Origin
 from experts.models import Ask
 from exports.build import storing
-from exports.jobs import requesting, turns
+from exports.jobs import removing, requesting, turns
 from exports.models import PUSHING, Export, ExportState, Push
 from people import holding
 from people.access import Actor, scoped, system
@@ -48,6 +50,8 @@ class RulePass:
     erased: int = 0
     steps: int = 0
     left: Counter[str] = field(default_factory=Counter)
+    is_whole: bool = True
+    """Whether a preview counted all; one within a time counts what it can."""
 
     @property
     def project(self) -> Project:
@@ -65,11 +69,15 @@ def work(projects: Iterable[Project]) -> Iterator[RulePass]:
             yield report
 
 
-def preview(project: Project) -> list[RulePass]:
-    """Return what a pass would erase now, and what it would leave out. Writes nothing."""
+def preview(project: Project, within_s: float | None = None) -> list[RulePass]:
+    """Return what a pass would erase now, and what it would leave out. Writes nothing.
+
+    With a time it stops counting then, after some of each rule: the time of a full one grows with the data.
+    """
     found = list(_reports(project))
+    until = time.monotonic() + within_s if within_s is not None else None
     for report in found:
-        _preview(report)
+        _preview(report, until)
     return found
 
 
@@ -83,7 +91,7 @@ def _reports(project: Project) -> Iterator[RulePass]:
         yield RulePass(rule, timezone.now() - timedelta(days=rule.days))
 
 
-def _preview(report: RulePass) -> None:
+def _preview(report: RulePass, until: float | None = None) -> None:
     for rows in _chunks(_CANDIDATES[Kind(report.rule.kind)](report)):
         why = _WHY[Kind(report.rule.kind)](report, rows)
         if report.project.archived_at is not None:
@@ -91,6 +99,9 @@ def _preview(report: RulePass) -> None:
         report.left.update(why.values())
         report.erased += len(rows) - len(why)
         report.steps += sum(steps for pk, steps in rows if pk not in why)
+        if until is not None and len(rows) == LOOKED_AT and time.monotonic() > until:
+            report.is_whole = False
+            return
 
 
 def _chunks(candidates: QuerySet[Any]) -> Iterator[list[tuple[str, int]]]:
@@ -252,7 +263,7 @@ def _run_asks(report: RulePass) -> None:
 
 
 def _run_exports(report: RulePass) -> None:
-    """Delete exports one by one: the files first, so that a kill in between leaves a row that the next pass finds."""
+    """Delete exports one by one. Their files go after the commit, or by the sweep if this process is killed first."""
     for rows in _chunks(_old_exports(report)):
         for pk, _ in rows:
             with transaction.atomic():
@@ -271,11 +282,10 @@ def _erase_export(report: RulePass, pk: str) -> None:
     pushes = Push.objects.filter(export=export).exclude(address="").values_list("address", flat=True)
     said = {"dataset": export.dataset, "format": export.format, "rows": [], "fallen": export.rows, "of": export.rows}
     said |= {"exports": [pk], "pushed_to": sorted(set(pushes)), "not_built_again": "old enough for the rule"}
-    storing.forget_work(pk)
-    others = Export.objects.filter(project=report.project, dataset=export.dataset).exclude(pk=pk)
-    if export.dataset and not others.exists():
-        storing.delete(export.project_id, export.dataset)
     export.delete()
+    transaction.on_commit(functools.partial(storing.forget_work, pk))
+    if export.dataset:
+        removing.after_commit(export.project_id, export.dataset)
     _bury(report, system(report.project), [pk], Counter({"exports.Export": 1}), [said])
 
 

@@ -22,6 +22,8 @@ from exports.build.datasets import MANIFEST
 from exports.errors import StoreUnavailable
 
 BLOCK = 256 * 1024
+PUSHES = "pushes"
+"""The folder of pushes beside those of builds."""
 
 
 def store() -> Storage:

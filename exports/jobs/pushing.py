@@ -137,7 +137,7 @@ def heard(push: Push) -> Iterator[None]:
 @contextlib.contextmanager
 def files_of(export: Export) -> Iterator[Path]:
     """Provide a folder with all files of a dataset, brought from its store, and its errata."""
-    root = storing.work_folder("pushes")
+    root = storing.work_folder(storing.PUSHES)
     with tempfile.TemporaryDirectory(dir=root) as folder:
         for path, _ in storing.files_of(export.project_id, export.dataset):
             target = Path(folder) / path

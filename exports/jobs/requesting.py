@@ -6,6 +6,7 @@ Owns every change of an export's row. Leaves what all jobs do alike to `people/j
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from django.db import transaction
@@ -14,8 +15,8 @@ from django.utils import timezone
 from episodes.find.held import held_among
 from exports.build import storing
 from exports.build.lines import rows_by_episode
-from exports.jobs import turns
-from exports.models import Export, ExportState
+from exports.jobs import removing, turns
+from exports.models import Export, ExportState, Removal
 from exports.recipe import Recipe
 from exports.select.ground import tokenizer_of
 from exports.select.selecting import may_open, selected
@@ -56,7 +57,11 @@ def claim(export_id: str) -> Export | None:
 
 def finish(export: Export, manifest: dict[str, Any]) -> bool:
     done = {"episodes": manifest["episodes"], "episodes_done": manifest["episodes"], "rows": manifest["rows"]}
-    return jobs.end(export, ExportState.DONE, manifest=manifest, dataset=manifest["dataset"], **done)
+    with transaction.atomic():
+        ended = jobs.end(export, ExportState.DONE, manifest=manifest, dataset=manifest["dataset"], **done)
+        if ended:
+            Removal.objects.filter(project=export.project_id, dataset=manifest["dataset"]).delete()
+    return ended
 
 
 def fail(export: Export, problem: str) -> None:
@@ -81,11 +86,10 @@ def delete(actor: Actor, export_id: str) -> None:
         refuse_on_hold(export)
         record(actor, "export.deleted", export.pk, export.dataset or export.format)
         export.delete()
-    # after the commit: a deletion that was rolled back needs its files
-    storing.forget_work(export_id)
-    # equal recipes on equal episodes share one dataset
-    if export.dataset and not Export.objects.filter(dataset=export.dataset, project=export.project_id).exists():
-        storing.delete(export.project_id, export.dataset)
+        # after the commit: a deletion that was rolled back needs its files
+        transaction.on_commit(functools.partial(storing.forget_work, export_id))
+        if export.dataset:
+            removing.after_commit(export.project_id, export.dataset)
 
 
 def refuse_on_hold(export: Export) -> None:

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from curriculum import snapshots, taking
 from exports.build import datasets, storing
-from exports.jobs import requesting
+from exports.jobs import removing, requesting
 from exports.models import Export
 from exports.recipe import Recipe
 from exports.select import curricula
@@ -62,13 +62,12 @@ def _build(export: Export) -> None:
         manifest = datasets.build(export.project, plan, folder, _telling(export), settings.EXPORT_PROCESSES)
         # the store keeps the dataset without its snapshot
         (folder / datasets.SNAPSHOT).unlink(missing_ok=True)
+        # noted first: an attempt that is killed from here on can leave files that no row names
+        removing.note(export.project_id, plan.id)
         storing.keep(export.project_id, plan.id, folder)
     if not requesting.finish(export, manifest):
-        # it was deleted or cancelled since, perhaps because a row of it was erased: no row names these files
-        if not Export.objects.filter(
-            dataset=plan.id, project=export.project_id, state__in=("done", "building")
-        ).exists():
-            storing.delete(export.project_id, plan.id)
+        # it was deleted or cancelled since, perhaps because a row of it was erased
+        removing.attempt(removing.note(export.project_id, plan.id).pk)
         raise datasets.Stopped
     storing.forget_work(export.pk)
 

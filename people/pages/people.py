@@ -5,6 +5,7 @@ Owns HTTP status and form texts. Every write is a function of `members.py`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import Any
@@ -52,6 +53,14 @@ SCOPES = [
     ("write", "Records episodes and asks, and reads nothing back."),
     ("answer", "Lists, claims and answers asks, and reads no episode."),
 ]
+
+PREVIEWS = re.compile(
+    r"(?<!cu)bot\b|crawler|spider|preview|unfurl|externalhit|facebookcatalog|whatsapp/|mattermost|rocket\.chat|zulip|"
+    r"embedly|iframely|urlscan",
+    re.IGNORECASE,
+)
+"""What fetches a link that was pasted into a chat or a mail, to show what is behind it, and says so. Phones of CUBOT do
+not."""
 
 
 @require_GET
@@ -121,8 +130,11 @@ def begin_session(request: HttpRequest, user: User, entries: list[str], project:
 
 
 def _is_no_visit(request: HttpRequest) -> bool:
-    """Return whether this is a prefetch, a HEAD of a link checker, or a load by an image, a frame or a script."""
+    """Return whether this is a prefetch, a HEAD of a link checker, the preview of a chat, or a load by an image, a
+    frame or a script."""
     if IS_HEAD in request.META:
+        return True
+    if "Sec-Fetch-Dest" not in request.headers and PREVIEWS.search(request.headers.get("User-Agent", "")):
         return True
     purpose = request.headers.get("Sec-Purpose", "") + request.headers.get("Purpose", "")
     return "prefetch" in purpose or request.headers.get("Sec-Fetch-Dest", "document") != "document"

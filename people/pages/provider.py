@@ -175,7 +175,7 @@ class Provider(DefaultSocialAccountAdapter):
             _refuse_stranger(request, who)
         user.refresh_from_db()  # the session holds a hash of the password, which a first membership sets
         if sociallogin.token is not None:
-            following.keep_ticket(user, sociallogin.token.token_secret, sociallogin.token.token)
+            following.keep_ticket(user, sociallogin.token.token_secret, sociallogin.token.token, who.subject)
 
 
 def _refuse_stranger(request: HttpRequest, who: Claimant) -> NoReturn:

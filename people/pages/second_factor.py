@@ -23,7 +23,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from people import addresses, factors
-from people.access import MemberRequest, member_required
+from people.access import MemberRequest, member_required, memberships
 from people.errors import AppError, Busy, Invalid
 from people.factors import ADAPTER, Kind
 from people.models import Membership
@@ -113,7 +113,10 @@ def _question(request: HttpRequest, user: User, problem: str) -> dict[str, Any]:
 
 def _passed(request: HttpRequest, found: dict[str, Any], user: User) -> HttpResponse:
     del request.session[WAITING]
-    if not found.get("confirm"):
+    if found.get("confirm"):
+        # a copy of the key that was taken before does not share what the factor opens
+        request.session.cycle_key()
+    else:
         # rights can have changed while the sign-in waited
         entries = Membership.objects.current(timezone.now()).filter(user=user, entry__in=found["entries"])
         if found["entries"][0] not in set(entries.values_list("entry", flat=True)):
@@ -161,8 +164,13 @@ def _confirm(request: MemberRequest, user: User) -> HttpResponse:
 def _form(request: MemberRequest) -> list[str]:
     """Do what a form says. Return recovery codes, to be shown once."""
     action, actor = request.POST.get("do"), request.actor
+    if action in ("app", "passkey"):
+        _refuse_part(request)
     if action == "app":
-        codes = factors.add_app(actor, request.session.get(SECRET, ""), request.POST.get("code", "")[:60])
+        secret = request.session.get(SECRET)
+        if not secret:
+            raise Invalid("Open this page again, and scan its key with the app.")
+        codes = factors.add_app(actor, secret, request.POST.get("code", "")[:60])
         del request.session[SECRET]
         messages.success(request, "Added the authenticator app.")
         return codes
@@ -178,6 +186,19 @@ def _form(request: MemberRequest) -> list[str]:
     factors.remove(actor, int(number) if number.isdecimal() and len(number) < 18 else 0)
     messages.success(request, "Removed the second factor.")
     return []
+
+
+def _refuse_part(request: MemberRequest) -> None:
+    """Refuse a first factor to a session that opens only some projects of its account.
+
+    An admin can sign in as a member by a link to their own project. With a factor of theirs the account would be
+    locked out of projects of other admins.
+    """
+    user = request.actor.user
+    if user is None or factors.is_asked(user):  # they gave the factor that they have
+        return
+    if memberships(request).count() < Membership.objects.current(timezone.now()).filter(user=user).count():
+        raise Invalid("A factor counts in all your projects. Open links of all your projects in this browser first.")
 
 
 def _page(request: MemberRequest, user: User, codes: list[str], problem: str) -> dict[str, Any]:

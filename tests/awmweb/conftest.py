@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from awmweb.embedded.paths import reachable
-from tests.awmweb.somebody import ROOT, Person, interpreter_for, processes_of, site_packages
+from tests.awmweb.accounts import ROOT, Person, interpreter_for, processes_of, site_packages
 
 NORMAL_USER = "nobody"
 
@@ -26,7 +26,7 @@ def person(request):
     """Whoever runs the tests, then a normal user where that is root."""
     folder = Path(tempfile.mkdtemp(prefix="awm-", dir="/tmp"))
     folder.chmod(0o755)
-    somebody = Person(folder, sys.executable)
+    runner = Person(folder, sys.executable)
     if request.param == "normal user":
         if os.geteuid() != 0:
             pytest.skip("the tests run as a normal user already")
@@ -35,14 +35,14 @@ def person(request):
         if python is None:
             pytest.skip("no Python that a normal user may run")
         identity = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-        somebody = Person(folder, python, identity)
+        runner = Person(folder, python, identity)
         if not all(reachable(Path(one).resolve(), entry.pw_uid) for one in site_packages()):
             pytest.skip("the installed packages lie where a normal user may not go")
         # the checkout itself may be closed to others, so they get a copy of what they run
         shutil.copytree(ROOT / "awmweb", folder / "source" / "awmweb", ignore=shutil.ignore_patterns("__pycache__"))
-        somebody.source = folder / "source"
+        runner.source = folder / "source"
         os.chown(folder, entry.pw_uid, entry.pw_gid)
-    yield somebody
+    yield runner
     left = processes_of(folder)
     for process in left:
         process.send_signal(signal.SIGKILL)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from awmweb.embedded import EmbeddedError, backup
-from tests.awmweb.somebody import Person, as_self
+from tests.awmweb.accounts import Person, as_self
 
 PROLOGUE = """
 import os, sys

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.awmweb.containers import compose
-from tests.awmweb.somebody import ROOT
+from tests.awmweb.accounts import ROOT
 from tests.documented import proves
 
 CHART = ROOT / "deploy" / "helm" / "awmweb"

@@ -15,15 +15,17 @@ from contextlib import ExitStack
 from itertools import repeat
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
+from awmenv.attesting import question
 from awmweb.embedded import services
 from awmweb.embedded.paths import data_paths, named_account, postgres_programs, valkey_program
 from awmweb.embedded.postgres import MAJOR
 from awmweb.embedded.processes import identity
 from tests.awmweb.containers import Missing, compose, health_command
-from tests.awmweb.somebody import ROOT, free_port
+from tests.awmweb.accounts import ROOT, free_port
 
 FILE = ROOT / "docker-compose.yml"
 PASSWORDS = {"AWMWEB_DATABASE_PASSWORD": secrets.token_hex(8), "AWMWEB_QUEUE_PASSWORD": secrets.token_hex(8)}
@@ -54,6 +56,8 @@ class Host:
         here = data_paths(folder / "unused")
         self.programs = postgres_programs(here, MAJOR)
         (self.tools / "valkey-server").symlink_to(valkey_program(here))
+        self.key = folder / "attest_key"
+        self.key.write_text(secrets.token_hex(32))
 
     def here(self, text: str) -> str:
         """A word of the compose file with Docker's names replaced by this machine's."""
@@ -66,6 +70,7 @@ class Host:
             "8000": ports["web"],
             "8100": ports["env"],
             "/data": str(self.data),
+            "/run/secrets/attest_key": str(self.key),
         }
         for there, ours in swaps.items():
             text = text.replace(there, ours)
@@ -191,7 +196,45 @@ def test_environment_shares_no_secret_or_network_with_database(host):
     assert not [name for name in given["environment"] if not name.startswith("AWMENV_")]
     assert not set(given["networks"]) & set(host.services["postgres"]["networks"])
     assert not set(given["networks"]) & set(host.services["valkey"]["networks"])
-    assert "volumes" not in given
+    assert given["secrets"] == ["attest_key"]
+    (mounted,) = given["volumes"]
+    assert mounted == {"type": "volume", "source": "data", "target": "/data/packs", "read_only": True,
+                       "volume": {"subpath": "packs"}}  # fmt: skip
+
+
+def test_every_secret_is_a_reference(host):
+    stored = compose(FILE, PASSWORDS)["secrets"]
+    assert stored == {"attest_key": {"environment": "AWMWEB_ATTEST_KEY"}}
+    for name in ("web", "worker", "rollouts", "beat", "prepare", "env"):
+        given = host.services[name]
+        assert given["secrets"] == ["attest_key"]
+        assert given["environment"]["AWMENV_ATTEST_KEY_FILE"] == "/run/secrets/attest_key"
+
+
+def asked(host, key, scenario):
+    """What the environment server says to a question about a scenario that is signed with this key."""
+    about = {"scenario": scenario, "clock": 1_700_000_000, "digest": "0" * 64, "table": "", "offset": 0}
+    url = f"http://127.0.0.1:{host.ports['env']}/start_tables"
+    return httpx.post(url, json=question(key, about), timeout=60)
+
+
+def test_environment_has_loaded_packs_and_the_shared_key(host):
+    loaded = host.data / "packs"
+    loaded.mkdir()
+    with ExitStack() as ending:
+        started = [host.start("env")]
+        ending.callback(stop, started)
+        wait_healthy(host, "env", started[0])
+        stranger = asked(host, secrets.token_hex(32), "helpdesk_1_blocked")
+        assert stranger.status_code == 403 and "not signed with this server's key" in stranger.text
+        assert asked(host, host.key.read_text(), "helpdesk_1_blocked").status_code == 404
+        shutil.copytree(ROOT / "packs" / "optional" / "starter_blocked", loaded / "starter_blocked")
+        until = time.monotonic() + 60
+        while (answer := asked(host, host.key.read_text(), "helpdesk_1_blocked")).status_code == 404:
+            assert time.monotonic() < until, answer.text
+            time.sleep(0.5)
+        # it knows the scenario, whose start tables are others than those of the digest above
+        assert answer.status_code == 409, answer.text
 
 
 def test_compose_does_not_start_without_passwords():
@@ -211,7 +254,8 @@ def test_example_settings_cover_all_compose_variables():
         def __getitem__(self, name):
             return "x"
 
-    compose(FILE, Noting())
+    found = compose(FILE, Noting())
+    asked |= {one["environment"] for one in found["secrets"].values()}
     assert asked == named
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from awmweb.embedded.processes import Identity
 from tests.awmweb.containers import copy_context, steps
-from tests.awmweb.somebody import ROOT, free_port, interpreter_for, processes_of, wait_until
+from tests.awmweb.accounts import ROOT, free_port, interpreter_for, processes_of, wait_until
 
 
 class Image:

@@ -16,7 +16,7 @@ from awmclient.schema import STEP, EpisodeStart
 from awmweb.demo import removing
 from awmweb.erasing.episodes import erase_episode
 from awmweb.erasing.persons import erase_person
-from awmweb.retention import emptying, passes, reasons, rules
+from awmweb.retention import emptying, pages, passes, reasons, rules
 from awmweb.retention.rules import Kind
 from awmweb.tasks import retain
 from episodes.errors import StepsErased
@@ -153,6 +153,19 @@ def test_preview_counts_the_same_and_writes_nothing(ada, lives):
     assert done == shown
 
 
+def test_preview_on_the_page_ends_in_time_and_says_so(ada, lives, monkeypatch):
+    age()
+    rule(ada, Kind.STEPS)
+    monkeypatch.setattr(passes, "LOOKED_AT", 1)
+    whole = html(as_person(ada).get("/retention/?preview=1"))
+    assert "Would erase 2 episodes" in whole and "stopped after" not in whole
+    monkeypatch.setattr(pages, "PREVIEW_S", 0.0)
+    page = html(as_person(ada).get("/retention/?preview=1"))
+    assert "Would erase at least 1 episode" in page
+    assert "The preview stopped after 0 s, so some counts are too low." in page
+    assert "python manage.py retention --project lab --preview" in page
+
+
 def test_branches_go_with_their_rows_of_datasets(ada, lives, django_capture_on_commit_callbacks, store):
     one, _ = lives
     fork, branches = branch_of(ada, one, one.last_seq)
@@ -180,12 +193,13 @@ def test_dataset_with_a_branch_falls_and_is_named(ada, lives, django_capture_on_
     assert Export.objects.get(pk=fallen["next"]).recipe == export.recipe
 
 
-def test_exports_rule_deletes_files_and_says_what_fell(ada, lives, store):
+def test_exports_rule_deletes_files_and_says_what_fell(ada, lives, store, django_capture_on_commit_callbacks):
     export = built(ada)
     age()
     young = built(ada, format="raw")
     rule(ada, Kind.EXPORTS)
-    report = ran(ada)[Kind.EXPORTS]
+    with django_capture_on_commit_callbacks(execute=True):
+        report = ran(ada)[Kind.EXPORTS]
     assert report.erased == 1 and list(Export.objects.all()) == [young]
     left = (store / "datasets" / ada.project.pk / export.dataset).rglob("*")
     assert not [path for path in left if path.is_file()]
@@ -193,13 +207,14 @@ def test_exports_rule_deletes_files_and_says_what_fell(ada, lives, store):
     assert (fallen["dataset"], fallen["of"], fallen["exports"]) == (export.dataset, export.rows, [export.pk])
 
 
-def test_files_shared_with_a_younger_export_stay(ada, lives, store):
+def test_files_shared_with_a_younger_export_stay(ada, lives, store, django_capture_on_commit_callbacks):
     export = built(ada)
     age()
     again = built(ada)
     assert again.dataset == export.dataset
     rule(ada, Kind.EXPORTS)
-    ran(ada)
+    with django_capture_on_commit_callbacks(execute=True):
+        ran(ada)
     assert list(Export.objects.all()) == [again]
     assert export.dataset in {path.parent.name for path in store.rglob("rows.jsonl")}
 

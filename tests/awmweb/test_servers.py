@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from awmweb.embedded.paths import data_paths
-from tests.awmweb.somebody import Person, as_self, processes_of, wait_until
+from tests.awmweb.accounts import Person, as_self, processes_of, wait_until
 
 WITH_SERVERS = """
 import os, signal, sys, time

@@ -17,7 +17,7 @@ import pytest
 from awmweb.embedded import processes
 from awmweb.embedded.gate import StartGate
 from awmweb.embedded.supervisor import Kept
-from tests.awmweb.somebody import ROOT, STAND_IN, Person, as_self, free_port, processes_of, wait_until
+from tests.awmweb.accounts import ROOT, STAND_IN, Person, as_self, free_port, processes_of, wait_until
 
 NAMES = {"postgres", "valkey", "env", "web", "worker", "rollouts", "beat"}
 

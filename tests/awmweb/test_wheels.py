@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 
-from tests.awmweb.somebody import ROOT, free_port, interpreter_for, processes_of, wait_until
+from tests.awmweb.accounts import ROOT, free_port, interpreter_for, processes_of, wait_until
 
 BUILT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 

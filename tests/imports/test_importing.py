@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -17,7 +18,7 @@ from episodes.models import Episode
 from episodes.stored import outcomes
 from episodes.stored.entries import entries_of
 from episodes.visible import trajectory
-from imports import importing, readers, spooling
+from imports import importing, readers, spooling, tasks
 from imports.errors import FileRefused
 from imports.models import Import
 from people.errors import Forbidden, Invalid, WrongScope
@@ -202,6 +203,24 @@ def test_page_takes_a_file_and_shows_what_came_of_it(ada, django_capture_on_comm
     assert not importing.path_of(given.pk).exists()
     listed = html(client.get("/imports/"))
     assert given.get_absolute_url() in listed and "<h1>1 episode imported from 1 file.</h1>" in listed
+
+
+def test_file_of_a_killed_import_is_removed_later(ada, settings, tmp_path, monkeypatch):
+    settings.VAR = tmp_path
+    ended = importing.request(ada, "a.json", "", [json.dumps(ATIF).encode()])
+    waits = importing.request(ada, "b.json", "", [json.dumps(ATIF).encode()])
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(Path, "unlink", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        importing.carry_out(ended.pk)
+    ended.refresh_from_db()
+    unnamed = importing.path_of("unnamed")
+    unnamed.write_bytes(b"an upload whose process was killed")
+    assert ended.state == "done" and importing.path_of(ended.pk).exists()
+    tasks.wake()
+    assert unnamed.exists()
+    monkeypatch.setattr(importing, "LEFT_S", -1)
+    tasks.wake()
+    assert [path.name for path in importing.folder().iterdir()] == [waits.pk]
 
 
 def test_page_shows_refused_rows(ada):

@@ -32,6 +32,38 @@ def test_a_look_ahead_does_not_spend_a_link(client, ada, headers):
     assert opened.status_code == 302 and client.get("/").status_code == 200
 
 
+PREVIEWERS = (
+    "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)",
+    "Mozilla/5.0 (Windows NT 6.1; WOW64) SkypeUriPreview Preview/0.5 skype-url-preview@microsoft.com",
+    "Mozilla/5.0 (compatible; Discordbot/2.0; +https://discordapp.com)",
+    "facebookexternalhit/1.1",
+    "WhatsApp/2.23.20.0",
+    "TelegramBot (like TwitterBot)",
+    "Mattermost-Bot/1.1",
+    "Mozilla/5.0 (compatible; Google-InspectionTool/1.0; Googlebot/2.1)",
+)
+BROWSERS = (
+    "",
+    "python-httpx/0.28.1",
+    "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+    "Mozilla/5.0 (Linux; Android 15; CUBOT KINGKONG) AppleWebKit/537.36 Chrome/140.0.0.0 Mobile Safari/537.36",
+)
+
+
+@pytest.mark.parametrize("agent", PREVIEWERS)
+def test_preview_of_a_chat_does_not_spend_a_link(client, ada, agent):
+    secret = link_of(ada)
+    assert client.get(f"/login/once/{secret}", headers={"User-Agent": agent}).status_code == 403
+    assert client.get("/").status_code == 302
+    assert client.get(f"/login/once/{secret}").status_code == 302 and client.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("agent", BROWSERS)
+def test_browser_opens_a_link_whatever_its_name(client, ada, agent):
+    assert client.get(f"/login/once/{link_of(ada)}", headers={"User-Agent": agent}).status_code == 302
+    assert client.get("/").status_code == 200
+
+
 def test_session_of_a_removed_name_is_not_inherited(ada, edo):
     old = as_person(edo)
     members.remove_member(ada, Membership.objects.get(user=edo.user).pk)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import threading
+import time
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Barrier
+from typing import Any, ClassVar
 
+import jwt
 import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
@@ -194,7 +200,7 @@ def test_people_are_asked_about_together_within_a_bound(zoe, there, monkeypatch)
         most.append(len(answering))
         together.wait(60)  # broken unless so many are asked about at the same time
         answering.pop()
-        return "access", "next"
+        return "access", "next", {}
 
     monkeypatch.setattr(following, "_access", access)
     monkeypatch.setattr(following, "_claims", lambda *_: {"name": "One", "sub": "one", "groups": ["lab-readers"]})
@@ -210,6 +216,63 @@ def test_person_without_claims_keeps_no_one_from_being_checked(zoe, there, proje
         following.keep_ticket(user, there.tokens(subject)[1], "")
     assert following.check_due(later()) == 1
     assert held(yan) == {"lab": "expert"} and held(zoe) == {"lab": "viewer"}
+
+
+class Terse(BaseHTTPRequestHandler):
+    """A provider that names groups in its ID tokens alone, as Entra ID does. `about` is what it says."""
+
+    about: ClassVar[dict[str, Any]] = {}
+
+    def do_GET(self):
+        url = f"http://127.0.0.1:{self.server.server_port}"
+        paths = {"token_endpoint": f"{url}/token", "userinfo_endpoint": f"{url}/me", "issuer": url}
+        self.answer({"sub": self.about["sub"], "name": "Zoe"} if self.path == "/me" else paths)
+
+    def do_POST(self):
+        url = f"http://127.0.0.1:{self.server.server_port}"
+        claims = {"sub": "z", "iss": url, "aud": "desk", "exp": time.time() + 60, "groups": ["lab-experts"]}
+        token = jwt.encode(claims | self.about, "any key of the provider, 32 characters", "HS256")
+        self.answer({"access_token": "a", "token_type": "Bearer", "id_token": token})
+
+    def answer(self, body):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def terse(there, settings):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Terse)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    settings.AWMWEB_OIDC_ISSUER = f"http://127.0.0.1:{server.server_port}"
+    yield Terse
+    server.shutdown()
+    server.server_close()
+
+
+def test_groups_of_an_id_token_count_after_the_sign_in(zoe, terse):
+    terse.about = {"sub": "z"}
+    following.keep_ticket(zoe, "refresh", "", "z")
+    assert following.check_due(later()) == 1 and held(zoe) == {"lab": "expert"}
+    terse.about = {"sub": "z", "groups": ["lab-readers"]}
+    assert following.check_due(later(62)) == 1 and held(zoe) == {"lab": "viewer"}
+    terse.about = {"sub": "z", "groups": []}
+    assert following.check_due(later(93)) == 1 and held(zoe) == {}
+
+
+def test_id_token_of_another_client_is_not_believed(zoe, terse):
+    terse.about = {"sub": "z", "aud": "another", "groups": ["lab-admins"]}
+    following.keep_ticket(zoe, "refresh", "", "z")
+    assert following.check_due(later()) == 0 and held(zoe) == {"lab": "expert"}
+
+
+def test_answer_about_someone_else_gives_no_rights(zoe, there):
+    there.says("boss", name="Boss", groups=["lab-admins"])
+    following.keep_ticket(zoe, there.tokens("boss")[1], "", "z")
+    assert following.check_due(later()) == 1 and held(zoe) == {}
 
 
 def test_nothing_of_it_is_loaded_without_a_provider():

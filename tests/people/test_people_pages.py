@@ -6,6 +6,7 @@ import re
 from urllib.parse import quote
 
 import pytest
+from django.contrib.auth.models import User
 
 from people import members
 from people.models import ApiToken, LoginLink, Membership
@@ -182,3 +183,15 @@ def test_nonsense_in_addresses_and_forms_never_breaks_a_page(ada, nasty):
         (f"/asks/{quoted}/claim", {}),
     ):
         assert client.post(path, body).status_code < 500, path
+
+
+def test_dialogs_about_a_member_escape_the_name(ada, edo):
+    User.objects.filter(pk=edo.user.pk).update(first_name="<i>Edo</i>")
+    page = html(as_person(ada).get("/people/"))
+    assert "<i>Edo" not in page
+    for words in (
+        "Skills of &lt;i&gt;Edo&lt;/i&gt;<",
+        "Change the role of &lt;i&gt;Edo&lt;/i&gt;<",
+        "Remove &lt;i&gt;Edo&lt;/i&gt; from this project?<",
+    ):
+        assert words in page

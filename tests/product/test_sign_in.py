@@ -173,4 +173,7 @@ def test_provider_away_is_said_and_links_still_work():
         for _ in range(70):
             last = browser.get("/login/provider").status_code
         assert last == 429
+        # a proxy on this machine says whose request it is, and others are not held up
+        other = {"X-Forwarded-For": "203.0.113.9"}
+        assert browser.get("/login/provider", headers=other).status_code == 503
         assert until(lambda: reads(browser) == 200, 5)

@@ -17,6 +17,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from awmweb.embedded import EmbeddedError, backup, gate
 from awmweb.embedded.paths import data_paths
+from episodes.stored.packs import loaded_folder
 
 
 def known_migrations(loader: MigrationLoader) -> set[tuple[str, str]]:
@@ -66,6 +67,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         gate.wait()
+        # containers of environment servers mount this part of the data folder alone, and do not start without it
+        loaded_folder().mkdir(mode=0o755, parents=True, exist_ok=True)
         self.migrate()
         print("@migrated", flush=True)
         lines = LastLine()

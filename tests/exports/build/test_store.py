@@ -65,13 +65,15 @@ def test_dataset_lives_in_the_bucket_and_is_downloaded_by_ranges(ada, bucket, tm
     assert f"/episodes/{one.pk}/" in html(person.get(f"/exports/{export.pk}/?row=1"))
 
 
-def test_equal_exports_share_files_until_the_last_delete(ada, bucket):
+def test_equal_exports_share_files_until_the_last_delete(ada, bucket, django_capture_on_commit_callbacks):
     episode(ada, "a")
     first, second = built(ada), built(ada)
     person = as_person(ada)
-    person.post(f"/exports/{first.pk}/delete")
+    with django_capture_on_commit_callbacks(execute=True):
+        person.post(f"/exports/{first.pk}/delete")
     assert data_of(second)
-    person.post(f"/exports/{second.pk}/delete")
+    with django_capture_on_commit_callbacks(execute=True):
+        person.post(f"/exports/{second.pk}/delete")
     assert names(bucket) == []
 
 

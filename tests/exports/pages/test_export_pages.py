@@ -302,7 +302,7 @@ def test_cancelled_export_is_built_by_nobody(ada, store):
     assert export.state == ExportState.CANCELLED
 
 
-def test_deleted_export_removes_files_unless_shared(ada, store):
+def test_deleted_export_removes_files_unless_shared(ada, store, django_capture_on_commit_callbacks):
     episode(ada, "a")
     first, second = built(ada), built(ada)
     person = as_person(ada)
@@ -310,17 +310,20 @@ def test_deleted_export_removes_files_unless_shared(ada, store):
     dialog = page[page.index('<dialog id="delete-export"') : page.index("</dialog>")]
     assert f'action="/projects/lab/exports/{first.pk}/delete"' in dialog
     assert page.count('/delete"') == 1 and 'data-opens="delete-export"' in page
-    person.post(f"/exports/{first.pk}/delete")
+    with django_capture_on_commit_callbacks(execute=True):
+        person.post(f"/exports/{first.pk}/delete")
     assert data_of(second) != b""
-    person.post(f"/exports/{second.pk}/delete")
+    with django_capture_on_commit_callbacks(execute=True):
+        person.post(f"/exports/{second.pk}/delete")
     assert not storing.is_kept(second.project_id, second.dataset)
 
 
-def test_deleted_export_keeps_no_files_for_another_project(ada, max_, store):
+def test_deleted_export_keeps_no_files_for_another_project(ada, max_, store, django_capture_on_commit_callbacks):
     """An export of nothing is the same dataset in every project."""
     mine, other = built(ada), built(max_)
     assert mine.dataset == other.dataset
-    as_person(ada).post(f"/exports/{mine.pk}/delete")
+    with django_capture_on_commit_callbacks(execute=True):
+        as_person(ada).post(f"/exports/{mine.pk}/delete")
     kept = [storing.is_kept(one.project_id, one.dataset) for one in (mine, other)]
     assert kept == [False, True]
 
