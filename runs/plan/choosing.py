@@ -1,13 +1,14 @@
 """Which environment server gets an episode? Of those at `AWMENV_URL`, the one with the most room.
 
 A server says at `/stats` how many sessions it has, and how many it takes. What it said holds for `KNOWN_S`; sessions
-that this process has sent there since are added. One that was silent is asked again after `SILENT_S`. With a single
-server nothing is asked.
+that this process has sent there since are added. One that was silent is asked again after `SILENT_S`, and names are
+looked up again after `LOOKED_UP_S`. With a single server nothing is asked.
 """
 
 from __future__ import annotations
 
 import random
+import socket
 import threading
 import time
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx
 from django.conf import settings
 
-KNOWN_S, SILENT_S = 2.0, 5.0
+KNOWN_S, SILENT_S, LOOKED_UP_S = 2.0, 5.0, 5.0
 PATIENCE_S = 2.0
 """How long a server may take to say what room it has; all are asked at the same time."""
 
@@ -50,8 +51,10 @@ class Room:
 
 
 def urls() -> list[str]:
-    """Return the addresses of the built-in environment servers, as they are set."""
-    return [url.strip() for url in settings.AWMENV_URL.split(",") if url.strip()]
+    """Return the addresses of the built-in environment servers. A name that has several addresses, as that of a
+    headless service of Kubernetes or a scaled one of compose, is a server at each of them."""
+    named = (url.strip() for url in settings.AWMENV_URL.split(","))
+    return [url for name in named if name for url in _names.urls_of(name)]
 
 
 def with_room(before: str = "", lost: str = "") -> str:
@@ -66,6 +69,35 @@ def http_address(url: str) -> str:
     parts = urlsplit(url if "://" in url else f"http://{url}")
     scheme = {"ws": "http", "wss": "https"}.get(parts.scheme, parts.scheme)
     return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/").removesuffix("/ws"), "", ""))
+
+
+class Names:
+    """The addresses of server names, as they were looked up last."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[float, list[str]]] = {}
+
+    def urls_of(self, url: str) -> list[str]:
+        looked_at, found = self._known.get(url, (-LOOKED_UP_S, []))
+        if time.monotonic() - looked_at >= LOOKED_UP_S:
+            found = _urls_at(url)
+            self._known[url] = time.monotonic(), found
+        return found
+
+
+def _urls_at(url: str) -> list[str]:
+    """Return a URL for each IPv4 address of its host, or the URL itself if there is one, or none, or a certificate."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    try:
+        if parts.scheme not in ("ws", "http") or not parts.hostname or parts.port is None:
+            return [url]
+        found = socket.getaddrinfo(parts.hostname, parts.port, socket.AF_INET, socket.SOCK_STREAM)
+    except (OSError, ValueError, UnicodeError):
+        return [url]
+    addresses = sorted({str(address[0]) for *_, address in found})
+    if len(addresses) < 2:
+        return [url]
+    return [urlunsplit(parts._replace(netloc=f"{address}:{parts.port}")) for address in addresses]
 
 
 class Rooms:
@@ -114,4 +146,4 @@ def room_of(url: str) -> Room:
     return Room(time.monotonic(), responds=True, sessions=sessions, most=most)
 
 
-_rooms = Rooms()
+_names, _rooms = Names(), Rooms()

@@ -20,7 +20,7 @@ from django.db import transaction
 
 from awmclient.asking import AskGate, AskRule
 from awmclient.chat import ChatPolicy
-from awmclient.errors import BoundaryFault
+from awmclient.errors import BoundaryFault, Unreachable
 from awmclient.policies import Policy
 from awmclient.restoring import restore
 from awmclient.rollout import rollout
@@ -35,7 +35,7 @@ from episodes.record import noting, recording
 from episodes.stored import repairs, settled
 from episodes.stored.packs import scenario_digest
 from people.access import Actor, system
-from people.errors import AppError
+from people.errors import AWAY, AppError
 from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
 from runs.launch import briefings, feeding, launching, relay
 from runs.launch.planning import rules_of
@@ -282,8 +282,13 @@ async def _through(
     briefing: dict[str, Any] | None = None,
 ) -> None:
     async def verify(world: Any, final_answer: str | None) -> None:
-        await _verify(actor, episode, world, final_answer)
-        await in_database(feeding.verified)(episode)
+        try:
+            await _verify(actor, episode, world, final_answer)
+            await in_database(feeding.verified)(episode)
+        except (*AWAY, Unreachable):
+            # the loop has ended, and repeats nothing: without this call the outcome waits for a restart of the worker
+            launching.judge_later(episode.pk, launching.AGAIN_S)
+            raise
 
     ask = await in_database(rule_of)(episode)
     limits: dict[str, Any] = {name: int(episode.policy[name]) for name in OF_LOOP if name in episode.policy}
@@ -349,7 +354,7 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
     verifier, leaves the episode unverified, which is never a failed task."""
     try:
         mode, said = await _retried(lambda: _verdict(world, final_answer))
-        version = await in_database(repairs.in_force)(episode.project, episode.scenario, episode.task_idx)
+        version = await patiently(repairs.in_force, episode.project, episode.scenario, episode.task_idx)
         repaired = None
         if version is not None:
             repaired = await _retried(functools.partial(reverifying.said_by, world, version, final_answer))

@@ -116,6 +116,30 @@ def test_server_that_says_no_limit_is_the_last_choice(some):
     assert choosing.with_room() == known.url and choosing.with_room() == silent.url
 
 
+def looked_up(monkeypatch, **names):
+    """Answer for these names with addresses, and count the look-ups."""
+    asked = []
+
+    def getaddrinfo(host, port, *_about):
+        asked.append(host)
+        if host not in names:
+            raise OSError("no such name")
+        return [(0, 0, 0, "", (address, port)) for address in names[host]]
+
+    monkeypatch.setattr(choosing.socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(choosing, "_names", choosing.Names())
+    return asked
+
+
+def test_name_with_several_addresses_is_several_servers(settings, monkeypatch):
+    asked = looked_up(monkeypatch, env=["10.0.0.7", "10.0.0.5", "10.0.0.7"], one=["10.0.0.9"])
+    settings.AWMENV_URL = "ws://env:8100/ws,ws://one:8100/ws,ws://none:8100/ws,wss://env:443/ws,env:8101"
+    expected = ["ws://10.0.0.5:8100/ws", "ws://10.0.0.7:8100/ws", "ws://one:8100/ws", "ws://none:8100/ws"]
+    expected += ["wss://env:443/ws", "http://10.0.0.5:8101", "http://10.0.0.7:8101"]
+    assert choosing.urls() == expected and choosing.urls() == expected
+    assert asked == ["env", "one", "none", "env"], "a certificate is for a name, and a name is kept for some seconds"
+
+
 @pytest.mark.django_db(transaction=True)
 def test_environment_page_lists_each_server(some, settings, rita):
     one, other = some((2, 1000), (7, 1500))
