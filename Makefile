@@ -7,7 +7,7 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  test -n "$$name" && command -v "$$name" >/dev/null 2>&1 && \
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
-.PHONY: run install install-dev install-web lock test install-asking install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack chaos image planted wheels
+.PHONY: run install install-dev install-web lock test install-asking install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack chaos image planted wheels cluster
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -149,3 +149,8 @@ planted: install-dev
 chaos: install-dev
 	@$(PY) -m pytest -s -m chaos tests/chaos
 	@$(PY) -m pytest -k "kill" tests/awmweb tests/product
+
+# Many processes behind nginx and PgBouncer (Debian: nginx-light, pgbouncer), each killed in turn under load, into
+# docs/measured/cluster.md; 10 minutes. FEW=1 kills one of each kind and leaves the table
+cluster: install-dev
+	@$(PY) -m bench.machines $(if $(FEW),--few --output /dev/null)

@@ -238,20 +238,30 @@ class EnvironmentClient:
     async def _restore(self) -> None:
         """Restore a lost world.
 
-        1. Connect again, waiting for an unavailable server. 2. Reset. 3. Make all calls again and compare.
+        1. Connect again, waiting for an unavailable or full server, or to another one. 2. Reset. 3. Make all calls
+        again and compare.
         """
         give_up = time.monotonic() + RESTORE_PATIENCE_S
+        made, world = self._made, self._world
         while True:
             await self._disconnect()
             self._lost = None
             try:
                 await self.open()
-                break
-            except ServerUnreachable:
+                return await self.replay(made, world)
+            # a full one as well: it may have got the sessions of a server that was lost
+            except (ServerUnreachable, CapacityReached):
                 if time.monotonic() > give_up:
                     raise
                 await asyncio.sleep(1)
-        await self.replay(self._made, self._world)
+                await self._move()
+            finally:
+                # a replay that is lost halfway knows a part of the calls, and the next one repeats all of them
+                if len(self._made) < len(made):
+                    self._made, self._world = made, world
+
+    async def _move(self) -> None:
+        """Choose another server after this one was unreachable. Here there is no other: it is waited for."""
 
     @property
     def world(self) -> dict[str, Any] | None:

@@ -238,6 +238,22 @@ def exports_storage(folder: Path) -> dict[str, object]:
     return {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": options}
 
 
+def database(url: str, pooler: str) -> dict[str, Any]:
+    """Return Django's settings of the database. A pooler in transaction mode gives each transaction another session of
+    the server, so nothing may depend on a session: no prepared statement, no cursor after its transaction, and no limit
+    that is set when the connection is made (`awmweb.asgi`)."""
+    has_session = pooler == "none"
+    found: dict[str, Any] = dict(dj_database_url.parse(url, engine="people.postgres"))
+    options = found.setdefault("OPTIONS", {})
+    # without `reconnect_timeout` a pool waits longer after each attempt, and pages fail long after the database is back
+    options["pool"] = {"min_size": 0, "max_size": 32, "timeout": 4, "max_idle": 60, "reconnect_timeout": 2}
+    options["server_side_binding"] = True
+    # a statement that a connection sends for the sixth time is prepared: parsing and planning took half of its time
+    options["prepare_threshold"] = 5 if has_session else None
+    found["DISABLE_SERVER_SIDE_CURSORS"] = not has_session
+    return found
+
+
 def runs_on(var: Path) -> bool:
     """Return whether the database of a data folder responds; true with a database of the operator's own."""
     return not embedded.nothing_runs_on(os.environ | {"AWMWEB_VAR": str(var)})
@@ -290,6 +306,7 @@ VAPID_KEY = embedded.vapid_key(VAR)
 
 _embedded = embedded.urls(VAR)
 DATABASE_URL = text("DATABASE_URL", _embedded.database)
+AWMWEB_POOLER = choice("AWMWEB_POOLER", "none", ("none", "transaction"))
 REDIS_URL = text("REDIS_URL", _embedded.redis)
 BROKER_URL = text("REDIS_URL", _embedded.broker)
 
@@ -454,14 +471,7 @@ USE_I18N = False
 DATA_UPLOAD_MAX_MEMORY_SIZE = 9 * 1024 * 1024
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
-DATABASES = {"default": dj_database_url.parse(DATABASE_URL, engine="people.postgres")}
-DATABASES["default"].setdefault("OPTIONS", {})
-DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 32, "timeout": 4, "max_idle": 60}
-# without it a pool waits longer after each attempt, and pages fail long after the database is back
-DATABASES["default"]["OPTIONS"]["pool"]["reconnect_timeout"] = 2
-# a statement that a connection sends for the sixth time is prepared: parsing and planning took half of its time
-DATABASES["default"]["OPTIONS"]["server_side_binding"] = True
-DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 5
+DATABASES = {"default": database(DATABASE_URL, AWMWEB_POOLER)}
 DATABASES["default"]["TEST"] = {"NAME": "awmweb_test"}
 
 CELERY_BROKER_URL = BROKER_URL

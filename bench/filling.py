@@ -35,7 +35,7 @@ JOINED = """
 INSERT INTO episodes_episodewords (episode_id, words)
 SELECT id, (SELECT array_to_tsvector(array_agg(word))
               FROM episodes_stepwords step, unnest(tsvector_to_array(words)) word WHERE episode_id = episode.id)
-  FROM episodes_episode episode WHERE id LIKE 'crowd-%'
+  FROM episodes_episode episode WHERE id LIKE 'crowd-%' AND id >= '{}'
 """
 BODY = """'{"seq": ' || s || ', "kind": "tool_call", "name": "' || tool || '", "arguments": {"call": '
     || n * %(each)s + s || '}, "result": {"text": "' || said || '"}}'"""
@@ -54,8 +54,9 @@ def sentences(seed: int = 1) -> list[str]:
     return [" ".join(text) for text in texts]
 
 
-def fill(database: str, template: str, episodes: int, each: int) -> int:
-    """Copy the ended episode `template` this many times, with `each` steps; return the MB used."""
+def fill(database: str, template: str, episodes: int, each: int, first: int = 1) -> int:
+    """Copy the ended episode `template` this many times, with `each` steps; return the MB used. From a later `first`,
+    what was filled before is added to."""
     with psycopg.connect(database, autocommit=True) as connection:
         for setting in ("synchronous_commit = off", "maintenance_work_mem = '768MB'", "work_mem = '256MB'"):
             connection.execute(f"SET {setting}")
@@ -69,12 +70,13 @@ def fill(database: str, template: str, episodes: int, each: int) -> int:
         for drop, _ in taken:
             connection.execute(drop)
         connection.execute("ANALYZE said")
-        _runs(connection, template)
-        _episodes(connection, template, episodes, each)
-        _steps(connection, episodes, each)
+        if first == 1:
+            _runs(connection, template)
+        _episodes(connection, template, episodes, each, first)
+        _steps(connection, episodes, each, first)
         for _, make in taken:
             connection.execute(make)
-        connection.execute(JOINED)
+        connection.execute(JOINED.format(f"crowd-{first:08}"))
         for table in ("episode", "step", "stepwords", "episodewords", "episodefacts", "verifieroutcome", "run"):
             connection.execute(f"VACUUM ANALYZE episodes_{table}")
         size = connection.execute("SELECT pg_database_size(current_database()) / 1000000").fetchone()
@@ -99,7 +101,7 @@ def _runs(connection: psycopg.Connection[Any], template: str) -> None:
     _copies(connection, "episodes_run", own, f"generate_series(1, {RUNS}) n", where)
 
 
-def _episodes(connection: psycopg.Connection[Any], template: str, episodes: int, each: int) -> None:
+def _episodes(connection: psycopg.Connection[Any], template: str, episodes: int, each: int, first: int) -> None:
     """Write episodes, one in ten minutes, their verifiers' outcomes and their facts."""
     states = (
         "(ARRAY['finished','finished','finished','finished','finished','finished','finished','failed','cancelled'])"
@@ -114,12 +116,12 @@ def _episodes(connection: psycopg.Connection[Any], template: str, episodes: int,
         "last_seq": f"{each}", "strip": f"repeat('rrrrw', {each} / 5)", "created_at": at, "started_at": at,
         "ended_at": at, "heartbeat_at": at,
     }  # fmt: skip
-    _copies(connection, "episodes_episode", own, f"generate_series(1, {episodes}) n", f"one.id = '{template}'")
+    some = f"generate_series({first}, {episodes}) n"
+    _copies(connection, "episodes_episode", own, some, f"one.id = '{template}'")
     outcome = {
         "episode_id": "'crowd-' || lpad(n::text, 8, '0')", "session": "NULL", "source": "'verifier'", "reward": "n % 2",
         "reward_type": "(ARRAY['others','complete','others','complete','judge_error'])[1 + n % 5]",
     }  # fmt: skip
-    some = f"generate_series(1, {episodes}) n"
     _copies(connection, "episodes_verifieroutcome", outcome, some, f"one.episode_id = '{template}' AND n % 9 < 7")
     facts = {
         "episode_id": "'crowd-' || lpad(n::text, 8, '0')", "read_seq": f"{each}", "joined_seq": f"{each}",
@@ -130,22 +132,21 @@ def _episodes(connection: psycopg.Connection[Any], template: str, episodes: int,
     _copies(connection, "episodes_episodefacts", facts, some, f"one.episode_id = '{template}'")
 
 
-def _steps(connection: psycopg.Connection[Any], episodes: int, each: int) -> None:
+def _steps(connection: psycopg.Connection[Any], episodes: int, each: int, first: int) -> None:
     """Write steps in the order of episodes, and their words beside them, in two statements."""
     lines = f"""SELECT n, s, CASE s % 3 WHEN 0 THEN 'set_' || n % 7 ELSE 'get_' || n % 23 END AS tool, said.said, words
-      FROM generate_series(1, {episodes}) n, generate_series(1, {each}) s, said
+      FROM generate_series({first}, {episodes}) n, generate_series(1, {each}) s, said
      WHERE said.pk = (n * 31 + s * 977) % {SENTENCES}"""
-    first = connection.execute("SELECT coalesce(max(id), 0) FROM episodes_step").fetchone()
-    start = int(first[0]) if first else 0
-    number = f"{start} + (n - 1) * {each} + s"
+    last = connection.execute("SELECT coalesce(max(id), 0) FROM episodes_step").fetchone()
+    start = int(last[0]) if last else 0
+    number = f"{start} + (n - {first}) * {each} + s"
     connection.execute(
         f"""INSERT INTO episodes_step (id, episode_id, seq, kind, body, at) OVERRIDING SYSTEM VALUE
             SELECT {number}, 'crowd-' || lpad(n::text, 8, '0'), s, 'tool_call', {BODY % {"each": each}},
                    now() - interval '1 hour' - ({episodes} - n) * interval '1 minute' FROM ({lines}) line"""
     )
-    connection.execute(
-        f"SELECT setval(pg_get_serial_sequence('episodes_step', 'id'), {start} + {episodes}::bigint * {each})"
-    )
+    end = start + (episodes - first + 1) * each
+    connection.execute(f"SELECT setval(pg_get_serial_sequence('episodes_step', 'id'), {end})")
     connection.execute(
         f"""INSERT INTO episodes_stepwords (step_id, episode_id, seq, words)
             SELECT {number}, 'crowd-' || lpad(n::text, 8, '0'), s,

@@ -1,4 +1,4 @@
-"""Reads what processes counted: from Valkey, where `people.measures` adds it up, and from the environment server."""
+"""Reads what processes counted: from Valkey, where `people.measures` adds it up, and from the environment servers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -15,7 +16,7 @@ from django.conf import settings
 from awmweb.metrics.stored import Figure, Histogram, Series
 from people.measures import KEY, LEVELS, MEASURES, PROCESSES, SILENT_S, SUM, client, connection
 from runs.plan.servers import object_of
-from runs.play.environment import address
+from runs.play.environment import addresses
 
 NAMES = ("web", "worker", "rollouts", "beat")
 QUEUES = ("default", "rollouts")
@@ -28,7 +29,7 @@ COUNTED = {
 
 
 def read() -> list[Figure | Histogram]:
-    """Return the figures of all processes; without Valkey or the environment server those of the others."""
+    """Return the figures of all processes; without Valkey or the environment servers those of the others."""
     return [*_of_valkey(), *_of_environment()]
 
 
@@ -93,22 +94,48 @@ def _figure(name: str, series: dict[tuple[str, ...], dict[str, float]]) -> Figur
 
 
 def _of_environment() -> list[Figure | Histogram]:
-    name, words = "awmweb_environment_up", "Whether the environment server responds."
-    try:
-        with httpx.Client(base_url=address(), timeout=PATIENCE_S, trust_env=False) as client:
-            said = object_of(client.get("/stats"))
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
-        return [_up(name, words, False)]
+    where = addresses()
+    with ThreadPoolExecutor(len(where)) as threads:
+        found = [said for said in threads.map(_said_by, where) if said is not None]
+    up = Figure("awmweb_environment_up", "Environment servers that respond.", (), {(): float(len(found))})
+    if not found:
+        return [up]
     return [
-        _up(name, words, True),
-        _now("awmweb_sessions_open", "Worlds on the environment server.", said.get("sessions")),
-        _now("awmweb_sessions_most", "The most that it takes.", said.get("max_sessions")),
+        up,
+        _now("awmweb_sessions_open", "Worlds on the environment servers.", _sum(found, "sessions")),
+        _now("awmweb_sessions_most", "The most that they take.", _sum(found, "max_sessions")),
         *(
-            Figure(f"awmweb_environment_{key}_total", text, (), {(): _number(said.get(key))}, is_counter=True)
+            Figure(f"awmweb_environment_{key}_total", text, (), {(): _sum(found, key)}, is_counter=True)
             for key, text in COUNTED.items()
         ),
-        *_verify(said.get("verify_seconds")),
+        *_verify(_summed([said.get("verify_seconds") for said in found])),
     ]
+
+
+def _said_by(address: str) -> dict[str, Any] | None:
+    try:
+        with httpx.Client(base_url=address, timeout=PATIENCE_S, trust_env=False) as client:
+            return object_of(client.get("/stats"))
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+        return None
+
+
+def _sum(found: list[dict[str, Any]], name: str) -> float:
+    return sum(_number(said.get(name)) for said in found)
+
+
+def _summed(times: list[Any]) -> Any:
+    """Return the times of verifiers of all servers together; servers of one version have the same bounds."""
+    first = times[0]
+    if len(times) == 1 or not all(isinstance(one, dict) for one in times):
+        return first
+    alike = [one for one in times if one.get("bounds") == first.get("bounds")]
+    counts = [[_number(count) for count in one.get("counts") or []] for one in alike]
+    return {
+        "bounds": first.get("bounds"),
+        "counts": [sum(column) for column in zip(*counts, strict=False)],
+        "sum": sum(_number(one.get("sum")) for one in alike),
+    }
 
 
 def _verify(said: Any) -> list[Histogram]:

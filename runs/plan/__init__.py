@@ -3,6 +3,7 @@
     plans        the typed plan and its recipes
     claims       what a run will say, fixed at launch
     limits       how many episodes can start now
+    choosing     which environment server has room
     servers      environment servers by name
     replaceable  tries that a retry replaces
     spending     tokens, money and time, by arm

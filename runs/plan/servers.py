@@ -18,7 +18,7 @@ from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote
 
 import httpx
 from django.conf import settings
@@ -31,6 +31,8 @@ from awmenv.offers import MAX_SPLITS, SEED, task_text
 from awmenv.plain import PlainClient
 from people.plain_text import writable
 from runs.errors import NotPlayable, UnknownEnvironment
+from runs.plan import choosing
+from runs.plan.choosing import http_address
 
 BUILTIN = "awm"
 PATIENCE_S = 3.0
@@ -135,10 +137,11 @@ class ServerReport:
         return asdict(self)
 
 
-def profile(name: str) -> ServerProfile:
-    """Return the server by this name. Raises `UnknownEnvironment`."""
+def profile(name: str, before: str = "") -> ServerProfile:
+    """Return the server by this name; of several built-in ones the one that an episode had `before`, or one with room.
+    Raises `UnknownEnvironment`."""
     if name == BUILTIN:
-        return ServerProfile(BUILTIN, settings.AWMENV_URL)
+        return ServerProfile(BUILTIN, choosing.with_room(before))
     if name not in settings.ENVIRONMENTS:
         known = ", ".join([BUILTIN, *settings.ENVIRONMENTS])
         raise UnknownEnvironment(f"AWMWEB_ENVIRONMENTS names no server {name!r}. Known: {known}.")
@@ -370,10 +373,3 @@ def object_of(answer: httpx.Response) -> dict[str, Any]:
 
 def _line(value: Any) -> str:
     return one_line(value, 100) if isinstance(value, str) else ""
-
-
-def http_address(url: str) -> str:
-    """Return the HTTP address of a server whose socket is at `url`."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    scheme = {"ws": "http", "wss": "https"}.get(parts.scheme, parts.scheme)
-    return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/").removesuffix("/ws"), "", ""))

@@ -21,8 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-
 from awmenv.blockers import holds_words, words_of
 from awmenv.client import EnvironmentClient
 from awmenv.errors import AwmenvError, ResetFailed, ServerUnreachable
@@ -30,6 +28,7 @@ from awmenv.packs import FILES, MAX_TASKS, SCENARIO_FILES, Pack
 from episodes.stored.packs import VERSIONS, loaded_folder, packs
 from runs.errors import BadPack, NoServer
 from runs.launch import launching
+from runs.plan import choosing
 from runs.play import probing, start_tables
 from runs.taskset import blocks
 from runs.taskset.blocks import ORACLE, BlockedTask, Fact, Turn
@@ -159,7 +158,7 @@ def sources_of(scenarios: Sequence[tuple[Pack, str]]) -> dict[str, Pack]:
 
 async def _world_of(pack: Pack, name: str, result: MadeTasks) -> _Readable:
     """Read a scenario's rows from the server, what its read tools say, and the texts that build it."""
-    async with EnvironmentClient(settings.AWMENV_URL) as client:
+    async with EnvironmentClient(choosing.with_room()) as client:
         result.sessions += 1
         await client.reset(scenario=name, task_idx=0, state_diff=True, world=True)
         base = (client.world or {}).get("base")
@@ -271,7 +270,7 @@ async def _play(scenario: str, idx: int, turns: Sequence[Turn], result: MadeTask
     results: list[str] = []
     wrote: list[bool] = []
     answer = None
-    async with EnvironmentClient(settings.AWMENV_URL) as client:
+    async with EnvironmentClient(choosing.with_room()) as client:
         await client.reset(scenario=scenario, task_idx=idx, state_diff=True)
         for turn in turns:
             call, answer = turn.get("call"), turn.get("answer", answer)
@@ -298,7 +297,8 @@ async def _loaded(
             pack = await asyncio.to_thread(launching.take_in, Path(folder), name)
             if lost := [one for one in pack.known if one not in pack.scenarios]:
                 raise BadPack(f"The candidates of {', '.join(lost)} cannot be loaded.")
-            await _served(sorted(pack.scenarios)[-1])
+            for url in choosing.urls():
+                await _served(url, sorted(pack.scenarios)[-1])
             yield
         finally:
             # also after Ctrl-C, which cancels this task
@@ -312,12 +312,12 @@ def _unload(name: str) -> None:
     shutil.rmtree(loaded_folder() / VERSIONS / name, ignore_errors=True)
 
 
-async def _served(scenario: str) -> None:
-    """Wait until the environment server has the pack that was loaded last."""
+async def _served(url: str, scenario: str) -> None:
+    """Wait until an environment server has the pack that was loaded last."""
     ends = time.monotonic() + APPEARS_S
     while True:
         try:
-            async with EnvironmentClient(settings.AWMENV_URL) as client:
+            async with EnvironmentClient(url) as client:
                 await client.reset(scenario=scenario, task_idx=0)
                 return
         except ResetFailed as unknown:

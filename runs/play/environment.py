@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 from django.conf import settings
 
-from runs.plan import servers
+from runs.plan import choosing, servers
 from runs.plan.servers import object_of
 
 TIERS = ("none", "degraded", "container", "strict")  # weakest first, in the order of `awmenv.server.sandbox.confine`
@@ -40,6 +40,8 @@ class ServerStatus:
     max_sessions: int = 0
     probes: dict[str, bool] = field(default_factory=dict)
     partial: list[Partial] = field(default_factory=list)
+    among: list[tuple[str, choosing.Room]] = field(default_factory=list)
+    """Of several built-in servers, the address and the room of each; this status is that of one."""
 
     @property
     def known(self) -> bool:
@@ -52,8 +54,13 @@ class ServerStatus:
 
 
 def address() -> str:
-    """Return the HTTP address of the environment server."""
-    return servers.http_address(settings.AWMENV_URL)
+    """Return the HTTP address of the environment server; of several, of one with room."""
+    return servers.profile(servers.BUILTIN).address
+
+
+def addresses() -> list[str]:
+    """Return the HTTP addresses of the built-in environment servers."""
+    return [choosing.http_address(url) for url in choosing.urls()]
 
 
 def further() -> list[tuple[str, servers.ServerReport]]:
@@ -63,12 +70,14 @@ def further() -> list[tuple[str, servers.ServerReport]]:
 
 def standing() -> ServerStatus:
     """Fetch the environment server's current health and stats."""
-    where = address()
+    known = choosing.urls()
+    among = [(choosing.http_address(url), choosing.room_of(url)) for url in known] if len(known) > 1 else []
+    where = next((at for at, room in among if room.responds), choosing.http_address(known[0]))
     try:
         with httpx.Client(base_url=where, timeout=PATIENCE_S, trust_env=False) as client:
             health, stats = object_of(client.get("/health")), object_of(client.get("/stats"))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        return ServerStatus(where, problem=servers.reason_of(error))
+        return ServerStatus(where, problem=servers.reason_of(error), among=among)
     probes = stats.get("probes")
     return ServerStatus(
         where,
@@ -80,6 +89,7 @@ def standing() -> ServerStatus:
         max_sessions=_count(stats, "max_sessions"),
         probes={str(name): holds is True for name, holds in probes.items()} if isinstance(probes, dict) else {},
         partial=_partial(stats.get("partial")),
+        among=among,
     )
 
 

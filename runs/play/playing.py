@@ -20,13 +20,13 @@ from django.db import transaction
 
 from awmclient.asking import AskGate, AskRule
 from awmclient.chat import ChatPolicy
-from awmclient.errors import BoundaryFault
+from awmclient.errors import BoundaryFault, Unreachable
 from awmclient.policies import Policy
 from awmclient.restoring import restore
 from awmclient.rollout import rollout
 from awmclient.schema import Fault, Outcome
 from awmclient.scripted import ScriptedPolicy
-from awmenv.client import EnvironmentClient
+from awmenv.client import EnvironmentClient, socket_url
 from awmenv.errors import AwmenvError, CapacityReached, ServerTimeout, ServerUnreachable, SessionLost
 from awmenv.health import Health
 from awmenv.models import BuildReport, Observation
@@ -35,12 +35,12 @@ from episodes.record import noting, recording
 from episodes.stored import repairs, settled
 from episodes.stored.packs import scenario_digest
 from people.access import Actor, system
-from people.errors import AppError
+from people.errors import AWAY, AppError
 from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
 from runs.launch import briefings, feeding, launching, relay
 from runs.launch.planning import rules_of
 from runs.models import Arm
-from runs.plan import limits, servers
+from runs.plan import choosing, limits, servers
 from runs.plan.plans import OF_LOOP, PERSON
 from runs.play import database, distilling, forking, parking, reverifying
 from runs.play.database import in_database
@@ -54,6 +54,8 @@ RESET_PATIENCE_S = 60.0
 VERDICT_PAUSES_S = (1.0, 5.0, 20.0)
 NO_VERIFIER = "no_verifier"
 Said = TypeVar("Said")
+SERVER = "server"
+"""Where a stored world names its server, if there are several: an attempt that continues finds its snapshots there."""
 UPSTREAM = ("scenario", "task_idx", "seed")
 """The arguments of a reset that a server without awmweb's extensions supports."""
 
@@ -154,7 +156,9 @@ async def _world(actor: Actor, episode: Episode) -> _World | PlainWorld:
     """Return the environment of an episode on the server of its plan, after asking for the server's abilities. Raises
     `ServerUnreachable`, or an EnvironmentFault if no server has the name any more."""
     try:
-        at = servers.profile(episode.environment)
+        before = await in_database(_server_before)(episode) if len(choosing.urls()) > 1 else ""
+        # in a thread: servers are asked for their room
+        at = await asyncio.to_thread(servers.profile, episode.environment, before)
     except UnknownEnvironment as missing:
         raise AwmenvError(missing.message) from missing
     if at.name == servers.BUILTIN:
@@ -168,14 +172,22 @@ async def _world(actor: Actor, episode: Episode) -> _World | PlainWorld:
     return _World(actor, episode, at, said.extended)
 
 
+def _server_before(episode: Episode) -> str:
+    """Return the server of an episode's last attempt; "" if it had none."""
+    stored: dict[str, Any] = Episode.every.values_list("world", flat=True).get(pk=episode.pk)
+    return str(stored.get(SERVER, ""))
+
+
 class _World(EnvironmentClient):
     """The environment of one episode, restored from its calls if it is lost. Its first reset waits while the server is
     full or unavailable, and restores the recorded environment if there is a record. It stores the reset's data on a
-    partial scenario with the episode."""
+    partial scenario with the episode. Of several servers it stays with one, and takes another if that one is lost."""
 
     def __init__(self, actor: Actor, episode: Episode, at: servers.ServerProfile, extended: bool) -> None:
         super().__init__(at.url, **at.options(), restore=extended)
         self._actor, self.episode = actor, episode
+        self._server = at.url
+        self._has_others = at.name == servers.BUILTIN and len(choosing.urls()) > 1
         self._is_at_record, self._extended = False, extended
 
     async def reset(self, **arguments: Any) -> Observation:
@@ -199,9 +211,19 @@ class _World(EnvironmentClient):
         return launching.other_version(self.episode, str(observation.metadata.get("scenario_digest") or ""))
 
     def fresh(self) -> dict[str, Any]:
-        """Return the initial state of the environment, for an attempt without a record; else {}."""
+        """Return the initial state of the environment, for an attempt without a record, or on another server; else
+        {}."""
         is_fresh = self.world is not None and self.episode.last_seq == 0
-        return {"world": dict(self.world or {})} if is_fresh else {}
+        world = dict(self.world or {}) if is_fresh else dict(self.episode.world)
+        if self._has_others and world:
+            is_fresh = is_fresh or world.get(SERVER) != self._server
+            world[SERVER] = self._server
+        return {"world": world} if is_fresh else {}
+
+    async def _move(self) -> None:
+        if self._has_others:
+            self._server = await asyncio.to_thread(choosing.with_room, lost=self._server)
+            self.url = socket_url(self._server)
 
     async def begin_again(self) -> bool:
         """Start the recorded environment again, and return whether there is one. An episode from before environments
@@ -248,6 +270,7 @@ class _World(EnvironmentClient):
                     raise
                 log.warning("episode %s starts over: %s", self.episode.pk, away)
                 self._lost = str(away)
+                await self._move()
             await asyncio.sleep(AGAIN_S)
 
 
@@ -259,8 +282,13 @@ async def _through(
     briefing: dict[str, Any] | None = None,
 ) -> None:
     async def verify(world: Any, final_answer: str | None) -> None:
-        await _verify(actor, episode, world, final_answer)
-        await in_database(feeding.verified)(episode)
+        try:
+            await _verify(actor, episode, world, final_answer)
+            await in_database(feeding.verified)(episode)
+        except (*AWAY, Unreachable):
+            # the loop has ended, and repeats nothing: without this call the outcome waits for a restart of the worker
+            launching.judge_later(episode.pk, launching.AGAIN_S)
+            raise
 
     ask = await in_database(rule_of)(episode)
     limits: dict[str, Any] = {name: int(episode.policy[name]) for name in OF_LOOP if name in episode.policy}
@@ -326,7 +354,7 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
     verifier, leaves the episode unverified, which is never a failed task."""
     try:
         mode, said = await _retried(lambda: _verdict(world, final_answer))
-        version = await in_database(repairs.in_force)(episode.project, episode.scenario, episode.task_idx)
+        version = await patiently(repairs.in_force, episode.project, episode.scenario, episode.task_idx)
         repaired = None
         if version is not None:
             repaired = await _retried(functools.partial(reverifying.said_by, world, version, final_answer))

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from channels.db import database_sync_to_async
-from django.conf import settings
 
 from awmenv.client import EnvironmentClient
 from awmenv.errors import AwmenvError, ServerUnreachable
@@ -26,6 +25,7 @@ from people.plain_text import clean
 from runs.errors import NoServer
 from runs.launch import launching
 from runs.models import Probe
+from runs.plan import choosing
 from runs.play import environment
 from runs.taskset import probes
 
@@ -130,7 +130,7 @@ async def _echo(task: ProbedTask) -> tuple[Observation, int]:
 
 
 async def _answered(task: ProbedTask, answer: str) -> Observation:
-    async with EnvironmentClient(settings.AWMENV_URL) as client:
+    async with EnvironmentClient(choosing.with_room()) as client:
         await client.reset(scenario=task.scenario, task_idx=task.task_idx, state_diff=True)
         return await client.verify(answer)
 
@@ -153,7 +153,7 @@ async def _read_of(scenario: str, task_idx: int) -> AsyncIterator[tuple[Environm
     database is unmodified."""
     writes: set[str] = set()
     for _session in range(CALLS):
-        async with EnvironmentClient(settings.AWMENV_URL) as client:
+        async with EnvironmentClient(choosing.with_room()) as client:
             await client.reset(scenario=scenario, task_idx=task_idx, state_diff=True)
             try:
                 read = await _all_read(client, writes)

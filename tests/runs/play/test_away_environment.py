@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 from websockets.asyncio.server import serve
 
@@ -13,11 +14,11 @@ from awmclient.schema import Finish
 from awmenv.errors import AwmenvError, ServerRefused, SessionLost
 from awmenv.models import Observation
 from episodes.models import Episode, VerifierVersion
-from episodes.record import recording
+from episodes.record import noting, recording
 from episodes.stored import settled
 from people.access import system
 from runs.launch import launching
-from runs.play import playing
+from runs.play import local, playing
 from tests.awmenv.conftest import OpenFolders, start_server
 from tests.awmenv.hostile_packs import pack
 from tests.browsing import as_person, html
@@ -162,6 +163,34 @@ def verified(episode, world):
 def test_a_verdict_that_cannot_be_fetched_is_asked_for_again(finished):
     world = Verifier(ServerRefused("busy"), ServerRefused("busy"), Observation(reward_type="complete", reward=1.0))
     assert verified(finished, world) == (["complete"], []) and world.asked == 3
+
+
+def test_outcome_that_the_database_lost_is_fetched_later(settings, episode, folder, monkeypatch):
+    called = []
+    monkeypatch.setattr(launching, "judge_later", lambda pk, delay_s=0: called.append((pk, delay_s)))
+    folders = OpenFolders()
+    server = start_server(folders.mktemp("run"), folder)
+
+    def away(*_about):
+        raise OperationalError("the database is restarting")
+
+    try:
+        settings.AWMENV_URL = server.url
+        with monkeypatch.context() as patched:
+            patched.setattr(local, "PATIENCE_S", 0.1)
+            patched.setattr(noting, "note_unverified", away)
+            playing.play(episode.pk, WORKER)
+        ended = Episode.objects.get()
+        assert (ended.state, list(settled.unverified()), called) == (
+            "finished",
+            [ended],
+            [(ended.pk, launching.AGAIN_S)],
+        )
+        playing.judge(ended.pk)
+    finally:
+        server.stop()
+        folders.remove()
+    assert not settled.unverified().exists() and verbs(episode).count("not verified") == 1
 
 
 def test_a_repaired_verifier_is_asked_again(finished, monkeypatch):

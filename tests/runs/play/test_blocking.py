@@ -142,11 +142,11 @@ def test_candidates_are_unloaded_after_an_interrupt(tmp_path, monkeypatch):
     assert asked[0] and left_behind() == [] and not (tmp_path / "new").exists()
 
 
-def test_environment_says_nothing_of_a_registry(tmp_path, monkeypatch):
+def test_environment_says_nothing_of_a_registry(tmp_path, monkeypatch, settings):
     seen: list[str] = []
 
     async def listened(scenario, idx, task, *_):
-        async with EnvironmentClient(blocking.settings.AWMENV_URL) as client:
+        async with EnvironmentClient(settings.AWMENV_URL) as client:
             said = [await client.reset(scenario=scenario, task_idx=idx), await client.list_tools()]
             said += [await client.list_scenarios(), await client.state()]
             said += [await client.call_tool("list_notes", {}), await client.verify("Done.")]

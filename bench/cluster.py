@@ -1,0 +1,286 @@
+"""How cost grows: with processes until the cores end, and with rows for each page.
+
+*processes*: ingest, watchers, asks, rollouts and an export on clusters of one and of two web processes and rollouts
+workers (`machines/cluster.py`); the limit of the second is the first, so `ratio` is what twice the processes bring.
+The load runs on the same cores; `cpu` has the processor seconds of the measured processes for each unit.
+*rows*: pages and calls on 10 thousand to BENCH_ROWS episodes (1 million; 10 million take 40 GB), filled by SQL
+(`filling.py`): milliseconds of web process and database for each, because other work on the machine does not change
+these; the limit is the same page on the first of these. Run as `python bench/cluster.py [processes]
+[rows]`; one JSON object a line. Without arguments, as in `make bench`, `rows` ends at 100 thousand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import httpx
+import psutil
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "bench"))
+
+from awmweb.embedded import urls  # noqa: E402
+from bench import filling  # noqa: E402
+from bench.loading import Caller, batch  # noqa: E402
+from bench.machines.cluster import Cluster, Missing, cluster  # noqa: E402
+from bench.streaming import Crowd  # noqa: E402
+from tests.running import Product, product, until  # noqa: E402
+
+SECONDS = float(os.environ.get("BENCH_SECONDS", "5"))
+WRITERS, STEPS = 16, 20
+SOCKETS, EVENTS = 200, 2000
+DESKS = 6
+SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
+ROWS = int(os.environ.get("BENCH_ROWS", "1000000"))
+LOOKS = 7
+BOUND_MS = 300
+
+
+def row(name: str, value: float, unit: str, limit: float | None, **conditions: object) -> None:
+    """Print one measured line; `limit` is what it is compared with."""
+    line = {"name": f"cluster.{name}", "value": round(value, 2), "unit": unit, "limit": limit and round(limit, 2)}
+    about = {**conditions, "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1)}
+    ratio = round(value / limit, 3) if limit else None
+    print(json.dumps({**line, "ratio": ratio, "conditions": about}), flush=True)
+
+
+def cpu_s(here: Cluster, kind: str) -> float:
+    """Return the processor seconds of all processes of this kind so far, with their children."""
+    found = 0.0
+    for name, part in here.parts.items():
+        if name.split()[0] == kind and part.child is not None:
+            top = psutil.Process(part.child.process.pid)
+            found += sum(sum(one.cpu_times()[:2]) for one in (top, *top.children(recursive=True)))
+    return found
+
+
+def measured(here: Cluster, kind: str, work: Callable[[], float]) -> tuple[float, float]:
+    """Return units per second of `work`, which returns its units, and processor seconds for 1,000 of them."""
+    began, cpu = time.perf_counter(), cpu_s(here, kind)
+    units = work()
+    seconds = time.perf_counter() - began
+    return units / seconds, (cpu_s(here, kind) - cpu) / units * 1000
+
+
+def _episode(http: httpx.Client, key: str) -> str:
+    return str(http.post("/episodes", json={"key": key, "task": "t"}).raise_for_status().json()["id"])
+
+
+def ingest(here: Cluster, token: str) -> float:
+    """Append batches of 20 steps over kept-alive connections through nginx."""
+    with here.http(token) as http:
+        episodes = [_episode(http, f"ingest-{time.time_ns()}-{number}") for number in range(WRITERS)]
+
+    async def write() -> int:
+        end = time.perf_counter() + SECONDS
+        callers = [
+            await Caller.connect(here.ports["nginx"], token, f"/api/v1/episodes/{one}/steps") for one in episodes
+        ]
+
+        async def one(caller: Caller) -> int:
+            seq = 1
+            while time.perf_counter() < end:
+                await caller.send(batch(seq, [0.0] * STEPS))
+                seq += STEPS
+            caller.close()
+            return seq - 1
+
+        return sum(await asyncio.gather(*map(one, callers)))
+
+    return asyncio.run(write())
+
+
+def watchers(here: Cluster, token: str) -> float:
+    """Deliver 2,000 events to 200 sockets, spread by nginx over the web processes; return the events delivered."""
+    with here.http(token) as http:
+        episode = _episode(http, f"watched-{time.time_ns()}")
+    crowd = Crowd()
+
+    async def watch() -> float:
+        await crowd.open(here.ports["nginx"], f"/ws/episodes/{episode}?since=0", token, SOCKETS, packed=True)
+        await crowd.tell("restart")
+        caller = await Caller.connect(here.ports["nginx"], token, f"/api/v1/episodes/{episode}/steps")
+        for seq in range(1, EVENTS, STEPS):
+            await caller.send(batch(seq, [0.0] * STEPS))
+        caller.close()
+        report = await crowd.report(EVENTS, 60)
+        return float(report["whole"] * EVENTS)
+
+    try:
+        return asyncio.run(watch())
+    finally:
+        crowd.end()
+
+
+def asks(here: Cluster, agent: str, expert: str) -> float:
+    """Open, claim, answer and read asks one after the other, by six desks at a time; return how many."""
+    end = time.perf_counter() + SECONDS
+
+    def desk(number: int) -> int:
+        done = 0
+        with here.http(agent) as loop, here.http(expert) as person:
+            start = {"key": f"desk-{time.time_ns()}-{number}", "task": "t", "expert": "plain"}
+            episode = loop.post("/episodes", json=start).raise_for_status().json()["id"]
+            while time.perf_counter() < end:
+                said = {"key": f"q{done}", "episode": episode, "seq": done + 1, "question": f"{episode} {done}?"}
+                ask = loop.post("/asks", json=said).raise_for_status().json()["id"]
+                lease = person.post(f"/asks/{ask}/claim", json={}).raise_for_status().json()
+                body = {"lease_token": lease["lease_token"], "text": "Yes.", "nonce": f"{ask}"}
+                person.post(f"/assignments/{lease['assignment']}/answer", json=body).raise_for_status()
+                loop.post(f"/asks/{ask}/consumed", json={}).raise_for_status()
+                done += 1
+        return done
+
+    with ThreadPoolExecutor(DESKS) as threads:
+        return sum(threads.map(desk, range(DESKS)))
+
+
+def rollouts(here: Cluster, launch: str) -> float:
+    """Run the oracle scripts of the starter pack; return the episodes that ended."""
+    plan = {"name": "rolled", "arms": [{"name": "off", "expert": "off"}], "policy": "script:oracle", "parallel": 16}
+    with here.http(launch) as http:
+        made = http.post("/runs", json={"name": "rolled", "key": f"rolled-{time.time_ns()}", "plan": plan})
+        run = made.raise_for_status().json()["id"]
+
+        def ended() -> int:
+            items = http.get("/episodes", params={"run": run, "limit": 200}).raise_for_status().json()["items"]
+            states = {one["state"] for one in items}
+            return len(items) if states and not states & {"queued", "running", "waiting", "parked", "planned"} else 0
+
+        return float(until(ended, 300, 0.25))
+
+
+def export(here: Cluster, token: str) -> float:
+    """Build a dataset of all episodes into the store; return how many were looked at."""
+    with here.http(token) as http:
+        made = http.post("/exports", json={"format": "raw"}).raise_for_status().json()
+
+        def built() -> dict | None:
+            said = http.get(f"/exports/{made['id']}").raise_for_status().json()
+            return said if said["state"] in ("done", "failed") else None
+
+        said = until(built, 300, 0.1)
+        if said["state"] != "done":
+            raise RuntimeError(f"the export failed: {said}")
+        return float(said["episodes"])
+
+
+def processes() -> None:
+    """Measure the same work on one and on two of each process, three times in turn on each, and take the medians."""
+    before: dict[str, float] = {}
+    for number in (1, 2):
+        with cluster(webs=number, rollouts=number, environments=number, AWMWEB_EXPORT_PROCESSES=str(number)) as here:
+            agent, expert, launch = here.token("agent"), here.token("expert"), here.token("launch")
+            works: dict[str, tuple[str, str, Callable[[], float]]] = {
+                "ingest": ("web", "events/s", partial(ingest, here, agent)),
+                "watchers": ("web", "delivered events/s", partial(watchers, here, agent)),
+                "asks": ("web", "cycles/s", partial(asks, here, agent, expert)),
+                "rollouts": ("rollouts", "episodes/s", partial(rollouts, here, launch)),
+                "export": ("worker", "episodes/s", partial(export, here, here.token("export"))),
+            }
+            for name, (kind, unit, work) in works.items():
+                work()  # once to warm up
+                found = [measured(here, kind, work) for _ in range(3)]
+                rate, cpu = statistics.median(one[0] for one in found), statistics.median(one[1] for one in found)
+                about = {"processes": number, "cpu_s_of_1000": round(cpu, 3), "of": kind}
+                row(name, rate, unit, before.get(name), **about, all=[round(one[0], 1) for one in found])
+                before.setdefault(name, rate)
+
+
+def pages(size: int) -> dict[str, list[str]]:
+    """Return addresses of each kind of page, none of them twice where an answer might be kept."""
+    rare = [f'"{filling.RARE.format(1 + number * (size // (LOOKS + 1)))}"' for number in range(1, LOOKS + 1)]
+    some = [number * size // (LOOKS + 1) for number in range(1, LOOKS + 1)]
+    words = " ".join(filling.sentences()[:200]).split()
+    return {
+        "home": ["/"] * LOOKS,
+        "queue": ["/queue/"] * LOOKS,
+        "episodes": [f"/episodes/?length={number}-" for number in range(LOOKS)],
+        "episodes by filter": [f"/episodes/?scenario=scenario_{number % filling.SCENARIOS}" for number in some],
+        "episodes by state": [f"/episodes/?state=failed&length={number}-" for number in range(LOOKS)],
+        "search, a rare phrase": [f"/episodes/?q={one}" for one in rare],
+        "search, a word": [f"/episodes/?q={words[number * 37]}" for number in range(LOOKS)],
+        "search, half of all": [f"/episodes/?q={filling.COMMON}&length={number}-" for number in range(LOOKS)],
+        "runs": ["/runs/"] * LOOKS,
+        "run of one episode": ["/runs/{seed}/"] * LOOKS,
+        "run of 1/40 of all": [f"/runs/run-{1 + number}/" for number in range(LOOKS)],
+        "episode": [f"/episodes/crowd-{number:08}/" for number in some],
+        "metrics": ["/desk/metrics/"] * LOOKS,
+        "API list": ["/api/v1/episodes?limit=50"] * LOOKS,
+        "API list by run": [f"/api/v1/episodes?limit=50&run=run-{1 + number}" for number in range(LOOKS)],
+    }
+
+
+def _seed(web: Product) -> tuple[str, str]:
+    """Make one ended episode in a run, the template of all others; return both."""
+    with web.http(web.token("agent")) as http:
+        run = http.post("/runs", json={"name": "seed", "key": "seed"}).raise_for_status().json()["id"]
+        start = {"key": "seed", "task": "seed", "run": run}
+        one = http.post("/episodes", json=start).raise_for_status().json()["id"]
+        said = {"seq": 1, "kind": "message", "role": "assistant", "content": "seed"}
+        http.post(f"/episodes/{one}/steps", json={"steps": [said]}).raise_for_status()
+        end = {"stop_reason": "done", "outcome": {"reward_type": "complete", "reward": 1.0}}
+        http.post(f"/episodes/{one}/finish", json=end).raise_for_status()
+        until(lambda: "seed" in http.get("/episodes", params={"q": "seed", "error": "none"}).text, 60)
+    return one, run
+
+
+def rows(most: int) -> None:
+    """Fill in steps of ten, and request each page between."""
+    first: dict[str, float] = {}
+    with product(AWMWEB_HEARTBEAT_S="3600") as web, httpx.Client(base_url=web.url, follow_redirects=True) as browser:
+        browser.timeout = httpx.Timeout(120)
+        template, run = _seed(web)
+        browser.get(web.link("edo", "admin"))
+        filled = 0
+        for size in (size for size in SIZES if size <= most):
+            began = time.perf_counter()
+            megabytes = filling.fill(urls(web.var).database, template, size, 1, first=filled + 1)
+            took, filled = time.perf_counter() - began, size
+            row("rows.filled", took, "s", None, episodes=size, database_mb=megabytes)
+            for kind, addresses in pages(size).items():
+                wanted = [address.format(seed=run) for address in addresses]
+                browser.get(wanted[0])
+                cpu, answers = _cpu_s(web), [_timed(browser, address) for address in wanted]
+                value = (_cpu_s(web) - cpu) / len(wanted) * 1000
+                times, statuses = [ms for ms, _ in answers], sorted({status for _, status in answers})
+                about = {"episodes": size, "median_ms": round(statistics.median(times), 1), "statuses": statuses}
+                row(f"rows.{kind}", value, "ms of processor", first.get(kind), **about, worst_ms=round(max(times), 1))
+                first.setdefault(kind, value)
+
+
+def _cpu_s(web: Product) -> float:
+    """Return the processor seconds of web process and database so far."""
+    parts = web.processes().items()
+    return sum(sum(one.cpu_times()[:2]) for one, part in parts if part in ("web", "postgres") and one.is_running())
+
+
+def _timed(browser: httpx.Client, address: str) -> tuple[float, int]:
+    began = time.perf_counter()
+    status = browser.get(address).status_code
+    return (time.perf_counter() - began) * 1000, status
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or ["processes", "rows"]
+    if "processes" in chosen:
+        try:
+            processes()
+        except Missing as missing:
+            print(f"bench/cluster.py leaves out processes: {missing}", file=sys.stderr)
+    if "rows" in chosen:
+        rows(ROWS if sys.argv[1:] else min(ROWS, 100_000))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Writes docs/measured/growth.md and growth.svg from lines of `bench/cluster.py`: `python -m bench.machines.table`."""
+
+from __future__ import annotations
+
+import json
+
+from matplotlib.figure import Figure
+
+from bench.machines.cluster import ROOT
+
+LINES = ROOT / "docs" / "measured" / "cluster.jsonl"
+PAGE, PLOT = LINES.with_name("growth.md"), LINES.with_name("growth.svg")
+FLAT = 2.0
+"""A page that takes at most this many times the processor on the most rows is called flat."""
+OF_SIZE = {
+    "run of 1/40 of all": "its episodes grow with the rows: it lists 200 and counts all of them",
+    "search, half of all": "counts every match; the count ends at the limit of a statement",
+}
+HEAD = """# How cost grows
+
+`python bench/cluster.py` on {cores} cores that load and measured processes share, beside other work
+([all figures](cluster.jsonl)).
+
+## With processes
+
+| work | with 1 of each process | with 2 | ratio | processor seconds for 1,000, 1 and 2 |
+|---|---|---|---|---|
+{processes}
+
+{cores} cores end at about two busy processes. Where the ratio is near 1 and a unit takes the same processor time, cores
+were used up, and nothing waited for its turn.
+
+## With rows
+
+Milliseconds of processor of web process and database for one page, by the number of episodes in the project:
+
+| page | {sizes} | ratio |
+|---|{dashes}---|
+{pages}
+
+![The same on logarithmic scales](growth.svg)
+
+{findings}
+"""
+
+
+def lines() -> list[dict]:
+    return [json.loads(line) for line in LINES.read_text().splitlines()]
+
+
+def by_processes(found: list[dict]) -> str:
+    kinds: dict[str, list[dict]] = {}
+    for one in found:
+        if "processes" in one["conditions"]:
+            kinds.setdefault(one["name"].removeprefix("cluster."), []).append(one)
+    rows = []
+    for kind, (first, second) in kinds.items():
+        unit = first["unit"]
+        cpu = " and ".join(f"{one['conditions']['cpu_s_of_1000']:g} s" for one in (first, second))
+        rates = " | ".join(f"{one['value']:,.4g} {unit}" for one in (first, second))
+        rows.append(f"| {kind} | {rates} | {second['ratio']:.2f} | {cpu} ({first['conditions']['of']}) |")
+    return "\n".join(rows)
+
+
+def by_rows(found: list[dict]) -> dict[str, dict[int, float]]:
+    pages: dict[str, dict[int, float]] = {}
+    for one in found:
+        if one["name"].startswith("cluster.rows.") and one["unit"] == "ms of processor":
+            pages.setdefault(one["name"].removeprefix("cluster.rows."), {})[one["conditions"]["episodes"]] = one[
+                "value"
+            ]
+    return pages
+
+
+def finding(pages: dict[str, dict[int, float]]) -> str:
+    """Return a line for each page that is not flat."""
+    grown = {page: times[max(times)] / times[min(times)] for page, times in pages.items()}
+    flat = [page for page, ratio in grown.items() if ratio <= FLAT]
+    said = [f"{len(flat)} of {len(grown)} take at most {FLAT:g} times as much on the most rows as on the fewest."]
+    for page, ratio in sorted(grown.items(), key=lambda one: -one[1]):
+        if ratio > FLAT:
+            said.append(f"- *{page}*: {ratio:.1f} times; {OF_SIZE.get(page, 'not bounded yet')}.")
+    return "\n".join([said[0], "", *said[1:]]).rstrip()
+
+
+def draw(pages: dict[str, dict[int, float]]) -> None:
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    for page, times in pages.items():
+        axes.plot(list(times), list(times.values()), marker="o", label=page)
+    axes.set(xscale="log", yscale="log", xlabel="episodes", ylabel="ms of processor for one page")
+    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
+    axes.grid(alpha=0.3)
+    figure.savefig(PLOT, metadata={"Date": None})
+
+
+def main() -> None:
+    found = lines()
+    pages = by_rows(found)
+    sizes = sorted({size for times in pages.values() for size in times})
+    rows = []
+    for page, times in pages.items():
+        cells = " | ".join(f"{times[size]:,.0f}" if size in times else "" for size in sizes)
+        rows.append(f"| {page} | {cells} | {times[max(times)] / times[min(times)]:.1f} |")
+    draw(pages)
+    PAGE.write_text(
+        HEAD.format(
+            cores=found[0]["conditions"]["cores"], processes=by_processes(found), pages="\n".join(rows),
+            sizes=" | ".join(f"{size:,}" for size in sizes), dashes="---|" * len(sizes), findings=finding(pages),
+        )
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
