@@ -232,6 +232,8 @@ class _Loop:
         self.started, self.waited = self.clock(), 0.0
         self.interrupted = False
         """Whether the last choice was ended for a person at the wheel."""
+        self.restoring: asyncio.Task[int] | None = None
+        """The recorded calls on their way into this world; nothing is recorded or called before they are compared."""
 
     async def run(
         self,
@@ -259,6 +261,7 @@ class _Loop:
                 if not any(step["kind"] == "message" for step in self.steps):
                     await self._introduce(system, first)
                 end = await self._turns()
+                await self._restored()
                 outcome = await self._verified(end) if self.verify else None
             with _boundary(DashboardFault):
                 await self.episode.finish(end.stop_reason, final_answer=end.final_answer, outcome=outcome)
@@ -350,6 +353,10 @@ class _Loop:
         return {**known, "state_diff": True}
 
     async def _close_environment(self) -> None:
+        if self.restoring is not None:
+            # A loop that ended meanwhile has no use for the world.
+            self.restoring.cancel()
+            await asyncio.gather(self.restoring, return_exceptions=True)
         if not isinstance(self.environment, ToolEnvironment):
             return
         try:
@@ -376,8 +383,16 @@ class _Loop:
             except ClientError as error:
                 log.info("a heartbeat was refused: %s", error)
 
+    async def _restored(self) -> None:
+        """Wait until the recorded calls are made again and compared. Raises EnvironmentFault if the world differs."""
+        if (restoring := self.restoring) is not None:
+            with _boundary(EnvironmentFault):
+                await restoring
+            self.restoring = None
+
     async def _record(self, *steps: dict[str, Any]) -> None:
         assert self.episode is not None
+        await self._restored()
         fitting = [bounded(step) for step in steps]
         with _boundary(DashboardFault):
             await self.episode.append(fitting)
@@ -392,6 +407,7 @@ class _Loop:
         """Continue after the end of the record.
 
         1. Read it. 2. Wait for an open ask. 3. Make its calls again in this world. 4. Give the policy its past turns.
+        The policy chooses from the record alone, so its next choice and the third take place at the same time.
         """
         if episode.last_seq == 0:
             return
@@ -402,8 +418,7 @@ class _Loop:
             with _boundary(ExpertFault):
                 advice = await episode.wait_for_advice(recorded[-1]["ask"], self.limits.ask_deadline_s)
             recorded[-1] = {**recorded[-1], "advice": advice.observation()}
-        with _boundary(EnvironmentFault):
-            await restore(self.environment, recorded)
+        self.restoring = asyncio.create_task(restore(self.environment, recorded))
         lived = (step for step in recorded if step["kind"] in OF_LOOP or wheel.is_note(step))
         self._add(*(_as_lived(step) for step in lived))
         # The time limit covers all attempts of the episode.
@@ -525,6 +540,7 @@ class _Loop:
         if order.call is not None and is_reserved(order.call.name):
             came = {"error": unknown_tool(order.call.name), "reward_type": "tool_not_found"}
         elif order.call is not None:
+            await self._restored()
             with _boundary(EnvironmentFault):
                 found = await cast(ToolEnvironment, self.environment).call_tool(order.call.name, order.call.arguments)
                 with _at(f"order {order.number}, {order.call.name}"):
@@ -577,7 +593,13 @@ class _Loop:
 
     async def _decide(self, number: int) -> Sequence[Call]:
         """Let the policy choose the next turn and record it; return its calls."""
-        turn = await self._choose(number)
+        try:
+            turn = await self._choose(number)
+        except BoundaryFault:
+            # A world that is not the recorded one is the reason to name.
+            await self._restored()
+            raise
+        await self._restored()
         if turn is None or await self._obey(turn.calls, number, turn.usage):
             return ()
         if turn.malformed is not None:
@@ -642,6 +664,7 @@ class _Loop:
 
     async def _call(self, call: Call, number: int) -> None:
         """Make one call of a turn and record its result."""
+        await self._restored()
         place = {"turn": number, **id_of(call)}
         if call.name == ASK_TOOL and self.has_expert:
             await self._ask(call, place)

@@ -345,6 +345,11 @@ class Episode(models.Model):
         return self.origin in RUN_HERE
 
     @property
+    def is_continued(self) -> bool:
+        """Whether it goes on from another episode's prompt. The link goes with its parent, this does not."""
+        return self.knowledge != "" and self.origin != Origin.BRANCH
+
+    @property
     def is_branch(self) -> bool:
         return self.origin == Origin.BRANCH
 
@@ -457,17 +462,19 @@ class Step(AppendOnly):
 
 class OutcomeQuerySet(models.QuerySet["VerifierOutcome"]):
     def verdicts(self) -> OutcomeQuerySet:
-        """Return the outcomes that count in rates: without those of a failed verifier or judge, and of assisted
-        episodes."""
-        return self.unassisted().filter(source="verifier").exclude(reward_type="judge_error")
+        """Return the outcomes that count in rates: without those of a failed verifier or judge, of assisted
+        episodes, and of those that continue another one's prompt."""
+        return self.unaided().filter(source="verifier").exclude(reward_type="judge_error")
 
     def counted(self) -> OutcomeQuerySet:
         """Return those of counted episodes; see `CountedEpisodes`."""
         return self.exclude(episode__origin=Origin.BRANCH)
 
-    def unassisted(self) -> OutcomeQuerySet:
-        """Return those that are their policy's alone: no person took part in the play."""
-        return self.filter(episode__assisted=False)
+    def unaided(self) -> OutcomeQuerySet:
+        """Return those that are their policy's alone: no person took part in the play, and it continues no other
+        episode's steps. A branch does, beside others of the same root."""
+        alone = Q(episode__knowledge="") | Q(episode__origin=Origin.BRANCH)
+        return self.filter(alone, episode__assisted=False)
 
 
 class VerifierOutcome(AppendOnly):

@@ -90,6 +90,7 @@ OptIn = Literal[
     "evaluation",
     "branches",
     "assisted",
+    "continued",
 ]
 FILTERS = (
     *("run", "arm", "scenario", "task_idx", "split", "policy", "policy_kind", "expert", "outcome", "origin"),
@@ -212,11 +213,12 @@ class Recipe(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _assisted(self) -> Self:
-        # a format that learns from outcomes would give the agent what a person did
-        if "assisted" in self.include and not (self.kind.trains and self.kind.needs == "complete"):
-            able = ", ".join(name for name, one in KINDS.items() if one.trains and one.needs == "complete")
-            raise ValueError(f"include: assisted requires one of the formats {able}")
+    def _not_alone(self) -> Self:
+        # a format that learns from outcomes would give the agent what a person did, or another episode
+        for name in ("assisted", "continued"):
+            if name in self.include and not (self.kind.trains and self.kind.needs == "complete"):
+                able = ", ".join(name for name, one in KINDS.items() if one.trains and one.needs == "complete")
+                raise ValueError(f"include: {name} requires one of the formats {able}")
         return self
 
     @model_validator(mode="after")

@@ -150,6 +150,11 @@ class Record:
         yield from (self.policy_kind, self.policy_name, *(one.reward_type for one in self.results.values()))
 
     @property
+    def is_continued(self) -> bool:
+        """Return whether it goes on from another episode's prompt, as `Episode.is_continued`."""
+        return self.knowledge != "" and self.origin != "branch"
+
+    @property
     def asks(self) -> list[dict[str, Any]]:
         """Return the agent's own questions: approvals that a gate asked for are not among them."""
         return [step for step in self.steps if step.get("kind") == "ask" and not is_approval(step)]

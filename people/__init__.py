@@ -34,6 +34,7 @@
     factors       writes: second factors of people
     following     writes: rights as the sign-in provider says
     saved_views   writes: saved views of a list
+    form_ids      one row for a form sent twice
     selections    keeps what a refused command was for
     known_tokens  tokens remembered for a moment
     http          the JSON API's door: actor, body, errors

@@ -51,6 +51,11 @@ def _as_id(milliseconds: int, rest: int) -> str:
     return "".join([_ALPHABET[value >> shift & 31] for shift in _SHIFTS])
 
 
+def is_id(text: str) -> bool:
+    """Return whether `new_id` can have made a text."""
+    return len(text) == len(_SHIFTS) and not set(text) - set(_ALPHABET)
+
+
 class IdField(TextOfId):
     """Primary key made by `new_id`."""
 

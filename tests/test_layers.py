@@ -100,6 +100,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "spreadsheets",
             "rates",
             "selections",
+            "form_ids",
             "revalidation",
             "rows",
             "sealing",

@@ -25,6 +25,8 @@ def chips(episode: Episode, now: datetime) -> list[tuple[str, str]]:
         found.append(("act", f"{clean(wheel.holder_name)} has the wheel"))
     if episode.assisted:
         found.append(("ask", "assisted, counts in no rate"))
+    if episode.is_continued:
+        found.append(("ask", "continued from a prompt, counts in no rate"))
     if episode.attempt > 1:
         found.append(("", f"resumed, attempt {episode.attempt}"))
     if episode.clocks == "real":

@@ -71,7 +71,7 @@ def proved_of(project: Project) -> OutcomeQuerySet:
     """Return the outcomes that count in a curriculum: those of awmweb's verifier, or those that an environment server
     signed."""
     known = [VERIFIER, VerifierOutcome.Source.ATTESTED]
-    return scoped(VerifierOutcome.objects.counted().unassisted().filter(source__in=known), project, "episode__project")
+    return scoped(VerifierOutcome.objects.counted().unaided().filter(source__in=known), project, "episode__project")
 
 
 def has_session(session: str) -> bool:

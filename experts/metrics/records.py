@@ -183,8 +183,8 @@ def metrics_of(actor: Actor, look: Look, now: datetime) -> Numbers:
 
 def _rows(actor: Actor, look: Look, now: datetime) -> list[AskRecord]:
     """Return the newest asks, one more than are counted."""
-    # of a person at the wheel an outcome says nothing about the advice
-    by_verifier = Q(episode__outcomes__source="verifier", episode__assisted=False)
+    # of a person at the wheel, or of another episode's first steps, an outcome says nothing about the advice
+    by_verifier = Q(episode__outcomes__source="verifier", episode__assisted=False, episode__knowledge="")
     asks = scoped(Ask.objects.filter(look.within(now)), actor.project).exclude(episode__origin=Origin.BRANCH)
     asks = asks.annotate(
         verdict=FilteredRelation("episode__outcomes", condition=by_verifier),

@@ -11,6 +11,10 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "unmeasured": ("Pair without a measured worth", "No fork measured it, and the recipe weighs pairs by worth."),
     "assisted": ("A person took part", "A person at the wheel acted in it, or changed its limits."),
+    "continued": (
+        "Continued from a prompt",
+        "It goes on from another episode's prompt, which was chosen because of how that one ended.",
+    ),
     "cancelled": ("Cancelled", "The episode was cancelled."),
     "infrastructure_failure": (
         "Infrastructure failure",

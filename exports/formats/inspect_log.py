@@ -46,7 +46,7 @@ def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, A
 
 def _scores(record: Record, ground: Ground) -> dict[str, Any]:
     """Return the score of an episode that counts in its run: then the log's accuracy is the run's rate."""
-    if record.assisted:
+    if record.assisted or record.is_continued:
         return {}
     # the agent's own fault is a task not solved; any other fault is no result
     if record.state == "failed" and record.fault == "policy":

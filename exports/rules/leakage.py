@@ -134,6 +134,11 @@ def assisted(record: Record, _ground: Ground) -> str | None:
     return "assisted" if record.assisted else None
 
 
+def continued(record: Record, _ground: Ground) -> str | None:
+    """Leave out episodes that continue another one's prompt: their loop chose it because of how that one ended."""
+    return "continued" if record.is_continued else None
+
+
 def gave_up(record: Record, _ground: Ground) -> str | None:
     """Leave out an agent that says it gives up: whatever the outcome, this is no demonstration."""
     return "gave_up" if record.stop_reason == "gave_up" else None
@@ -179,7 +184,7 @@ ALWAYS: tuple[Rule, ...] = (
     control_tools,
 )
 """Hard rules of training data. Formats that report hold such episodes, each with the reason as a mark."""
-OPTIONAL: tuple[Rule, ...] = (assisted, gave_up, passes_untouched, informed, partial, ruled, rejected)
+OPTIONAL: tuple[Rule, ...] = (assisted, continued, gave_up, passes_untouched, informed, partial, ruled, rejected)
 
 
 def rules_of(recipe: Recipe, *, needs_complete: bool) -> tuple[Rule, ...]:

@@ -143,8 +143,8 @@ def fork_cost(request: HttpRequest, episode_id: str, step: QueryEx[int, P(ge=1, 
 def fork(request: HttpRequest, episode_id: str, payload: ForkBody) -> Status[ForkView]:
     """Fork an ended episode: restore its world before a step, and queue branches with and without a change. Not for
     agent tokens."""
-    actor, size = actor_of(request), {"tries": payload.tries, "tokens": payload.budget}
-    made = forking.fork_with(actor, episode_id, payload.step, payload.change, payload.correction, **size)
+    given = payload.step, payload.change, payload.correction, payload.tries, payload.budget
+    made = forking.fork_with(actor_of(request), episode_id, *given)
     found = [BranchView(**forks.row_of(branch, None)) for branch in made.branches]
     url = settings.AWMWEB_PUBLIC_URL + made.fork.get_absolute_url()
     return Status(202, ForkView(id=made.fork.pk, url=url, grade=made.fork.grade, branches=found))

@@ -82,9 +82,9 @@ def earlier(actor: Actor, scenario: str, task_idx: int) -> list[Episode]:
 
 
 def usable(project: Project) -> QuerySet[Episode]:
-    """Return the episodes that a model can learn from: ended without a fault, no branch, and without verifier access.
-    `is_held_out` filters held-out tasks."""
-    rows = scoped(Episode.objects.all(), project).filter(state=EpisodeState.FINISHED, fault="")
+    """Return the episodes that a model can learn from: ended without a fault, no branch, none that continues a prompt,
+    and without verifier access. `is_held_out` filters held-out tasks."""
+    rows = scoped(Episode.objects.all(), project).filter(state=EpisodeState.FINISHED, fault="", knowledge="")
     # what an informed agent says can carry what only the verifier knows
     return rows.exclude(visibility.was_informed()).order_by("-ended_at", "-pk")
 

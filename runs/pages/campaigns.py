@@ -17,6 +17,7 @@ from episodes.find.selection import newest
 from episodes.record.saved_views import EPISODE_VIEWS
 from people.access import MemberRequest, holds, may_launch, may_see_asking, member_required
 from people.errors import AppError, Invalid
+from people.form_ids import form_id
 from runs.launch import launching
 from runs.models import Campaign
 from runs.play import campaigning, forking
@@ -36,7 +37,7 @@ def campaigns_page(request: MemberRequest) -> HttpResponse:
         try:
             start = campaigning.start_of(_said(request.POST))
             if request.POST.get("do") == "launch":
-                made = campaigning.launch(request.actor, start)
+                made = campaigning.launch(request.actor, start, form_id(request.POST))
                 messages.success(request, "Campaign launched.")
                 return redirect("campaign", made.pk)
             plan = campaigning.planned(request.actor, start)
@@ -52,6 +53,7 @@ def campaigns_page(request: MemberRequest) -> HttpResponse:
         "plan": plan,
         "problem": problem,
         "typed": request.POST,
+        "form_id": form_id(request.POST),
         "views": list(EPISODE_VIEWS.of(request.actor)),
         "policies": launching.model_names(),
         "places": Campaign.Place.choices,

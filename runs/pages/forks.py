@@ -23,6 +23,7 @@ from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
 from people.access import Actor, MemberRequest, holds, may_launch, may_read, member_required, visible_or_404
 from people.errors import AppError, Invalid
+from people.form_ids import form_id
 from people.in_words import duration
 from people.json_text import parse_typed
 from people.parts import part_of
@@ -70,7 +71,7 @@ def fork_form(request: MemberRequest, pk: str) -> HttpResponse:
         try:
             correction = given.get("correction", "")
             size = {"tries": _whole(given, "tries", _tries(correction, "")), "tokens": _whole(given, "tokens", 0)}
-            made = forking.fork_with(request.actor, pk, seq, _change(given), correction, **size)
+            made = forking.fork_with(request.actor, pk, seq, _change(given), correction, **size, pk=form_id(given))
         except AppError as refused:
             problem, status = refused.message, refused.status
         else:
@@ -79,7 +80,12 @@ def fork_form(request: MemberRequest, pk: str) -> HttpResponse:
             )
             return redirect("fork", made.fork.pk)
     asked_for = given.get("correction") or request.GET.get("correction", "")
-    context = {"problem": problem, "typed": given, **_form(request.actor, pk, seq, given, asked_for)}
+    context = {
+        "problem": problem,
+        "typed": given,
+        "form_id": form_id(given),
+        **_form(request.actor, pk, seq, given, asked_for),
+    }
     # such as a world that was not restored
     if status == NotForkable.status:
         context["can_continue"] = _can_continue(request.actor, pk, seq)

@@ -31,7 +31,7 @@ from people.access import Actor, is_awmweb, may_launch, scoped, system, visible_
 from people.audit import record
 from people.errors import AppError, Invalid, words_of
 from people.in_words import count, duration
-from people.models import Project
+from people.models import Project, new_id
 from people.saved_views import QUERY_MAX
 from runs.errors import NoServer, NotForkable, WrongState
 from runs.launch import launching
@@ -272,13 +272,24 @@ def _reason(refused: AppError) -> str:
 
 
 @transaction.atomic
-def launch(actor: Actor, start: CampaignStart) -> Campaign:
-    """Store a campaign with all places of its roots, and call a worker for its forks. Raises as `planned` does."""
+def launch(actor: Actor, start: CampaignStart, pk: str = "") -> Campaign:
+    """Store a campaign with all places of its roots, and call a worker for its forks. With the ID of a form that was
+    sent before, return the campaign that it made. Raises as `planned` does."""
+    pk = pk or new_id()
+    # of two requests with one form the second waits here
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"campaign form {pk}"])
+    if (there := Campaign.objects.filter(pk=pk).first()) is not None:
+        may_launch(actor)
+        if (there.project_id, there.author_key) != (actor.project.pk, actor.key):
+            raise Invalid("form: another campaign has this ID. Open the form again.")
+        return there
     plan = planned(actor, start)
     if not plan.forks:
         reason = next(iter(plan.left_out), UNKNOWN)
         raise NotForkable(f"None of {count(plan.chosen, 'episode')} can be forked. {reason}")
     made = Campaign.objects.create(
+        pk=pk,
         project=actor.project,
         name=" ".join(start.name.split()) or plan.view or "What if?",
         view=plan.view,

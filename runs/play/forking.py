@@ -33,6 +33,7 @@ from episodes.visible.trajectory import steps_of
 from people.access import Actor, may_launch, visible_or_404
 from people.errors import Invalid, NotFound, words_of
 from people.in_words import count, duration
+from people.models import new_id
 from reviews.models import Correction, CorrectionKind
 from reviews.record.correcting import misfit
 from runs.errors import NoServer, NotForkable, StillLive
@@ -340,18 +341,20 @@ def fork_with(
     correction_id: str = "",
     tries: int = 4,
     tokens: int = 0,
+    pk: str = "",
 ) -> NewFork:
     """Fork with a change as it was sent. With the ID of a correction, the change is its action: a change beside it, or
-    another step, is refused. Raises as `fork` does."""
+    another step, is refused. With the ID (`pk`) of a form that was sent before, return the fork that it made. Raises as
+    `fork` does."""
     if not correction_id:
-        return fork(actor, episode_id, seq, change_of(change), tries, tokens)
+        return fork(actor, episode_id, seq, change_of(change), tries, tokens, pk=pk)
     may_launch(actor)
     row, action = corrected(actor, correction_id)
     _, point = place_of(parent_of(actor, episode_id), row.seq)
     of_step = row.episode_id == episode_id and seq in (row.seq, point.step["seq"])
     if not of_step or (change and change_of(change) != action):
         raise Invalid("correction: it is another action than this change, or of another step.")
-    return fork(actor, episode_id, row.seq, action, tries, tokens, correction=row)
+    return fork(actor, episode_id, row.seq, action, tries, tokens, correction=row, pk=pk)
 
 
 def fork(
@@ -364,6 +367,7 @@ def fork(
     *,
     correction: Correction | None = None,
     author: str = "",
+    pk: str = "",
 ) -> NewFork:
     """Fork an ended episode at a step: restore its world there, compare it, and queue the branches of both arms.
     `author` is who asked for it where awmweb itself acts.
@@ -371,6 +375,8 @@ def fork(
     Raises `StillLive`, `NotForkable` or `NoServer`; then nothing is made.
     """
     parent = parent_of(actor, episode_id)
+    if (twin := _made_before(parent, pk)) is not None:
+        return twin
     if not 1 <= tries <= TRIES_MAX:
         raise Invalid(f"tries: from 1 to {TRIES_MAX}.")
     if not 0 <= tokens <= 10**12:
@@ -389,10 +395,14 @@ def fork(
     with transaction.atomic():
         # two forks at the same time count each other's branches
         Episode.every.select_for_update(no_key=True).get(pk=parent.pk)
+        # and the second of two requests with one form finds the fork of the first
+        if (twin := _made_before(parent, pk)) is not None:
+            return twin
         there = Episode.every.filter(fork__parent=parent).count()
         if there + len(arms) * tries > BRANCHES_MAX:
             raise NotForkable(f"An episode can have {BRANCHES_MAX} branches; this one has {there}.")
         made = Fork(
+            pk=pk or new_id(),
             project=actor.project,
             parent=parent,
             seq=point.step["seq"],
@@ -408,6 +418,16 @@ def fork(
         for branch in branches:
             transaction.on_commit(functools.partial(launching.wake_worker, branch.pk))
     return NewFork(made, branches)
+
+
+def _made_before(parent: Episode, pk: str) -> NewFork | None:
+    """Return the fork that a form has made already. Raises `Invalid` if it is of another episode."""
+    there = Fork.objects.filter(pk=pk).first() if pk else None
+    if there is None:
+        return None
+    if there.parent_id != parent.pk:
+        raise Invalid("form: another fork has this ID. Open the form again.")
+    return NewFork(there, list(Episode.every.filter(fork=there).order_by("pk")))
 
 
 def _restored(parent: Episode, steps: Steps) -> str:

@@ -206,7 +206,7 @@ def _earlier(actor: Actor, plan: Plan) -> dict[str, tuple[int, int]]:
         episode__policy_name=control.episode.policy_name,
         episode__task_idx__isnull=False,
     )
-    alone = alone.unassisted().exclude(reward_type__in=NOT_COUNTED).exclude(episode__scenario="")
+    alone = alone.unaided().exclude(reward_type__in=NOT_COUNTED).exclude(episode__scenario="")
     alone = alone.exclude(episode__strip__contains=BRIEFED)
     rows = alone.order_by().values_list("episode__scenario", "episode__task_idx")
     counted = rows.annotate(counted=Count("pk"), complete=Count("pk", filter=Q(reward_type=COMPLETE)))

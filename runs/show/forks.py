@@ -107,7 +107,9 @@ def continued(actor: Actor, root: Episode, found: Sequence[Episode]) -> list[Con
     """Return the episodes that were continued from prompts of a tree, oldest first."""
     rows = Continuation.objects.filter(parent__in=[one.pk for one in found], episode__project=actor.project)
     places = list(rows.select_related("episode").order_by("episode__created_at", "pk")[:TREE_MAX])
-    ends = ends_of(actor, root, [one.episode for one in places])
+    # not what counts in a rate: that leaves all of them out
+    known = visibility.of_episodes(actor, [one.episode_id for one in places]).filter(source=visibility.VERIFIER)
+    ends = dict(known.values_list("episode_id", "reward_type")) if sees_ends(actor, root) else {}
     return [ContinuedEpisode(one, ends.get(one.episode_id, "")) for one in places]
 
 

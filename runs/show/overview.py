@@ -156,7 +156,7 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
         elif state == EpisodeState.FAILED and fault in INFRASTRUCTURE:
             broken[plan_id] += count
     said = visibility.of_project(actor).filter(episode__planned__plan__in=plans, episode__state=EpisodeState.FINISHED)
-    said = said.unassisted()
+    said = said.unaided()
     judged = ("episode__planned__plan_id", "episode__planned__arm_id", "reward_type")
     for plan_id, arm_id, reward_type, count in said.values_list(*judged).annotate(count=Count("pk")):
         # what is left finished without an outcome that this actor sees

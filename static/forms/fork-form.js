@@ -35,20 +35,6 @@ function startCost(form) {
   });
 }
 
-/**
- * Send a form once: another press while the answer is on its way would fork a second time.
- * @param {HTMLFormElement} form
- */
-export function sendOnce(form) {
-  let isSent = false;
-  form.addEventListener("submit", (event) => {
-    if (isSent) event.preventDefault();
-    isSent = true;
-  });
-  // the form is shown again from the browser's cache
-  globalThis.addEventListener?.("pageshow", () => { isSent = false; });
-}
-
 /** @param {HTMLFormElement} form */
 function startFork(form) {
   const recorded = parseExact(document.getElementById("fork-call").textContent);
@@ -94,9 +80,6 @@ function startFork(form) {
 }
 
 const form = /** @type {HTMLFormElement | null} */ (globalThis.document?.querySelector("[data-fork-form]"));
-if (form) {
-  startCost(form);
-  sendOnce(form);
-}
+if (form) startCost(form);
 // a correction has its own action
 if (form?.elements.namedItem("name")) startFork(form);

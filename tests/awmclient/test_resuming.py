@@ -1,6 +1,8 @@
 """A loop that died goes on from its record: nothing is decided twice, nothing takes effect twice, nothing is shown
 otherwise than before."""
 
+import asyncio
+
 import pytest
 
 from awmclient.policies import Turn
@@ -176,6 +178,76 @@ async def test_a_world_that_answers_otherwise_is_not_gone_on_with():
         "The world cannot be restored: step 4 brings something else now.",
     )
     assert recorded(dash)[1] == "failed"
+
+
+ABOUT = {"task": "Price the mug", "expert": "plain", "key": "one", "briefing": BRIEFING}
+
+
+class Slow(FakeEnv):
+    """Makes no call before the policy has chosen."""
+
+    def __init__(self, chosen, **about):
+        super().__init__(**about)
+        self.chosen = chosen
+
+    async def call_tool(self, *call):
+        async with asyncio.timeout(5):
+            await self.chosen.wait()
+        return await super().call_tool(*call)
+
+
+class Choosing(FromView):
+    """Says when it has chosen, and can fail then."""
+
+    def __init__(self, fails=False):
+        super().__init__()
+        self.chosen, self.fails = asyncio.Event(), fails
+
+    async def act(self, view):
+        self.chosen.set()
+        if self.fails:
+            raise ValueError("no choice")
+        return await super().act(view)
+
+
+async def killed(at):
+    dash = Mortal(at=at)
+    with pytest.raises(Killed):
+        await rollout(FromView(), FakeEnv(), dash, **ABOUT)
+    return dash
+
+
+async def test_the_policy_chooses_while_the_world_is_restored():
+    calm = Mortal()
+    await play(calm, FromView)
+    # killed between two turns: a turn that was begun is completed first, in the restored world
+    dash, policy = await killed(5), Choosing()
+    before = recorded(dash)[0]
+    result = await rollout(policy, Slow(policy.chosen), dash, **ABOUT)
+    assert policy.shown and before[-1].get("turn", 0) < policy.shown[0][0]
+    assert (result.stop_reason, recorded(dash)) == ("done", recorded(calm))
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["chosen", "failed"])
+async def test_no_choice_is_recorded_in_another_world(fails):
+    dash, policy = await killed(5), Choosing(fails)
+    before, prices = recorded(dash)[0], {"mug": 11.0, "pen": 2.0}
+    world = Slow(policy.chosen, prices=prices)
+    result = await rollout(policy, world, dash, **ABOUT)
+    assert policy.chosen.is_set() and result.fault == "environment"
+    assert "cannot be restored" in result.detail and recorded(dash)[0] == before
+
+
+async def test_a_cancelled_loop_leaves_no_replay_behind():
+    dash, policy = await killed(5), Choosing()
+    chosen = asyncio.Event()
+    world = Slow(chosen)
+    playing = asyncio.create_task(rollout(policy, world, dash, **ABOUT))
+    await policy.chosen.wait()
+    playing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await playing
+    assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
 
 
 def test_the_clock_leaves_out_the_wait_for_advice():

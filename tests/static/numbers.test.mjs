@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { counted, grouped } from "../../static/shell/numbers.js";
-import { duration, inAll, sendOnce } from "../../static/forms/fork-form.js";
+import { duration, inAll } from "../../static/forms/fork-form.js";
+import { sendOnce } from "../../static/forms/send-once.js";
 import { lineOf } from "../../static/lists/wall.js";
 import { whyNot } from "../../static/lists/episodes.js";
 
@@ -24,7 +25,7 @@ test("a fork adds up what the branches of both arms take", () => {
   assert.deepEqual([inAll("350", "x"), inAll("350", "0"), inAll("350", "")], ["?", "?", "?"]);
 });
 
-test("a fork form is sent once", () => {
+test("a form is sent once", () => {
   const form = new EventTarget();
   sendOnce(/** @type {any} */ (form));
   const send = () => form.dispatchEvent(new Event("submit", { cancelable: true }));

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from awmweb import views
 from episodes.find import facets, lists, selection
-from episodes.models import Episode, Fork, Run, VerifierOutcome
+from episodes.models import Continuation, Episode, Fork, Knowledge, Run, VerifierOutcome
 from episodes.record.branching import SAME
 from episodes.show import wall
 from episodes.stored import outcomes
@@ -171,6 +171,30 @@ def test_a_branch_changes_no_figure(ada, ended):
     assert [one.id for one in lists.episodes(ada, {"origin": ["branch"]}, "", 50).items] == [branch.pk]
     both = selection.filtered(ada.project, {"origin": ["branch", "builtin"]})
     assert {one.pk for one in both} == {branch.pk, ended.pk}
+
+
+LISTED = {"list", "filtered", "facets", "recent", "project", "sources", "earlier", "of the project", "export"}
+"""What names a continued episode: its loop looks for it there, and an export counts it among those that it leaves out.
+All other figures are made of independent episodes."""
+
+
+@pytest.mark.parametrize("found", ["complete", "others", "judge_error"])
+@pytest.mark.parametrize("level", Knowledge.values)
+def test_a_continued_episode_changes_no_rate(ada, ended, level, found):
+    before = figures(ada, ended)
+    about = {name: getattr(ended, name) for name in ("scenario", "task_idx", "state", "ended_at", "started_at", "task")}
+    same = {"project": ada.project, "body_digest": "", "origin": "external", **about}
+    one = Episode.objects.create(key="further", knowledge=level, **same)
+    Continuation.objects.create(episode=one, parent=ended, seq=2)
+    VerifierOutcome.objects.create(episode=one, source="verifier", reward_type=found, reward=1.0)
+    for _ in range(2):
+        after = figures(ada, ended)
+        tallies = {**after.pop("tallies"), "total": 1}
+        assert {name for name in after if after[name] != before[name]} <= LISTED
+        assert tallies == before["tallies"] and one.pk in after["list"]
+        assert before["export"] == [ended.pk]
+        # the parent is erased, and the link with it
+        Continuation.objects.all().delete()
 
 
 def test_a_branch_is_in_no_run_and_goes_with_its_parent(ada, ended):

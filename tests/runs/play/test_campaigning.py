@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -16,6 +17,7 @@ from runs.errors import NotForkable
 from runs.models import Campaign, CampaignPoint
 from runs.play import campaigning, playing
 from runs.show import campaigns
+from tests.browsing import as_person, html
 from tests.runs.faulty import WORKER, Faults, plan_of
 
 pytest.importorskip("time_machine")
@@ -213,3 +215,15 @@ def test_campaign_goes_with_its_roots(roots, ada):
     campaigning.work(made.pk)
     Fork.objects.all().delete()
     assert not CampaignPoint.objects.exists() and Campaign.objects.filter(pk=made.pk).exists()
+
+
+def test_a_form_that_is_sent_twice_launches_once(roots, ada):
+    page = as_person(ada)
+    sent = re.search(r'name="form" value="(\w{20})"', html(page.get("/campaigns/")))[1]
+    form = {"at": "times", "points": "0", "kind": "words", "words": "Look.", "tries": "1", "do": "launch", "form": sent}
+    form |= {"query": "?state=finished"}
+    first = page.post("/campaigns/", form)
+    assert first.status_code == 302 and page.post("/campaigns/", form).url == first.url
+    assert Campaign.objects.get().pk == sent
+    with pytest.raises(Invalid, match="Open the form again"):
+        campaigning.launch(system(ada.project), start(query="?state=finished"), sent)

@@ -511,3 +511,30 @@ def test_outcomes_of_branches_are_withheld_with_their_parent(parent, ada, edo):
     assert "Not complete" not in page and "verified" not in page.replace("not verified", "")
     assigning.close_queue(ada, queue.pk)
     assert all(visibility.sees_outcome(edo, one) for one in (parent, *made))
+
+
+def test_a_form_that_is_sent_twice_forks_once(parent, ada, edo, monkeypatch):
+    seq = step_of(parent, word="c")
+    page, path = as_person(ada), f"/episodes/{parent.pk}/fork"
+    sent = re.search(r'name="form" value="(\w{20})"', html(page.get(f"{path}?step={seq}")))[1]
+    form = {"seq": seq, "kind": "nothing", "tries": 1, "form": sent}
+    first = page.post(path, form)
+    assert first.status_code == 302 and page.post(path, form).url == first.url
+    assert Fork.objects.get().pk == sent and Episode.every.filter(origin="branch").count() == 2
+    # the same request while the first restores its world
+    restored = forking._restored
+
+    def meanwhile(*args):
+        monkeypatch.setattr(forking, "_restored", restored)
+        forking.fork(ada, parent.pk, seq, forking.ForkChange(), 1, pk="0" * 20)
+        return restored(*args)
+
+    monkeypatch.setattr(forking, "_restored", meanwhile)
+    made = forking.fork(ada, parent.pk, seq, forking.ForkChange(), 1, pk="0" * 20)
+    assert (Fork.objects.count(), len(made.branches)) == (2, 2)
+    # the ID of a fork of another episode names nothing
+    branch = made.branches[0]
+    ended(made.fork)
+    branch.refresh_from_db()
+    with pytest.raises(Invalid, match="Open the form again"):
+        forking.fork(ada, branch.pk, branch.last_seq, forking.ForkChange(), 1, pk=sent)

@@ -123,6 +123,7 @@ def test_continued_episode_is_in_the_tree_and_no_branch(ada, rita, outside, furt
     (shown,) = tree["continued"]
     assert (shown["id"], shown["parent"], shown["step"]) == (further.pk, outside.pk, 6)
     assert (shown["state"], shown["privilege"], shown["outcome"]) == ("finished", "blind", "complete")
+    assert "continued from a prompt, counts in no rate" in html(as_person(ada).get(f"/episodes/{further.pk}/"))
     page = html(as_person(ada).get(f"/episodes/{outside.pk}/tree"))
     assert "Continued from a prompt" in page and further.pk in page and "No branches yet" in page
     assert lanes.lanes_of(ada, outside.pk).branches == 0 and measured(Episode.objects.all()) == {}
