@@ -402,7 +402,8 @@ def test_pages_of_a_fork_show_form_refusal_and_branches(parent, ada, edo):
     made = browser.post(f"/episodes/{parent.pk}/fork", given | {"arguments": '{"word": "x"}'})
     fork = Fork.objects.get()
     assert made.status_code == 302 and f"/forks/{fork.pk}/" in made["location"]
-    assert "0 of 2 branches have ended." in html(browser.get(f"/forks/{fork.pk}/"))
+    page = html(browser.get(f"/forks/{fork.pk}/"))
+    assert "0 of 2 branches have ended." in page and " ." not in page.split("forked step")[1][:400]
     ended(fork)
     page = html(browser.get(f"/forks/{fork.pk}/"))
     assert "Changed call: 0 of 1 complete; recorded call: 1 of 1." in page and "nothing is shown" in page
