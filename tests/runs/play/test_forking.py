@@ -539,3 +539,23 @@ def test_a_form_that_is_sent_twice_forks_once(parent, ada, edo, monkeypatch):
     branch.refresh_from_db()
     with pytest.raises(Invalid, match="Open the form again"):
         forking.fork(ada, branch.pk, branch.last_seq, forking.ForkChange(), 1, pk=sent)
+
+
+def test_a_tree_deeper_than_calls_is_drawn(ada):
+    """A chain of 999 branches of branches: what is read grows with the tree, not with its square."""
+    about = {"project": ada.project, "body_digest": "", "task": "t", "state": "finished", "policy_kind": "script"}
+    top = Episode.objects.create(key="top", origin="builtin", **about)
+    made, branches, above = [], [], top
+    for place in range(999):
+        fork = Fork(project=ada.project, parent=above, seq=1, tries=1, knowledge="blind", grade="exact")
+        mine = {"origin": "branch", "fork": fork, "branch_arm": "treated", "branch_seq": 1, "knowledge": "blind"}
+        above = Episode(key=f"b{place}", **about, **mine)
+        made.append(fork)
+        branches.append(above)
+    for fork, branch in zip(made, branches, strict=True):
+        fork.save(force_insert=True)
+        branch.save(force_insert=True)
+    found = lanes.lanes_of(ada, top.pk)
+    assert len(found.lanes) == 1000 and found.branches == 999
+    assert [one.parent for one in found.lanes] == [None, *range(999)]
+    assert max(len(one.wires) for one in found.lanes) <= 1
