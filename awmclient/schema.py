@@ -848,15 +848,28 @@ class WheelLease(Shape):
     lease_until: datetime
 
 
+HOLD_MAX_S = 60
+"""The longest time for which an order at the wheel waits, so that it can be undone."""
+
+
+class WheelUndoBody(Shape):
+    """The order to undo, by its nonce."""
+
+    lease_token: Line
+    nonce: Line
+
+
 class WheelCallBody(Shape):
     """What to do at the wheel: a `call` of a tool, `words` to the agent, or `propose`: the agent chooses, and nothing
-    of it is made. The same nonce again changes nothing."""
+    of it is made. The same nonce again changes nothing. For `hold_s` seconds it is not sent to the loop, and can be
+    undone."""
 
     lease_token: Line
     nonce: Line
     call: ToolCall | None = None
     words: Annotated[str | None, Field(min_length=1, max_length=20_000), BeforeValidator(clean_text)] = None
     propose: StrictBool = False
+    hold_s: Annotated[StrictInt, Field(ge=0, le=HOLD_MAX_S), WHOLE] = 0
 
     @model_validator(mode="after")
     def _checked(self) -> WheelCallBody:

@@ -148,6 +148,13 @@ def call_at_wheel(request: HttpRequest, episode_id: str, payload: schema.WheelCa
     return steering.order_view(steering.order(actor_of(request), episode_id, payload))
 
 
+@router.post("/episodes/{episode_id}/wheel/undo", response={200: schema.Done, **REFUSALS})
+def undo_at_wheel(request: HttpRequest, episode_id: str, payload: schema.WheelUndoBody) -> schema.Done:
+    """Drop an order that was not sent to the loop yet: it was given with `hold_s`, or its loop has not read it."""
+    steering.undo(actor_of(request), episode_id, payload)
+    return schema.Done()
+
+
 @router.post("/episodes/{episode_id}/wheel/hand-back", response={200: schema.Done, **REFUSALS})
 def hand_back_wheel(request: HttpRequest, episode_id: str, payload: schema.LeaseBody) -> schema.Done:
     steering.hand_back(actor_of(request), episode_id, payload.lease_token)

@@ -68,6 +68,13 @@ class WheelLost(AppError):
     status = 409
 
 
+class AlreadySent(AppError):
+    """It was sent to the loop already, and a call cannot be unmade."""
+
+    code = "already_sent"
+    status = 409
+
+
 class NotSteerable(AppError):
     """The wheel of this episode cannot be taken now."""
 

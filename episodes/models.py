@@ -725,6 +725,8 @@ class Wheel(models.Model):
     """When its holder took it or last ordered something."""
     acted = models.BigIntegerField(default=0)
     """The last order that the loop has carried out."""
+    sent = models.BigIntegerField(default=0, db_default=0)
+    """The last order that was given to the loop: from then on it cannot be undone."""
 
     def __str__(self) -> str:
         return f"wheel of {self.episode_id}"
@@ -746,6 +748,8 @@ class WheelOrder(AppendOnly):
     author_key = models.CharField(max_length=160)
     acted_by = models.CharField(max_length=40)
     at = models.DateTimeField(auto_now_add=True)
+    held_until = models.DateTimeField(null=True, blank=True)
+    """Until when it is not given to the loop, so that it can be undone; empty if it is given immediately."""
 
     class Meta:
         constraints = [
@@ -754,6 +758,16 @@ class WheelOrder(AppendOnly):
 
     def __str__(self) -> str:
         return f"order {self.pk} of {self.episode_id}"
+
+
+class UndoneOrder(AppendOnly):
+    """An order that its person undid before it was given to the loop. It is never carried out."""
+
+    order = models.OneToOneField(WheelOrder, primary_key=True, on_delete=models.CASCADE, related_name="undone")
+    at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"undone order {self.order_id}"
 
 
 class Certificate(AppendOnly):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from django.db import IntegrityError, OperationalError, connection, transaction
-from django.db.models import Exists, Max, OuterRef
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 from psycopg.errors import SerializationFailure
 
@@ -70,26 +70,26 @@ def add_version(actor: Actor, scenario: str, task_idx: int, code: str, reason: s
     if not reason.strip() or len(reason) > REASON_MAX:
         raise Invalid(f"A repair needs a reason of at most {REASON_MAX:,} characters.")
     of_task = repairs.versions_of(actor.project, scenario, task_idx)
-    now = of_task.order_by("-number").first()
-    if text.strip() == (now.code if now else repairs.code_of(None, scenario, task_idx)).strip():
-        if now is None:
-            raise Invalid("This is the verifier of the pack, unchanged.")
-        return now
-    version = VerifierVersion(
-        project=actor.project,
-        scenario=scenario,
-        task_idx=task_idx,
-        code=text,
-        sha256=sha256_of(text),
-        scenario_digest=scenario_digest(scenario),
-        reason=reason,
-        created_by=actor.name,
-    )
     with transaction.atomic():
-        # one after another: the next number is that of the one who locked the project
+        # one after another: the next number is that of the one who locked the project, and the same code sent twice at
+        # the same time is one version
         Project.objects.select_for_update(no_key=True).get(pk=actor.project.pk)
-        version.number = (of_task.aggregate(last=Max("number"))["last"] or 1) + 1
-        version.save()
+        now = of_task.order_by("-number").first()
+        if text.strip() == (now.code if now else repairs.code_of(None, scenario, task_idx)).strip():
+            if now is None:
+                raise Invalid("This is the verifier of the pack, unchanged.")
+            return now
+        version = VerifierVersion.objects.create(
+            project=actor.project,
+            scenario=scenario,
+            task_idx=task_idx,
+            number=(now.number if now else 1) + 1,
+            code=text,
+            sha256=sha256_of(text),
+            scenario_digest=scenario_digest(scenario),
+            reason=reason,
+            created_by=actor.name,
+        )
         record(actor, "verifier.repaired", f"{scenario}/{task_idx}", f"version {version.number}: {reason}"[:2000])
     return version
 
@@ -115,7 +115,10 @@ def begin(actor: Actor, scenario: str, task_idx: int, version: VerifierVersion |
                 live = Rejudging.objects.create(**place, version=version, created_by=actor.name)
                 record(actor, "verifier.reverified", f"{scenario}/{task_idx}", str(version or "the pack's"))
         except IntegrityError as raced:
-            raise AlreadyRejudging from raced
+            # another request began one at the same time
+            live = Rejudging.objects.filter(**place, ended_at__isnull=True).select_related("version").first()
+            if live is None:
+                raise AlreadyRejudging from raced
     if live.version_id != (version.pk if version else None):
         raise AlreadyRejudging
     return live

@@ -8,13 +8,14 @@ Lock order is episode, then wheel: a take, an order and the loop's look race for
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from awmclient.schema import (
@@ -26,10 +27,11 @@ from awmclient.schema import (
     WheelCallBody,
     WheelLease,
     WheelOrderView,
+    WheelUndoBody,
     WheelView,
 )
-from episodes.errors import BlindReview, EpisodeEnded, NotSteerable, WheelLost, WheelTaken
-from episodes.models import Episode, EpisodeState, Wheel, WheelOrder
+from episodes.errors import AlreadySent, BlindReview, EpisodeEnded, NotSteerable, WheelLost, WheelTaken
+from episodes.models import Episode, EpisodeState, UndoneOrder, Wheel, WheelOrder
 from episodes.record.appending import note, refuse_other_loop
 from episodes.record.recording import announce, locked
 from episodes.tool_schemas import Checker
@@ -43,7 +45,7 @@ LEASE_S, IDLE_S, LONGEST_S = 90, 600, 3600
 """Without a renewal, without an order, and in all: whichever ends first hands the wheel back."""
 OPEN_MAX = 20
 """Orders that wait for their loop; more would run long after they were given."""
-TAKEN, HANDED_BACK, LIMITED = "wheel taken", "wheel handed back", "limits changed"
+TAKEN, HANDED_BACK, LIMITED, UNDONE = "wheel taken", "wheel handed back", "limits changed", "order undone"
 
 
 def take(actor: Actor, episode_id: str) -> WheelLease:
@@ -128,16 +130,44 @@ def order(actor: Actor, episode_id: str, said: WheelCallBody) -> WheelOrder:
             return known
         if said.call is not None:
             _refuse_misfit(episode, said.call)
-        if rows.filter(pk__gt=wheel.acted).count() >= OPEN_MAX:
+        if waiting(episode, wheel.acted).count() >= OPEN_MAX:
             raise Invalid(f"{OPEN_MAX} orders wait for the loop of this episode. Wait until it has carried them out.")
         now = timezone.now()
         Wheel.objects.filter(pk=wheel.pk).update(used_at=now)
         body = said.model_dump(include={"call", "words", "propose"}, exclude_defaults=True)
         by = {"author": actor.name, "author_key": actor.key, "acted_by": opaque(episode.project_id, actor.name)}
-        made = WheelOrder.objects.create(episode=episode, nonce=said.nonce, said=body, **by)
+        held_until = now + timedelta(seconds=said.hold_s) if said.hold_s else None
+        made = WheelOrder.objects.create(episode=episode, nonce=said.nonce, said=body, held_until=held_until, **by)
         Episode.every.filter(pk=episode.pk).update(steered=True)
         announce(episode)
     return made
+
+
+def waiting(episode: Episode, acted: int) -> QuerySet[WheelOrder]:
+    """Return the orders after number `acted` that are to be carried out, in their order."""
+    return WheelOrder.objects.filter(episode=episode, pk__gt=acted, undone=None).order_by("pk")
+
+
+def undo(actor: Actor, episode_id: str, said: WheelUndoBody) -> None:
+    """Drop an order that was not sent to the loop yet. Idempotent. Raises `AlreadySent`: nothing unmakes a call.
+
+    Sending takes the same lock, so an order is either undone or sent.
+    """
+    may_advise(actor)
+    with transaction.atomic():
+        episode = locked(actor, episode_id)
+        wheel = _held_with(episode, said.lease_token)
+        made = WheelOrder.objects.filter(episode=episode, nonce=said.nonce, author_key=actor.key).first()
+        if made is None:
+            raise Invalid("nonce: you gave no such order.")
+        if UndoneOrder.objects.filter(order=made).exists():
+            return
+        if made.pk <= max(wheel.sent, wheel.acted):
+            raise AlreadySent
+        UndoneOrder.objects.create(order=made)
+        call = made.said.get("call")
+        note(episode, UNDONE, actor, f"call of {call['name']}" if call else "words to the agent")
+        announce(episode)
 
 
 def _refuse_misfit(episode: Episode, call: ToolCall) -> None:
@@ -182,9 +212,14 @@ def read(actor: Actor, episode_id: str, acted: int, attempt: int | None = None) 
             _free(episode, wheel, None, _why_ended(wheel, now))
             wheel.lease_token = ""
         held = wheel is not None and wheel.lease_token != ""
-        open_ = list(WheelOrder.objects.filter(episode=episode, pk__gt=acted).order_by("pk"))
-        if wheel is not None and wheel.acted < acted:
-            Wheel.objects.filter(pk=wheel.pk).update(acted=acted)
+        waits = list(waiting(episode, acted))
+        # in their order: what follows one that can still be undone waits with it
+        open_ = list(itertools.takewhile(lambda one: one.held_until is None or one.held_until <= now, waits))
+        held = held or len(open_) < len(waits)
+        if wheel is not None:
+            sent = max([wheel.sent, *(one.pk for one in open_)])
+            if (acted, sent) != (wheel.acted, wheel.sent):
+                Wheel.objects.filter(pk=wheel.pk).update(acted=max(acted, wheel.acted), sent=sent)
         if episode.steered and not held and not open_:
             Episode.every.filter(pk=episode.pk).update(steered=False)
     return WheelView(held=held, orders=[order_view(one) for one in open_], limits=_numbers(episode.limits))

@@ -17,7 +17,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 from pydantic import ValidationError
 
-from awmclient.schema import LIMITS, LimitsBody, WheelCallBody
+from awmclient.schema import LIMITS, LimitsBody, WheelCallBody, WheelUndoBody
 from awmclient.wheel import DROPPED
 from episodes.models import Episode, Wheel
 from episodes.record import steering
@@ -31,16 +31,19 @@ from people.plain_text import clean
 
 SHOWN = 12
 """The newest steps on the page."""
+HOLD_S = 5
+"""How long a call or words can be undone before they are sent."""
 
 
 @require_http_methods(["GET", "POST"])
 @member_required(may_advise, rows=Episode.every.all)
 def wheel_page(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show the wheel; a POST takes it, renews it, makes a call, says words, hands it back or changes limits."""
+    """Show the wheel; a POST takes it, renews it, makes a call, says words, undoes either, hands it back or
+    changes limits."""
     episode = visible_or_404(Episode.every.select_related("run", "project"), request.actor, pk)
     act, problem, draft, status = request.POST.get("act", ""), "", None, 200
     tools = _tools(episode)
-    chosen = _proposed(request, episode, windows.number(request.GET.get("step")))
+    chosen = _proposed(request, episode, windows.number(request.GET.get("step"))) or _undone(request, episode)
     wanted = request.POST.get("tool") or (chosen or {}).get("name") or request.GET.get("tool")
     tool = next((one for one in tools if one["name"] == wanted), tools[0] if tools else None)
     if chosen and tool and tool["name"] == chosen["name"]:
@@ -55,8 +58,9 @@ def wheel_page(request: MemberRequest, pk: str) -> HttpResponse:
             if act == "renew":
                 return HttpResponse(status=204)
             where = "episode" if act == "hand_back" else "wheel"
-            query = f"?{urlencode({'tool': tool['name']})}" if tool and act == "call" else ""
-            return redirect(f"{reverse(where, args=[pk])}{query}")
+            said = {"tool": tool["name"]} if tool and act == "call" else {}
+            said |= {"undone": request.POST.get("nonce", "")} if act == "undo" else {}
+            return redirect(f"{reverse(where, args=[pk])}{'?' if said else ''}{urlencode(said)}")
     part = request.headers.get("HX-Request") == "true"
     context = {**_state(request, episode), "problem": problem, "tool": tool, "tools": tools}
     if not part:
@@ -94,7 +98,7 @@ def _state(request: MemberRequest, episode: Episode) -> dict[str, Any]:
         "token": wheel.lease_token if wheel is not None and mine else "",
         "steps": shown,
         "proposal": newest.seq if newest is not None and proposal else None,
-        "waits": _waits(episode, wheel) if mine and wheel is not None else "",
+        **(_waits(episode, wheel) if mine and wheel is not None else {}),
     }
 
 
@@ -112,10 +116,26 @@ def _tools(episode: Episode) -> list[dict[str, Any]]:
     return [one for one in listed if isinstance(one, dict) and isinstance(one.get("name"), str)]
 
 
-def _waits(episode: Episode, wheel: Wheel) -> str:
-    """Return what the first order that is not carried out asks for; empty if none waits."""
-    order = episode.orders.filter(pk__gt=wheel.acted).order_by("pk").first()
-    return next(iter(order.said), "") if order is not None else ""
+def _waits(episode: Episode, wheel: Wheel) -> dict[str, Any]:
+    """Return what the first order that is not carried out asks for, and the last one that can be undone."""
+    orders = list(steering.waiting(episode, wheel.acted))
+    held = [one for one in orders if one.pk > wheel.sent and one.held_until is not None]
+    last = held[-1] if held else None
+    call = (last.said.get("call") or {}) if last is not None else {}
+    return {
+        "waits": next(iter(orders[0].said), "") if orders else "",
+        "held_order": last,
+        "held_call": clean(str(call.get("name", ""))),
+        "hold_s": HOLD_S,
+    }
+
+
+def _undone(request: MemberRequest, episode: Episode) -> dict[str, Any] | None:
+    """Return the call that the person has just undone, for the form."""
+    mine = episode.orders.filter(nonce=request.GET.get("undone", ""), author_key=request.actor.key)
+    order = mine.exclude(undone=None).first()
+    call = order.said.get("call") if order is not None else None
+    return {"arguments": {}, **call} if call else None
 
 
 def _form(tool: dict[str, Any] | None) -> dict[str, Any]:
@@ -136,8 +156,13 @@ def _do(request: MemberRequest, episode: Episode, act: str, tool: dict[str, Any]
         limits = {name: _whole(name, given[name].strip()) for name in LIMITS if given.get(name, "").strip()}
         steering.change_limits(actor, episode.pk, _checked(LimitsBody, {**limits, "reason": given.get("reason", "")}))
         messages.success(request, "Limits changed. They hold from the agent's next turn.")
+    elif act == "undo":
+        steering.undo(actor, episode.pk, _checked(WheelUndoBody, {"lease_token": token, "nonce": given.get("nonce")}))
+        messages.success(request, "Undone. Nothing was sent.")
     elif act in ("call", "say", "propose"):
-        said: dict[str, Any] = {"lease_token": token, "nonce": given.get("nonce", "")}
+        # what the agent proposes changes nothing
+        hold_s = 0 if act == "propose" else HOLD_S
+        said: dict[str, Any] = {"lease_token": token, "nonce": given.get("nonce", ""), "hold_s": hold_s}
         if act == "propose":
             said["propose"] = True
         elif act == "say":
@@ -149,7 +174,7 @@ def _do(request: MemberRequest, episode: Episode, act: str, tool: dict[str, Any]
             said["call"] = {"name": tool["name"], "arguments": value}
         steering.order(actor, episode.pk, _checked(WheelCallBody, said))
     else:
-        raise Invalid("act: take, renew, call, say, propose, hand_back or limits.")
+        raise Invalid("act: take, renew, call, say, propose, undo, hand_back or limits.")
 
 
 def _whole(name: str, text: str) -> int:

@@ -71,6 +71,8 @@ class CampaignView:
         if self.state == "cancelled":
             return CANCELLED
         at = self.progress
+        if self.state != "ended" and not at.branches:
+            return "Its first forks are being made. What their branches show is said once, at the end."
         if self.state != "ended":
             return f"{at.ended:,} of {at.branches:,} branches have ended. What they show is said once, at the end."
         return self.finding.sentences[0] if self.finding is not None else NONE

@@ -96,26 +96,40 @@ def lanes_of(actor: Actor, episode_id: str) -> EpisodeTree:
     cuts = [one.branch_seq for one in found if one.branch_seq is not None]
     since = max(1, min(cuts, default=1) - BEFORE)
     lanes: list[TreeLane] = []
-
-    def add(members: Sequence[Episode], words: str, fork: Fork | None, parent: int | None) -> None:
+    below: dict[str, list[Episode]] = {}
+    for one in found:
+        if one.fork is not None:
+            below.setdefault(one.fork.parent_id, []).append(one)
+    # a list, because a tree can be deeper than calls may be
+    left: list[tuple[Sequence[Episode], str, Fork | None, int | None]] = [([root], "The episode itself", None, None)]
+    while left:
+        members, words, fork, parent = left.pop()
         arm = forked.arm_of(fork.tries if fork is not None else 1, [one.pk for one in members], ends, done)
         begins = members[0].branch_seq or 1
         rows = [shown[one.pk] for one in members]
         treated = members[0].branch_arm == BranchArm.TREATED
-        at = len(lanes)
         lanes.append(TreeLane(rows, words, arm, fork, treated, since, max(0, begins - since), parent))
-        ids = {one.pk for one in members}
-        below = [one for one in found if one.fork is not None and one.fork.parent_id in ids]
-        for made in dict.fromkeys(one.fork for one in below if one.fork is not None):
-            changed, kept = forked.labels(made.change)
-            for name, of in ((kept.capitalize(), BranchArm.CONTROL), (changed, BranchArm.TREATED)):
-                if mine := [one for one in below if one.fork_id == made.pk and one.branch_arm == of]:
-                    add(mine, name, made, at)
-
-    add([root], "The episode itself", None, None)
+        left += reversed(_arms_below([row for one in members for row in below.get(one.pk, ())], len(lanes) - 1))
     for number, lane in enumerate(lanes):
         if lane.parent is not None:
             lanes[lane.parent].own_wires.append(lane.place)
             for between in lanes[lane.parent + 1 : number]:
                 between.wires.append(lane.place)
     return EpisodeTree(root, lanes, since, sees, forks.continued(actor, root, found))
+
+
+def _arms_below(
+    branches: Sequence[Episode], parent: int
+) -> list[tuple[Sequence[Episode], str, Fork | None, int | None]]:
+    """Return the arms of the forks that were made of one lane, oldest fork first, the control first."""
+    of_fork: dict[Fork, list[Episode]] = {}
+    for one in sorted(branches, key=lambda one: (one.created_at, one.key)):
+        if one.fork is not None:
+            of_fork.setdefault(one.fork, []).append(one)
+    found: list[tuple[Sequence[Episode], str, Fork | None, int | None]] = []
+    for made, mine in of_fork.items():
+        changed, kept = forked.labels(made.change)
+        for name, of in ((kept.capitalize(), BranchArm.CONTROL), (changed, BranchArm.TREATED)):
+            if arm := [one for one in mine if one.branch_arm == of]:
+                found.append((arm, name, made, parent))
+    return found

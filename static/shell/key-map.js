@@ -164,6 +164,7 @@ export const KEYS = [
 
   { id: "wheel", keys: ["w"], words: "take the wheel", page: "live wheel", line: true },
   { id: "wheel-call", keys: ["Ctrl+Enter"], words: "send the call", page: "wheel", line: true, inField: true },
+  { id: "undo-order", keys: ["z"], words: "undo the call or words", page: "wheel", line: true },
   { id: "propose", keys: ["p"], words: "let the agent propose a call", page: "wheel", line: true },
   { id: "hand-back", keys: ["h", "Escape Escape"], words: "hand back the wheel", page: "wheel", line: true },
 

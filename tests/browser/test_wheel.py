@@ -87,6 +87,24 @@ def test_two_people_and_one_wheel(house, person, episode):
     expect(lena.locator("main")).to_contain_text("2 actions")
 
 
+def test_a_call_is_undone_before_it_is_sent(house, person, episode):
+    mina = person(house.link("mina", "expert"))
+    mina.goto(f"{house.url}/episodes/{episode}/wheel")
+    mina.get_by_role("button", name="Take the wheel").click()
+    tools = mina.locator("select[name=tool] option").all_inner_texts()
+    listing = next(name.strip() for name in tools if name.strip().startswith("list_"))
+    call(mina, listing)
+    expect(mina.locator("#wheel-steps [role=status]")).to_contain_text(f"{listing} is sent in")
+    mina.keyboard.press("z")
+    expect(mina.get_by_text("Undone. Nothing was sent.")).to_be_visible()
+    expect(mina.locator("#wheel-steps")).not_to_contain_text("is sent in")
+    call(mina, listing)
+    expect(mina.locator("#wheel-steps .step", has_text="by a person at the wheel")).to_have_count(1)
+    expect(mina.get_by_role("button", name="Undo")).to_have_count(0)
+    mina.goto(f"{house.url}/episodes/{episode}/")
+    assert mina.locator("main").get_by_text("by a person at the wheel").count() == 1
+
+
 def test_escape_twice_hands_the_wheel_back(house, person, episode):
     mina = person(house.link("mina", "expert"))
     mina.goto(f"{house.url}/episodes/{episode}/wheel")

@@ -55,6 +55,7 @@ def test_campaign_forks_each_root_at_each_time_and_says_it_once(roots, ada, call
     assert "Fewer than 7 episodes can show nothing." in plan.words and not Campaign.objects.exists()
     made = campaigning.launch(ada, start(name="Order"))
     assert calls == [(made.pk, 0)] and not Fork.objects.exists()
+    assert campaigns.seen(ada, campaigns.visible(ada, made.pk)).sentence.startswith("Its first forks are being made.")
     campaigning.work(made.pk)
     assert Fork.objects.count() == 4 and CampaignPoint.objects.filter(fork__isnull=False).count() == 6
     assert {one.created_by for one in Fork.objects.all()} == {ada.name}

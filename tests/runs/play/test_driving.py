@@ -12,12 +12,12 @@ from pydantic import ValidationError
 
 from awmclient.policies import Turn
 from awmclient.rollout import rollout
-from awmclient.schema import EpisodeStart, Finish, LimitsBody, Note, Outcome, ToolSpec, WheelCallBody
+from awmclient.schema import EpisodeStart, Finish, LimitsBody, Note, Outcome, ToolSpec, WheelCallBody, WheelUndoBody
 from awmclient.scripted import ScriptedPolicy
 from awmclient.standing import LoopProgress
 from awmclient.testing import FakeEnv
 from awmclient.toolcalls import Call
-from episodes.errors import BlindReview, EpisodeEnded, NotSteerable, WheelLost, WheelTaken
+from episodes.errors import AlreadySent, BlindReview, EpisodeEnded, NotSteerable, WheelLost, WheelTaken
 from episodes.models import Episode, OutcomeHold, Wheel, WheelOrder
 from episodes.record import recording, steering
 from episodes.stored import outcomes
@@ -371,7 +371,11 @@ def test_wheel_page_takes_calls_and_hands_back(live, edo, ada, rita):
         {"words": "Hm."},
     ]
     part = html(browser.get(where, headers={"HX-Request": "true"}))
-    assert "working on your call" in part and "<h1" not in part
+    assert "Your words" in part and "are sent in" in part and "<h1" not in part
+    WheelOrder.objects.update(held_until=timezone.now())
+    steering.read(access.system(ada.project), live.pk, 0)
+    part = html(browser.get(where, headers={"HX-Request": "true"}))
+    assert "working on your call" in part and "sent in" not in part
     dropped = {"wheel": "taken", "dropped": [{"name": "get", "arguments": {"id": 41}}]}
     recording.append_steps(ada, live.pk, [Note(seq=1, kind="note", content="The agent would call get.", meta=dropped)])
     assert f"{where}?step=1" in html(browser.get(where)) and "41" in html(browser.get(f"{where}?step=1"))
@@ -425,3 +429,54 @@ def test_outcome_of_an_assisted_episode_stays_visible(live, ada, edo):
     recording.finish(ada, live.pk, Finish(stop_reason="done"))
     recording.record_outcome(access.system(live.project), live.pk, Outcome(reward_type="complete", reward=1.0))
     assert outcomes.of_episode(live).reward_type == "complete" and not outcomes.verdicts_of(ada.project).exists()
+
+
+def test_a_held_order_is_undone_or_sent_and_never_both(live, edo, ada, client):
+    lease = steering.take(edo, live.pk)
+    get = {"name": "get", "arguments": {"id": 7}}
+    steering.order(edo, live.pk, said(lease, "held", call=get, hold_s=5))
+    steering.order(edo, live.pk, said(lease, "after", words="Mind the order."))
+    found = steering.read(access.system(ada.project), live.pk, 0)
+    assert (found.held, found.orders) == (True, []), "what follows waits, too"
+    undo = WheelUndoBody(lease_token=lease.lease_token, nonce="held")
+    for _ in range(2):
+        steering.undo(edo, live.pk, undo)
+    [words] = steering.read(access.system(ada.project), live.pk, 0).orders
+    assert words.words == "Mind the order."
+    assert live.events.filter(verb="order undone").get().reason == "call of get"
+    with pytest.raises(AlreadySent):
+        steering.undo(edo, live.pk, WheelUndoBody(lease_token=lease.lease_token, nonce="after"))
+    # the nonce of an undone order makes no other one
+    again = steering.order(edo, live.pk, said(lease, "held", call=get))
+    assert again.undone and [one.number for one in steering.read(ada, live.pk, 0).orders] == [words.number]
+    with pytest.raises(Invalid):
+        steering.undo(edo, live.pk, WheelUndoBody(lease_token=lease.lease_token, nonce="none"))
+    steering.order(edo, live.pk, said(lease, "due", call=get, hold_s=5))
+    steering.hand_back(edo, live.pk, lease.lease_token)
+    later = steering.read(ada, live.pk, words.number)
+    assert (later.held, later.orders) == (True, []), "the agent does not choose before what was ordered"
+    with pytest.raises(WheelLost):
+        steering.undo(edo, live.pk, WheelUndoBody(lease_token=lease.lease_token, nonce="due"))
+    WheelOrder.objects.filter(nonce="due").update(held_until=timezone.now())
+    [due] = steering.read(ada, live.pk, words.number).orders
+    assert due.call and not steering.read(ada, live.pk, due.number).held
+
+
+def test_undone_call_over_http_and_on_the_page(client, live, edo, ada):
+    browser = as_person(edo)
+    where = f"/episodes/{live.pk}/wheel"
+    browser.post(where, {"act": "take"})
+    lease = Wheel.objects.get().lease_token
+    form = {"act": "call", "tool": "get", "lease_token": lease, "nonce": "n1", "field:0": "41"}
+    assert browser.post(where, form).status_code == 302
+    page = html(browser.get(where))
+    assert "is sent in" in page and 'data-act="undo-order"' in page
+    undone = browser.post(where, {"act": "undo", "lease_token": lease, "nonce": "n1"})
+    page = html(browser.get(undone.url))
+    assert "Undone. Nothing was sent." in page and "is sent in" not in page and "41" in page, "to send it otherwise"
+    headers = {"authorization": f"Bearer {token(ada.project, 'expert')[1]}"}
+    body = {"lease_token": lease, "nonce": "n1"}
+    said = client.post(f"/api/v1{where}/undo", body, content_type="application/json", headers=headers)
+    assert (said.status_code, said.json()["error"]["code"]) == (422, "invalid"), "another person's order"
+    agent = {"authorization": f"Bearer {token(ada.project, 'agent')[1]}"}
+    assert client.post(f"/api/v1{where}/undo", body, content_type="application/json", headers=agent).status_code == 403

@@ -402,7 +402,8 @@ def test_pages_of_a_fork_show_form_refusal_and_branches(parent, ada, edo):
     made = browser.post(f"/episodes/{parent.pk}/fork", given | {"arguments": '{"word": "x"}'})
     fork = Fork.objects.get()
     assert made.status_code == 302 and f"/forks/{fork.pk}/" in made["location"]
-    assert "0 of 2 branches have ended." in html(browser.get(f"/forks/{fork.pk}/"))
+    page = html(browser.get(f"/forks/{fork.pk}/"))
+    assert "0 of 2 branches have ended." in page and " ." not in page.split("forked step")[1][:400]
     ended(fork)
     page = html(browser.get(f"/forks/{fork.pk}/"))
     assert "Changed call: 0 of 1 complete; recorded call: 1 of 1." in page and "nothing is shown" in page
@@ -538,3 +539,23 @@ def test_a_form_that_is_sent_twice_forks_once(parent, ada, edo, monkeypatch):
     branch.refresh_from_db()
     with pytest.raises(Invalid, match="Open the form again"):
         forking.fork(ada, branch.pk, branch.last_seq, forking.ForkChange(), 1, pk=sent)
+
+
+def test_a_tree_deeper_than_calls_is_drawn(ada):
+    """A chain of 999 branches of branches: what is read grows with the tree, not with its square."""
+    about = {"project": ada.project, "body_digest": "", "task": "t", "state": "finished", "policy_kind": "script"}
+    top = Episode.objects.create(key="top", origin="builtin", **about)
+    made, branches, above = [], [], top
+    for place in range(999):
+        fork = Fork(project=ada.project, parent=above, seq=1, tries=1, knowledge="blind", grade="exact")
+        mine = {"origin": "branch", "fork": fork, "branch_arm": "treated", "branch_seq": 1, "knowledge": "blind"}
+        above = Episode(key=f"b{place}", **about, **mine)
+        made.append(fork)
+        branches.append(above)
+    for fork, branch in zip(made, branches, strict=True):
+        fork.save(force_insert=True)
+        branch.save(force_insert=True)
+    found = lanes.lanes_of(ada, top.pk)
+    assert len(found.lanes) == 1000 and found.branches == 999
+    assert [one.parent for one in found.lanes] == [None, *range(999)]
+    assert max(len(one.wires) for one in found.lanes) <= 1

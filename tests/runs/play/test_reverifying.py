@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connections
 from django.utils import timezone
 
+from episodes.errors import AlreadyRejudging
 from episodes.models import Episode, Erratum, RejudgedEpisode, Rejudging, VerifierOutcome, VerifierVersion
 from episodes.record import rejudging
 from episodes.stored import repairs
+from people.errors import AppError
 from people.members import issue_token
 from people.models import AuditEntry
 from runs import tasks
@@ -222,3 +227,41 @@ def test_another_version_of_the_pack_has_its_own_verifier(stored, ada, tmp_path,
     assert repairs.in_force(ada.project, "words_1", 0) is not None
     VerifierVersion.objects.update(scenario_digest="0" * 64)
     assert repairs.in_force(ada.project, "words_1", 0) is None
+
+
+def together(*calls):
+    """Return what calls return or raise that all began before one of them went on."""
+    ready = threading.Barrier(len(calls))
+
+    def one(call):
+        try:
+            ready.wait(30)
+            return call()
+        except AppError as refused:
+            return refused
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return list(threads.map(one, calls))
+
+
+def test_the_same_repair_sent_twice_together_is_one_pass(stored, ada, monkeypatch):
+    monkeypatch.setattr(launching, "reverify_later", lambda pk: None)
+    for code in (REPAIRED, ""):
+        sent = [lambda code=code: reverifying.request(ada, "words_1", 0, code, "z is a word")] * 6
+        passes = together(*sent)
+        assert len({one.pk for one in passes}) == 1, passes
+        Rejudging.objects.update(ended_at=timezone.now())
+    assert [one.number for one in VerifierVersion.objects.all()] == [2]
+
+
+def test_two_repairs_at_the_same_moment_leave_one_version(stored, ada, monkeypatch):
+    monkeypatch.setattr(launching, "reverify_later", lambda pk: None)
+    codes = [REPAIRED, REPAIRED.replace("z is", "also z is")]
+    found = together(*(lambda code=code: reverifying.request(ada, "words_1", 0, code, "z") for code in codes))
+    [begun] = [one for one in found if isinstance(one, Rejudging)]
+    assert VerifierVersion.objects.get() == begun.version and AlreadyRejudging in map(type, found)
+    tasks.reverify(begun.pk)
+    assert {one.reward_type for one in VerifierOutcome.objects.filter(source="verifier")} == {"complete"}
+    assert VerifierOutcome.objects.filter(source="superseded").count() == 1
