@@ -87,7 +87,7 @@ def ingest(here: Cluster, token: str) -> float:
             await Caller.connect(here.ports["nginx"], token, f"/api/v1/episodes/{one}/steps") for one in episodes
         ]
 
-        async def one(caller: Caller) -> int:
+        async def append(caller: Caller) -> int:
             seq = 1
             while time.perf_counter() < end:
                 await caller.send(batch(seq, [0.0] * STEPS))
@@ -95,7 +95,7 @@ def ingest(here: Cluster, token: str) -> float:
             caller.close()
             return seq - 1
 
-        return sum(await asyncio.gather(*map(one, callers)))
+        return sum(await asyncio.gather(*map(append, callers)))
 
     return asyncio.run(write())
 

@@ -70,10 +70,12 @@ def fill(database: str, template: str, episodes: int, each: int, first: int = 1)
         for drop, _ in taken:
             connection.execute(drop)
         connection.execute("ANALYZE said")
-        if first == 1:
-            _runs(connection, template)
-        _episodes(connection, template, episodes, each, first)
-        _steps(connection, episodes, each, first)
+        # in one transaction, or a worker writes the facts of what it sees first
+        with connection.transaction():
+            if first == 1:
+                _runs(connection, template)
+            _episodes(connection, template, episodes, each, first)
+            _steps(connection, episodes, each, first)
         for _, make in taken:
             connection.execute(make)
         connection.execute(JOINED.format(f"crowd-{first:08}"))
