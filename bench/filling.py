@@ -122,7 +122,7 @@ def _episodes(connection: psycopg.Connection[Any], template: str, episodes: int,
     _copies(connection, "episodes_episode", own, some, f"one.id = '{template}'")
     outcome = {
         "episode_id": "'crowd-' || lpad(n::text, 8, '0')", "session": "NULL", "source": "'verifier'", "reward": "n % 2",
-        "reward_type": "(ARRAY['others','complete','others','complete','judge_error'])[1 + n % 5]",
+        "reward_type": "(ARRAY['others','complete','others','complete','judge_error'])[1 + n % 5]", "at": at,
     }  # fmt: skip
     _copies(connection, "episodes_verifieroutcome", outcome, some, f"one.episode_id = '{template}' AND n % 9 < 7")
     facts = {
