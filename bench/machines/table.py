@@ -31,12 +31,12 @@ HEAD = """# How cost grows
 
 ## With processes
 
-| work | with 1 of each process | with 2 | ratio | processor seconds for 1,000, 1 and 2 |
-|---|---|---|---|---|
+| work | with 1 of each process | with 2 | ratio | processor seconds for 1,000, 1 and 2 | load, 1 and 2 |
+|---|---|---|---|---|---|
 {processes}
 
-{cores} cores end at about two busy processes. Where the ratio is near 1 and a unit takes the same processor time, cores
-were used up, and nothing waited for its turn.
+{cores} cores end at about two busy processes, and the load is that of the whole machine: where it differs, the ratio says
+little. Processor time for each unit compares: it stays about the same if nothing is done twice with more processes.
 
 ## With rows
 
@@ -70,7 +70,8 @@ def by_processes(found: list[dict]) -> str:
         unit = first["unit"]
         cpu = " and ".join(f"{one['conditions']['cpu_s_of_1000']:g} s" for one in (first, second))
         rates = " | ".join(f"{one['value']:,.4g} {unit}" for one in (first, second))
-        rows.append(f"| {kind} | {rates} | {second['ratio']:.2f} | {cpu} ({first['conditions']['of']}) |")
+        load = " and ".join(f"{one['conditions']['load']:g}" for one in both)
+        rows.append(f"| {kind} | {rates} | {second['ratio']:.2f} | {cpu} ({first['conditions']['of']}) | {load} |")
     return "\n".join(rows)
 
 
