@@ -35,8 +35,8 @@ HEAD = """# How cost grows
 |---|---|---|---|---|---|
 {processes}
 
-{cores} cores end at about two busy processes, and the load is that of the whole machine: where it differs, the ratio says
-little. Processor time for each unit compares: it stays about the same if nothing is done twice with more processes.
+{cores} cores end at about two busy processes, and the load is that of the whole machine: where it differs, the ratio
+says little. Processor time for each unit compares: it stays about the same if nothing is done twice.
 
 ## With rows
 
