@@ -33,7 +33,7 @@ from awmweb.embedded import urls  # noqa: E402
 from bench import filling  # noqa: E402
 from bench.loading import Caller, batch  # noqa: E402
 from bench.machines.cluster import Cluster, Missing, cluster  # noqa: E402
-from bench.streaming import Crowd  # noqa: E402
+from bench.streaming import CROWDS, Crowd, _ask  # noqa: E402
 from tests.running import Product, product, until  # noqa: E402
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "5"))
@@ -87,7 +87,7 @@ def ingest(here: Cluster, token: str) -> float:
             await Caller.connect(here.ports["nginx"], token, f"/api/v1/episodes/{one}/steps") for one in episodes
         ]
 
-        async def keep(caller: Caller) -> int:
+        async def append(caller: Caller) -> int:
             seq = 1
             while time.perf_counter() < end:
                 await caller.send(batch(seq, [0.0] * STEPS))
@@ -95,19 +95,23 @@ def ingest(here: Cluster, token: str) -> float:
             caller.close()
             return seq - 1
 
-        return sum(await asyncio.gather(*map(keep, callers)))
+        return sum(await asyncio.gather(*map(append, callers)))
 
     return asyncio.run(write())
 
 
 def watchers(here: Cluster, token: str) -> float:
-    """Deliver 2,000 events to 200 sockets, spread by nginx over the web processes; return the events delivered."""
+    """Deliver 2,000 events to 200 sockets, half of them at each of two web processes; return the events delivered."""
     with here.http(token) as http:
         episode = _episode(http, f"watched-{time.time_ns()}")
-    crowd = Crowd()
+    crowd, path = Crowd(), f"/ws/episodes/{episode}?since=0"
+    webs = [port for name, port in here.ports.items() if name.startswith("web")]
 
     async def watch() -> float:
-        await crowd.open(here.ports["nginx"], f"/ws/episodes/{episode}?since=0", token, SOCKETS, packed=True)
+        # each crowd at one web process: sockets of different ones get the same steps in other frames
+        said = {"do": "open", "path": path, "token": token, "sockets": SOCKETS // CROWDS, "packed": True}
+        places = [(one, {**said, "port": webs[n % len(webs)]}) for n, one in enumerate(crowd.processes)]
+        await asyncio.gather(*(asyncio.to_thread(_ask, *place) for place in places))
         await crowd.tell("restart")
         caller = await Caller.connect(here.ports["nginx"], token, f"/api/v1/episodes/{episode}/steps")
         for seq in range(1, EVENTS, STEPS):
@@ -176,25 +180,30 @@ def export(here: Cluster, token: str) -> float:
 
 
 def processes() -> None:
-    """Measure the same work on one and on two of each process, three times in turn on each, and take the medians."""
+    """Measure the same work on one and on two of each process."""
     before: dict[str, float] = {}
     for number in (1, 2):
-        with cluster(webs=number, rollouts=number, environments=number, AWMWEB_EXPORT_PROCESSES=str(number)) as here:
-            agent, expert, launch = here.token("agent"), here.token("expert"), here.token("launch")
-            works: dict[str, tuple[str, str, Callable[[], float]]] = {
-                "ingest": ("web", "events/s", partial(ingest, here, agent)),
-                "watchers": ("web", "delivered events/s", partial(watchers, here, agent)),
-                "asks": ("web", "cycles/s", partial(asks, here, agent, expert)),
-                "rollouts": ("rollouts", "episodes/s", partial(rollouts, here, launch)),
-                "export": ("worker", "episodes/s", partial(export, here, here.token("export"))),
-            }
-            for name, (kind, unit, work) in works.items():
-                work()  # once to warm up
-                found = [measured(here, kind, work) for _ in range(3)]
-                rate, cpu = statistics.median(one[0] for one in found), statistics.median(one[1] for one in found)
-                about = {"processes": number, "cpu_s_of_1000": round(cpu, 3), "of": kind}
-                row(name, rate, unit, before.get(name), **about, all=[round(one[0], 1) for one in found])
-                before.setdefault(name, rate)
+        processes_of(number, before)
+
+
+def processes_of(number: int, before: dict[str, float]) -> None:
+    """Do each work once to warm up and three times more, and take the medians."""
+    with cluster(webs=number, rollouts=number, environments=number, AWMWEB_EXPORT_PROCESSES=str(number)) as here:
+        agent, expert, launch = here.token("agent"), here.token("expert"), here.token("launch")
+        works: dict[str, tuple[str, str, Callable[[], float]]] = {
+            "ingest": ("web", "events/s", partial(ingest, here, agent)),
+            "watchers": ("web", "delivered events/s", partial(watchers, here, agent)),
+            "asks": ("web", "cycles/s", partial(asks, here, agent, expert)),
+            "rollouts": ("rollouts", "episodes/s", partial(rollouts, here, launch)),
+            "export": ("worker", "episodes/s", partial(export, here, here.token("export"))),
+        }
+        for name, (kind, unit, work) in works.items():
+            work()
+            found = [measured(here, kind, work) for _ in range(3)]
+            rate, cpu = statistics.median(one[0] for one in found), statistics.median(one[1] for one in found)
+            about = {"processes": number, "cpu_s_of_1000": round(cpu, 3), "of": kind}
+            row(name, rate, unit, before.get(name), **about, all=[round(one[0], 1) for one in found])
+            before.setdefault(name, rate)
 
 
 def pages(size: int) -> dict[str, list[str]]:

@@ -70,10 +70,12 @@ def fill(database: str, template: str, episodes: int, each: int, first: int = 1)
         for drop, _ in taken:
             connection.execute(drop)
         connection.execute("ANALYZE said")
-        if first == 1:
-            _runs(connection, template)
-        _episodes(connection, template, episodes, each, first)
-        _steps(connection, episodes, each, first)
+        # in one transaction, or a worker writes the facts of what it sees first
+        with connection.transaction():
+            if first == 1:
+                _runs(connection, template)
+            _episodes(connection, template, episodes, each, first)
+            _steps(connection, episodes, each, first)
         for _, make in taken:
             connection.execute(make)
         connection.execute(JOINED.format(f"crowd-{first:08}"))
@@ -120,7 +122,7 @@ def _episodes(connection: psycopg.Connection[Any], template: str, episodes: int,
     _copies(connection, "episodes_episode", own, some, f"one.id = '{template}'")
     outcome = {
         "episode_id": "'crowd-' || lpad(n::text, 8, '0')", "session": "NULL", "source": "'verifier'", "reward": "n % 2",
-        "reward_type": "(ARRAY['others','complete','others','complete','judge_error'])[1 + n % 5]",
+        "reward_type": "(ARRAY['others','complete','others','complete','judge_error'])[1 + n % 5]", "at": at,
     }  # fmt: skip
     _copies(connection, "episodes_verifieroutcome", outcome, some, f"one.episode_id = '{template}' AND n % 9 < 7")
     facts = {

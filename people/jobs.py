@@ -160,6 +160,7 @@ def run_heard(kind: type[Job], command: str, job_id: str, *, progress: Sequence[
     A child that moves none of the columns in `progress` for a while, or that takes too long, is ended with all its own
     children, and the job has failed.
     """
+    before = kind._default_manager.filter(pk=job_id).values_list("attempt", flat=True).first() or 0
     child = subprocess.Popen(
         [sys.executable, str(settings.BASE_DIR / "manage.py"), command, job_id],
         cwd=settings.BASE_DIR,
@@ -169,7 +170,9 @@ def run_heard(kind: type[Job], command: str, job_id: str, *, progress: Sequence[
     began = moved = time.monotonic()
     seen: Any = None
     while (code := _waited(child)) is None:
-        now, rows = time.monotonic(), kind._default_manager.filter(pk=job_id, state=kind.WORKING[1])
+        # A later attempt than before: the child has claimed the job. A beat before that would keep the child itself
+        # from claiming the job of a lost worker, wherever it takes longer to start than `BEAT_S`.
+        now, rows = time.monotonic(), kind._default_manager.filter(pk=job_id, state=kind.WORKING[1], attempt__gt=before)
         # Written here, not by the child: a child that hangs must not look lost, or a second one would start beside it.
         rows.update(heartbeat_at=timezone.now())
         # Any change of these columns is progress; the heartbeat is not among them.

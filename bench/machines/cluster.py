@@ -40,7 +40,7 @@ PROGRAMS = {"nginx": "nginx-light", "pgbouncer": "pgbouncer"}
 BUCKET, KEY, SECRET = "rows", "cluster", "cluster-secret"
 BACK_S = 0.5
 """After this long a killed process is started again, as the supervisor and an orchestrator do first."""
-START_S = 120
+START_S = 300
 NGINX = """
 daemon off; master_process on; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log warn; user root;
 events {{ worker_connections 4096; }}

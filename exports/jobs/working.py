@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
+from botocore.exceptions import BotoCoreError
 from django.conf import settings
 from django.utils import timezone
 
 from curriculum import snapshots, taking
 from exports.build import datasets, storing
+from exports.errors import StoreUnavailable
 from exports.jobs import removing, requesting
 from exports.models import Export
 from exports.recipe import Recipe
@@ -21,6 +25,8 @@ from people.models import Project
 
 log = logging.getLogger(__name__)
 TELL_EVERY_S = 1.0
+STORE_PATIENCE_S, STORE_PAUSE_S = 120.0, 2.0
+T = TypeVar("T")
 
 
 def build(export_id: str) -> bool:
@@ -56,20 +62,36 @@ def _build(export: Export) -> None:
     if not jobs.progress(export, episodes=plan.episodes, dataset=plan.id):
         raise datasets.Stopped
     # another export with this recipe and these episodes made it
-    if storing.is_kept(export.project_id, plan.id):
-        manifest = storing.manifest_of(export.project_id, plan.id)
+    if _reached(export, lambda: storing.is_kept(export.project_id, plan.id)):
+        manifest = _reached(export, lambda: storing.manifest_of(export.project_id, plan.id))
     else:
         manifest = datasets.build(export.project, plan, folder, _telling(export), settings.EXPORT_PROCESSES)
         # the store keeps the dataset without its snapshot
         (folder / datasets.SNAPSHOT).unlink(missing_ok=True)
         # noted first: an attempt that is killed from here on can leave files that no row names
         removing.note(export.project_id, plan.id)
-        storing.keep(export.project_id, plan.id, folder)
+        _reached(export, lambda: storing.keep(export.project_id, plan.id, folder))
     if not requesting.finish(export, manifest):
         # it was deleted or cancelled since, perhaps because a row of it was erased
         removing.attempt(removing.note(export.project_id, plan.id).pk)
         raise datasets.Stopped
     storing.forget_work(export.pk)
+
+
+def _reached(export: Export, call: Callable[[], T]) -> T:
+    """Return what a call of the store returns, waiting for one that does not respond, as while it restarts. One that
+    refuses is not waited for."""
+    give_up = time.monotonic() + STORE_PATIENCE_S
+    while True:
+        try:
+            return call()
+        except StoreUnavailable as away:
+            if not isinstance(away.__cause__, BotoCoreError) or time.monotonic() > give_up:
+                raise
+            log.warning("export %s waits for the store: %s", export.pk, away.__cause__)
+        if not jobs.progress(export):
+            raise datasets.Stopped
+        time.sleep(STORE_PAUSE_S)
 
 
 def _telling(export: Export) -> datasets.Progress:

@@ -13,6 +13,7 @@ from exports.models import ExportState
 from exports.recipe import Recipe
 from tests.browsing import as_person, html
 from tests.exports.pages.test_export_pages import built, data_of, episode
+from tests.running import free_ports
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +86,45 @@ def test_unreachable_store_fails_the_export_with_the_setting(ada, bucket, settin
     working.build(export.pk)
     export.refresh_from_db()
     assert export.state == ExportState.FAILED and "check AWMWEB_EXPORTS_S3" in export.problem
+
+
+def at(settings, port):
+    """Have the settings name this port as the store."""
+    options = {**settings.STORAGES["exports"]["OPTIONS"], "endpoint_url": f"http://127.0.0.1:{port}"}
+    settings.STORAGES = {**settings.STORAGES, "exports": {**settings.STORAGES["exports"], "OPTIONS": options}}
+
+
+def test_store_that_restarts_is_waited_for(ada, bucket, settings, monkeypatch):
+    episode(ada, "a")
+    (port,) = free_ports(1)
+    at(settings, port)
+    monkeypatch.setattr(working, "STORE_PAUSE_S", 0.2)
+    late = ThreadedMotoServer("127.0.0.1", port, verbose=False)
+    paused = []
+
+    def progress(export, **fields):
+        if not fields and not paused:
+            late.start()
+            paused.append(export.pk)
+        return progressed(export, **fields)
+
+    progressed = working.jobs.progress
+    monkeypatch.setattr(working.jobs, "progress", progress)
+    try:
+        export = built(ada)
+        assert paused == [export.pk] and export.state == ExportState.DONE and "train.jsonl" in names(bucket)
+    finally:
+        late.stop()
+
+
+def test_store_that_stays_away_fails_the_export(ada, bucket, settings, monkeypatch):
+    episode(ada, "a")
+    at(settings, free_ports(1)[0])
+    monkeypatch.setattr(working, "STORE_PATIENCE_S", 0.0)
+    export = requesting.request(ada, Recipe.read({"format": "sft"}))
+    working.build(export.pk)
+    export.refresh_from_db()
+    assert export.state == ExportState.FAILED and "Cannot reach the store of datasets" in export.problem
 
 
 @pytest.mark.parametrize("value", ["rows", "https://rows", "s3://", "s3://key:secret@rows"])

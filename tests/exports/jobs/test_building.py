@@ -62,20 +62,23 @@ def test_woken_twice_is_built_once(ada, monkeypatch):
 
 @pytest.fixture
 def child(monkeypatch, ada):
-    """A command that runs this text instead of the build, for an export that it has claimed."""
+    """A command that runs this text instead of the build, for the export of a lost worker that it claims."""
     monkeypatch.setattr(jobs, "BEAT_S", 0.05)
     made, plain = [], subprocess.Popen
 
     def popen(command, **more):
         made.append(plain([sys.executable, "-c", popen.text], **more))
+        if popen.claims:
+            assert jobs.claim(Export, export.pk).attempt == 2
+            Export.objects.filter(pk=export.pk).update(heartbeat_at=old)
         return made[-1]
 
     monkeypatch.setattr(subprocess, "Popen", popen)
     old = timezone.now() - timedelta(hours=1)
     export = waiting(ada.project, state="building", attempt=1, heartbeat_at=old)
 
-    def run(text):
-        popen.text = text
+    def run(text, claims=True):
+        popen.text, popen.claims = text, claims
         jobs.run_heard(Export, "build_export", export.pk, progress=("rows",), failed="failed")
         export.refresh_from_db()
         return export, made[-1]
@@ -95,3 +98,9 @@ def test_build_is_heard_while_its_child_is_in_one_long_step(child):
     assert process.returncode == 0 and export.state == "building"
     assert timezone.now() - export.heartbeat_at < timedelta(minutes=1)
     assert jobs.claim(Export, export.pk) is None
+
+
+def test_child_that_starts_slowly_can_still_claim_its_build(child):
+    export, process = child("import time; time.sleep(0.5)", claims=False)
+    assert process.returncode == 0 and timezone.now() - export.heartbeat_at > timedelta(minutes=50)
+    assert jobs.claim(Export, export.pk).attempt == 2
