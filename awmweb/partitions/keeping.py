@@ -52,7 +52,7 @@ def ensure(now: datetime) -> list[Month]:
 
 
 def _make(month: Month) -> None:
-    """Make the partition of a month. Its steps of before are in the partition of the rest, if beat did not run for long."""
+    """Make the partition of a month. Its steps of before are in the partition of the rest, if beat did not run."""
     run(
         f"LOCK TABLE {STEPS} IN ACCESS EXCLUSIVE MODE",
         f"CREATE TEMPORARY TABLE of_month ON COMMIT DROP AS SELECT {COLUMNS} FROM {REST} "
