@@ -8,6 +8,7 @@ Imports nothing, so that the supervisor (`awmweb.embedded`) stays small.
     middleware   refusals as pages
     views        home, health, models, environment, legend
     templates    the template loader
+    kept_files   static files of other versions
     preloaded    what is imported before services are forked
     celery       two queues with separate workers
     logs         no secret in a log line

@@ -10,8 +10,10 @@ import asyncio
 import contextvars
 import functools
 import gc
+import gzip
 import io
 import logging
+import mimetypes
 import os
 import re
 import sys
@@ -42,7 +44,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
-from awmweb import logs, urls  # noqa: F401  # or the first request would import it
+from awmweb import kept_files, logs, urls  # noqa: F401  # or the first request would import it
 from awmweb.embedded import gate
 from episodes.live import intake, reading
 from episodes.live.consumers import PROJECT, WIRE, EpisodeConsumer
@@ -76,8 +78,9 @@ ROUTE = "awmweb.route"
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 THREADS = 64
 """Requests that Django serves at the same time in a process; further ones wait. Its database connections are fewer."""
-VENDOR = "/static/vendor/"
+VENDOR = "vendor/"
 """Third-party files, whose names contain their version."""
+FOREVER = b"public, max-age=31536000, immutable"
 waiting = AuthMiddlewareStack(URLRouter([path("api/v1/asks/<str:pk>", AskWait.as_asgi())]))
 denied = WebsocketDenier.as_asgi()
 sockets = URLRouter(
@@ -221,13 +224,29 @@ def in_project(scope: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _static(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Serve one static file; any other path is not found."""
+    """Serve one static file, also of another version; any other path is not found."""
+    version, name = kept_files.version_of(scope["path"])
     try:
-        kept = b"public, max-age=31536000, immutable" if scope["path"].startswith(VENDOR) else b"no-cache"
-        below = {**scope, "root_path": scope.get("root_path", "") + "/static"}
+        if version not in ("", settings.STATIC_DIGEST):
+            await _of_other_version(version, name, scope, send)
+            return
+        kept = FOREVER if name.startswith(VENDOR) else b"no-cache"
+        root = scope["path"].removesuffix(f"/{name}")
+        below = {**scope, "root_path": scope.get("root_path", "") + root}
         await static(below, receive, _cached(send, kept))
     except (HTTPException, OSError):
         await refuse(send, NotFound("File not found."))
+
+
+async def _of_other_version(version: str, name: str, scope: dict[str, Any], send: Any) -> None:
+    packed = await sync_to_async(kept_files.read, thread_sensitive=False)(version, name)
+    if packed is None:
+        raise HTTPException(404)
+    accepts = "gzip" in header(scope, b"accept-encoding")
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    headers = [(b"content-type", kind.encode()), *([(b"content-encoding", b"gzip")] if accepts else [])]
+    await _cached(send, FOREVER)({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": packed if accepts else gzip.decompress(packed)})
 
 
 async def _django(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -301,4 +320,5 @@ gc.freeze()
 gc.set_threshold(20_000, 20, 20)
 # Last: all of the above loads while the database starts.
 gate.wait()
+kept_files.keep()
 measures.start("web")

@@ -254,6 +254,14 @@ def database(url: str, pooler: str) -> dict[str, Any]:
     return found
 
 
+def digest_of(folder: Path) -> str:
+    """Return the digest of all files of a folder, with their names."""
+    found = hashlib.sha256()
+    for file in sorted(one for one in folder.rglob("*") if one.is_file()):
+        found.update(f"{file.relative_to(folder)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return found.hexdigest()[:12]
+
+
 def runs_on(var: Path) -> bool:
     """Return whether the database of a data folder responds; true with a database of the operator's own."""
     return not embedded.nothing_runs_on(os.environ | {"AWMWEB_VAR": str(var)})
@@ -459,8 +467,10 @@ TEMPLATES = [
         },
     }
 ]
-STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+# each version has its own addresses, because processes of two versions serve pages in an update (`kept_files.py`)
+STATIC_DIGEST = digest_of(STATICFILES_DIRS[0])
+STATIC_URL = f"/static/{STATIC_DIGEST}/"
 LOGIN_URL = "/login"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LANGUAGE_CODE = "en-gb"

@@ -1,9 +1,9 @@
 """Steps in one table beside steps by month: ingest, an episode's steps, search, export, and a month that leaves.
 
 Two databases with the same steps, one of them moved by `manage.py partitionsteps`. They are measured in turn, so other
-work on the machine slows both: read `ratio` (by month to one table). `BENCH_STEPS` (by default 200,000) sets the size,
-and `BENCH_FOLDER` where the data is; 20,000,000 take
-40 GB. Run as `python bench/partitions.py`; one JSON object a line.
+work on the machine slows both: read `ratio` (by month to one table, of medians). `BENCH_STEPS` (by default 200,000)
+sets the size, and `BENCH_FOLDER` where the data is; 20,000,000 take 40 GB. Run as `python bench/partitions.py`; one
+JSON object a line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
@@ -28,8 +27,8 @@ sys.path.insert(0, str(ROOT))
 from awmweb.embedded import servers  # noqa: E402
 
 STEPS = int(os.environ.get("BENCH_STEPS", "200000"))
-EACH, ROUNDS, FOUND_IN = 200, 5, 20
-"""Steps of an episode, rounds of each database, and the share of episodes (one in 20) whose words are searched."""
+EACH, ROUNDS, EXPORTS, FOUND_IN = 200, 40, 5, 20
+"""Steps of an episode, rounds of each database, those of exports, and of how many episodes one has words."""
 MONTHS = 24
 PREPARE = """
 from people.members import ensure_project
@@ -54,13 +53,12 @@ gap = timedelta(days=30 * months) / (count + 1)
 print("MADE", json.dumps([first_id(start + gap * n) for n in range(1, count + 1)]))
 """
 MEASURE = """
-import json, os, random, statistics, time
+import io, json, os, random, statistics, sys, time
 from django.conf import settings
 settings.ALLOWED_HOSTS = ["*"]
 from django.core.management import call_command
 from django.test import Client
 from awmclient.schema import EpisodeStart, StepBatch
-from episodes.models import Episode
 from episodes.record import recording
 from people.access import system_actor
 actor, client = system_actor("demo"), Client(HTTP_AUTHORIZATION="Bearer " + os.environ["BENCH_TOKEN"])
@@ -71,21 +69,28 @@ def timed(what):
 def batch(at):
     rows = [dict(seq=at + n, kind="tool_call", name="get", arguments={"id": n}, result="x" * 300) for n in range(1, 41)]
     return StepBatch.model_validate({"steps": rows}).steps
-one, _ = recording.start_episode(actor, EpisodeStart(key=os.urandom(8).hex(), task="t"))
-batches = [batch(40 * n) for n in range(100)]
-ingest = timed(lambda: [recording.append_steps(actor, one.pk, said) for said in batches])
 def get(path):
     answer = client.get("/api/v1" + path)
     assert answer.status_code == 200, answer.content
     return answer
-dice = random.Random(%d)
+batches = [batch(40 * n) for n in range(10)]
 ids = json.loads(os.environ["BENCH_IDS"])
-get(f"/episodes/{ids[0]}/steps")
-page = statistics.median(timed(lambda pk=pk: get(f"/episodes/{pk}/steps?limit=200")) for pk in dice.sample(ids, 30))
-words = ["frequent", "word7", "word11", "word13"]
-search = statistics.median(timed(lambda said=said: get(f"/episodes?q={said}")) for said in words * 3)
-export = timed(lambda: call_command("export", format="raw", filter=["run=some"], output=os.environ["BENCH_FILE"]))
-print("MADE", json.dumps({"ingest": 4000 / ingest, "page": page * 1000, "search": search * 1000, "export": export}))
+def ingest(dice):
+    one, _ = recording.start_episode(actor, EpisodeStart(key=os.urandom(8).hex(), task="t"))
+    return timed(lambda: [recording.append_steps(actor, one.pk, said) for said in batches]) / 10 * 1000
+def page(dice):
+    took = [timed(lambda pk=pk: get(f"/episodes/{pk}/steps?limit=200")) for pk in dice.sample(ids, 3)]
+    return statistics.median(took) * 1000
+def search(dice):
+    return timed(lambda: get("/episodes?q=" + dice.choice(["frequent", "word7", "word11", "word13"]))) * 1000
+def export(dice):
+    options = dict(format="raw", filter=["run=some"], output=os.environ["BENCH_FILE"], stdout=io.StringIO())
+    return timed(lambda: call_command("export", **options))
+print("MADE ready", flush=True)
+known = {"ingest": ingest, "page": page, "search": search, "export": export}
+for line in sys.stdin:
+    what, turn = line.split()
+    print("MADE", known[what](random.Random(turn)), flush=True)
 """
 TAKEN = """
 SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname),
@@ -93,7 +98,7 @@ SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname),
   FROM pg_constraint
  WHERE conrelid = 'episodes_step'::regclass AND contype IN ('f', 'u')
 """
-UNITS = {"ingest": "steps/s", "page": "ms", "search": "ms", "export": "s"}
+UNITS = {"ingest": "ms for 40 steps", "page": "ms", "search": "ms", "export": "s"}
 
 
 class Databases:
@@ -101,21 +106,25 @@ class Databases:
 
     def __init__(self, var: Path, database: str, queue: str) -> None:
         self.var, self.url, self.queue = var, database, queue
-        self.name = psycopg.conninfo.conninfo_to_dict(database)["dbname"]
+        self.name = str(psycopg.conninfo.conninfo_to_dict(database)["dbname"])
 
     def of(self, name: str) -> str:
         return urlsplit(self.url)._replace(path=f"/{name}").geturl()
 
-    def manage(self, name: str, *arguments: str, **more: str) -> str:
-        environment = os.environ | {"AWMWEB_VAR": str(self.var), "REDIS_URL": self.queue, "DATABASE_URL": self.of(name)}
+    def environment(self, name: str) -> dict[str, str]:
+        return os.environ | {"AWMWEB_VAR": str(self.var), "REDIS_URL": self.queue, "DATABASE_URL": self.of(name)}
+
+    def manage(self, name: str, *arguments: str) -> str:
         command = [sys.executable, "manage.py", *arguments]
-        done = subprocess.run(command, cwd=ROOT, env=environment | more, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=ROOT, env=self.environment(name), capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise AssertionError(done.stdout + done.stderr)
         return done.stdout
 
-    def made(self, name: str, script: str, **more: str) -> str:
-        return self.manage(name, "shell", "-c", script, **more).split("MADE", 1)[1].strip()
+    def made(self, name: str, script: str) -> str:
+        return self.manage(name, "shell", "-c", script).split("MADE", 1)[1].strip()
 
 
 def say(name: str, value: float, unit: str, **more: object) -> None:
@@ -187,21 +196,45 @@ def move(here: Databases) -> None:
     )
 
 
+class Worker:
+    """A process of the product on one database, which does one thing at a time."""
+
+    def __init__(self, here: Databases, name: str, ids: list[str]) -> None:
+        words = ("createtoken", "bench", "--project", "demo", "--scope", "read")
+        more = {"BENCH_TOKEN": here.manage(name, *words).split()[-1], "BENCH_IDS": json.dumps(ids)}
+        more["BENCH_FILE"] = str(here.var / f"{name}.jsonl")
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "shell", "-c", MEASURE],
+            cwd=ROOT, env=here.environment(name) | more, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self._answer()
+
+    def do(self, what: str, turn: int) -> float:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{what} {turn}\n")
+        self.process.stdin.flush()
+        return float(self._answer())
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        return next(line.split()[1] for line in self.process.stdout if line.startswith("MADE"))
+
+
 def measure(here: Databases, ids: list[str]) -> None:
-    found: dict[str, list[dict[str, Any]]] = {here.name: [], "months": []}
-    for turn in range(ROUNDS + 1):
-        for name in (here.name, "months") if turn % 2 else ("months", here.name):
-            words = ("createtoken", f"bench {turn}", "--project", "demo", "--scope", "read")
-            token = here.manage(name, *words).split()[-1]
-            more = {"BENCH_TOKEN": token, "BENCH_IDS": json.dumps(ids), "BENCH_FILE": str(here.var / f"{name}.jsonl")}
-            got = json.loads(here.made(name, MEASURE % turn, **more))
-            if turn:  # the first one warms the caches
-                found[name].append(got)
+    plain, parted = (Worker(here, name, ids) for name in (here.name, "months"))
     for what, unit in UNITS.items():
-        plain, parted = ([one[what] for one in found[name]] for name in (here.name, "months"))
-        ratios = [after / before for before, after in zip(plain, parted, strict=True)]
-        say(what, statistics.median(parted), unit, limit=round(statistics.median(plain), 3),
-            ratio=round(statistics.median(ratios), 3), ratios=[round(one, 2) for one in ratios])  # fmt: skip
+        found: dict[Worker, list[float]] = {plain: [], parted: []}
+        for turn in range(-2, EXPORTS if what == "export" else ROUNDS):
+            for one in (plain, parted) if turn % 2 else (parted, plain):
+                took = one.do(what, turn)
+                if turn >= 0:  # the first ones warm the caches
+                    found[one].append(took)
+        before, after = (statistics.median(found[one]) for one in (plain, parted))
+        quick = [min(found[one]) for one in (plain, parted)]
+        say(what, after, unit, limit=round(before, 3), ratio=round(after / before, 3),
+            fastest=[round(one, 2) for one in quick], load=round(os.getloadavg()[0], 1))  # fmt: skip
+    for one in (plain, parted):
+        one.process.communicate()
 
 
 def leave(here: Databases) -> None:

@@ -12,8 +12,11 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import DataError, IntegrityError, OperationalError
 from django.http import StreamingHttpResponse
+from django.templatetags.static import static
+from django.test import override_settings
 
 from awmclient.schema import STEP, AskOpen, EpisodeStart, ToolCall
+from awmweb import kept_files
 from awmweb.asgi import OneThread, application, django_app
 from episodes.live import consumers
 from episodes.models import OutcomeHold
@@ -119,6 +122,38 @@ async def test_static_file_is_compressed_and_kept(name, kept):
         body, more = body + part["body"], part.get("more_body", False)
     file = (settings.STATICFILES_DIRS[0] / name).read_bytes()
     assert gzip.decompress(body) == file and len(body) < len(file) / 2
+
+
+async def test_file_of_this_version_is_at_its_own_address():
+    call = Call("http", f"{settings.STATIC_URL}site.css")
+    await call.send_input({"type": "http.request"})
+    assert (await call.said())["status"] == 200 and static("site.css") == f"{settings.STATIC_URL}site.css"
+
+
+@pytest.mark.parametrize("accepted", ["gzip", "identity"])
+async def test_file_of_another_version_is_found(house_servers, monkeypatch, accepted):
+    monkeypatch.setattr(kept_files, "_files", lambda: iter([("gone/old.js", b"const old = 1;")]))
+    with override_settings(STATIC_DIGEST="0123456789ab"):
+        kept_files.keep()
+    call = Call("http", "/static/0123456789ab/gone/old.js", (b"accept-encoding", accepted.encode()))
+    await call.send_input({"type": "http.request"})
+    head, body = await call.said(), (await call.said())["body"]
+    headers = dict(head["headers"])
+    assert head["status"] == 200 and headers[b"content-type"] == b"text/javascript"
+    assert (gzip.decompress(body) if accepted == "gzip" else body) == b"const old = 1;"
+    for path in ("/static/0123456789ab/site.css", "/static/ba9876543210/site.css"):
+        call = Call("http", path)
+        await call.send_input({"type": "http.request"})
+        assert (await call.said())["status"] == 404
+
+
+def test_four_versions_of_files_are_kept(house_servers, monkeypatch):
+    monkeypatch.setattr(kept_files, "_files", lambda: iter([("one.js", b"1")]))
+    versions = [f"{number:012x}" for number in range(6)]
+    for version in versions:
+        with override_settings(STATIC_DIGEST=version):
+            kept_files.keep()
+    assert [kept_files.read(version, "one.js") is not None for version in versions] == [False] * 2 + [True] * 4
 
 
 async def test_missing_file_of_others_is_not_kept():

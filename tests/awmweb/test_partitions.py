@@ -57,6 +57,29 @@ with connection.cursor() as cursor:
 every = {one.key: [step["seq"] for step in steps_of(one)] for one in Episode.objects.order_by("pk")}
 print("SEEN", json.dumps({"kind": kind, "steps": Step.objects.count(), "episodes": every}))
 """
+LATE = """
+import json
+from datetime import UTC, datetime
+from django.utils import timezone
+from awmclient.schema import EpisodeStart, Finish, StepBatch
+from awmweb.partitions import keeping, tables
+from episodes.record import recording
+from people import models
+from people.access import system_actor
+month, real = keeping.months()[-1], models.time.time
+tables.run(f"DROP TABLE {month.table}")
+models.time.time = lambda: datetime(month.year, month.month, 5, tzinfo=UTC).timestamp()
+one, _ = recording.start_episode(system_actor("demo"), EpisodeStart(key="late", task="t"))
+models.time.time = real
+said = [dict(seq=n, kind="note", content="late") for n in (1, 2, 3)]
+recording.append_steps(system_actor("demo"), one.pk, StepBatch.model_validate({"steps": said}).steps)
+recording.finish(system_actor("demo"), one.pk, Finish(stop_reason="done"))
+count = lambda table: tables.rows(f"SELECT count(*) FROM {table}")[0][0]
+before = count(tables.REST)
+new = keeping.ensure(timezone.now())
+print("SEEN", json.dumps([before, new == [month], count(tables.REST), count(month.table)]))
+one.delete()
+"""
 ERASED = "2026-1-3"
 DEPARTED = f"""
 KEY = {ERASED!r}
@@ -139,6 +162,8 @@ def test_steps_move_by_month_and_back(house, tmp_path):
     status = house.manage("partitionsteps", "--status")
     assert "episodes_step_2026_01" in status and "episodes_step_rest" in status
     assert "New months: none" in house.manage("partitionsteps")
+    # a step that no month takes waits in the last partition, until its month is made
+    assert seen(house, LATE) == [3, True, 0, 3]
     reader = house.http(house.token("read"))
     found = reader.get("/episodes", params={"q": "word2"}).json()["items"]
     assert len(found) == EACH
