@@ -10,8 +10,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.awmweb.containers import compose
 from tests.awmweb.accounts import ROOT
+from tests.awmweb.containers import compose
 from tests.documented import proves
 
 CHART = ROOT / "deploy" / "helm" / "awmweb"

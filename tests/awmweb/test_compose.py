@@ -24,8 +24,8 @@ from awmweb.embedded import services
 from awmweb.embedded.paths import data_paths, named_account, postgres_programs, valkey_program
 from awmweb.embedded.postgres import MAJOR
 from awmweb.embedded.processes import identity
-from tests.awmweb.containers import Missing, compose, health_command
 from tests.awmweb.accounts import ROOT, free_port
+from tests.awmweb.containers import Missing, compose, health_command
 
 FILE = ROOT / "docker-compose.yml"
 PASSWORDS = {"AWMWEB_DATABASE_PASSWORD": secrets.token_hex(8), "AWMWEB_QUEUE_PASSWORD": secrets.token_hex(8)}

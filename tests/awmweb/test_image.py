@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from awmweb.embedded.processes import Identity
-from tests.awmweb.containers import copy_context, steps
 from tests.awmweb.accounts import ROOT, free_port, interpreter_for, processes_of, wait_until
+from tests.awmweb.containers import copy_context, steps
 
 
 class Image:
