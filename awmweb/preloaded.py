@@ -7,8 +7,24 @@
 from __future__ import annotations
 
 import os
+import sys
+from types import ModuleType
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
+
+
+def _leave_out_shells() -> None:
+    """Keep the libraries of two command lines out of memory, seven megabytes that no service uses.
+
+    httpx does without its own where rich is missing, and celery asks for a shell of `celery amqp`.
+    """
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+    shell = ModuleType("click_repl")
+    shell.register_repl = lambda _group: None  # type: ignore[attr-defined]
+    sys.modules.setdefault("click_repl", shell)
+
+
+_leave_out_shells()
 
 import celery.apps.beat
 import celery.apps.worker

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.running import product
 
 SETTLE_SECONDS = 15.0
-AIM_MB = 600
+AIM_MB = 450
 
 
 def pss(pid: int) -> float:

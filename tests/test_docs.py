@@ -63,8 +63,9 @@ def variables_read() -> set[str]:
     for path in [*sources(*APPS, "awmenv", "awmclient"), *sources("tests/browser")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             found |= set(_names_in(node))
+    # a value in an address of the file, or one that Compose takes for a secret
     compose = (ROOT / "docker-compose.yml").read_text()
-    return found | set(re.findall(r"\$\{([A-Z0-9_]+)", compose)) | set(re.findall(r"environment: ([A-Z0-9_]+)", compose))
+    return found | set(re.findall(r"(?:\$\{|environment: )([A-Z0-9_]+)", compose))
 
 
 def _names_in(node: ast.AST) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from awmweb.embedded import forking
+from tests.commands import ROOT
 
 pytestmark = pytest.mark.skipif(not forking.is_possible(), reason="processes are forked on Linux alone")
 MODULE = """
@@ -21,6 +22,7 @@ while not pathlib.Path("go").exists():
 SUPERVISOR = """
 import contextlib, os, pathlib, subprocess, sys, time
 from awmweb.embedded import forking
+from tests.commands import ROOT
 from awmweb.embedded.processes import Spec
 
 forking.REPLY_S, is_late = float(sys.argv[1]), sys.argv[2] == "late"
@@ -83,3 +85,13 @@ def test_process_of_a_late_answer_never_runs(outcome):
     # the supervisor has started both by itself, so a second one of either would be one too many
     assert outcome(0.3, "late") == (["False", "False"], [])
     assert time.monotonic() - began < 20
+
+
+def test_shells_of_libraries_stay_out_of_memory():
+    """What is imported before the fork is in every service, idle or not."""
+    said = (
+        "import sys, awmweb.preloaded, httpx, celery.bin.amqp; "
+        "print([name for name in ('prompt_toolkit', 'wcwidth', 'rich') if name in sys.modules], httpx.Client)"
+    )
+    done = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] <class 'httpx.Client'>"
