@@ -36,8 +36,8 @@ HEAD = """# How cost grows
 {processes}
 
 {cores} cores end at about two busy processes, and the load is that of the whole machine: where it differs, the ratio
-says little. Processor time for each unit compares: it stays about the same if nothing is done twice. The aim of 1.7 times
-with twice the web processes needs more free cores than these.
+says little. Processor time for each unit compares: it stays about the same if nothing is done twice. The aim of 1.7
+times with twice the web processes needs more free cores than these.
 
 ## With rows
 
