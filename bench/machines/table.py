@@ -36,7 +36,8 @@ HEAD = """# How cost grows
 {processes}
 
 {cores} cores end at about two busy processes, and the load is that of the whole machine: where it differs, the ratio
-says little. Processor time for each unit compares: it stays about the same if nothing is done twice.
+says little. Processor time for each unit compares: it stays about the same if nothing is done twice. The aim of 1.7
+times with twice the web processes needs more free cores than these.
 
 ## With rows
 
@@ -68,8 +69,10 @@ def by_processes(found: list[dict]) -> str:
             continue  # the bench was ended in between
         first, second = both
         unit = first["unit"]
-        cpu = " and ".join(f"{one['conditions']['cpu_s_of_1000']:g} s" for one in (first, second))
-        rates = " | ".join(f"{one['value']:,.4g} {unit}" for one in (first, second))
+        # the work of children that ended is not known
+        spent = [one["conditions"]["cpu_s_of_1000"] for one in both]
+        cpu = " and ".join(f"{seconds:g} s" if seconds > 0 else "not known" for seconds in spent)
+        rates = " | ".join(f"{one['value']:,.{0 if one['value'] > 100 else 1}f} {unit}" for one in both)
         load = " and ".join(f"{one['conditions']['load']:g}" for one in both)
         rows.append(f"| {kind} | {rates} | {second['ratio']:.2f} | {cpu} ({first['conditions']['of']}) | {load} |")
     return "\n".join(rows)
