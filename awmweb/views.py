@@ -59,6 +59,8 @@ from runs.play import environment
 from runs.taskset import probes
 
 HOME_ASKS = 8
+EXPORTABLE_MAX = 10_000
+"""Complete episodes that the home page counts."""
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
@@ -119,7 +121,6 @@ def home(request: MemberRequest) -> HttpResponse:
     actor = request.actor
     now, zone = timezone.now(), zone_of(request)
     found, rows = board.front_rows(actor, now, HOME_ASKS)
-    tally = wall.tallies(actor)
     advises, may_judge = holds(actor, may_advise), holds(actor, may_review)
     waiting = reports.waiting_for(actor, now) if may_judge else []
     only_reviews = waiting and not advises
@@ -136,8 +137,9 @@ def home(request: MemberRequest) -> HttpResponse:
             "outcomes": wall.recent_outcomes(actor),
             "facts": _today(actor, midnight(now, zone)),
             "zone": zone_name(zone),
-            "exportable": tally["complete"],
-            "played": tally["total"],
+            "exportable": wall.complete_up_to(actor, EXPORTABLE_MAX + 1),
+            "exportable_max": EXPORTABLE_MAX,
+            "played": scoped(Episode.objects.all(), actor.project).exists(),
             "new_here": not found and not scoped(Ask.objects.all(), actor.project).exists(),
             "may_advise": advises,
             "may_launch": holds(actor, may_launch),

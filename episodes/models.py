@@ -527,6 +527,7 @@ class VerifierOutcome(AppendOnly):
                 name="outcome_source_known",
             ),
         ]
+        indexes = [models.Index(fields=["-at"], name="outcome_newest_first")]
 
     def __str__(self) -> str:
         return self.reward_type

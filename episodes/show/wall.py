@@ -183,6 +183,11 @@ def total_of(actor: Actor) -> int:
     return scoped(Episode.objects.all(), actor.project).count()
 
 
+def complete_up_to(actor: Actor, most: int) -> int:
+    """Return the number of complete episodes, counted up to `most`: a page that opens often counts no millions."""
+    return visibility.verdicts_of(actor).filter(reward_type="complete")[:most].count()
+
+
 def tallies(actor: Actor) -> dict[str, int]:
     """Return counts for the list's headline."""
     verified = visibility.verdicts_of(actor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from reviews.statistics import filling
 from runs.launch import briefings
 
 ROOT = Path(__file__).parents[3]
+from tests.browsing import as_person, html
+
 APPS = ("awmweb", "curriculum", "episodes", "experts", "exports", "imports", "notices", "people", "reviews", "runs")
 EVERY = {
     "awmweb.demo.removing": "what is deleted",
@@ -148,6 +151,7 @@ def figures(actor, episode):
         "filtered": selection.filtered(actor.project, {"scenario": ["helpdesk_1"]}).count(),
         "facets": repr(facets.counted(actor, facets.ListQuery.of(""))),
         "tallies": wall.tallies(actor),
+        "exportable": wall.complete_up_to(actor, 5),
         "recent": [one.episode_id for one in wall.recent_outcomes(actor)],
         "live": wall.live(actor).total,
         "today": views._today(actor, timezone.now() - timedelta(days=1)),
@@ -205,3 +209,9 @@ def test_a_branch_is_in_no_run_and_goes_with_its_parent(ada, ended):
     branch_of(ended)
     ended.delete()
     assert not Episode.every.exists() and not Fork.objects.exists()
+
+
+def test_home_counts_complete_episodes_up_to_a_bound(ended, ada, monkeypatch):
+    assert re.search(r"\s1 complete\s+episode\.", html(as_person(ada).get("/")))
+    monkeypatch.setattr(views, "EXPORTABLE_MAX", 0)
+    assert re.search(r"Over 0 complete\s+episodes\.", html(as_person(ada).get("/")))
