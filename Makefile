@@ -7,7 +7,11 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  test -n "$$name" && command -v "$$name" >/dev/null 2>&1 && \
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
+<<<<<<< HEAD
 .PHONY: run install install-dev install-web lock test install-asking install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack chaos image planted wheels cluster
+=======
+.PHONY: run install install-dev install-web lock test test-next-django install-asking install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack chaos image planted wheels
+>>>>>>> guard
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -57,6 +61,16 @@ lock: install-dev
 # share a product
 test: install-dev
 	@$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25 -m "not train and not frameworks and not chaos and not long and not image"
+
+# The product stays on Django 5.2. Django 6 needs Python 3.12: make test-next-django PYTHON=/path/to/python3.13
+test-next-django:
+	@test -x .venv-next-django/bin/pip || "$$($(FIND_PYTHON))" -m venv .venv-next-django
+	@.venv-next-django/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 12))' || { \
+	  rm -rf .venv-next-django; echo "Django 6 needs Python 3.12 or newer. Name one: make test-next-django PYTHON=/path/to/python3.13"; exit 1; }
+	@.venv-next-django/bin/python -m pip install -q --no-deps --require-hashes -r requirements-dev.lock
+	@.venv-next-django/bin/python -m pip install -q --no-deps Django==6.1.3
+	@.venv-next-django/bin/python -m pytest -q tests/people/test_people_pages.py tests/people/test_personal_tokens.py \
+	  tests/people/test_doors.py tests/people/test_end_dates.py tests/exports/jobs/test_removing.py
 
 # Only `manage.py asking` needs it, and runs with a gate do not
 install-asking: install

@@ -22,9 +22,9 @@ from exports.select import selecting
 from reviews.models import ReviewQueue
 from reviews.statistics import filling
 from runs.launch import briefings
+from tests.browsing import as_person, html
 
 ROOT = Path(__file__).parents[3]
-from tests.browsing import as_person, html
 
 APPS = ("awmweb", "curriculum", "episodes", "experts", "exports", "imports", "notices", "people", "reviews", "runs")
 EVERY = {
