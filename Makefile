@@ -7,11 +7,7 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  test -n "$$name" && command -v "$$name" >/dev/null 2>&1 && \
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
-<<<<<<< HEAD
-.PHONY: run install install-dev install-web lock test install-asking install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack chaos image planted wheels cluster
-=======
-.PHONY: run install install-dev install-web lock test test-next-django install-asking install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack chaos image planted wheels
->>>>>>> guard
+.PHONY: run install install-dev install-web lock test test-next-django install-asking install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack chaos image planted wheels cluster
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
