@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 
 from awmweb.partitions import tables
@@ -41,6 +42,13 @@ class StepsMoving(AppError):
     """Another process moves the steps."""
 
     code = "busy"
+
+
+class BehindPooler(AppError):
+    """Steps are moved by one session of PostgreSQL, and a pooler gives each transaction another one. Set AWMWEB_POOLER
+    to none and DATABASE_URL to PostgreSQL itself for this command."""
+
+    code = "invalid"
 
 
 class Settled(AppError):
@@ -108,6 +116,8 @@ class _Alone:
     """Hold the lock of all moves; PostgreSQL frees it when the process ends."""
 
     def __enter__(self) -> None:
+        if settings.AWMWEB_POOLER != "none":
+            raise BehindPooler
         if not rows("SELECT pg_try_advisory_lock(%s)", [LOCK_KEY])[0][0]:
             raise StepsMoving
 

@@ -13,8 +13,10 @@ import psycopg
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.utils import timezone
 
 from awmweb.embedded import paths
+from awmweb.partitions import moving
 from awmweb.settings import database
 from tests.house import VAR
 from tests.running import free_ports, until
@@ -76,10 +78,17 @@ def test_no_statement_takes_what_lasts_a_session():
             "runs",
         )
         for file in (ROOT / app).rglob("*.py")
+        if file.relative_to(ROOT).as_posix() != "awmweb/partitions/moving.py"  # it refuses a pooler
         for line in file.read_text().splitlines()
         if any(word in line for word in lasting) and "ON COMMIT DROP" not in line
     ]
     assert found == []
+
+
+def test_steps_are_not_moved_through_a_pooler(monkeypatch):
+    monkeypatch.setattr(settings, "AWMWEB_POOLER", "transaction")
+    with pytest.raises(moving.BehindPooler):
+        moving.move(timezone.now(), to_partitions=True, say=print)
 
 
 @pytest.mark.skipif(shutil.which("pgbouncer") is None, reason="PgBouncer is not installed")

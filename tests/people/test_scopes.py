@@ -90,6 +90,7 @@ TABLE = {
     "POST /episodes/{episode_id}/wheel/take": ANSWERS,
     "POST /episodes/{episode_id}/wheel/renew": ANSWERS,
     "POST /episodes/{episode_id}/wheel/call": ANSWERS,
+    "POST /episodes/{episode_id}/wheel/undo": ANSWERS,
     "POST /episodes/{episode_id}/wheel/hand-back": ANSWERS,
     "POST /episodes/{episode_id}/limits": "launch",
     "POST /episodes/{episode_id}/park": WRITES,
