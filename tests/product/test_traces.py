@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,9 +14,11 @@ import httpx
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from awmenv.spans import is_address
 from tests.awmclient.openai_server import OpenAIServer, answering, tool_call
+from tests.documented import proves
 from tests.product.test_models import oracle
-from tests.running import product, until
+from tests.running import ROOT, product, until
 
 PLAY = "runs.tasks.play"
 CANARY = "Zq7canary"
@@ -157,6 +160,15 @@ def test_spans_hold_no_word_and_no_secret(seen, collector):
     until(lambda: routes <= {one["name"] for one in seen["spans"]()}, 10)
     sent = b"".join(collector.bodies)
     assert [word for word in (CANARY, KEY, "Priya", "complete", *seen["secrets"]) if word.encode() in sent] == []
+
+
+@proves("docs/operations.md", "make install-traces")
+def test_documented_lines_install_and_set_what_this_has(seen, collector, block):
+    install, start = block.text.splitlines()
+    made = subprocess.run([*install.split(), "-n"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "-r requirements-traces.lock" in made
+    name, _, address = start.removesuffix(" make run").partition("=")
+    assert seen["house"].environment[name] == collector.url and is_address(address)
 
 
 def test_collector_is_sent_the_operators_headers(seen, collector):
