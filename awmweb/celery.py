@@ -54,6 +54,8 @@ def report_beat(**_: object) -> None:
 
 
 PLAY = "runs.tasks.play"
+OF_EPISODE = {PLAY, "runs.tasks.judge", "runs.tasks.certify"}
+"""Tasks that have the ID of an episode."""
 AFTER = "traceafter"
 """The header of a call whose task has a trace of its own, which begins after the span that it names."""
 BY_BEAT = {str(entry["task"]) for entry in settings.CELERY_BEAT_SCHEDULE.values()}
@@ -67,7 +69,7 @@ _spans: dict[str, AbstractContextManager[None]] = {}
 @task_prerun.connect
 def begin_task(task_id: str, task: Any, args: Sequence[Any], **_: object) -> None:
     _begun[task_id] = time.monotonic()
-    about: dict[str, Any] = {"episode": str(args[0])} if task.name == PLAY and args else {}
+    about: dict[str, Any] = {"episode": str(args[0])} if task.name in OF_EPISODE and args else {}
     if spans.are_on() and task.name not in BY_BEAT:
         carried = {name: str(task.request.get(name) or "") for name in (AFTER, spans.HEADER)}
         made = spans.span(

@@ -45,6 +45,7 @@ MAY_IMPORT = {
         "awmclient.errors",
         "awmenv.blockers",
         "awmenv.packs",
+        "awmenv.spans",
     },
     "curriculum": {
         *("people", "episodes", "reviews", "experts", "runs", "awmclient.schema", "awmclient.conversation"),

@@ -151,6 +151,8 @@ def test_episode_is_one_trace_across_three_processes(seen):
     assert about["awmweb.project"] == "demo"
     (claim,) = [one for one in spans if one["about"].get("awmweb.ask") == seen["ask"] and "claim" in one["name"]]
     assert len(claim["about"]["awmweb.request"]) == 32 and claim["about"]["http.response.status_code"] == 200
+    (wait,) = named(trace, "rollouts", "wait for advice")
+    assert wait["about"] == {"awmweb.ask": seen["ask"]}
     turns = [one["about"]["awmweb.turn"] for one in trace if one["name"] == "choose"]
     assert sorted(turns) == list(range(1, len(turns) + 1)) and len(turns) > 2
 
@@ -182,6 +184,30 @@ def test_json_line_names_the_trace_of_its_request(seen):
     (refused,) = [one for one in lines if CANARY in one["message"]]
     (span,) = [one for one in seen["spans"]() if one["about"].get("awmweb.request") == refused["request"]]
     assert span["trace"] == refused["trace_id"]
+
+
+def test_each_episode_of_a_run_has_a_trace_with_a_link(seen):
+    """Those that follow: a run of thousands would be one trace."""
+    plan = {"tasks": {"limit": 4}, "policy": "script:oracle", "arms": [{"name": "only"}], "parallel": 1}
+    with seen["house"].http(seen["secrets"][0]) as launch:
+        run = launch.post("/runs", json={"name": "many", "plan": plan}).raise_for_status().json()["id"]
+
+    def episodes():
+        return [one for one in named(seen["spans"](), "rollouts", "episode") if one["about"].get("awmweb.run") == run]
+
+    until(lambda: len(episodes()) == 4, 90, 0.5)
+    traces = {one["trace"] for one in episodes()}
+    roots = until(lambda: [one for one in seen["spans"]() if one["trace"] in traces and not one["parent"]], 5)
+    assert len(traces) == 4
+    followers = [one for one in roots if one["service"] == "rollouts"]
+    assert len(followers) == 3 and all(len(one["links"]) == 1 for one in followers), roots
+
+
+def test_dataset_code_has_no_key_of_the_collector(seen):
+    given = [one.environ() for one, part in seen["house"].processes().items() if part == "env"]
+    (server,) = [one for one in given if "AWMENV_TRACES_TO" in one]
+    assert KEY in server["OTEL_EXPORTER_OTLP_HEADERS"] and "DATABASE_URL" not in server
+    assert len(given) > 2 and [one for one in given if one is not server and KEY in str(one)] == []
 
 
 def test_last_spans_are_sent_at_the_end_of_a_process(seen):
