@@ -59,19 +59,27 @@ class _Sender:
 
     def __init__(self, exporter: Any, address: str) -> None:
         self._exporter, self._address = exporter, address
-        self._lost, self._said = 0, -QUIET_S
+        self.ended = self._taken = self._full = self._lost = 0
+        self._said = -QUIET_S
 
     def export(self, batch: Any) -> Any:
+        self._taken += len(batch)
+        # what ended, and neither was taken nor fits the queue, was pushed out of it
+        full = max(self._full, self.ended - self._taken - QUEUE)
+        self._lost, self._full = self._lost + full - self._full, full
         result = self._exporter.export(batch)
         if result.name != "SUCCESS":
             self._lost += len(batch)
-            if time.monotonic() - self._said >= QUIET_S:
-                log.warning("the collector at %s did not take %d spans", self._address, self._lost)
-                self._lost, self._said = 0, time.monotonic()
+        if self._lost and time.monotonic() - self._said >= QUIET_S:
+            log.warning("the collector at %s did not take %d spans", self._address, self._lost)
+            self._lost, self._said = 0, time.monotonic()
         return result
 
     def shutdown(self) -> None:
         self._exporter.shutdown()
+
+
+_sender: _Sender | None = None
 
 
 def is_address(text: str) -> bool:
@@ -99,7 +107,7 @@ def are_possible() -> bool:
 def start(service: str, version: str, address: str) -> None:
     """Send spans of this process to the collector at a base address from now on; its headers and what is sampled
     follow OpenTelemetry's own variables. Called in the process itself, because its thread does not survive a fork."""
-    global _tracer, _api
+    global _tracer, _api, _sender
     import opentelemetry.trace
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
@@ -109,11 +117,11 @@ def start(service: str, version: str, address: str) -> None:
     # it writes a line for each try, with the words of the collector
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
     about = {"service.namespace": "awmweb", "service.name": f"awmweb-{service}", "service.version": version}
-    sender = _Sender(OTLPSpanExporter(endpoint=f"{address}/v1/traces"), address)
+    _sender = _Sender(OTLPSpanExporter(endpoint=f"{address}/v1/traces"), address)
     provider = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False)
     provider.add_span_processor(
         BatchSpanProcessor(
-            sender,  # type: ignore[arg-type]
+            _sender,  # type: ignore[arg-type]
             max_queue_size=QUEUE,
             schedule_delay_millis=SEND_S * 1000,
             max_export_batch_size=BATCH,
@@ -179,6 +187,9 @@ def _made(
                 made.set_attributes(_fitting({"error": type(error).__name__}))
                 made.set_status(_api.StatusCode.ERROR)
             raise
+        finally:
+            if _sender is not None and made.get_span_context().trace_flags.sampled:
+                _sender.ended += 1
 
 
 def note(name: str = "", *, failed: bool = False, **attributes: object) -> None:

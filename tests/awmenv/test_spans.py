@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -96,6 +97,22 @@ def test_collector_that_is_away_delays_nothing(how):
     assert made < 2.5 and ended < 2, done.stdout
     lines = done.stderr.splitlines()
     assert len(lines) <= 1 and all("did not take" in one for one in lines), done.stderr
+
+
+def test_lost_spans_are_counted_in_one_line_a_minute(caplog, monkeypatch):
+    """Those that the collector refused, and those that did not fit the queue."""
+    refuses = SimpleNamespace(export=lambda batch: SimpleNamespace(name="FAILURE"))
+    sender = spans._Sender(refuses, "http://collector")
+    sender.ended = 5000
+    sender.export([0] * 256)
+    sender.export([0] * 256)
+    said = [f"the collector at http://collector did not take {256 + 5000 - 256 - spans.QUEUE} spans"]
+    assert caplog.messages == said
+    monkeypatch.setattr(spans, "QUIET_S", 0.0)
+    refuses.export = lambda batch: SimpleNamespace(name="SUCCESS")
+    sender.export([0] * 256)
+    sender.export([0] * 256)
+    assert caplog.messages == [*said, "the collector at http://collector did not take 256 spans"]
 
 
 @pytest.mark.parametrize(
