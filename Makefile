@@ -7,7 +7,7 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  test -n "$$name" && command -v "$$name" >/dev/null 2>&1 && \
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
-.PHONY: run install install-dev install-web lock test test-next-django install-asking install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack chaos image planted wheels cluster
+.PHONY: run install install-dev install-web lock test test-next-django install-asking install-traces install-train test-train train-demo strategies prices test-frameworks test-worlds check bench attack chaos image planted wheels cluster
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -71,6 +71,10 @@ test-next-django:
 # Only `manage.py asking` needs it, and runs with a gate do not
 install-asking: install
 	@$(PY) -m pip install -q --no-deps --require-hashes -r requirements-asking.lock
+
+# Only AWMWEB_TRACES_TO needs it
+install-traces: install
+	@$(PY) -m pip install -q --no-deps --require-hashes -r requirements-traces.lock
 
 # Training libraries are large, so they live apart. A folder of PIP_FIND_LINKS is asked for torch first: pip itself prefers
 # the build of an index, whose hash it can see before a download

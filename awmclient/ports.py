@@ -5,12 +5,27 @@ Only protocols. `rollout.py` calls through them; adapters match them without imp
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, Unpack, runtime_checkable
 
 from awmclient.bodies import EpisodeFields, StepLike
 from awmclient.schema import Advice, Fault, ReportedOutcome, StopReason, WheelView
 from awmclient.typed import AskKind
+
+
+class SpanMaker(Protocol):
+    """Returns what surrounds a part of the loop, such as a span of a tracer: `turn` or `choose`, with its number."""
+
+    def __call__(self, name: str, *, turn: int) -> contextlib.AbstractContextManager[object]: ...
+
+
+def no_span(name: str, *, turn: int) -> contextlib.AbstractContextManager[object]:
+    """Surround a part of the loop with nothing."""
+    return _NOTHING
+
+
+_NOTHING = contextlib.nullcontext()
 
 
 class EpisodePort(Protocol):

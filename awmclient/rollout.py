@@ -41,7 +41,7 @@ from awmclient.ports import ActionEnvironment as ActionEnvironment
 from awmclient.ports import Dashboard as Dashboard
 from awmclient.ports import EpisodePort as EpisodePort
 from awmclient.ports import OnEnd as OnEnd
-from awmclient.ports import SteeredEpisode
+from awmclient.ports import SpanMaker, SteeredEpisode, no_span
 from awmclient.ports import ToolEnvironment as ToolEnvironment
 from awmclient.ports import ToolResult as ToolResult
 from awmclient.prompts import NUDGE, OFFERED, STALLED, system_prompt
@@ -134,6 +134,7 @@ async def rollout(
     briefing: Briefing | Mapping[str, Any] | None = None,
     on_end: OnEnd | None = None,
     verify: bool = False,
+    span: SpanMaker = no_span,
     environment_name: str | None = None,
     policy_about: dict[str, Any] | None = None,
     **episode: Unpack[PlanFields],
@@ -166,6 +167,9 @@ async def rollout(
     `briefing` is advice from before the start, as the fields of `schema.Briefing`: it is recorded after the task, and
     the agent reads its text there.
 
+    `span` is called with a name and numbers, and returns a context manager around each turn and each choice, for a
+    tracer of the caller's.
+
     `environment_name` and `policy_about` are recorded with the episode. `reset` holds the arguments of the
     environment's reset, by default scenario, task_idx and seed of the episode with `state_diff`.
 
@@ -174,7 +178,7 @@ async def rollout(
     """
     gated = tuple(approve)
     limits = _Limits(max_steps, max_asks, ask_deadline_s, timeout_s, heartbeat_s, nudge_after, stall_after, gated, ask)
-    loop = _Loop(policy, environment, task, expert != "off", limits, verify, briefing)
+    loop = _Loop(policy, environment, task, expert != "off", limits, verify, briefing, span)
     about = {"environment": environment_name, "policy": policy_about, "expert": expert}
     return await loop.run(dash, {**episode, **about}, reset, system, on_end)
 
@@ -219,7 +223,9 @@ class _Loop:
         limits: _Limits,
         verify: bool = False,
         briefing: Briefing | Mapping[str, Any] | None = None,
+        span: SpanMaker = no_span,
     ) -> None:
+        self.span = span
         self.policy, self.environment, self.task, self.briefing = policy, environment, task, briefing
         self.has_expert, self.limits, self.verify = has_expert, limits, verify
         self.has_tools = isinstance(environment, ToolEnvironment)
@@ -469,15 +475,19 @@ class _Loop:
                 # A copy, because each call that is recorded leaves `pending`.
                 decided = list(standing.pending)
                 number = standing.turn if decided else standing.turn + 1
-                calls = decided or await self._decide(number)
-                for place, call in enumerate(calls):
-                    if await self._obey(calls[place:], number):
-                        break
-                    await self._call(call, number)
-                    if standing.end is not None:
-                        break
+                with self.span("turn", turn=number):
+                    await self._turn(decided, number)
         except _End as end:
             return end
+
+    async def _turn(self, decided: Sequence[Call], number: int) -> None:
+        calls = decided or await self._decide(number)
+        for place, call in enumerate(calls):
+            if await self._obey(calls[place:], number):
+                break
+            await self._call(call, number)
+            if self.standing.end is not None:
+                break
 
     def _check_time(self) -> None:
         if self._time_left() <= 0:
@@ -570,7 +580,8 @@ class _Loop:
         try:
             with _boundary(PolicyFault):
                 async with timer:
-                    return await self.policy.act(self._view(self.steps, number, self.standing.spent))
+                    with self.span("choose", turn=number):
+                        return await self.policy.act(self._view(self.steps, number, self.standing.spent))
         except (PolicyFault, ModelFault) as failed:
             if timer.expired() and self.interrupted:
                 return None

@@ -12,6 +12,7 @@ process.
     indexes    what was learned about a pack's files
     health     the check of a verifier
     attesting  signed outcomes
+    spans      spans of our processes, for a collector
     client     a client of environment servers
     batches    clients that share a connection
     offers     what a plain OpenEnv server offers

@@ -29,6 +29,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from websockets.frames import CloseCode
 
+from awmenv import spans
 from awmenv.errors import (
     AwmenvError,
     CapacityReached,
@@ -41,7 +42,7 @@ from awmenv.errors import (
     WorldDiffers,
     WorldLost,
 )
-from awmenv.models import Observation, SessionState, Tool, one_line
+from awmenv.models import Observation, SessionState, Tool, kind_of, one_line
 
 log = logging.getLogger(__name__)
 Found = TypeVar("Found")
@@ -411,6 +412,11 @@ class EnvironmentClient:
 
     async def _exchange(self, message: dict[str, Any], wanted: str, timeout_s: float) -> dict[str, Any]:
         """Send one frame and read its response. Any failure that breaks this order closes the connection."""
+        kind = kind_of(message)
+        with spans.span(f"environment {kind}", spans.CLIENT, call=kind):
+            return await self._exchanged(message, wanted, timeout_s)
+
+    async def _exchanged(self, message: dict[str, Any], wanted: str, timeout_s: float) -> dict[str, Any]:
         async with self._turn:
             if self._lost is not None or self._socket is None:
                 raise SessionLost(self._lost or "the client is not connected")
@@ -465,7 +471,9 @@ class EnvironmentClient:
 async def connected(
     url: str, headers: Mapping[str, str], timeout_s: float, max_frame: int = MAX_FRAME
 ) -> ClientConnection:
-    """Return a connection to a server's `/ws`. Raises `ServerUnreachable`."""
+    """Return a connection to a server's `/ws`, which names the span around this. Raises `ServerUnreachable`."""
+    if carried := spans.carried():
+        headers = {**headers, spans.HEADER: carried}
     try:
         return await connect(
             url,

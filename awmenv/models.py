@@ -23,6 +23,17 @@ _NOT_NAME = re.compile(r"[^a-z0-9]+")
 MAX_NOTES, MAX_NOTE = 50, 300
 
 
+def kind_of(message: Mapping[str, Any]) -> str:
+    """Return what a message of `/ws` asks for, in a word of the protocol: never the name of a scenario's tool."""
+    kind, data = str(message.get("type")), message.get("data")
+    if kind != "step" or not isinstance(data, dict):
+        return kind
+    name = data.get("tool_name")
+    if isinstance(name, str) and name in CONTROL_TOOLS:
+        return name.strip("_")
+    return "list_tools" if data.get("type") == "list_tools" else "call_tool"
+
+
 def one_line(text: str, most: int = 120) -> str:
     """Return untrusted text as one line that a terminal, a log or a page can show: no control characters."""
     flat = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text[: 4 * most].split()))

@@ -22,3 +22,8 @@ Imports nothing, so that the supervisor (`awmweb.embedded`) stays small.
     embedded/    supervisor, PostgreSQL, Valkey, backup
     management/  commands up, backup, restore, erase, retention, others
 """
+
+import sys
+
+# redis-py loads these wherever they are installed, for figures that it does not send here: three megabytes a process
+sys.modules.setdefault("opentelemetry.sdk.metrics", None)  # type: ignore[arg-type]

@@ -16,9 +16,10 @@ import logging
 import mimetypes
 import os
 import re
+import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -44,6 +45,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
+from awmenv import spans
 from awmweb import kept_files, logs, urls  # noqa: F401  # or the first request would import it
 from awmweb.embedded import gate
 from episodes.live import intake, reading
@@ -75,6 +77,8 @@ files = StaticFiles(directory=settings.STATICFILES_DIRS[0], packages=[("django_h
 static = GZipMiddleware(files, minimum_size=1024, compresslevel=6)
 ROUTE = "awmweb.route"
 """Where a request's scope has the template of its address: an address itself would make a figure for each object."""
+UNTRACED = ("/static/", "/health", "/metrics")
+RUN = re.compile(r"(?:/api/v1)?/runs/([0-9a-z]{20})(?=/|$)")
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 THREADS = 64
 """Requests that Django serves at the same time in a process; further ones wait. Its database connections are fewer."""
@@ -180,14 +184,37 @@ async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
             status = message["status"]
         await send(message)
 
-    entered = logs.enter(**logs.ids_of(scope["path"]))
+    about = logs.ids_of(scope["path"])
+    entered = logs.enter(**about)
     try:
-        await _routed(scope, receive, noted)
+        if spans.are_on() and not scope["path"].startswith(UNTRACED):
+            await _traced(scope, receive, noted, about, lambda: status)
+        else:
+            await _routed(scope, receive, noted)
     finally:
         logs.leave(entered)
         method, route = scope["method"], scope.get(ROUTE, "")
         measures.count("awmweb_requests_total", method if method in METHODS else measures.OTHER, route, str(status))
         measures.observe("awmweb_request_seconds", time.perf_counter() - began, route)
+
+
+async def _traced(
+    scope: dict[str, Any], receive: Any, send: Any, about: dict[str, Any], status: Callable[[], int]
+) -> None:
+    """Serve a request in a span. It has the template of its address: an address can be a secret, or hold search words.
+
+    A span of the client's is not its parent: anyone can send any.
+    """
+    project, where = addresses.split(scope["path"])
+    run = RUN.match(where)
+    about = {**about, "project": project, **({"run": run[1]} if run else {})}
+    method = scope["method"] if scope["method"] in METHODS else measures.OTHER
+    with spans.span(method, spans.SERVER, carried="", method=method, **about):
+        try:
+            await _routed(scope, receive, send)
+        finally:
+            route = scope.get(ROUTE, "")
+            spans.note(f"{method} {route}".strip(), route=route, status=status(), failed=status() >= 500)
 
 
 async def _routed(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -311,6 +338,13 @@ async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await send({"type": "websocket.http.response.body", "body": b""})
 
 
+def _end_by_return() -> None:
+    """Have SIGTERM end this process by a return. uvicorn, which shuts down first, sends itself the signal again, and
+    by default that would lose the last spans."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+
+
 application = ProtocolTypeRouter({"http": http, "websocket": websocket})
 
 # Everything loaded so far stays. Each collection would scan it for cycles and block the event loop for 150 ms.
@@ -322,3 +356,6 @@ gc.set_threshold(20_000, 20, 20)
 gate.wait()
 kept_files.keep()
 measures.start("web")
+if settings.AWMWEB_TRACES_TO:
+    spans.start("web", settings.VERSION, settings.AWMWEB_TRACES_TO)
+    _end_by_return()

@@ -10,6 +10,8 @@ from contextvars import ContextVar, Token
 from datetime import UTC, datetime
 from random import getrandbits
 
+from awmenv import spans
+
 # The second form is a link inside a query, such as `next=`, where slashes are encoded.
 LINK = re.compile(r"(/login/once/|/answer/|%2Flogin%2Fonce%2F|%2Fanswer%2F)[^\s\"'<>]+", re.IGNORECASE)
 ABOUT = re.compile(r"/(episode|ask)s/([0-9a-z]{20})(?=/|$)")
@@ -49,6 +51,8 @@ class JsonFormatter(logging.Formatter):
             "message": _plain(record.getMessage()),
             **_ids.get(),
         }
+        if trace := spans.trace_id():
+            line["trace_id"] = trace
         if record.exc_info:
             line["error"] = _plain(self.formatException(record.exc_info))
         return json.dumps(line)

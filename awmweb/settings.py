@@ -20,6 +20,7 @@ from celery.schedules import crontab
 from csp.constants import NONE, SELF
 
 from awmclient.chat import EndpointConfig
+from awmenv import spans
 from awmweb import embedded
 from people import identity
 from runs.statistics.costs import TokenPrice, rates_in
@@ -74,6 +75,16 @@ def web_address(name: str, default: str) -> str:
     parts = urlsplit(raw)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query:
         _stop(name, f"expected an address such as https://awm.example.org, got {raw!r}")
+    return raw
+
+
+def traces_to(name: str) -> str:
+    """Return the base address of a collector; "" without one. Its packages are looked for, and not loaded."""
+    raw = text(name).rstrip("/")
+    if raw and not spans.is_address(raw):
+        _stop(name, f"expected {spans.ADDRESS}")
+    if raw and not spans.are_possible():
+        _stop(name, f"needs {spans.PACKAGES}")
     return raw
 
 
@@ -527,6 +538,7 @@ if AWMWEB_OIDC_ISSUER:
     }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "beat" / "schedule")
 
+AWMWEB_TRACES_TO = traces_to("AWMWEB_TRACES_TO")
 AWMWEB_LOG_FORMAT = choice("AWMWEB_LOG_FORMAT", "line", ("line", "json"))
 LOGGING = {
     "version": 1,

@@ -13,6 +13,7 @@ import asyncio
 import json
 import multiprocessing
 import os
+import random
 import sys
 import time
 from itertools import pairwise
@@ -25,7 +26,7 @@ import httpx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.asks import commit_once, p95, start
 from bench.desk import WAIT_S, _loop, open_one, wait_all
-from bench.loading import Caller, batch
+from bench.loading import WORDS, Caller, batch
 from tests.provider import provider, sign_in
 from tests.running import product
 
@@ -94,7 +95,9 @@ async def work(url: str, people: list[str], asks: list[str]) -> list[float]:
                 await asyncio.sleep(WRITES_S)
                 body = {"lease_token": lease["lease_token"], "text": "Take the older one.", "nonce": ask}
                 began = time.perf_counter()
-                (await http.post(f"/assignments/{lease['assignment']}/answer", json=body)).raise_for_status()
+                answer = await http.post(f"/assignments/{lease['assignment']}/answer", json=body)
+                if answer.is_error:
+                    raise RuntimeError(answer.text)
                 took.append((time.perf_counter() - began) * 1000)
         return took
 
@@ -133,6 +136,11 @@ def answers() -> None:
             answers=len(took), people=PEOPLE, waiting_asks=WAITING, events_per_s=round(rate),
             median_ms=round(median(took)),
         )  # fmt: skip
+
+
+def words_of(number: int) -> str:
+    """Return words that no other ask has: one answer would serve all that ask the same."""
+    return " ".join(random.Random(number).sample(WORDS.split(), 8)) + f" {number}"  # noqa: S311
 
 
 def steps_of(http: httpx.Client, episodes: list[str]) -> int:

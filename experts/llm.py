@@ -28,6 +28,7 @@ from django.utils import timezone
 from awmclient.chat import PROBE_S, ChatClient, EndpointCheck, EndpointConfig
 from awmclient.errors import EndpointError
 from awmclient.schema import ToolCall
+from awmenv import spans
 from episodes.models import Episode
 from episodes.quoting import Secret
 from episodes.stored import repairs
@@ -326,7 +327,8 @@ async def _call(
     messages = [{"role": "system", "content": rules}, {"role": "user", "content": json.dumps(data)}]
     start = time.monotonic()
     try:
-        message = await client.complete(messages)
+        with spans.span("expert model", spans.CLIENT, ask=ask.pk, episode=ask.episode_id):
+            message = await client.complete(messages)
     except EndpointError as fault:
         await _note(model, ask, purpose, start, fault.message)
         raise

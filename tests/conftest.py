@@ -23,7 +23,7 @@ DESK = ("answering", "calling_people", "catch_up", "long_episode", "push_page", 
 """Files that share `desk` (`browser/conftest.py`)."""
 MODELS = ("briefings", "models")
 """Files that share `own_models` (`product/conftest.py`)."""
-OWN = ("deciding", "growth", "kill", "parked", "restart", "second_factor", "sign_in", "sign_in_page", "story")
+OWN = ("deciding", "growth", "kill", "parked", "restart", "second_factor", "sign_in", "sign_in_page", "story", "traces")
 """Files with a product of their own, or none."""
 
 __all__ = ["ada", "django_db_modify_db_settings", "edo", "elsewhere", "house_servers", "max_", "project", "rita"]

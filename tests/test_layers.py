@@ -45,6 +45,7 @@ MAY_IMPORT = {
         "awmclient.errors",
         "awmenv.blockers",
         "awmenv.packs",
+        "awmenv.spans",
     },
     "curriculum": {
         *("people", "episodes", "reviews", "experts", "runs", "awmclient.schema", "awmclient.conversation"),
@@ -65,6 +66,7 @@ MAY_IMPORT = {
         "awmenv.offers",
         "awmenv.packs",
         "awmenv.plain",
+        "awmenv.spans",
     },
     "exports": {
         *("people", "episodes", "reviews", "experts", "runs", "curriculum"),
@@ -75,7 +77,7 @@ MAY_IMPORT = {
         *("people", "episodes", "reviews"),
         *("awmclient.fields", "awmclient.faults", "awmclient.schema", "awmclient.conversation", "awmclient.thinking"),
     },
-    "awmweb": {*APPS, "awmclient"},
+    "awmweb": {*APPS, "awmclient", "awmenv.spans"},
     "awmenv": set[str](),
     "awmclient": set[str](),
 }
@@ -239,6 +241,7 @@ LATE = {
     ),  # numpy and protobuf, for the processes in which a trainer takes its curves along
     ("imports.readers.otlp", "of_protobuf"),  # protobuf, for the web processes that are sent traces
     ("imports.readers.otlp", "as_protobuf"),
+    ("awmenv.spans", "start"),  # opentelemetry's sdk, for the processes that have a collector
     ("awmweb.metrics.page", "_text"),  # prometheus_client, for the web processes that are scraped
     ("notices.pages", "_push_key"),  # seven megabytes, for the web processes in which somebody opens one page
 }
@@ -727,7 +730,9 @@ def test_web_and_worker_import_no_openenv_or_server(tmp_path: Path) -> None:
     look = (
         "import awmweb.asgi, awmweb.urls, awmweb.celery, runs.tasks, experts.tasks, notices.tasks, sys;"
         "unwanted = ('openenv', 'prometheus_client');"
-        "print([one for one in sys.modules if one.split('.')[0] in unwanted or one.startswith('awmenv.server')])"
+        "parts = ('awmenv.server', 'opentelemetry.sdk.', 'opentelemetry.exporter');"
+        "loaded = [name for name, one in sys.modules.items() if one is not None];"
+        "print([one for one in loaded if one.split('.')[0] in unwanted or one.startswith(parts)])"
     )
     environment = {**os.environ, "AWMWEB_VAR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", look], cwd=ROOT, env=environment, capture_output=True, text=True)

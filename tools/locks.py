@@ -62,6 +62,7 @@ LOCKS = (
     Lock("requirements.lock", "requirements.txt", WITHOUT_DEMO),
     Lock("awmenv/requirements.lock", "awmenv/requirements.txt", WITHOUT_DEMO, "requirements.lock"),
     Lock("requirements-asking.lock", "requirements-asking.txt", WITHOUT_DEMO, "requirements.lock"),
+    Lock("requirements-traces.lock", "requirements-traces.txt", WITHOUT_DEMO, "requirements.lock"),
     Lock("requirements-dev.lock", "requirements-dev.txt", NOT_FOR_CHECKS, "requirements.lock"),
     Lock(
         "requirements-train.lock",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import uvicorn
 
+from awmenv import __version__, spans
 from awmenv.errors import AwmenvError
 from awmenv.server import logs
 from awmenv.server.app import build
@@ -46,6 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(ending, lambda *_: sys.exit(0))
     try:
         world.start()
+        if settings.traces_to:
+            spans.start("env", __version__, settings.traces_to)
         logging.getLogger("awmenv").info("sandbox level %s, %d scenarios", world.tier, len(world.library.listed))
         uvicorn.Server(_config(app, settings)).run()
     except AwmenvError as error:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, TypeVar
 
+from awmenv import spans
 from awmenv.server.sandbox import confine
 
 T = TypeVar("T")
@@ -70,6 +71,7 @@ class Settings:
     partial: bool = True
     attest_key: str = field(default="", repr=False)  # shared with the dashboard; without it nothing is attested
     judge: Judge = field(default_factory=Judge)
+    traces_to: str = ""  # a collector of OpenTelemetry
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
@@ -107,6 +109,7 @@ class Settings:
             partial=read.choice("AWMENV_PARTIAL", "1", ("0", "1")) == "1",
             attest_key=_attest_key(env.get("AWMENV_ATTEST_KEY_FILE", "")),
             judge=_judge(env, read),
+            traces_to=_traces_to(env.get("AWMENV_TRACES_TO", "")),
         )
 
 
@@ -137,6 +140,14 @@ def _judge(env: Mapping[str, str], read: "_Reader") -> Judge:
     if not judge.api_key.isascii() or not judge.api_key.isprintable():
         raise BadSetting("AWMENV_JUDGE_API_KEY holds characters that no header can carry")
     return judge
+
+
+def _traces_to(address: str) -> str:
+    if address and not spans.is_address(address):
+        raise BadSetting(f"AWMENV_TRACES_TO must be {spans.ADDRESS}")
+    if address and not spans.are_possible():
+        raise BadSetting(f"AWMENV_TRACES_TO needs {spans.PACKAGES}")
+    return address.rstrip("/")
 
 
 def _is_headers(text: str) -> bool:

@@ -17,6 +17,7 @@ from awmweb.embedded.processes import Spec
 SECRETS_OF_JUDGE = {"AWMENV_JUDGE_API_KEY", "AWMENV_JUDGE_HEADERS", "AWMENV_JUDGE_QUERY"}
 # The environment server runs other people's code: it gets no database password and no model key but the judge's.
 OPEN_TO_ENVIRONMENT_SERVER = ("AWMENV_", "AWM_", "LC_", "SSL_CERT_")
+HEADERS_OF_COLLECTOR = "OTEL_EXPORTER_OTLP_HEADERS"
 PLAIN = {
     "PATH",
     "HOME",
@@ -121,6 +122,9 @@ def environment(name: str, options: Options) -> dict[str, str]:
     ours = dict(os.environ)
     if name == "env":
         ours = {key: value for key, value in ours.items() if key in PLAIN or key.startswith(OPEN_TO_ENVIRONMENT_SERVER)}
+        if to := os.environ.get("AWMWEB_TRACES_TO"):
+            ours.setdefault("AWMENV_TRACES_TO", to)
+            ours |= {key: os.environ[key] for key in (HEADERS_OF_COLLECTOR,) if key in os.environ}
         ours.setdefault("AWMENV_CACHE_DIR", str(Path(options.var) / "cache"))
         ours.setdefault("AWMENV_ATTEST_KEY_FILE", str(attest_key_file(Path(options.var))))
     else:

@@ -32,6 +32,7 @@ from awmclient.schema import (
     StopReason,
     WheelView,
 )
+from awmenv import spans
 from episodes.events import episode_topic
 from episodes.live.hub import hub
 from episodes.models import Episode
@@ -172,7 +173,8 @@ class LocalEpisode:
         """Wait, unless the ask was already closed: a parked episode that continues need not wait."""
         if view is None or view.status == "open":
             await patiently(_note_waiting, self.actor, ask)
-            view = await self._closed(ask)
+            with spans.span("wait for advice", marks=False, ask=ask):  # parked, it ends by an exception
+                view = await self._closed(ask)
         while (advice := view.advice) is not None:
             try:
                 read = await patiently(closing.consume, self.actor, ask)

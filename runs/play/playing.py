@@ -13,6 +13,7 @@ import functools
 import logging
 import zlib
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from django.conf import settings
@@ -26,6 +27,7 @@ from awmclient.restoring import restore
 from awmclient.rollout import rollout
 from awmclient.schema import Fault, Outcome
 from awmclient.scripted import ScriptedPolicy
+from awmenv import spans
 from awmenv.client import EnvironmentClient, socket_url
 from awmenv.errors import AwmenvError, CapacityReached, ServerTimeout, ServerUnreachable, SessionLost
 from awmenv.health import Health
@@ -64,7 +66,19 @@ def play(episode_id: str, worker: str = "") -> None:
     """Run a queued episode to its end, and the next ones in this thread. It stays queued while no environment server
     responds; an error is stored as a fault."""
     with parking.threads.occupy(), database.one_connection():
-        relay.thread.play(episode_id, lambda one: database.run(_play(one, worker)))
+        relay.thread.play(episode_id, lambda one: _traced(one, one == episode_id, worker))
+
+
+def _traced(episode_id: str, is_called: bool, worker: str) -> None:
+    """Run an episode in a span; one that another episode of this thread took along has a trace of its own."""
+    after = "" if is_called else spans.carried()
+    with spans.span("episode", after=after, episode=episode_id):
+        database.run(_play(episode_id, worker))
+
+
+def _span(name: str, *, turn: int) -> AbstractContextManager[object]:
+    # a turn that ends its episode, or waits for an answer, leaves the block by an exception
+    return spans.span(name, marks=name != "turn", turn=turn)
 
 
 async def _play(episode_id: str, worker: str) -> None:
@@ -88,6 +102,7 @@ async def _play(episode_id: str, worker: str) -> None:
         async with await _world(actor, episode) as environment:
             begun = await in_database(_begin)(episode, worker)
             if begun is not None:
+                spans.note(run=begun.run_id, project=begun.project.slug)
                 environment.episode = begun
                 if isinstance(policy, PersonPolicy):
                     policy.episode = begun
@@ -307,6 +322,7 @@ async def _through(
         on_end=verify,
         approve=episode.policy.get("approve") or (),
         ask=ask,
+        span=_span,
         **limits,
     )
 

@@ -15,7 +15,8 @@ from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.env_server.serialization import deserialize_action
 from pydantic import ValidationError
 
-from awmenv.models import CONTROL_TOOLS
+from awmenv import spans
+from awmenv.models import CONTROL_TOOLS, kind_of
 from awmenv.server import strict
 from awmenv.server.channels import agent, pacing
 from awmenv.server.channels.connections import Connection, Connections, Full, NotThere
@@ -40,7 +41,7 @@ async def serve(socket: WebSocket, connections: Connections) -> None:
         await socket.send_text(_refusal(refused, connections))
         await socket.close()
         return
-    line = Line(socket, connections, connection)
+    line = Line(socket, connections, connection, socket.headers.get(spans.HEADER, ""))
     try:
         await pacing.converse(socket, line.answered, line.lose)
     finally:
@@ -54,9 +55,11 @@ def _refusal(refused: Full | NotThere, connections: Connections) -> str:
 
 
 class Line:
-    """One control socket: the session that it came with, and those that its batches have opened by name."""
+    """One control socket: the session that it came with, and those that its batches have opened by name. Its messages
+    have spans if it named one of its client's (`carried`)."""
 
-    def __init__(self, socket: object, connections: Connections, own: Connection) -> None:
+    def __init__(self, socket: object, connections: Connections, own: Connection, carried: str = "") -> None:
+        self._carried = carried
         self._socket = socket
         self._connections = connections
         self._own = own
@@ -87,6 +90,13 @@ class Line:
         return None if message["type"] == "close" else await self._answer(message, self._own)
 
     async def _answer(self, message: dict[str, Any], connection: Connection) -> str:
+        if not self._carried:
+            return await self._answered(message, connection)
+        kind = kind_of(message)
+        with spans.span(kind, spans.SERVER, carried=self._carried, call=kind):
+            return await self._answered(message, connection)
+
+    async def _answered(self, message: dict[str, Any], connection: Connection) -> str:
         try:
             return await self._done(message["type"], message.get("data", {}), connection)
         except ValidationError as error:
@@ -94,6 +104,7 @@ class Line:
             return error_frame("Invalid message", "VALIDATION_ERROR", errors=details)
         except Exception:
             # The last handler before the socket: an internal error ends no session.
+            spans.note(failed=True)
             log.exception("a message on /ws failed")
             return error_frame("The server failed on this message", "EXECUTION_ERROR")
 
