@@ -139,7 +139,7 @@ def answers() -> None:
 
 
 def words_of(number: int) -> str:
-    """Return words that no other ask has: one answer would serve all that ask the same."""
+    """Return words that no other ask has: asks with equal words share one answer."""
     return " ".join(random.Random(number).sample(WORDS.split(), 8)) + f" {number}"  # noqa: S311
 
 
