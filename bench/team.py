@@ -107,7 +107,7 @@ async def work(url: str, people: list[str], asks: list[str]) -> list[float]:
 
 def answers() -> None:
     context = multiprocessing.get_context("spawn")
-    with product() as web:
+    with product(AWMWEB_HEARTBEAT_S="3600") as web:  # loops of asks that are answered later say nothing meanwhile
         agent = web.token("agent")
         people = [web.token("expert") for _ in range(PEOPLE)]
         with web.http(agent) as http:
