@@ -167,7 +167,8 @@ function paintSteps(row, stalled) {
   const budget = Number(row.dataset.budget) || 0;
   const [acted, count] = [Number(row.dataset.acted), Number(row.dataset.lastSeq)];
   const running = row.dataset.state === "running";
-  cell(row, "strip").innerHTML = strip(codes, { budget: LIVE[row.dataset.state] ? budget : 0, running, stalled, room: ROOM, acted, count });
+  const place = cell(row, "strip"); // a list can be without this column
+  if (place) place.innerHTML = strip(codes, { budget: LIVE[row.dataset.state] ? budget : 0, running, stalled, room: ROOM, acted, count });
   say(cell(row, "count"), `${grouped(acted)}${budget ? ` / ${grouped(budget)}` : ""}`);
 }
 
