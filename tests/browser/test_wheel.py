@@ -101,7 +101,7 @@ def test_a_call_is_undone_before_it_is_sent(house, person, episode):
     undone = mina.get_by_text("Undone. Nothing was sent.")
     for sent in range(10):  # on a slow machine the five seconds can pass before the key works
         call(mina, listing)
-        expect(mina.locator("[data-cap=undo-order]:not(:empty)").or_(made.nth(sent))).to_be_visible()
+        expect(mina.locator("[data-cap=undo-order]:not(:empty)").or_(made.nth(sent)).first).to_be_visible()
         mina.keyboard.press("z")
         expect(undone.or_(made.nth(sent)).first).to_be_visible()
         if undone.is_visible():
@@ -123,6 +123,7 @@ def test_escape_twice_hands_the_wheel_back(house, person, episode):
     expect(mina.get_by_role("heading", level=1)).to_have_text("You act in place of the agent.")
     expect(mina.locator(".strap .cd [data-left]")).to_have_text(re.compile(r"^(9:\d\d|10:00)$"))
     words = mina.locator("textarea[name=words]")
+    expect(mina.locator("[data-cap=hand-back]")).not_to_be_empty()  # keys work from here on
     words.fill("Mind the order.")
     words.press("Escape")
     expect(words).not_to_be_focused()

@@ -39,11 +39,11 @@ def nginx_or_skip():
 
 @contextmanager
 def web(code, house, port):
-    """A web process of this code on the house's database and queue."""
+    """A web process of this code on the product's database and queue."""
     command = [sys.executable, "-m", "uvicorn", "awmweb.asgi:application", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--ws", "episodes.live.wire:FrameSocket", "--ws-per-message-deflate", "false", "--log-level", "warning"]
     log = house.var / f"web-{port}.log"
-    # the house's port stays in the settings: the name of the session's cookie has it
+    # the product's port stays in the settings: the name of the session's cookie has it
     environment = house.environment | {"DJANGO_SETTINGS_MODULE": "awmweb.settings"}
     with log.open("w") as out:
         process = subprocess.Popen(command, cwd=code, env=environment, stdout=out, stderr=out)

@@ -198,7 +198,7 @@ def test_people_are_asked_about_together_within_a_bound(zoe, there, monkeypatch)
     def access(*_):
         answering.append(1)
         most.append(len(answering))
-        together.wait(60)  # broken unless so many are asked about at the same time
+        together.wait(60)  # broken unless that number is asked about at the same time
         answering.pop()
         return "access", "next", {}
 
