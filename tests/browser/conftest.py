@@ -15,11 +15,13 @@ import pytest
 from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.conftest import group_of, kept
 from tests.exports.hub_server import TOKEN, hub
+from tests.provider import lab  # noqa: F401
 from tests.running import Product, product
 
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
+    "--in-process-gpu",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
