@@ -81,7 +81,7 @@ class Host:
         path = [str(self.tools), str(Path(sys.executable).parent), str(self.programs), os.environ["PATH"]]
         known = {"PATH": os.pathsep.join(path), "HOME": str(self.folder), "LANG": "C.UTF-8"}
         known |= {"PGDATA": str(self.database), "PGPORT": self.ports["postgres"], "PGHOST": "127.0.0.1"}
-        known |= {"VALKEY_PORT": self.ports["valkey"]}
+        known |= {"VALKEY_PORT": self.ports["valkey"], "AWMWEB_DEMO": "0"}  # whose episodes would be played meanwhile
         given = self.services[name].get("environment", {})
         return known | {key: self.here(value) for key, value in given.items()}
 
