@@ -12,8 +12,9 @@ from episodes.models import Split
 from episodes.stored import splits
 from episodes.stored.packs import scenario_digest
 from people.errors import Invalid
-from runs.taskset import checking, splitting
+from runs.taskset import splitting
 from runs.taskset.splitting import Sides, TaskFacts
+from tests.checked import checked, reports  # noqa: F401
 
 
 def some(scenarios=10, each=6):
@@ -121,26 +122,9 @@ def test_changed_versions_of_a_split_are_named():
     assert splitting.changed_versions(None, now) == splitting.changed_versions({}, now) == []
 
 
-@pytest.fixture(scope="module")
-def reports():
-    """What the check of the starter pack reports, a server that runs every verifier: once for all commands here."""
-    packs = checking.packs_named([])
-    assert list(checking.verifiers(packs))
-    return {pack.name: pack.report.health for pack in packs}
-
-
-@pytest.fixture
-def checked(reports, monkeypatch):
-    def verifiers(packs):
-        for pack in packs:
-            pack.report.health.update(reports[pack.name])
-        return iter(())
-
-    monkeypatch.setattr(checking, "verifiers", verifiers)
-
-
 @pytest.mark.django_db
-def test_command_keeps_what_a_split_of_others_says(project, checked, tmp_path, capsys):
+@pytest.mark.usefixtures("checked")
+def test_command_keeps_what_a_split_of_others_says(project, tmp_path, capsys):
     file = tmp_path / "833.json"
     meta = {"seed": 42, "prefixes": ["helpdesk"], "max_tasks": 9, "verifiers": {"helpdesk_1/1": "old"}}
     sides = {"train": [["helpdesk_1", 0]], "val": [["helpdesk_1", 1]]}
@@ -159,7 +143,8 @@ def test_command_keeps_what_a_split_of_others_says(project, checked, tmp_path, c
 
 
 @pytest.mark.django_db
-def test_command_pins_a_split_of_the_starter_pack(project, checked, tmp_path, capsys):
+@pytest.mark.usefixtures("checked")
+def test_command_pins_a_split_of_the_starter_pack(project, tmp_path, capsys):
     file = tmp_path / "starter.json"
     call_command("build_split", output=file, seed=5, project="lab")
     told = json.loads(file.read_text())
