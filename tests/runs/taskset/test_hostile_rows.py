@@ -78,7 +78,9 @@ def test_loadpack_reports_hostile_rows_and_lives(loaded):
     assert 0 < peak_mb < BUILD_MB
 
 
+@pytest.mark.long
 def test_checkpack_reports_hostile_rows_by_scenario(loaded, tmp_path):
+    """The same rows in the same process; `test_loading_packs.py` reads a report of it in each run of the tests."""
     report = tmp_path / "report.jsonl"
     done, peak_mb = manage(loaded[0], "checkpack", "rows", "--report", str(report))
     assert done.returncode == 0 and "Traceback" not in done.stdout, done.stdout
