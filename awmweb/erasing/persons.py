@@ -33,12 +33,12 @@ from episodes.models import (
 )
 from episodes.stored.entries import entry_of
 from experts.models import ERASED, Advice, Ask, StandingAnswer
-from people import holding
 from people.access import Actor, may_manage_people, system
-from people.audit import record
 from people.errors import NotFound
-from people.in_words import count
 from people.models import AuditEntry, Hold, Membership, Project, Tombstone, display_name
+from people.record import holding
+from people.record.audit import record
+from people.text.in_words import count
 from reviews.models import COMMENT, Annotation, Correction, SchemaKind
 from runs.models import Campaign, PersonTurn
 

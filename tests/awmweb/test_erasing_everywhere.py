@@ -22,10 +22,10 @@ from episodes.record import indexing
 from experts import desk, standing_answers
 from experts.models import Advice, Ask
 from imports.models import Trace, TraceSpan
-from people import holding
-from people.audit import record
 from people.errors import OnHold
 from people.models import Hold
+from people.record import holding
+from people.record.audit import record
 from reviews.models import Annotation
 from runs.models import Campaign
 from tests.awmweb.rows_with_words import Filler

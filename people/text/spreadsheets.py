@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 # U+2212 is the minus sign of typography, which NFKC leaves as it is.
 _FORMULA = ("=", "+", "-", "@", "\u2212")

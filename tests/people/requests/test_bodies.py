@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from people import bodies
-from people.bodies import Body, SharedBuffer
 from people.errors import Busy, TooLarge, TooSlow
+from people.requests import bodies
+from people.requests.bodies import Body, SharedBuffer
 
 MB = 1024 * 1024
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from people import figures
-from people.figures import (
+from people.text import figures
+from people.text.figures import (
     BASELINE,
     EXPERT,
     FIFTH,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from people import members, projects
 from people.access import person as actor_of
 from people.errors import Forbidden
 from people.models import ApiToken, Membership, TokenScope
+from people.record import members, projects
 from tests.browsing import as_person, html
 from tests.people_by_name import person
 

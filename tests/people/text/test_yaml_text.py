@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from people import yaml_text
-from people.yaml_text import BadYaml
+from people.text import yaml_text
+from people.text.yaml_text import BadYaml
 from tests.test_layers import APPS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_no_other_module_reads_yaml():
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Attribute) and node.attr in readers and ast.unparse(node.value) == "yaml":
                     found.add(str(file.relative_to(ROOT)))
-    assert found == {"people/yaml_text.py"}
+    assert found == {"people/text/yaml_text.py"}

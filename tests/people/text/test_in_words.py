@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from people.in_words import clock, duration
+from people.text.in_words import clock, duration
 
 
 @pytest.mark.parametrize(

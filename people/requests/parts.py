@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.safestring import mark_safe
 
-from people import addresses
+from people.requests import addresses
 
 View = Callable[..., HttpResponseBase]
 

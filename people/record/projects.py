@@ -12,10 +12,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from people.access import Actor, may_manage_people, may_manage_projects, scoped
-from people.audit import record
 from people.errors import Invalid, NotFound
-from people.members import NAME_CHARS, create_project, ensure_member, fresh_link, refuse_last_admin_change
 from people.models import Membership, Project, Role
+from people.record.audit import record
+from people.record.members import NAME_CHARS, create_project, ensure_member, fresh_link, refuse_last_admin_change
 
 BeforeArchive = Callable[[Project], None]
 _before_archive: list[BeforeArchive] = []

@@ -10,10 +10,10 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from people.access import Actor, may_manage_projects, scoped, visible_or_404
-from people.audit import record
 from people.errors import Invalid, OnHold
 from people.models import Hold, Project
-from people.plain_text import is_storable
+from people.record.audit import record
+from people.text.plain_text import is_storable
 
 HOLDS = 0x686F6C64
 """The first number of the database's locks under which holds are placed and things are erased."""

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from people.prose import in_line, is_markdown, prose
+from people.text.prose import in_line, is_markdown, prose
 
 HOSTILE = """# <script>alert(1)</script>
 

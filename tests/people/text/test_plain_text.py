@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from people.plain_text import clean, first_line, writable
+from people.text.plain_text import clean, first_line, writable
 
 
 def test_clean_leaves_ordinary_text_alone():

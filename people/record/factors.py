@@ -28,9 +28,9 @@ from django.utils import timezone
 
 from people import measures
 from people.access import Actor, may_manage_people, scoped
-from people.audit import record
 from people.errors import Away, Busy, Forbidden, Invalid, NotFound
 from people.models import Membership, Role, display_name
+from people.record.audit import record
 from people.sealing import box
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, TypeVar
 
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 Figure = dict[str, Any]
 T = TypeVar("T")

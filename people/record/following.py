@@ -24,12 +24,12 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from people import members
 from people.access import system
-from people.audit import record
 from people.errors import Invalid
 from people.identity import Rights, Unfit, identify, rights_of
 from people.models import Membership, Project, ProviderTicket, Role, new_id
+from people.record import members
+from people.record.audit import record
 from people.sealing import box
 
 log = logging.getLogger(__name__)

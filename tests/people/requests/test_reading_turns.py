@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from people.errors import Busy
-from people.turns import SenderTurns
+from people.requests.turns import SenderTurns
 
 
 async def test_turn_beyond_the_limit_is_refused_after_its_wait():

@@ -26,8 +26,8 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 
 from people.access import Actor
-from people.audit import record
 from people.models import IdField, unheard_since
+from people.record.audit import record
 
 log = logging.getLogger(__name__)
 # Six beats fit into `SILENT_AFTER`: one slow update does not make a worker look lost.

@@ -7,9 +7,9 @@ import pytest
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes.record import recording
 from experts import opening, queue
-from people import members
 from people.errors import Invalid
 from people.models import Membership
+from people.record import members
 
 pytestmark = pytest.mark.attack("tokens and doors")
 

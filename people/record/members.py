@@ -19,7 +19,6 @@ from django.utils import timezone
 from django.utils.text import slugify
 
 from people.access import Actor, may_issue_personal, may_issue_tokens, may_manage_people, person, scoped, system
-from people.audit import record
 from people.errors import Invalid, LinkSpent, NotFound
 from people.models import (
     ApiToken,
@@ -33,6 +32,7 @@ from people.models import (
     granted,
     new_id,
 )
+from people.record.audit import record
 from people.rows import ModelRows
 
 OnLeave = Callable[[Actor], None]

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 LONGEST, MOST_LINES = 10_000, 500
 """A longer text is shown as it was written: Markdown takes a millisecond for ten lines."""

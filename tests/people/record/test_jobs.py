@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from exports.models import Export, ExportState, Push
 from imports.models import Import
-from people import jobs
 from people.models import AuditEntry
+from people.record import jobs
 from tests.commands import ROOT
 
 KINDS = jobs.Job.__subclasses__()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from people.spreadsheets import in_csv, inert
+from people.text.spreadsheets import in_csv, inert
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 APPS = ("awmweb", "curriculum", "episodes", "experts", "exports", "imports", "notices", "people", "reviews", "runs")
 
 
@@ -39,4 +39,4 @@ def test_only_one_module_writes_csv():
     """Another writer would need a guard of its own."""
     files = [path for app in APPS for path in (ROOT / app).rglob("*.py")]
     writers = [path for path in files if re.search(r"^(import|from) csv\b", path.read_text(), re.MULTILINE)]
-    assert writers == [ROOT / "people/spreadsheets.py"]
+    assert writers == [ROOT / "people/text/spreadsheets.py"]

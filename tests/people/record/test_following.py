@@ -17,12 +17,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from people import following, members, projects
 from people.access import bearer
 from people.access import person as actor_of
 from people.errors import Invalid
 from people.identity import read_map
 from people.models import ApiToken, AuditEntry, Membership, ProviderTicket
+from people.record import following, members, projects
 from people.revalidation import ended, right_of
 from tests.browsing import as_person, html
 from tests.commands import ROOT
@@ -277,7 +277,7 @@ def test_answer_about_someone_else_gives_no_rights(zoe, there):
 
 def test_nothing_of_it_is_loaded_without_a_provider():
     """Idle memory and the start stay as they were: web, workers and beat are forked from this import."""
-    names = ("allauth", "oauthlib", "fido2", "qrcode", "people.factors")
+    names = ("allauth", "oauthlib", "fido2", "qrcode", "people.record.factors")
     said = f"import sys, awmweb.preloaded; print([one for one in sys.modules if one.startswith({names})])"
     done = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -18,14 +18,15 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from people import access, audit, audit_trail, members, projects
+from people import access, audit_trail
 from people.access import system
 from people.errors import Invalid
 from people.models import ApiToken, AuditEntry, Membership, Project
-from people.zones import midnight
+from people.record import audit, members, projects
+from people.text.zones import midnight
 from tests.browsing import as_person, html
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.django_db

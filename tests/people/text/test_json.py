@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from people.errors import BadJson
-from people.json_text import MAX_DEPTH, parse_json
+from people.text.json_text import MAX_DEPTH, parse_json
 
 
 @pytest.mark.parametrize(

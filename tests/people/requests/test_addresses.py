@@ -12,9 +12,9 @@ from awmclient.schema import AskOpen, EpisodeStart
 from episodes.live.consumers import PROJECT, actor_for
 from episodes.record import recording
 from experts import opening
-from people import members
 from people.access import SESSION_ENTRIES
 from people.errors import NotFound
+from people.record import members
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 
