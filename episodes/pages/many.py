@@ -447,7 +447,7 @@ def _compare(request: MemberRequest, chosen: Chosen) -> HttpResponse:
 def _review(request: MemberRequest, chosen: Chosen) -> HttpResponse:
     """Show the page that asks for the queue to add these episodes to."""
     may_set_reviews(request.actor)
-    if chosen.is_all:
+    if chosen.is_all and len(chosen.ids) > SELECTED:
         return redirect(f"{reverse('add_to_queue')}?{urlencode({'matching': chosen.wish.query()})}")
     return redirect(f"{reverse('add_to_queue')}?{urlencode([('episode', pk) for pk in _ids(chosen)])}")
 
