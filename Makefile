@@ -65,8 +65,8 @@ test-next-django:
 	  rm -rf .venv-next-django; echo "Django 6 needs Python 3.12 or newer. Name one: make test-next-django PYTHON=/path/to/python3.13"; exit 1; }
 	@.venv-next-django/bin/python -m pip install -q --no-deps --require-hashes -r requirements-dev.lock
 	@.venv-next-django/bin/python -m pip install -q --no-deps Django==6.1.3
-	@.venv-next-django/bin/python -m pytest -q tests/people/test_people_pages.py tests/people/test_personal_tokens.py \
-	  tests/people/test_doors.py tests/people/test_end_dates.py tests/exports/jobs/test_removing.py
+	@.venv-next-django/bin/python -m pytest -q tests/people/test_people_pages.py tests/people/record/test_personal_tokens.py \
+	  tests/people/test_doors.py tests/people/record/test_end_dates.py tests/exports/jobs/test_removing.py
 
 # Only `manage.py asking` needs it, and runs with a gate do not
 install-asking: install

@@ -54,10 +54,11 @@ from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import server as mcp
 from experts.rules.file_types import MOST_BYTES, TOO_LARGE
 from imports.importing import UPLOAD_MAX
-from people import addresses, measures
-from people.bodies import Body, HungUp, bearer_secret, has_body, header, replayed
+from people import measures
 from people.errors import AWAY, AppError, ForeignHost, NotFound, TooLarge
 from people.http import refuse, sender_of
+from people.requests import addresses
+from people.requests.bodies import Body, HungUp, bearer_secret, has_body, header, replayed
 
 log = logging.getLogger(__name__)
 STATEMENT_S = 15

@@ -18,11 +18,11 @@ from django.utils.cache import patch_cache_control
 from django.utils.deprecation import MiddlewareMixin
 from django.views import defaults
 
-from people import addresses
 from people.access import SESSION_PROJECT, memberships
 from people.errors import AWAY, AppError, Away, NotFound, Overlong, away_of
 from people.http import IS_HEAD, refusal
-from people.plain_text import cleaned, with_line_ends
+from people.requests import addresses
+from people.text.plain_text import cleaned, with_line_ends
 
 log = logging.getLogger(__name__)
 CODES = {

@@ -350,7 +350,7 @@ SESSION_COOKIE_NAME = f"awmweb_session_{AWMWEB_PORT}" if not _secure else "__Hos
 CSRF_COOKIE_NAME = f"awmweb_csrf_{AWMWEB_PORT}" if not _secure else "__Host-awmweb_csrf"
 # Links in mails open signed in, and a POST from another site brings no cookie.
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
-SESSION_ENGINE = "people.sessions"
+SESSION_ENGINE = "people.requests.sessions"
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
@@ -427,13 +427,13 @@ if AWMWEB_OIDC_ISSUER or AWMWEB_MFA:
 OIDC_PROVIDER = f"oidc-{hashlib.sha256(AWMWEB_OIDC_ISSUER.encode()).hexdigest()[:16]}"
 if AWMWEB_OIDC_ISSUER:
     ACCOUNT_ADAPTER = "people.pages.provider.Accounts"
-MFA_ADAPTER = "people.factors.Factors"
+MFA_ADAPTER = "people.record.factors.Factors"
 ACCOUNT_EMAIL_VERIFICATION = SOCIALACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_EMAIL_NOTIFICATIONS = SOCIALACCOUNT_EMAIL_AUTHENTICATION = False
 SOCIALACCOUNT_ADAPTER = "people.pages.provider.Provider"
 # Not by a form: browsers apply `form-action` to redirects too, and the policy would have to name the provider.
 SOCIALACCOUNT_LOGIN_ON_GET = True
-SOCIALACCOUNT_STORE_TOKENS = False  # people/following.py keeps one, sealed
+SOCIALACCOUNT_STORE_TOKENS = False  # people/record/following.py keeps one, sealed
 LOGIN_REDIRECT_URL = "/"
 SOCIALACCOUNT_PROVIDERS = {
     "openid_connect": {

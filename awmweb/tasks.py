@@ -14,8 +14,8 @@ from django.utils import timezone
 from awmweb.demo import due
 from awmweb.partitions import keeping
 from awmweb.retention import passes, telling
-from people import jobs
 from people.errors import AWAY
+from people.record import jobs
 
 log = logging.getLogger(__name__)
 AGAIN_S, AGAIN_MAX = 10, 5

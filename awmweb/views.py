@@ -30,7 +30,6 @@ from episodes.visible import visibility
 from experts.find import availability, board
 from experts.find.eligibility import Spot
 from experts.models import Ask
-from people import addresses
 from people.access import (
     Actor,
     MemberRequest,
@@ -49,10 +48,11 @@ from people.access import (
     scoped,
 )
 from people.errors import AWAY, NotFound
-from people.in_words import count, duration
 from people.models import Membership, display_name
-from people.plain_text import clean
-from people.zones import midnight, zone_name, zone_of
+from people.requests import addresses
+from people.text.in_words import count, duration
+from people.text.plain_text import clean
+from people.text.zones import midnight, zone_name, zone_of
 from reviews.statistics import reports
 from runs.launch import launching
 from runs.play import environment

@@ -227,7 +227,7 @@ def prepare() -> None:
     _django()
     from episodes.models import Episode, Step
     from experts.models import Ask, Assignment
-    from people import members
+    from people.record import members
 
     project = members.ensure_project("claims", "Claims")
     for number in range(CLAIMERS):

@@ -104,7 +104,8 @@ ANSWER = """
 import json, time
 from experts import advising, queue
 from experts.models import Ask
-from people import access, members
+from people import access
+from people.record import members
 from people.models import Project, new_id
 
 edo = access.person(members.ensure_member(Project.objects.get(slug="demo"), "edo", "expert"))
@@ -118,7 +119,8 @@ APPROVE = """
 import json, time
 from experts import batch
 from experts.models import Ask
-from people import access, members
+from people import access
+from people.record import members
 from people.models import Project
 
 edo = access.person(members.ensure_member(Project.objects.get(slug="demo"), "edo", "expert"))

@@ -63,7 +63,8 @@ def fill() -> None:
     from awmenv.packs import load_pack
     from episodes.models import Episode, Run, VerifierOutcome
     from episodes.record import pinning
-    from people import access, members
+    from people import access
+    from people.record import members
 
     pack = load_pack(ROOT / "packs" / "starter")
     other, *scenarios = sorted(pack.scenarios)

@@ -206,7 +206,7 @@ def copied(project: str, folder: Path) -> float:
 
 
 def measure(folder: Path) -> None:
-    from people import members
+    from people.record import members
 
     episodes = STEPS // PER_EPISODE
     for name, write in FORMATS.items():
@@ -230,7 +230,7 @@ def measure(folder: Path) -> None:
 
 def _grown(name: str, write: Callable[[Path, int], None], large: dict[str, Any], path: Path, folder: Path) -> None:
     """Print how much more memory the large file took than a small one."""
-    from people import members
+    from people.record import members
 
     small = folder / "small"
     write(small, SMALL // PER_EPISODE)

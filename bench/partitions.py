@@ -31,7 +31,7 @@ EACH, ROUNDS, EXPORTS, FOUND_IN = 200, 40, 5, 20
 """Steps of an episode, rounds of each database, those of exports, and of how many episodes one has words."""
 MONTHS = 24
 PREPARE = """
-from people.members import ensure_project
+from people.record.members import ensure_project
 from people.access import system_actor
 from awmclient.schema import EpisodeStart, Finish
 from episodes.models import Run

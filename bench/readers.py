@@ -99,7 +99,7 @@ def figures(took: list[float]) -> dict[str, float]:
 
 def measure() -> dict[str, Any]:
     with product(AWMWEB_DEMO="0") as web:
-        web.manage("shell", "-c", "from people.members import ensure_project; ensure_project('elsewhere')")
+        web.manage("shell", "-c", "from people.record.members import ensure_project; ensure_project('elsewhere')")
         token, stop = web.token("agent"), threading.Event()
         episode = filled(web, token)
         with httpx.Client(base_url=web.url, follow_redirects=True, timeout=20) as browser:

@@ -80,7 +80,7 @@ from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
 from episodes.record import recording
 from episodes.models import Episode
 from people.access import system, system_actor
-from people.members import ensure_project
+from people.record.members import ensure_project
 from reviews.record import assigning, schemas
 ensure_project("{slug}", "{slug}")
 actor = system_actor("{slug}")

@@ -12,8 +12,8 @@ from curriculum.rules.ratio import Phase
 from episodes import events
 from episodes.models import Run
 from people.access import Actor, may_launch, visible_or_404
-from people.audit import record
 from people.errors import Invalid
+from people.record.audit import record
 
 REASON_MAX = 2000
 

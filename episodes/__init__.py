@@ -1,6 +1,6 @@
 """What happened?
 
-    models         runs, episodes, steps, outcomes, state table
+    models/        runs, episodes, steps, outcomes, state table
     errors         refusals of recording
     events         topics, frames, the only publisher
     tool_schemas   whether a value fits a tool's schema

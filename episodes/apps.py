@@ -11,6 +11,6 @@ class EpisodesConfig(AppConfig):
     def ready(self) -> None:
         """Import the modules that need models; Django allows that only now."""
         from episodes.record import recording
-        from people import projects
+        from people.record import projects
 
         projects.before_archive(recording.refuse_archive)

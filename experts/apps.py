@@ -15,7 +15,7 @@ class ExpertsConfig(AppConfig):
         from episodes.record import recording
         from experts import advising, closing, endings, looking, notifications, queue
         from notices import subjects
-        from people import members
+        from people.record import members
 
         recording.on_end(closing.cancel_of_episode)
         members.on_leave(queue.release_all_of)

@@ -22,8 +22,8 @@ from experts.models import Advice, Ask, Assignment, Attachment
 from experts.rules.file_types import MOST_BYTES, MOST_FILES, NAME_MAX, TOO_LARGE, media_type_of, named_by_type
 from people.access import Actor, may_advise, may_record, visible_or_404
 from people.errors import Invalid, NotFound, TooLarge
-from people.plain_text import first_line
 from people.slots import SlotState
+from people.text.plain_text import first_line
 
 
 def attach(actor: Actor, ask_id: str, name: str, data: bytes) -> tuple[Attachment, bool]:

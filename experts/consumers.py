@@ -30,10 +30,10 @@ from experts.find.reading import ask_view, more_to_take, open_asks
 from experts.models import Ask
 from notices.events import person_topic
 from people.access import Actor, is_id, may_see_queue
-from people.bodies import bearer_secret
 from people.errors import AppError, Invalid, NotFound
 from people.http import refuse, respond
 from people.known_tokens import TOKENS
+from people.requests.bodies import bearer_secret
 
 WAIT_MAX_S = 25
 

@@ -31,10 +31,10 @@ from experts.models import MODEL, Ask, Assignment, Desk, Draft, ModelCall, Prese
 from experts.rules import risk, second_look
 from experts.rules.routing import PRESENT_FOR
 from people.access import Actor, is_id, may_advise, may_see_queue, may_set_desk, visible_or_404
-from people.audit import record
 from people.errors import Invalid
 from people.models import Membership, display_name
-from people.saved_views import SavedViews
+from people.record.audit import record
+from people.record.saved_views import SavedViews
 
 SEEN_EVERY = timedelta(seconds=15)
 """A newer presence is not written again."""

@@ -18,8 +18,8 @@ from episodes.models import EpisodeState
 from episodes.show.legend import why_no_answer
 from experts.models import MODEL, Advice, Ask, AskStatus, Tier
 from people.access import Actor
-from people.in_words import ago, clock, duration
-from people.plain_text import clean
+from people.text.in_words import ago, clock, duration
+from people.text.plain_text import clean
 
 NOT_FETCHED = "Not delivered yet."
 ENDED: dict[str, str] = {

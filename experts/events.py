@@ -13,7 +13,7 @@ from django.utils import timezone
 from episodes import events
 from experts import endings
 from experts.models import Ask
-from people import jobs
+from people.record import jobs
 
 RENEWED_EVERY_S = 20
 """Well below the length of a lease minus the pause between two renewals."""

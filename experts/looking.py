@@ -24,7 +24,7 @@ from experts.find.availability import desk_of, models_may_help, tokens_are_spent
 from experts.models import Ask, AskEvent
 from experts.rules.second_look import Returned
 from people.access import Actor, expert_model
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 LOOK_S = 6.0
 """How long an answer waits for the model at most."""

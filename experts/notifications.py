@@ -15,7 +15,7 @@ from experts.find.answer_links import answer_path
 from experts.find.availability import desk_of, to_tell
 from experts.models import Ask
 from notices.subjects import KEEP, Relevance, put_off, skip
-from people.prose import without_marks
+from people.text.prose import without_marks
 
 KIND = "ask"
 

@@ -33,9 +33,9 @@ from experts.models import MODEL, Ask, AskStatus, Assignment, Decline, Presence,
 from experts.opening import tell_or_wake, toward
 from experts.rules.routing import lease_end, next_tier
 from notices import deliveries
-from people import leasing
 from people.access import Actor, is_id, may_advise, may_set_desk, visible_or_404
 from people.errors import Invalid, NotFound
+from people.record import leasing
 from people.rows import ModelRows
 from people.slots import SlotState
 

@@ -16,9 +16,9 @@ from experts.models import Ask, Draft
 from experts.notifications import KIND
 from notices import slack
 from notices.models import Delivery
-from people import jobs
 from people.access import Actor, visible_or_404
 from people.errors import AppError, Invalid
+from people.record import jobs
 
 ANYWAY = "awm_anyway"
 """The button that overrules a return; its value is the delivery and the version of the draft that was returned."""

@@ -26,9 +26,9 @@ from experts.find.availability import desk_of
 from experts.models import Advice, Ask, AskStatus, Desk, Privilege, StandingAnswer
 from experts.rules.risk import is_high
 from people.access import Actor, may_advise, visible_or_404
-from people.audit import record
 from people.errors import Invalid
-from people.plain_text import clean
+from people.record.audit import record
+from people.text.plain_text import clean
 
 LONGEST = timedelta(days=30)
 ACTIVE_MAX = 500

@@ -10,8 +10,8 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
-from people.jobs import Job
 from people.models import JsonText, Project
+from people.record.jobs import Job
 from people.states import Move
 
 

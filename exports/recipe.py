@@ -15,9 +15,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from exports.errors import BadRecipe
-from people import yaml_text
 from people.errors import words_of
-from people.plain_text import is_storable
+from people.text import yaml_text
+from people.text.plain_text import is_storable
 
 Needs = Literal["complete", "both", "tasks", "curriculum"]
 """Complete episodes; those that were judged, complete or not; tasks, whatever came of their episodes; or the tasks of a

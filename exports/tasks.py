@@ -9,7 +9,7 @@ from celery import shared_task
 
 from exports.jobs import removing, turns
 from exports.models import Export, Push
-from people import jobs
+from people.record import jobs
 
 
 @shared_task

@@ -29,10 +29,10 @@ from imports.importing import lost_words
 from imports.models import Trace, TraceSpan
 from imports.readers import first_words, otlp, start_of, traces
 from imports.readers.found import TrajectoryDraft, UnreadableRow
-from people import jobs
 from people.access import Actor, bearer, may_record, scoped
 from people.errors import AWAY, AppError, Busy, Invalid
 from people.models import Tombstone, digest_of
+from people.record import jobs
 
 log = logging.getLogger(__name__)
 STEPS: TypeAdapter[list[Step]] = TypeAdapter(list[Step])

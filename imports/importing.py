@@ -2,7 +2,7 @@
 
 A file comes in whole or not at all: it is read to its end, what was read waits on disk, and only if no row is refused
 one transaction stores all of it. An episode's key is the digest of its row, so that a repeated row makes one
-episode. Leaves what all jobs do alike to `people/jobs.py`.
+episode. Leaves what all jobs do alike to `people/record/jobs.py`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from imports.errors import FileRefused
 from imports.models import Import, Imported, ImportState
 from imports.readers.found import FURTHER
 from imports.spooling import Spool, SpooledEpisode, spooling
-from people import jobs
 from people.access import Actor, may_launch, may_see_imports, scoped, system
-from people.audit import record
 from people.errors import AppError, Invalid, TooLarge
-from people.in_words import bytes_in_words
 from people.models import Project
+from people.record import jobs
+from people.record.audit import record
+from people.text.in_words import bytes_in_words
 
 UPLOAD_MAX = 24_000_000
 """The files of one upload by page or API; larger ones come in by command."""

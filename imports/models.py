@@ -12,8 +12,8 @@ from django.db.models import Q
 from django.urls import reverse
 
 from episodes.models import Episode
-from people.jobs import Job
 from people.models import ApiToken, IdField, JsonText, Project
+from people.record.jobs import Job
 
 
 class ImportState(models.TextChoices):

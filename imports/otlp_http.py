@@ -23,9 +23,9 @@ from imports.readers import otlp
 from people.access import Actor, bearer, may_record
 from people.errors import AppError, Busy, NotFound, TooLarge, Unauthenticated
 from people.http import AGAIN, RETRY_AFTER_S, as_refusal
-from people.in_words import bytes_in_words
-from people.json_text import parse_json
-from people.members import token_of
+from people.record.members import token_of
+from people.text.in_words import bytes_in_words
+from people.text.json_text import parse_json
 
 BODY_MAX = 8 * 1024 * 1024
 """A request as it is sent."""

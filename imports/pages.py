@@ -15,7 +15,7 @@ from imports.models import Import, ImportState
 from imports.readers import FORMATS
 from people.access import MemberRequest, holds, may_launch, may_see_imports, member_required
 from people.errors import AppError
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 LISTED, EPISODES = 50, 500
 

@@ -10,7 +10,7 @@ from celery import shared_task
 
 from imports import collecting, importing
 from imports.models import Import
-from people import jobs
+from people.record import jobs
 
 READ_S = 1800
 

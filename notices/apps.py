@@ -10,6 +10,6 @@ class NoticesConfig(AppConfig):
 
     def ready(self) -> None:
         from notices import subscriptions
-        from people import members
+        from people.record import members
 
         members.on_leave(subscriptions.forget)

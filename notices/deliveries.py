@@ -20,8 +20,8 @@ from django.utils import timezone
 from notices import events, subjects
 from notices.models import Delivery, DeliveryState, Subscription
 from notices.subjects import KEEP, Relevance, Subject, put_off, skip
-from people import addresses
-from people.plain_text import first_line
+from people.requests import addresses
+from people.text.plain_text import first_line
 
 ATTEMPTS_MAX = 6
 TAKEN_FOR = timedelta(seconds=90)

@@ -6,7 +6,7 @@ Publishes through `episodes.events`, the only publisher.
 from __future__ import annotations
 
 from episodes import events
-from people import jobs
+from people.record import jobs
 
 
 def person_topic(project_id: str, key: str) -> str:

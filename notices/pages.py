@@ -21,7 +21,7 @@ from notices.models import Channel, Delivery, DeliveryState, QuietHours, Subscri
 from people.access import MemberRequest, may_annotate, may_see_notices, member_required
 from people.errors import AppError, Invalid, NotFound
 from people.http import refusal
-from people.parts import part_of
+from people.requests.parts import part_of
 
 LOG_ROWS = 50
 AT_WORK = {

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import parse_qsl, unquote, unquote_plus, urlsplit
 
-from people.plain_text import first_line
+from people.text.plain_text import first_line
 
 CHARS = 160
 SHORTEST, WINDOW = 4, 8

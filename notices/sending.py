@@ -26,7 +26,7 @@ from notices import deliveries, events, outbound, quoting, slack, subjects, webp
 from notices.deliveries import Parcel, SendResult
 from notices.models import Channel
 from notices.quoting import quoted
-from people import addresses
+from people.requests import addresses
 
 CONCURRENT = 2
 """Senders per process: slow receivers must not block the worker's other threads, which call models."""

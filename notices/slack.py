@@ -23,7 +23,7 @@ from notices.deliveries import Parcel, SendResult
 from notices.models import Channel, Delivery, DeliveryState
 from people.access import Actor, person
 from people.models import Membership
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 log = logging.getLogger(__name__)
 TIMEOUT_S = 8

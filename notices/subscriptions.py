@@ -24,9 +24,9 @@ from notices import allowances, deliveries, outbound, slack, subjects
 from notices.errors import WrongCode
 from notices.models import Channel, Delivery, DeliveryState, QuietHours, Subscription, SubscriptionQuerySet
 from people.access import Actor, may_annotate
-from people.audit import record
 from people.errors import Forbidden, Invalid, NotFound
-from people.plain_text import clean
+from people.record.audit import record
+from people.text.plain_text import clean
 
 ADDRESS_CHARS = 1000
 CHANNELS_MAX = 10

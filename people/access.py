@@ -17,10 +17,10 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from people import addresses
 from people.errors import AppError, Forbidden, NotFound, ProjectArchived, Unauthenticated, WrongScope
 from people.models import ApiToken, Membership, Project, Role, TokenScope, display_name, granted
-from people.zones import zone_of
+from people.requests import addresses
+from people.text.zones import zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection

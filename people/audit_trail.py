@@ -11,10 +11,10 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from django.db.models import QuerySet
 
-from people import spreadsheets
 from people.access import Actor, may_manage_projects, scoped
 from people.errors import Invalid
 from people.models import AuditEntry
+from people.text import spreadsheets
 
 COLUMNS = ("at", "actor", "verb", "target", "reason")
 CSV_ROWS = 50_000

@@ -30,12 +30,12 @@ from ninja.security import APIKeyCookie, HttpBearer
 
 from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES, ErrorEnvelope
 from people.access import Actor, bearer, chosen_membership, person
-from people.bodies import Send, bearer_secret, header
 from people.errors import AWAY, AppError, Broken, Invalid, NotFound, TooLarge, Unauthenticated, away_of, words_of
-from people.json_text import read_object
 from people.known_tokens import TOKENS
-from people.members import token_of
-from people.sessions import SessionStore
+from people.record.members import token_of
+from people.requests.bodies import Send, bearer_secret, header
+from people.requests.sessions import SessionStore
+from people.text.json_text import read_object
 
 log = logging.getLogger(__name__)
 REFUSALS = dict.fromkeys((400, 401, 403, 404, 408, 409, 413, 422, 429, 503), ErrorEnvelope)

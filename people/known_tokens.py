@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from people.access import Actor, bearer
 from people.errors import Unauthenticated
-from people.members import digest, token_of
+from people.record.members import digest, token_of
 
 KNOWN_S = 3.0
 """For so long a token is known without asking the database; a revoked one is refused after this at the latest."""

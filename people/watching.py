@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from people import following
+from people.record import following
 
 
 @shared_task(name="people.watching.check")

@@ -14,7 +14,7 @@ class ReviewsConfig(AppConfig):
         from episodes.find import columns, sorting
         from episodes.find import narrowing as filters_of_episodes
         from notices import subjects
-        from people import members
+        from people.record import members
         from reviews import notifications
         from reviews.record import assigning, withholding
         from reviews.visible import narrowing

@@ -10,7 +10,7 @@ from django.http import HttpResponseBase
 from django.test import Client
 
 from people.access import SESSION_ENTRIES, Actor
-from people.members import issue_login_link
+from people.record.members import issue_login_link
 
 PART = re.compile(
     r"/(steps\.html|wall\.html|similar|verifier|model-draft|tables|status|costs|preview|log|views|replies/|find|ahead)$"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from people import access, members
+from people import access
 from people.access import Actor
 from people.models import Project
+from people.record import members
 
 
 def person(project: Project, name: str, role: str) -> Actor:

@@ -87,32 +87,21 @@ DOORS = {"api", "tasks", "apps", "urls", "management", "pages"}
 """What every app opens to the outside: its JSON calls, jobs, addresses, commands and pages."""
 ROOMS: dict[str, tuple[set[str], ...]] = {
     "people": (
-        {*GROUND, "addresses", "sessions", "slots", "states"},
+        {*GROUND, "slots", "states"},
+        {"text", "requests"},
         {
             "access",
             "audit_trail",
-            "bodies",
-            "figures",
             "identity",
-            "in_words",
-            "json_text",
             "measures",
-            "plain_text",
-            "prose",
-            "spreadsheets",
+            "postgres",
             "rates",
-            "selections",
-            "form_ids",
             "revalidation",
             "rows",
             "sealing",
-            "postgres",
-            "turns",
-            "yaml_text",
-            "zones",
         },
-        {"audit", "factors", "following", "holding", "jobs", "leasing", "members", "projects", "saved_views"},
-        {"http", "watching", "known_tokens", "parts", *DOORS},
+        {"record"},
+        {"http", "watching", "known_tokens", *DOORS},
     ),
     "notices": (
         {*GROUND, "events", "subjects"},
@@ -169,7 +158,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
 }
 """The floors of each app, lowest first: folders, and the modules beside them."""
 WRITES = {
-    "people": {"audit", "factors", "following", "holding", "jobs", "leasing", "members", "projects", "saved_views"},
+    "people": {"record"},
     "notices": {"allowances", "deliveries", "subscriptions", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},
@@ -753,17 +742,17 @@ def test_an_arrow_up_is_found_wherever_it_hides(tmp_path: Path) -> None:
         tmp_path,
         {
             "people/models.py": "if TYPE_CHECKING:\n    from episodes import models\n",
-            "people/members.py": "from people.pages import people\n",
-            "people/pages/people.py": "def page():\n    from people import members\n",
+            "people/record/members.py": "from people.pages import people\n",
+            "people/pages/people.py": "def page():\n    from people.record import members\n",
             "episodes/models.py": "import people.models\n",
             "awmclient/schema.py": "from awmclient.client import x\n",
             "awmclient/client.py": "from awmclient import schema\n",
         },
     )
     assert upward_between_packages(tree) == ["people.models:2 imports episodes.models"]
-    assert upward_inside(tree, "people", ROOMS["people"]) == ["people.members:1 imports people.pages.people"]
+    assert upward_inside(tree, "people", ROOMS["people"]) == ["people.record.members:1 imports people.pages.people"]
     assert upward_inside(tree, "awmclient", CLIENT_FLOORS) == ["awmclient.schema:1 imports awmclient.client"]
-    assert late_imports(tree) == ["people.pages.people:2 imports people.members in page"]
+    assert late_imports(tree) == ["people.pages.people:2 imports people.record.members in page"]
     assert circles(tree) == ["awmclient.client", "awmclient.schema", "episodes.models", "people.models"]
 
 

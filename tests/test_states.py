@@ -28,7 +28,7 @@ OTHERS = {
 }
 """Writes of a `state` that are not the column of a machine."""
 
-OF_LEASES_ONLY = {"people.leasing.renew", "people.leasing.held_with"}
+OF_LEASES_ONLY = {"people.record.leasing.renew", "people.record.leasing.held_with"}
 """Functions of a slot that change no state."""
 
 
@@ -73,7 +73,7 @@ class Reader(ast.NodeVisitor):
         elif isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Load):
             called = f"{self.names.get(node.value.id, node.value.id)}.{node.attr}"
             self._function().calls.add(called)
-            if called.startswith("people.leasing.") and called not in OF_LEASES_ONLY:
+            if called.startswith("people.record.leasing.") and called not in OF_LEASES_ONLY:
                 self._function().writes.append(node.lineno)
         self.generic_visit(node)
 

@@ -35,8 +35,9 @@ def record() -> None:
     from django.utils import timezone
 
     from awmweb.demo import rows
-    from people import access, members
+    from people import access
     from people.models import Role
+    from people.record import members
 
     since = timezone.now()
     project = access.project_named("demo")

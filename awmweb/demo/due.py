@@ -8,8 +8,8 @@ stays without it. Imports little, because every start waits for `bootstrap`.
 from __future__ import annotations
 
 from people.access import Actor
-from people.audit import record
 from people.models import AuditEntry
+from people.record.audit import record
 
 ASKED, LOADED = "asked for the demo", "loaded the demo"
 

@@ -14,8 +14,8 @@ from episodes.models import Run
 from exports.jobs import requesting
 from exports.recipe import Recipe
 from people.access import system
-from people.audit import record
 from people.models import Project
+from people.record.audit import record
 from reviews.models import Review
 from reviews.record import withholding
 

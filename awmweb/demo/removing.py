@@ -11,10 +11,10 @@ from awmweb.demo import rows
 from episodes.models import Episode, Run
 from exports.jobs import requesting
 from exports.models import Export
-from people import holding
 from people.access import Actor, may_manage_projects, scoped
-from people.audit import record
 from people.errors import AppError
+from people.record import holding
+from people.record.audit import record
 from reviews.models import ReviewQueue
 
 REMOVED = "removed the demo"

@@ -14,10 +14,10 @@ from exports.build.lines import rows_by_episode
 from exports.jobs import removing, requesting, turns
 from exports.models import Export, ExportState, Push
 from exports.recipe import Recipe
-from people import jobs
 from people.access import Actor, scoped
 from people.errors import AppError
 from people.models import Project
+from people.record import jobs
 
 NUMBERS_MAX = 1_000
 """Numbers of rows of a dataset that a tombstone lists."""

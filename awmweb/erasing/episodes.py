@@ -19,11 +19,11 @@ from episodes.models import Episode
 from experts.models import ModelCall
 from imports.models import Trace
 from notices.models import Delivery
-from people import holding
 from people.access import Actor, may_manage_people, scoped, visible_or_404
-from people.audit import record
 from people.errors import Invalid, OnHold
 from people.models import AuditEntry, Tombstone, digest_of
+from people.record import holding
+from people.record.audit import record
 from runs.models import Briefing
 
 ERASED = "erased"

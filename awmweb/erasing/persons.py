@@ -33,11 +33,11 @@ from episodes.models import (
 )
 from episodes.stored.entries import entry_of
 from experts.models import ERASED, Advice, AskEvent, Attachment, Decline, Draft, QuickReply
-from people import holding
 from people.access import Actor, may_manage_people, system
-from people.audit import record
 from people.errors import NotFound
 from people.models import AuditEntry, Hold, Project, Tombstone, display_name
+from people.record import holding
+from people.record.audit import record
 from reviews.models import COMMENT, Annotation, Correction, ReviewDecline, Ruling, SchemaKind, Verdict
 from runs.models import Briefing, Campaign, PersonTurn
 

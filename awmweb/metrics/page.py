@@ -16,7 +16,7 @@ from awmweb.metrics.stored import Figure, Histogram, LastScrape
 from people.access import bearer, may_scrape
 from people.errors import AppError, NotFound, Unauthenticated
 from people.http import refusal
-from people.members import token_of
+from people.record.members import token_of
 
 KEPT = LastScrape(lambda: [*stored.read(), *processes.read()])
 

@@ -13,8 +13,8 @@ from awmweb.partitions.months import AHEAD, Month, between, month_named, month_o
 from awmweb.partitions.tables import COLUMNS, REST, STEPS, in_short, partitions, rows, run
 from episodes.models import Episode, EpisodeWords, StepWords
 from people.errors import AppError
-from people.holding import refuse_any_hold
 from people.models import Project
+from people.record.holding import refuse_any_hold
 
 AT_A_TIME = 200
 

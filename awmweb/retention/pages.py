@@ -14,10 +14,10 @@ from awmweb.retention import passes, rules, telling
 from awmweb.retention.rules import Kind
 from episodes.models import Episode
 from episodes.record.saved_views import EPISODE_VIEWS
-from people import holding
 from people.access import MemberRequest, holds, may_manage_people, may_manage_projects, member_required, visible_or_404
 from people.errors import AppError, Invalid
 from people.models import Hold, Tombstone
+from people.record import holding
 
 SHOWN = 20
 """Batches that the page lists, the newest first."""

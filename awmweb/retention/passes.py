@@ -27,11 +27,11 @@ from experts.models import Ask
 from exports.build import storing
 from exports.jobs import removing, requesting, turns
 from exports.models import PUSHING, Export, ExportState, Push
-from people import holding
 from people.access import Actor, scoped, system
-from people.audit import record
 from people.errors import OnHold
 from people.models import Project, RetentionRule, Tombstone
+from people.record import holding
+from people.record.audit import record
 
 LOOKED_AT = 200
 """Episodes, asks or exports that are looked up together."""

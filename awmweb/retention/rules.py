@@ -10,9 +10,9 @@ from episodes.models import ENDED_STATES
 from experts.models import AskStatus
 from exports.models import ExportState
 from people.access import Actor, may_manage_people, scoped
-from people.audit import record
 from people.errors import Invalid
 from people.models import Project, RetentionRule
+from people.record.audit import record
 
 Kind = RetentionRule.Kind
 DAYS_MAX = 36_500

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from awmweb.retention.passes import RulePass
 from awmweb.retention.rules import Kind
-from people.in_words import count
+from people.text.in_words import count
 
 NOUNS = {Kind.STEPS: "episode", Kind.BRANCHES: "branch", Kind.GENERATIONS: "ask", Kind.EXPORTS: "export"}
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from awmweb import asgi as asgi  # sets Django up, and makes this process as large as the real one
-from people.bodies import Body, Receive, Send, header
 from people.http import respond
 from people.known_tokens import TOKENS
+from people.requests.bodies import Body, Receive, Send, header
 
 MOST_BYTES = 1024 * 1024
 

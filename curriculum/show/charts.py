@@ -17,8 +17,9 @@ from curriculum.rules.ratio import (
     group,
 )
 from curriculum.show.series import Counts, Series
-from people import figures
-from people.figures import (
+from people.rates import wilson
+from people.text import figures
+from people.text.figures import (
     BASELINE,
     EXPERT,
     LISTED,
@@ -30,7 +31,6 @@ from people.figures import (
     stretches,
     thinned,
 )
-from people.rates import wilson
 
 SHADES = {Phase.SCAFFOLD: "--c2/16", Phase.BALANCED: "--c2/7", Phase.INDEPENDENCE: "--c2/0"}
 """Amber is help by people: more help, more opaque."""

@@ -16,9 +16,9 @@ from curriculum.show.generations import SampledTurn, of_step
 from episodes.models import Run
 from episodes.stored import run_names
 from people.access import scoped
-from people.figures import Chart
 from people.models import Project
 from people.rates import wilson
+from people.text.figures import Chart
 
 RUNS_SHOWN, TASKS_SHOWN, LINKS_SHOWN, SERIES_SHOWN = 50, 100, 8, 24
 DRAWN_TOGETHER = ("episode/format_error_rate", "episode/success_rate", "episode/completions", "episode/expert_rate")

@@ -19,7 +19,7 @@ from curriculum.counting import EXCLUDED, finished_of
 from curriculum.models import TrainingStep
 from episodes.models import ExpertMode, Run
 from episodes.stored import outcomes
-from people import spreadsheets
+from people.text import spreadsheets
 
 CUT_OFF = ("max_steps", "timeout")
 Counts = dict[int, tuple[int, int]]

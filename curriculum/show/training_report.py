@@ -19,7 +19,7 @@ from curriculum.show.cockpit import Generations
 from curriculum.show.generations import SampledTurn
 from curriculum.show.series import Series
 from episodes.models import Run
-from people.plain_text import printable
+from people.text.plain_text import printable
 from runs.show.drawing import draw, draw_small
 from runs.show.report import plain, table
 

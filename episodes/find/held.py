@@ -1,7 +1,7 @@
 """Reads: which episodes are on legal hold.
 
 A hold covers an episode with its branches, because these hold copies of its steps, and with the episodes above it,
-because a branch goes with its parent. Called by all that erases, after `people.holding.guard`.
+because a branch goes with its parent. Called by all that erases, after `people.record.holding.guard`.
 """
 
 from __future__ import annotations

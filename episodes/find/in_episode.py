@@ -14,7 +14,7 @@ from episodes.models import Episode
 from episodes.show.json_layout import is_json, laid_out
 from episodes.stored.entries import read
 from episodes.visible.lens import Lens, steps_through, through
-from people.plain_text import clean, folded
+from people.text.plain_text import clean, folded
 
 LONGEST, CHUNK = 8 * 1024 * 1024, 200
 _ASCII_WORD, _CODE = re.compile(r"[A-Za-z0-9]+"), re.compile("⟨[^⟩]*⟩?")

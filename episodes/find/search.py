@@ -19,7 +19,7 @@ from django.db.models.expressions import RawSQL
 from episodes.find.search_text import excerpt_of, terms_of, text_of
 from episodes.models import Episode, SearchMark, Step, StepWords
 from episodes.stored.entries import read
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 WORDS_MAX = 200
 READ_THROUGH = 20_000

@@ -29,7 +29,7 @@ from episodes.stored.strip import BRIEFED
 from people.access import scoped
 from people.errors import Invalid
 from people.models import Project
-from people.plain_text import is_storable
+from people.text.plain_text import is_storable
 
 M = TypeVar("M", bound=Model)
 _EXACT = {

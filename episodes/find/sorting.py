@@ -22,7 +22,7 @@ from awmclient.schema import LIVE_STATES
 from episodes.models import ENDED_STATES, LAST, SORTED_BY, Episode
 from people.access import Actor
 from people.errors import Invalid
-from people.plain_text import is_storable
+from people.text.plain_text import is_storable
 
 NEWEST = "-started"
 ORDERS = {

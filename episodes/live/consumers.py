@@ -40,11 +40,11 @@ from people.access import (
     person,
     sees_outcomes,
 )
-from people.bodies import bearer_secret
 from people.errors import AWAY, AppError, Away, Busy, NotFound, Unauthenticated
-from people.members import token_of
+from people.record.members import token_of
+from people.requests.bodies import bearer_secret
+from people.requests.turns import REPLAYS
 from people.revalidation import Right, ended, right_of
-from people.turns import REPLAYS
 
 log = logging.getLogger(__name__)
 # codes from 4000 on are free for applications (RFC 6455)

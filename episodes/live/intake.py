@@ -17,10 +17,10 @@ from awmclient.schema import MAX_STEP_BYTES, StepBatch
 from episodes.record.committer import committer
 from episodes.stored.entries import StepEntry, entries_of_batch
 from people.access import Actor
-from people.bodies import Body, HungUp, Receive, Send, bearer_secret
 from people.http import misshapen, refuse, respond
-from people.json_text import read_object
 from people.known_tokens import TOKENS
+from people.requests.bodies import Body, HungUp, Receive, Send, bearer_secret
+from people.text.json_text import read_object
 
 PATH = re.compile(r"/api/v1/episodes/([^/]+)/steps")
 LARGE_BYTES = 64 * 1024

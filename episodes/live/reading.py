@@ -2,7 +2,7 @@
 
 Four pages of 4 MB, or steps of 8 MB, are all that one sender can have under way in a web process; a fifth waits for a
 moment and is 429 then. Owns which requests these are and how long an answer may take to leave. Leaves the answer to
-Django and the rule of turns to `people/turns.py`. Called by `awmweb/asgi.py`.
+Django and the rule of turns to `people/requests/turns.py`. Called by `awmweb/asgi.py`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from urllib.parse import parse_qs
 
 from django.db import Error as DatabaseError
 
-from people import addresses
-from people.bodies import Receive, Send
 from people.errors import AppError
 from people.http import refuse, sender_of
-from people.turns import READS
+from people.requests import addresses
+from people.requests.bodies import Receive, Send
+from people.requests.turns import READS
 
 log = logging.getLogger(__name__)
 STEPS = re.compile(r"/api/v1/episodes/[^/]+/steps(/[^/]+)?")

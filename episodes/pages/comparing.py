@@ -19,7 +19,7 @@ from episodes.visible import visibility
 from episodes.visible.lens import lens_of
 from people.access import Actor, MemberRequest, member_required, scoped, visible_or_404
 from people.errors import Invalid
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 STEPS = 2_000
 """The number of steps of each episode that are compared, large ones in their cut form."""

@@ -44,10 +44,10 @@ from people.access import (
     member_required,
     scoped,
 )
-from people.addresses import is_visit
 from people.errors import AppError, Invalid
-from people.selections import keep, take
-from people.zones import zone_name, zone_of
+from people.requests.addresses import is_visit
+from people.requests.selections import keep, take
+from people.text.zones import zone_name, zone_of
 
 PAGE = 50
 SELECTED = 200

@@ -1,7 +1,7 @@
 """Pages about one episode: live, its fragments, the replay, stopping it, and connecting an agent.
 
 Owns HTTP status and template choice. Leaves values to `wall.py` and `trajectory.py`, writes to `recording.py` and
-`people.members`.
+`people.record.members`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError, NotFound
-from people.members import issue_token
 from people.models import ApiToken
-from people.parts import part_of
-from people.plain_text import clean
+from people.record.members import issue_token
+from people.requests.parts import part_of
+from people.text.plain_text import clean
 
 episode_page = member_required(rows=Episode.every.all)
 

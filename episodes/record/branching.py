@@ -19,7 +19,7 @@ from episodes.record.appending import note
 from episodes.record.recording import announce, unsaved
 from episodes.stored.entries import entry_of
 from people.access import Actor, may_launch
-from people.audit import record
+from people.record.audit import record
 
 SAME = ("task", "scenario", "task_idx", "scenario_digest", "environment", "tools", "seed", "split", "policy", "expert")
 """What a branch has of its parent's plan. It has no run, no arm and no group: it counts in none."""

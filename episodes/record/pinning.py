@@ -17,8 +17,8 @@ from episodes.errors import SplitExists
 from episodes.models import Split, SplitTask
 from episodes.stored.splits import TRAIN, VAL
 from people.access import Actor, may_launch
-from people.audit import record
 from people.errors import Invalid
+from people.record.audit import record
 
 UNITS = ("scenario", "task", "instance")
 

@@ -51,9 +51,9 @@ from episodes.stored.settled import NOT_ATTESTED
 from episodes.visible import trajectory
 from people import measures
 from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, records, scoped, visible_or_404
-from people.audit import record
 from people.errors import Invalid, NotFound, WrongScope
 from people.models import Project
+from people.record.audit import record
 from people.rows import ModelRows
 
 INTERRUPTED, RESUMED = "interrupted", "resumed"

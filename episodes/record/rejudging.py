@@ -29,9 +29,9 @@ from episodes.stored import repairs
 from episodes.stored.packs import scenario_digest
 from episodes.visible import visibility
 from people.access import Actor, may_repair
-from people.audit import record
 from people.errors import Invalid
 from people.models import Project
+from people.record.audit import record
 
 CODE_MAX, REASON_MAX = 64_000, 20_000
 NAME = "verify_task_completion"

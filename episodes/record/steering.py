@@ -37,9 +37,9 @@ from episodes.record.recording import announce, locked
 from episodes.tool_schemas import Checker
 from episodes.visible import visibility
 from people.access import Actor, may_advise, may_launch, may_record, opaque
-from people.audit import record
 from people.errors import Invalid
-from people.plain_text import clean
+from people.record.audit import record
+from people.text.plain_text import clean
 
 LEASE_S, IDLE_S, LONGEST_S = 90, 600, 3600
 """Without a renewal, without an order, and in all: whichever ends first hands the wheel back."""

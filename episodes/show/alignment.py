@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from episodes.show.step_cards import cell_of
 from episodes.show.tables import Touched, touched_rows
-from people.plain_text import clean
-from people.prose import in_line
+from people.text.plain_text import clean
+from people.text.prose import in_line
 
 Kind = Literal["same", "result", "arguments", "left", "right"]
 WORDS: dict[Kind, str] = {

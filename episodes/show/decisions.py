@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 VERDICTS = {"approve": ("Approved", "i-yes"), "edit": ("Edited", "i-pen"), "reject": ("Rejected", "i-no")}
 KINDS = {"approval": "Approval", "choice": "Choice", "form": "Form"}

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from episodes.models import Certificate, Episode, EpisodeState, Wheel
 from episodes.stored import packs
-from people.in_words import ago
-from people.plain_text import clean
+from people.text.in_words import ago
+from people.text.plain_text import clean
 
 Grade = Certificate.Grade
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 # details are a stranger's JSON, of any depth and size
 MAX_CHARS, MAX_DEPTH, MAX_VALUES = 300, 6, 2000

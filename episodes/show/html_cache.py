@@ -16,7 +16,7 @@ from django.template.loader import render_to_string
 from episodes.show.step_cards import card_of
 from episodes.show.windows import ShownStep
 from episodes.stored.strip import MARKS
-from people.addresses import without_project
+from people.requests.addresses import without_project
 
 TEMPLATE = "episodes/_step.html"
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from people.json_text import is_deep
+from people.text.json_text import is_deep
 
 # possessive quantifiers: a text without an end is not tried again from each of its characters
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)

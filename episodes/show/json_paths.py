@@ -12,8 +12,8 @@ from typing import Any
 
 ROOT = "$"
 LONGEST = 500
-# no path has characters that pages show as codes (`people.plain_text`): they reverse a line, or no text column can hold
-# them
+# no path has characters that pages show as codes (`people.text.plain_text`): they reverse a line, or no text column can
+# hold them
 _PART = re.compile(
     r"\.([A-Za-z_][\w-]*)|\[(\d{1,9})\]|"
     r"\[\"([^\"\\\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]{1,200})\"\]",

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from episodes.stored.strip import MARKS
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 SAID = {
     "t": "no action",

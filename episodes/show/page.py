@@ -19,7 +19,7 @@ from episodes.stored.strip import actions_in, changes_of, outcome_words
 from episodes.visible import visibility
 from episodes.visible.lens import Lens
 from people.access import Actor
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 FOUND = {
     "complete": "The task is complete",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from episodes.show.json_paths import under
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 LONG_VALUE = 120
 LONG_ROW = 240

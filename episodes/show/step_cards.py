@@ -1,8 +1,8 @@
 """The card of a step: a step dict in, the values of its card out. Pure, without Django.
 
 Owns the wording of results and the cutting of long values. Leaves the lines of a state change to `state_lines.py`, the
-cleaning of hostile text to `people.plain_text`, escaping and markup to the template `episodes/_step.html`, which is
-used live, in replay and beside an ask. Called by `templatetags/marks.py`.
+cleaning of hostile text to `people.text.plain_text`, escaping and markup to the template `episodes/_step.html`, which
+is used live, in replay and beside an ask. Called by `templatetags/marks.py`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from episodes.show.legend import why_no_answer
 from episodes.show.state_lines import LONG_VALUE, DiffLine, as_text, diff_lines
 from episodes.stored.strip import StepMark, is_cancelled, mark_of, outcome_words
 from episodes.stored.truncation import LIMITS
-from people.in_words import bytes_in_words
-from people.plain_text import clean
+from people.text.in_words import bytes_in_words
+from people.text.plain_text import clean
 
 LONG_WORDS = 90
 LONG_RESULT = 16_000

@@ -12,7 +12,7 @@ from typing import Any
 
 from episodes.show.state_lines import row_key
 from episodes.show.step_cards import null_or_text
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 COLUMNS = 24
 ROWS = 200

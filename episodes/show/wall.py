@@ -21,7 +21,7 @@ from episodes.stored.strip import actions_in, asks_in
 from episodes.visible import visibility
 from episodes.visible.lens import EVERYTHING
 from people.access import Actor, scoped
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 LIVE_MAX = 200
 NOT_LISTED = ("tools", "policy", "final_answer")

@@ -20,9 +20,9 @@ from episodes.show.html_cache import context_of, picture_of
 from episodes.show.step_cards import initials, number
 from episodes.show.windows import ShownStep
 from episodes.stored import strip as line
-from people.in_words import COUNTDOWN_LEVELS, ago, bytes_in_words, clock, count, countdown_level, duration, percent
-from people.plain_text import clean, writable
-from people.prose import in_line, prose
+from people.text.in_words import COUNTDOWN_LEVELS, ago, bytes_in_words, clock, count, countdown_level, duration, percent
+from people.text.plain_text import clean, writable
+from people.text.prose import in_line, prose
 
 register = template.Library()
 register.filter("clean", clean)

@@ -19,8 +19,8 @@ django.setup()
 
 from examples.strategies.plan import Plan  # noqa: E402
 from examples.strategies.seeds import SeedContrast, components, contrast, in_order, reached  # noqa: E402
-from people import figures  # noqa: E402
-from people.figures import BASELINE, EXPERT, FIFTH, INFORMED, SINGLE, Chart  # noqa: E402
+from people.text import figures  # noqa: E402
+from people.text.figures import BASELINE, EXPERT, FIFTH, INFORMED, SINGLE, Chart  # noqa: E402
 from runs.show.drawing import draw  # noqa: E402
 
 Results = Mapping[int, Mapping[str, Mapping[str, Any]]]

@@ -19,7 +19,7 @@ from fractions import Fraction
 from functools import cache
 from statistics import NormalDist, fmean, stdev
 
-from people.in_words import count
+from people.text.in_words import count
 from runs.statistics import deciding
 from runs.statistics.paired import FEW_UNITS, Interval, sign_flip, student_quantile
 from runs.statistics.power import POWER

@@ -42,8 +42,8 @@ from experts.models import LATE, TOKEN, Ask, AskStatus, Tier
 from experts.rules.risk import is_high, only_call
 from experts.rules.sources import BUILT_IN
 from people.access import Actor
-from people.in_words import clock, countdown_level
-from people.plain_text import clean
+from people.text.in_words import clock, countdown_level
+from people.text.plain_text import clean
 from reviews.models import Annotation
 
 ROWS = 25

@@ -13,7 +13,7 @@ from episodes.visible import visibility
 from experts.find.reading import NOT_LISTED
 from experts.models import Advice, Ask, AskStatus, Privilege
 from people.access import Actor, scoped
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 LOOKED_BACK = timedelta(days=30)
 READ, SHOWN = 300, 12

@@ -29,7 +29,7 @@ from experts.find.eligibility import (
 )
 from experts.models import Ask, Privilege, Tier
 from people.access import Actor
-from people.plain_text import clean, folded
+from people.text.plain_text import clean, folded
 
 SHOWS = {
     "all": "Open",

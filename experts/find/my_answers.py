@@ -16,7 +16,7 @@ from experts import endings
 from experts.find.reading import NOT_LISTED
 from experts.models import Advice, Ask, StandingAnswer
 from people.access import Actor, scoped
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 SHOWN = 100
 

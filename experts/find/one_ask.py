@@ -34,8 +34,8 @@ from experts.rules.decision_fields import Fields
 from experts.rules.file_types import MOST_BYTES
 from experts.rules.routing import LEASE_S
 from people.access import Actor
-from people.plain_text import clean
-from people.prose import is_markdown
+from people.text.plain_text import clean
+from people.text.prose import is_markdown
 
 
 @dataclass(frozen=True)

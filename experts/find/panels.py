@@ -42,9 +42,9 @@ from experts.models import (
 from experts.rules.risk import is_high
 from people.access import Actor, holds, may_set_desk, scoped
 from people.errors import BadJson, NotFound
-from people.json_text import parse_json
 from people.models import Membership, display_name
-from people.plain_text import clean
+from people.text.json_text import parse_json
+from people.text.plain_text import clean
 from reviews.models import Annotation
 
 SAME_SHOWN = 50

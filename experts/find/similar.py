@@ -20,7 +20,7 @@ from experts.find.reading import NOT_LISTED
 from experts.models import EARLIER, MODEL, Advice, Ask, AskStatus, Privilege
 from experts.rules.routing import likeness
 from people.access import Actor, scoped
-from people.plain_text import with_line_ends
+from people.text.plain_text import with_line_ends
 
 PAIRS = 6
 """Word pairs kept per question: two questions that share half of their pairs share one of these in 98 of 100 cases."""

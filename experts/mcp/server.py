@@ -44,12 +44,12 @@ from experts.errors import ForeignOrigin, NoSession, NoSuchMethod
 from experts.mcp import sessions, tasks
 from experts.models import Ask
 from people.access import Actor, may_record
-from people.bodies import Body, HungUp, Receive, Send, bearer_secret, header
 from people.errors import AWAY, AppError, NotFound, Unauthenticated
 from people.http import as_refusal, envelope, respond
-from people.json_text import read_object
 from people.known_tokens import TOKENS
 from people.models import shown
+from people.requests.bodies import Body, HungUp, Receive, Send, bearer_secret, header
+from people.text.json_text import read_object
 
 log = logging.getLogger(__name__)
 PROGRESS_S = 10.0

@@ -19,10 +19,10 @@ from experts.metrics import records
 from experts.metrics.records import TIMES, Look, Numbers
 from experts.metrics.statistics import RATE_FROM_H, Calls, HourlyRate, MetricsLine, Middle, Proportion
 from people.access import MemberRequest, may_see_metrics, member_required
-from people.in_words import duration
-from people.plain_text import clean
-from people.spreadsheets import in_csv
-from people.zones import zone_name, zone_of
+from people.text.in_words import duration
+from people.text.plain_text import clean
+from people.text.spreadsheets import in_csv
+from people.text.zones import zone_name, zone_of
 
 COLUMNS = {
     "asks": ("Answers", "answers that agents got, including drafts used at the deadline"),

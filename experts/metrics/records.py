@@ -28,7 +28,7 @@ from experts.metrics.statistics import Asked, Called, Calls, MetricsLine
 from experts.models import Advice, Ask, Decline, ModelCall
 from people.access import Actor, is_id, may_see_metrics, scoped
 from people.models import Project
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 NOTE = "Differences between rows are not effects. Asks vary in difficulty; only randomized asks are assigned at random."
 MOST = 5_000

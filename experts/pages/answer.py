@@ -39,11 +39,11 @@ from experts.rules import decision_fields
 from experts.rules.suggested_calls import calls_of, refuse_unfit
 from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
 from people.errors import AppError, Forbidden, Invalid, words_of
-from people.in_words import count
-from people.json_text import parse_typed
-from people.parts import part_of
-from people.plain_text import clean
-from people.prose import prose
+from people.requests.parts import part_of
+from people.text.in_words import count
+from people.text.json_text import parse_typed
+from people.text.plain_text import clean
+from people.text.prose import prose
 
 ask_page = member_required(may_see_queue, rows=Ask.objects.all)
 ask_form = member_required(may_advise, rows=Ask.objects.all)

@@ -56,9 +56,9 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError, Invalid
-from people.json_text import parse_typed
-from people.parts import part_of
-from people.plain_text import clean
+from people.requests.parts import part_of
+from people.text.json_text import parse_typed
+from people.text.plain_text import clean
 
 NOT_REFUSED = RefusedForm()
 SWAPPED = "_swapped.html"

@@ -21,8 +21,8 @@ from experts.looking import ReturnedByModel
 from experts.pages.answer import decision_of, typed_again
 from experts.rules import decision_fields
 from experts.rules.decisions import for_people
-from people import addresses
 from people.errors import AppError, Invalid
+from people.requests import addresses
 
 TEXT_MAX = 20_000
 

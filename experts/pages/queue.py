@@ -40,14 +40,14 @@ from people.access import (
     member_required,
     visible_or_404,
 )
-from people.addresses import is_visit
 from people.errors import AppError, Invalid, NotFound
-from people.in_words import count as counted
-from people.parts import part_of
-from people.plain_text import clean
-from people.selections import keep, take
+from people.requests.addresses import is_visit
+from people.requests.parts import part_of
+from people.requests.selections import keep, take
 from people.slots import SlotState
-from people.zones import midnight, zone_of
+from people.text.in_words import count as counted
+from people.text.plain_text import clean
+from people.text.zones import midnight, zone_of
 
 BULK_MAX = 500
 PAGE_NAME = "queue"

@@ -26,8 +26,8 @@ from experts.find import availability
 from experts.models import Desk, Tier
 from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required, scoped
 from people.errors import BadJson, NotFound
-from people.json_text import parse_json
 from people.models import AuditEntry, Membership, display_name
+from people.text.json_text import parse_json
 
 CHANGES = 20
 

@@ -16,7 +16,7 @@ from experts.desk import QUEUE_VIEWS
 from experts.find import eligibility
 from experts.find.filters import QueueQuery, matching
 from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required
-from people.parts import part_of
+from people.requests.parts import part_of
 
 
 @require_http_methods(["GET", "POST"])

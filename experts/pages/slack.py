@@ -25,8 +25,8 @@ from notices import slack
 from notices.models import Delivery
 from people.access import Actor, visible_or_404
 from people.errors import AppError, BadJson, Invalid, NotFound, Unauthenticated
-from people.json_text import parse_json
-from people.plain_text import clean, with_line_ends
+from people.text.json_text import parse_json
+from people.text.plain_text import clean, with_line_ends
 
 OPTIONS_MAX, CALLS_MAX = 100, 20
 """What a window can hold; Slack allows 100 options and 100 blocks."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from people.errors import Invalid
-from people.json_text import parse_typed
-from people.plain_text import clean, cleaned, with_line_ends, writable
+from people.text.json_text import parse_typed
+from people.text.plain_text import clean, cleaned, with_line_ends, writable
 
 MARK = "plain"
 """Names the field that says that a form was sent without scripts, which remove it."""

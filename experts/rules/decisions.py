@@ -15,7 +15,7 @@ from awmclient.fields import too_large
 from awmclient.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES, TypedDecision, decision_on_timeout
 from episodes.tool_schemas import Checker
 from people.errors import Invalid, words_of
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 
 class Misfit(Invalid):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 PATTERNS_MAX, PATTERN_CHARS = 50, 100
 

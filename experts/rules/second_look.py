@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import re2
 
 from people.errors import Invalid
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 RULES_MAX, PATTERN_CHARS = 20, 300
 MEMORY = 8 << 20

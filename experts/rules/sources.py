@@ -5,7 +5,7 @@ A loop names its environment and its client itself: the words are for people, an
 
 from __future__ import annotations
 
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 PAUSES, MCP = "pauses", "mcp"
 """The environments of episodes that hold the pauses of a framework's agent, or an MCP session."""

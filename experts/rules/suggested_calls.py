@@ -12,8 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 from awmclient.schema import ToolCall
 from episodes.tool_schemas import Checker
 from people.errors import Invalid
-from people.json_text import parse_typed
-from people.plain_text import clean
+from people.text.json_text import parse_typed
+from people.text.plain_text import clean
 
 CALLS = TypeAdapter(list[ToolCall])
 

@@ -26,8 +26,8 @@ from exports.models import Export, ExportState
 from exports.recipe import Recipe
 from exports.select.selecting import entries_of, matching
 from people.errors import AppError
-from people.in_words import count
 from people.models import Project
+from people.text.in_words import count
 
 log = logging.getLogger(__name__)
 SHOWN, FILE = 50, "ERRATA.md"

@@ -1,6 +1,6 @@
 """Writes: request, claim, progress and end of a push to the Hub.
 
-Owns every change of a push's row. Leaves what all jobs do alike to `people/jobs.py`, the Hub itself to
+Owns every change of a push's row. Leaves what all jobs do alike to `people/record/jobs.py`, the Hub itself to
 `hub_commits.py`, which the worker's own process loads, and whose turn it is to `turns.py`.
 """
 
@@ -25,9 +25,9 @@ from exports.jobs import turns
 from exports.models import Export, ExportState, Push, PushState
 from exports.recipe import Recipe
 from exports.rules.redaction import Redactor
-from people import jobs
 from people.access import Actor, may_push, visible_or_404
 from people.errors import AppError, Invalid
+from people.record import jobs
 
 BEAT_S = 5.0
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")

@@ -1,6 +1,6 @@
 """Writes: request, claim, progress, finish, cancel, delete an export.
 
-Owns every change of an export's row. Leaves what all jobs do alike to `people/jobs.py`, making the files to
+Owns every change of an export's row. Leaves what all jobs do alike to `people/record/jobs.py`, making the files to
 `datasets.py`, whose turn it is to `turns.py`.
 """
 
@@ -20,10 +20,10 @@ from exports.models import Export, ExportState, Removal
 from exports.recipe import Recipe
 from exports.select.ground import tokenizer_of
 from exports.select.selecting import may_open, selected
-from people import holding, jobs
 from people.access import Actor, may_export, scoped, visible_or_404
-from people.audit import record
 from people.errors import OnHold
+from people.record import holding, jobs
+from people.record.audit import record
 
 ASKED_MAX = 500
 """Episodes of a dataset that are looked up together."""

@@ -11,9 +11,9 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 
 from exports.models import Export, Push
-from people import jobs
 from people.errors import Busy
 from people.models import Project
+from people.record import jobs
 
 TOGETHER, WAITING_MAX, LOOKED_AT = 2, 20, 100
 """Jobs of a kind at the same time, so that the worker's other threads stay free; jobs of a project that are not done;

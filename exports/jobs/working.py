@@ -19,9 +19,9 @@ from exports.jobs import removing, requesting
 from exports.models import Export
 from exports.recipe import Recipe
 from exports.select import curricula
-from people import jobs
 from people.errors import AppError
 from people.models import Project
+from people.record import jobs
 
 log = logging.getLogger(__name__)
 TELL_EVERY_S = 1.0

@@ -29,11 +29,11 @@ from exports.recipe import FILTERS, KINDS, Recipe
 from exports.rules import tokenizing
 from exports.select.ground import tokenizer_root
 from exports.select.selecting import filters_of, may_open
-from people import yaml_text
 from people.access import MemberRequest, holds, may_export, may_push, member_required, scoped, visible_or_404
 from people.errors import AppError
-from people.in_words import clock, count
-from people.parts import part_of
+from people.requests.parts import part_of
+from people.text import yaml_text
+from people.text.in_words import clock, count
 
 LISTED, CHOICES, YAML_MAX = 50, 100, 64 * 1024
 COMPARED = 500_000

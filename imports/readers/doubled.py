@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from people.json_text import VALUES_MAX, parse_json
+from people.text.json_text import VALUES_MAX, parse_json
 
 LOST = "values of a name that an object has again (the last is kept)"
 

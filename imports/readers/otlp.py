@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from people.errors import BadJson
-from people.json_text import is_deep
+from people.text.json_text import is_deep
 
 VALUES_MAX = 2_000_000
 """Values of a request, of its spans too."""

@@ -14,7 +14,7 @@ from awmclient.conversation import as_text
 from imports.readers.found import EMPTY, TrajectoryDraft
 from imports.readers.messages import ROLES, arguments_of
 from people.errors import BadJson
-from people.json_text import parse_json
+from people.text.json_text import parse_json
 
 DIGITS = frozenset("0123456789")
 THOUGHT_TYPES = ("reasoning", "thinking", "redacted_thinking")

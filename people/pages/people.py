@@ -24,7 +24,6 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from people import addresses, members, projects
 from people.access import (
     SESSION_ENTRIES,
     SESSION_PROJECT,
@@ -41,7 +40,9 @@ from people.access import (
 from people.errors import AppError, Invalid, LinkSpent, NotFound
 from people.http import IS_HEAD
 from people.models import ApiToken, Membership, Role, TokenUser, display_name, granted
-from people.zones import zone_of
+from people.record import members, projects
+from people.requests import addresses
+from people.text.zones import zone_of
 
 SCOPES = [
     ("agent", "Records episodes and asks, and reads them. Can't see outcomes."),

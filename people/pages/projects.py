@@ -16,7 +16,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
-from people import addresses, audit_trail, projects
+from people import audit_trail
 from people.access import (
     SESSION_ENTRIES,
     SESSION_PROJECT,
@@ -30,7 +30,9 @@ from people.access import (
 )
 from people.errors import AppError, Invalid, NotFound
 from people.models import Membership, verb_in_words
-from people.zones import zone_name, zone_of
+from people.record import projects
+from people.requests import addresses
+from people.text.zones import zone_name, zone_of
 
 CLOCKS = {"real_clocks": True, "recorded_clocks": False}
 

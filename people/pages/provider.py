@@ -32,12 +32,13 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from people import following, measures, members
+from people import measures
 from people.access import SESSION_ENTRIES, SESSION_PROJECT, person
-from people.audit import record
 from people.errors import LinkSpent
 from people.identity import Claimant, Rights, Unfit, identify, rights_of
 from people.models import Membership
+from people.record import following, members
+from people.record.audit import record
 
 log = logging.getLogger(__name__)
 PER_MINUTE = 60

@@ -1,6 +1,6 @@
 """Pages of second factors: the question at sign-in, and a person's own factors.
 
-Owns HTTP and sessions; factors are those of `people/factors.py`. Loaded only with `AWMWEB_MFA`.
+Owns HTTP and sessions; factors are those of `people/record/factors.py`. Loaded only with `AWMWEB_MFA`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from django.utils.safestring import mark_safe
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from people import addresses, factors
 from people.access import MemberRequest, member_required, memberships
 from people.errors import AppError, Busy, Invalid
-from people.factors import ADAPTER, Kind
 from people.models import Membership
 from people.pages.people import begin_session, safe_next
+from people.record import factors
+from people.record.factors import ADAPTER, Kind
+from people.requests import addresses
 
 WAITING, SECRET, SEEN = "second_factor", "second_factor_secret", "second_factor_at"
 WAIT_S = 600

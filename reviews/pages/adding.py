@@ -20,7 +20,7 @@ from episodes.find.narrowing import matching
 from episodes.models import Episode
 from people.access import MemberRequest, is_id, may_set_reviews, member_required, scoped
 from people.errors import AppError, NotFound
-from people.in_words import count
+from people.text.in_words import count
 from reviews.models import ReviewQueue
 from reviews.record import assigning
 from reviews.statistics import filling

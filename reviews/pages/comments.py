@@ -15,7 +15,7 @@ from episodes.visible import visibility
 from episodes.visible.lens import Lens, lens_of
 from people.access import MemberRequest, holds, may_annotate, may_read, member_required, visible_or_404
 from people.errors import AppError
-from people.parts import part_of
+from people.requests.parts import part_of
 from reviews.errors import UnknownName
 from reviews.models import COMMENT, Annotation
 from reviews.pages.one import numbers_of, replay_of

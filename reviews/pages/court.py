@@ -31,7 +31,7 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError
-from people.plain_text import clean
+from people.text.plain_text import clean
 from reviews.models import CourtCase, Word
 from reviews.record import court
 from reviews.visible import rulings

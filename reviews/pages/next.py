@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from people.access import MemberRequest, visible_or_404
-from people.parts import part_of
+from people.requests.parts import part_of
 from reviews.errors import NothingToReview
 from reviews.models import Review
 from reviews.pages.one import SWAPPED, decide, explain, page_of, review_of, same, swapped

@@ -23,7 +23,7 @@ from episodes.show import windows
 from episodes.visible.lens import Lens, lens_of
 from people.access import MemberRequest, holds, may_review, may_see_reviews, member_required, scoped, visible_or_404
 from people.errors import AppError, Invalid, NotFound
-from people.json_text import parse_typed
+from people.text.json_text import parse_typed
 from reviews.models import (
     COMMENT,
     Annotation,

@@ -31,7 +31,7 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError, NotFound
-from people.plain_text import clean
+from people.text.plain_text import clean
 from reviews.models import ReviewQueue, SchemaKind, Verdict
 from reviews.pages.adding import fill, selection_of
 from reviews.record import assigning, mentions, schemas

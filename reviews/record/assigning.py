@@ -21,11 +21,11 @@ from django.utils import timezone
 
 from episodes.models import Episode
 from episodes.stored import settled
-from people import leasing
 from people.access import Actor, may_review, may_set_reviews, scoped, visible_or_404
-from people.audit import record
 from people.errors import AppError, Invalid
 from people.models import ApiToken
+from people.record import leasing
+from people.record.audit import record
 from people.slots import FREED, OPEN, SlotState, is_free
 from reviews.errors import (
     AlreadyReviewed,

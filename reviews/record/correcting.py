@@ -16,7 +16,7 @@ from episodes.models import Episode, Step
 from episodes.tool_schemas import Checker
 from people.access import Actor, may_annotate, visible_or_404
 from people.errors import Invalid
-from people.plain_text import clean
+from people.text.plain_text import clean
 from reviews.errors import NotYourAnnotation
 from reviews.models import Correction, CorrectionKind
 from reviews.record import annotating

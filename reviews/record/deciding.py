@@ -16,9 +16,10 @@ from django.utils import timezone
 
 from episodes.models import OutcomeHold
 from episodes.visible import visibility
-from people import leasing, slots
+from people import slots
 from people.access import Actor, may_review, may_see_reviews, visible_or_404
 from people.errors import Invalid
+from people.record import leasing
 from people.slots import SlotState
 from reviews.errors import AlreadyReviewed, NotBeforeVerdict, NotYourAnnotation, ReviewClosed, ReviewLeaseLost
 from reviews.models import (

@@ -14,9 +14,9 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from people.access import Actor, is_id, may_set_reviews, scoped
-from people.audit import record
 from people.errors import Invalid, NotFound
 from people.models import Project
+from people.record.audit import record
 from reviews.errors import SchemaEnded
 from reviews.models import LabelSchema, SchemaKind
 

@@ -17,8 +17,8 @@ from django.db.models import Count, Q, QuerySet
 from episodes.models import Episode, Privilege
 from episodes.visible import visibility
 from people.access import Actor, scoped
-from people.in_words import ago
 from people.slots import SlotState, is_free
+from people.text.in_words import ago
 from reviews.models import (
     Annotation,
     LabelSchema,

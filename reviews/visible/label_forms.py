@@ -7,7 +7,7 @@ from typing import Any
 from django.http import QueryDict
 
 from people.errors import Invalid
-from people.json_text import parse_json
+from people.text.json_text import parse_json
 from reviews.models import SchemaKind
 from reviews.visible.places import Place
 

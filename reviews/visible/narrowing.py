@@ -26,7 +26,7 @@ from episodes.visible import visibility
 from people.access import Actor, scoped, sees_outcomes
 from people.errors import Invalid
 from people.models import Project
-from people.plain_text import clean
+from people.text.plain_text import clean
 from reviews.models import COMMENT, Annotation, LabelSchema, SchemaKind, Verdict, VerdictDecision
 
 NO_VERDICT = "none"

@@ -13,7 +13,7 @@ from typing import Any
 from episodes.models import Episode, Step
 from episodes.show.json_paths import BadPath, value_at
 from episodes.visible.lens import LABELS, Lens, through
-from people.plain_text import clean
+from people.text.plain_text import clean
 from reviews.models import Annotation
 
 QUOTED = 90

@@ -19,10 +19,10 @@ from episodes.models import AGAIN, Episode, EpisodeState, Run
 from episodes.stored import outcomes, splits
 from episodes.visible import visibility
 from people.access import Actor, is_id, may_launch, may_read, scoped, sees_outcomes
-from people.audit import record
 from people.errors import Invalid, WrongScope
 from people.models import Project
-from people.plain_text import clean
+from people.record.audit import record
+from people.text.plain_text import clean
 from runs.errors import NoExpertModel
 from runs.launch import launching
 from runs.models import Briefing, Plan, PlannedTry

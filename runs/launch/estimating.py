@@ -14,7 +14,7 @@ from episodes.models import Episode, EpisodeState
 from episodes.stored.policies import policy_facts
 from episodes.stored.strip import BRIEFED
 from people.access import Actor, scoped
-from people.in_words import clock, count
+from people.text.in_words import clock, count
 from runs.launch import launching
 from runs.plan import spending
 from runs.plan.plans import PlanDocument, PlannedArm

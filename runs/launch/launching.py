@@ -29,9 +29,9 @@ from awmenv.packs import Pack, load_pack
 from episodes.models import Episode, EpisodeState, Origin, Run
 from episodes.record import recording
 from episodes.stored.packs import VERSION_LENGTH, find_pack, loaded_folder, packs, scenario_digest, version_folder
-from people import jobs
 from people.access import Actor, may_launch, scoped, visible_or_404
-from people.in_words import count
+from people.record import jobs
+from people.text.in_words import count
 from runs.errors import (
     BadPack,
     DatabasesUnchecked,

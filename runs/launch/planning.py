@@ -26,8 +26,8 @@ from episodes.models import Episode, EpisodeState, ExpertMode, Run, Split, Split
 from episodes.record import queueing, recording
 from episodes.stored.packs import blockers_of, packs, scenario_digest
 from people.access import Actor, may_launch, visible_or_404
-from people.audit import record
 from people.errors import Invalid
+from people.record.audit import record
 from runs.errors import BadPlan, NoExpertModel, UnknownTask, WrongState
 from runs.launch import briefings, foreign_tasks, launching
 from runs.launch.feeding import feed

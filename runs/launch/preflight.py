@@ -24,7 +24,7 @@ from episodes.stored.packs import find_pack
 from episodes.stored.strip import outcome_words
 from episodes.visible import visibility
 from people.access import Actor
-from people.in_words import count
+from people.text.in_words import count
 from runs.errors import BadPlan
 from runs.launch import briefings
 from runs.launch.planning import Task, shuffled

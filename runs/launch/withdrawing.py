@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from awmclient.asking import FORMAT
 from people.access import system
-from people.audit import record
+from people.record.audit import record
 from runs.models import Arm, Plan, PlanState
 from runs.show.comparison import evaluate_plan
 

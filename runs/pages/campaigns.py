@@ -17,7 +17,7 @@ from episodes.find.selection import newest
 from episodes.record.saved_views import EPISODE_VIEWS
 from people.access import MemberRequest, holds, may_launch, may_see_asking, member_required
 from people.errors import AppError, Invalid
-from people.form_ids import form_id
+from people.requests.form_ids import form_id
 from runs.launch import launching
 from runs.models import Campaign
 from runs.play import campaigning, forking

@@ -23,11 +23,11 @@ from episodes.visible import trajectory
 from episodes.visible.lens import lens_of
 from people.access import Actor, MemberRequest, holds, may_launch, may_read, member_required, visible_or_404
 from people.errors import AppError, Invalid
-from people.form_ids import form_id
-from people.in_words import duration
-from people.json_text import parse_typed
-from people.parts import part_of
-from people.plain_text import clean
+from people.requests.form_ids import form_id
+from people.requests.parts import part_of
+from people.text.in_words import duration
+from people.text.json_text import parse_typed
+from people.text.plain_text import clean
 from runs.errors import NotForkable
 from runs.launch import launching
 from runs.play import forking, prompting

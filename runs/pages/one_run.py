@@ -9,7 +9,7 @@ from typing import Any
 from django.urls import reverse
 
 from people.access import Actor, holds, may_see_asking
-from people.figures import Chart
+from people.text.figures import Chart
 from runs.launch import briefings, preflight
 from runs.models import Arm
 from runs.plan import limits, servers

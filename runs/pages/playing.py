@@ -21,7 +21,7 @@ from episodes.visible.lens import MODEL
 from experts.rules import decision_fields
 from people.access import MemberRequest, may_advise, member_required, visible_or_404
 from people.errors import AppError, Invalid, NotFound
-from people.plain_text import clean
+from people.text.plain_text import clean
 from runs.play import person
 
 SHOWN = 200

@@ -33,8 +33,8 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError, NotFound
-from people.in_words import count
-from people.parts import part_of
+from people.requests.parts import part_of
+from people.text.in_words import count
 from runs.errors import BadPlan
 from runs.launch import estimating, launching, planning, preflight
 from runs.models import Plan, PlanState

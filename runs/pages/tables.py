@@ -17,8 +17,8 @@ from episodes.show import tables, windows
 from episodes.show.tables import TouchedTable
 from episodes.visible.lens import lens_of
 from people.access import MemberRequest, member_required, visible_or_404
-from people.parts import part_of
-from people.plain_text import clean
+from people.requests.parts import part_of
+from people.text.plain_text import clean
 from runs.play.start_tables import MAX_ROWS, StartTablesPage, start_of
 
 

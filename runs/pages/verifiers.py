@@ -18,7 +18,7 @@ from episodes.stored import repairs
 from episodes.visible import visibility
 from people.access import MemberRequest, may_repair, member_required, scoped
 from people.errors import AppError
-from people.plain_text import clean
+from people.text.plain_text import clean
 from runs.launch import launching
 from runs.play import reverifying
 from runs.show import errata

@@ -27,7 +27,7 @@ from experts.rules import decision_fields
 from people.access import MemberRequest, holds, may_advise, may_launch, member_required, visible_or_404
 from people.errors import AppError, Invalid, words_of
 from people.models import new_id
-from people.plain_text import clean
+from people.text.plain_text import clean
 
 SHOWN = 12
 """The newest steps on the page."""

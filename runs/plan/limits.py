@@ -19,7 +19,7 @@ from django.db.models import Q
 
 from awmclient.schema import AT_WORK_STATES
 from episodes.models import RUN_HERE, Episode, EpisodeState
-from people.in_words import count
+from people.text.in_words import count
 from runs.models import Plan, PlanState
 
 MODEL = "model"

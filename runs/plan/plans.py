@@ -28,9 +28,9 @@ from pydantic import (
 from awmclient.asking import ALWAYS, OWN, RANDOM, AskGate, chance_in
 from awmclient.fields import WHOLE, Prose, clean_text
 from awmclient.schema import ExpertMode
-from people import yaml_text
 from people.errors import BadJson, TooLarge, words_of
-from people.json_text import parse_json
+from people.text import yaml_text
+from people.text.json_text import parse_json
 from runs.errors import BadPlan
 from runs.statistics.offers import CHANCES
 

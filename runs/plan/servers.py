@@ -29,7 +29,7 @@ from awmenv.errors import AwmenvError, CapacityReached
 from awmenv.models import one_line
 from awmenv.offers import MAX_SPLITS, SEED, task_text
 from awmenv.plain import PlainClient
-from people.plain_text import writable
+from people.text.plain_text import writable
 from runs.errors import NotPlayable, UnknownEnvironment
 from runs.plan import choosing
 from runs.plan.choosing import http_address

@@ -28,11 +28,11 @@ from episodes.models import Episode, Origin
 from episodes.record import recording
 from episodes.record.saved_views import EPISODE_VIEWS
 from people.access import Actor, is_awmweb, may_launch, scoped, system, visible_or_404
-from people.audit import record
 from people.errors import AppError, Invalid, words_of
-from people.in_words import count, duration
 from people.models import Project, new_id
-from people.saved_views import QUERY_MAX
+from people.record.audit import record
+from people.record.saved_views import QUERY_MAX
+from people.text.in_words import count, duration
 from runs.errors import NoServer, NotForkable, WrongState
 from runs.launch import launching
 from runs.models import Campaign, CampaignPoint

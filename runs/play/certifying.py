@@ -21,7 +21,7 @@ from episodes.models import Certificate, Episode
 from episodes.stored.packs import packs
 from episodes.visible.trajectory import steps_of
 from people.access import Actor, may_launch, visible_or_404
-from people.audit import record
+from people.record.audit import record
 from runs.errors import NoServer, StillLive
 from runs.launch import launching
 from runs.plan import servers

@@ -32,8 +32,8 @@ from episodes.visible import visibility
 from episodes.visible.trajectory import steps_of
 from people.access import Actor, may_launch, visible_or_404
 from people.errors import Invalid, NotFound, words_of
-from people.in_words import count, duration
 from people.models import new_id
+from people.text.in_words import count, duration
 from reviews.models import Correction, CorrectionKind
 from reviews.record.correcting import misfit
 from runs.errors import NoServer, NotForkable, StillLive

@@ -21,7 +21,7 @@ from awmenv.health import Health
 from awmenv.models import Observation, Tool
 from awmenv.packs import Pack
 from episodes.stored.packs import packs
-from people.plain_text import clean
+from people.text.plain_text import clean
 from runs.errors import NoServer
 from runs.launch import launching
 from runs.models import Probe

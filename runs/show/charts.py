@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
-from people import figures
-from people.figures import (
+from people.text import figures
+from people.text.figures import (
     EXPERT,
     LISTED,
     SERIES,
@@ -22,7 +22,7 @@ from people.figures import (
     styles_of,
     thinned,
 )
-from people.in_words import count, percent
+from people.text.in_words import count, percent
 from runs.show.comparison import ArmCount
 from runs.show.tables import Row
 from runs.statistics.campaigned import CampaignCell, CampaignFinding

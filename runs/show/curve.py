@@ -14,10 +14,10 @@ from typing import Any
 
 from awmclient.asking import ALWAYS, RANDOM
 from experts.models import Ask
-from people import figures
-from people.figures import BASELINE, EXPERT, SINGLE, Chart, Figure, Style, label, spread
-from people.in_words import count, percent
 from people.rates import wilson
+from people.text import figures
+from people.text.figures import BASELINE, EXPERT, SINGLE, Chart, Figure, Style, label, spread
+from people.text.in_words import count, percent
 from runs.plan.plans import ask_words
 from runs.show import asking
 from runs.show.comparison import RunComparison

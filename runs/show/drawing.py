@@ -24,7 +24,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 from matplotlib.transforms import Transform, blended_transform_factory
 
-from people.figures import Chart, Figure
+from people.text.figures import Chart, Figure
 
 WIDTH, SMALL_WIDTH, HEAD = 800, 320, 56
 """Pixels on a page: a chart's width, that of a small one, and the height of the text above it."""

@@ -13,7 +13,7 @@ from awmclient.asking import RANDOM, Row, Seen, chance_in, is_decision, row_of
 from awmclient.standing import LoopProgress
 from episodes.models import Episode
 from episodes.visible.trajectory import steps_of
-from people.in_words import percent
+from people.text.in_words import percent
 from runs.errors import NotFitted
 from runs.models import ENDED
 from runs.show.comparison import RunComparison

@@ -24,7 +24,7 @@ from episodes.stored.run_sizes import RunSize
 from episodes.stored.strip import outcome_words
 from episodes.visible import visibility
 from people.access import Actor, scoped
-from people.in_words import duration
+from people.text.in_words import duration
 from runs.models import INFRASTRUCTURE, Plan, PlanState
 from runs.plan import replaceable
 from runs.plan.plans import briefing_words

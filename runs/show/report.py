@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from people.figures import Chart
-from people.in_words import count
-from people.plain_text import printable
+from people.text.figures import Chart
+from people.text.in_words import count
+from people.text.plain_text import printable
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.servers import ServerReport

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from people import spreadsheets
 from people.rates import wilson
+from people.text import spreadsheets
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.plans import MAX_SEEDS, PlanDocument, plan_of, repeatable

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from people.in_words import count, percent
+from people.text.in_words import count, percent
 from runs.statistics.deciding import is_shown, word
 from runs.statistics.forked import ForkArm
 from runs.statistics.paired import Interval, cluster_interval, holm, sign_flip

@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from people import yaml_text
 from people.errors import words_of
-from people.in_words import duration
+from people.text import yaml_text
+from people.text.in_words import duration
 
 MILLION = 1_000_000
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from people.in_words import count
+from people.text.in_words import count
 from runs.statistics.deciding import is_shown, word
 from runs.statistics.paired import SMALLEST_P, Interval, newcombe
 from runs.statistics.sentences import p_text, points, span_text

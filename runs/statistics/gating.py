@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from awmclient.asking import FEATURES, AskGate, Row, Side, chance_of
-from people.in_words import count
+from people.text.in_words import count
 from runs.errors import NotFitted
 from runs.statistics.offers import FEWEST, FEWEST_OF_A_SIDE, RARE, weight_of
 from runs.statistics.paired import Interval, cluster_interval

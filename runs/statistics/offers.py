@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from people.in_words import count
+from people.text.in_words import count
 from runs.statistics import deciding
 from runs.statistics.anytime import Unit, Wave, first_crossing, interval
 from runs.statistics.compare import CANCELLED, GAP, LOST_CLEARLY, Try, as_if, uncounted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from people.in_words import count
+from people.text.in_words import count
 from runs.statistics import deciding
 from runs.statistics.contrast import Contrast, UnitResult
 from runs.statistics.paired import Interval

@@ -14,8 +14,8 @@ from episodes.find.near_tasks import NearTasks
 from episodes.models import Split, SplitTask
 from episodes.stored import packs
 from episodes.stored.splits import TRAIN, VAL
-from people.in_words import count
 from people.models import Project
+from people.text.in_words import count
 from runs.taskset import probes, splitting
 
 CACHED = 64

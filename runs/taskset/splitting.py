@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from episodes.find.near_tasks import NearTasks
 from people.errors import Invalid
-from people.in_words import count
+from people.text.in_words import count
 
 Unit = Literal["scenario", "task"]
 VERIFIERS = "verifiers"

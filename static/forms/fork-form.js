@@ -22,7 +22,7 @@ export const beginsWith = (recorded, name) => (recorded.name === name ? recorded
  */
 export const inAll = (each, tries, written = grouped) => (/^[1-9]\d*$/.test(tries.trim()) ? written(2 * Number(tries) * Number(each)) : "?");
 
-/** Return how long work takes, as `people/in_words.py` writes it. @param {number} seconds */
+/** Return how long work takes, as `people/text/in_words.py` writes it. @param {number} seconds */
 export const duration = (seconds) => (seconds >= 1 ? clock(seconds) : "<1\u00a0s");
 
 /** Add up again what all branches take. @param {HTMLFormElement} form */

@@ -1,4 +1,4 @@
-// Counts as people read them, the same as `people/in_words.py` writes them.
+// Counts as people read them, the same as `people/text/in_words.py` writes them.
 
 /**
  * Return a count with thousands separators: "1,234".

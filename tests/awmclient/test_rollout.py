@@ -16,7 +16,7 @@ from awmclient.scripted import ScriptedPolicy
 from awmclient.testing import FakeEnv, FakeResult, MemoryDashboard, MemoryEpisode
 from awmclient.toolcalls import Call
 from awmclient.wire import encode
-from people.json_text import parse_json
+from people.text.json_text import parse_json
 
 
 class Watching:

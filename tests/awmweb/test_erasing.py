@@ -30,9 +30,9 @@ from imports import collecting
 from imports.models import Trace
 from imports.readers import otlp
 from people.access import system
-from people.audit import record
 from people.errors import Busy, Forbidden, Invalid, NotFound
 from people.models import Tombstone, digest_of
+from people.record.audit import record
 from reviews.models import Annotation, Correction
 from reviews.record import annotating, schemas
 from reviews.visible.places import Place

@@ -12,9 +12,10 @@ from awmweb import asgi
 from awmweb.metrics import page, processes, stored
 from episodes.record import recording
 from experts import closing, queue
-from people import measures, members
+from people import measures
 from people.errors import Invalid
 from people.models import Project, TokenScope
+from people.record import members
 from tests.asking import asked
 from tests.awmweb.test_environment_page import stats
 from tests.browsing import Browser, as_person

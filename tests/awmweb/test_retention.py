@@ -29,9 +29,9 @@ from exports.jobs import requesting
 from exports.models import Export
 from exports.recipe import Recipe
 from imports.models import Trace
-from people import holding, projects
 from people.errors import Forbidden, Invalid, OnHold
 from people.models import AuditEntry, Hold, RetentionRule, Tombstone
+from people.record import holding, projects
 from reviews.models import Review, ReviewQueue, ReviewSlot
 from runs.models import Campaign, CampaignPoint, Plan
 from tests.awmweb.test_erasing import branch_of, dumped, planting

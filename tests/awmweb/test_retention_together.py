@@ -15,9 +15,9 @@ from awmclient.schema import EpisodeStart, Finish, StepBatch
 from awmweb.retention import passes, rules
 from episodes.models import Episode, Step
 from episodes.record import recording
-from people import holding, members
 from people.access import system
 from people.models import Hold, Tombstone
+from people.record import holding, members
 from tests.people_by_name import person
 
 WORD = "quokka"

@@ -60,7 +60,8 @@ def guests(house):
     code = f"""
 from datetime import timedelta
 from django.conf import settings
-from people import access, members
+from people import access
+from people.record import members
 for name in {GUESTS!r}:
     secret = members.link_for(access.system_actor("{house.project}"), name, "expert", timedelta(hours=1))
     print(f"{{settings.LINK_BASE}}/login/once/{{secret}}")

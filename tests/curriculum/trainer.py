@@ -11,7 +11,7 @@ from awmclient.schema import EpisodeStart, Finish, RunStart, StepBatch
 from episodes.models import VerifierOutcome
 from episodes.record import recording
 from people.access import bearer, system
-from people.members import issue_token
+from people.record.members import issue_token
 
 numbers = itertools.count()
 

@@ -17,8 +17,8 @@ from experts.find import answer_links
 from experts.find.answer_links import answer_path
 from experts.models import Advice, Ask
 from experts.notifications import AskSubject
-from people import members
 from people.models import Membership
+from people.record import members
 from tests.experts.test_standing_answers import REPLY, approval
 
 GONE = "This link has expired or was already used."

@@ -22,8 +22,8 @@ from experts.models import Advice, Ask, Assignment
 from exports.formats.columns import kind_of
 from people.access import bearer, system
 from people.errors import Invalid
-from people.members import issue_token
 from people.models import ApiToken
+from people.record.members import issue_token
 from reviews.models import Annotation
 from tests.browsing import as_person, html
 from tests.people_by_name import token

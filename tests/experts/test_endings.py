@@ -24,7 +24,7 @@ from experts import (
 from experts.find import availability, board
 from experts.models import Ask, AskStatus
 from people.access import bearer, expert_model, system
-from people.members import issue_token
+from people.record.members import issue_token
 from tests.asking import MODEL
 from tests.browsing import as_person, html
 from tests.episodes.find.paging import read_through

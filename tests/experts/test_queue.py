@@ -21,7 +21,7 @@ from experts.errors import AlreadyClaimed, AskConflict, ExpertOff, LeaseLost, St
 from experts.models import Advice, Ask, Assignment
 from people.access import bearer
 from people.errors import Forbidden, Invalid, NotFound
-from people.members import issue_token
+from people.record.members import issue_token
 from tests.reading import steps_read_by
 
 
@@ -260,7 +260,7 @@ def test_of_many_claims_at_once_one_wins(project, ada, edo):
 @pytest.mark.django_db(transaction=True)
 def test_of_many_claims_by_one_token_one_wins(ada):
     from people.access import bearer
-    from people.members import issue_token
+    from people.record.members import issue_token
 
     episode, _ = recording.start_episode(ada, EpisodeStart(key="race", task="race", expert="plain"))
     script = bearer(issue_token(ada, "script", "expert")[0])

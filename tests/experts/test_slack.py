@@ -19,8 +19,8 @@ from experts import advising, desk, queue, tasks
 from experts.models import Advice, Ask, Assignment
 from notices import sending, slack, subscriptions
 from notices.models import Delivery
-from people import jobs, members
 from people.errors import Invalid
+from people.record import jobs, members
 from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.experts.test_standing_answers import REPLY, approval
 from tests.notices.receivers import slack_server

@@ -18,8 +18,8 @@ from experts.find import availability, board
 from experts.models import Advice, Ask, AskEvent, Draft, Presence
 from people.access import bearer, expert_model, system
 from people.errors import Forbidden, Invalid, NotFound
-from people.members import issue_token
 from people.models import Membership
+from people.record.members import issue_token
 from tests.asking import MODEL
 from tests.browsing import as_person, html
 from tests.reading import steps_read_by

@@ -31,7 +31,7 @@ from exports.rules.leakage import Ground
 from exports.writers import parquet
 from exports.writers.jsonl import line
 from people.access import system
-from people.members import ensure_project
+from people.record.members import ensure_project
 from tests.awmenv.conftest import ROOT, start_server
 from tests.exports.records import FAILED, STEPS, record, task_record, walk
 from tests.tiny_model import write_tiny_model

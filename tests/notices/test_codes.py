@@ -13,9 +13,9 @@ from awmweb.settings import MailServer
 from notices import allowances, deliveries, sending, subscriptions
 from notices.errors import TooManySent, WrongCode
 from notices.models import Allowance, Delivery, Subscription
-from people import members
 from people.errors import AppError, Invalid
 from people.models import Membership
+from people.record import members
 from tests.browsing import as_person, html
 from tests.notices.receivers import mail_server
 from tests.people_by_name import person

@@ -9,9 +9,9 @@ import pytest
 from experts.models import Ask
 from notices import subscriptions
 from notices.models import QuietHours, Subscription
-from people import members
 from people.errors import AppError, Forbidden, Invalid, NotFound
 from people.models import Membership
+from people.record import members
 from tests.notices.rows import due, state
 from tests.people_by_name import person, token
 

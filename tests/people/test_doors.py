@@ -8,9 +8,9 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from people import members
 from people.errors import Invalid, LinkSpent
 from people.models import AuditEntry, Membership
+from people.record import members
 from tests.browsing import as_person, html, link_of
 from tests.people_by_name import person
 

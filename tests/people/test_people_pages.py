@@ -8,8 +8,8 @@ from urllib.parse import quote
 import pytest
 from django.contrib.auth.models import User
 
-from people import members
 from people.models import ApiToken, LoginLink, Membership
+from people.record import members
 from tests.browsing import as_person, html, link_of
 
 

@@ -16,9 +16,10 @@ from awmclient.schema import AskOpen, EpisodeStart
 from awmweb.urls import api
 from episodes.record import recording
 from experts import opening
-from people import access, members
+from people import access
 from people.errors import Invalid
 from people.models import ApiToken, TokenScope, granted
+from people.record import members
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 

@@ -13,10 +13,11 @@ from django.utils import timezone
 from awmclient.schema import EpisodeStart
 from episodes.live.consumers import actor_for
 from episodes.record import recording
-from people import access, members
+from people import access
 from people.access import SESSION_ENTRIES
 from people.errors import Invalid, LinkSpent, NotFound
 from people.models import LoginLink, Membership
+from people.record import members
 from people.revalidation import ended, right_of
 from tests.browsing import Browser
 from tests.people_by_name import person

@@ -90,7 +90,7 @@ def test_steps_of_the_servers_own_kinds_are_422(agent, episode, kind):
 
 
 def test_another_projects_objects_are_404_and_another_scope_403(house, agent, episode):
-    house.manage("shell", "-c", "from people.members import ensure_project as e; e('far', 'Far')")
+    house.manage("shell", "-c", "from people.record.members import ensure_project as e; e('far', 'Far')")
     with house.http(house.token("agent", "far")) as stranger:
         assert refused(stranger.get(f"/episodes/{episode}")) == (404, "not_found")
         assert refused(stranger.post(f"/episodes/{episode}/heartbeat")) == (404, "not_found")

@@ -41,9 +41,9 @@ from exports.rules.quotations import VerifierWords
 from exports.rules.redaction import Redactor
 from exports.rules.shaping import shape
 from notices import quoting
-from people import plain_text, yaml_text
 from people.errors import BadJson, Invalid
-from people.json_text import parse_json, parse_typed
+from people.text import plain_text, yaml_text
+from people.text.json_text import parse_json, parse_typed
 from reviews.record import mentions
 from tests.exports.records import record
 

@@ -370,7 +370,7 @@ async def test_the_door_says_why_it_stays_shut(house, raw, edo):
 
 async def test_mcp_session_is_bound_to_its_token(house, raw):
     session = await begun(raw)
-    house.manage("shell", "-c", "from people.members import ensure_project as e; e('far', 'Far')")
+    house.manage("shell", "-c", "from people.record.members import ensure_project as e; e('far', 'Far')")
     for stranger in (house.token("agent"), house.token("agent", "far")):
         async with _http(house, stranger) as max_:
             assert await refusal(max_, **session) == (404, "not_found")

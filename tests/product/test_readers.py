@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from people.models import new_id
-from people.turns import READS_PER_SENDER
+from people.requests.turns import READS_PER_SENDER
 from tests.running import until
 
 MB = 1024 * 1024

@@ -117,7 +117,7 @@ def test_session_key_changes_at_each_factor(house):
 
 AGED = """
 from django.contrib.sessions.models import Session
-from people.sessions import SessionStore
+from people.requests.sessions import SessionStore
 for row in Session.objects.all():
     store = SessionStore(row.session_key)
     if "second_factor_at" in store:

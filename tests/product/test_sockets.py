@@ -113,7 +113,7 @@ def test_the_queue_socket_tells_of_new_asks_but_not_to_agents(house, agent, agen
 
 @pytest.mark.parametrize("kind", ["none", "wrong", "foreign"])
 def test_a_stranger_hears_nothing(house, episode, kind):
-    house.manage("shell", "-c", "from people.members import ensure_project as e; e('far', 'Far')")
+    house.manage("shell", "-c", "from people.record.members import ensure_project as e; e('far', 'Far')")
     token = {"none": None, "wrong": "awm_nonsense", "foreign": house.token("agent", "far")}[kind]
     if token is None:
         with pytest.raises(InvalidStatus):

@@ -116,7 +116,7 @@ def test_revoked_token_cannot_write_after_5_s(house):
         assert append(http, episode, 1).status_code == 200
         house.manage(
             "shell", "-c",
-            "from people.models import ApiToken as T; from people.members import digest, revoke_token;"
+            "from people.models import ApiToken as T; from people.record.members import digest, revoke_token;"
             f"from people.access import system; t = T.objects.get(digest=digest('{secret}'));"
             "revoke_token(system(t.project), t.pk)",
         )  # fmt: skip

@@ -13,8 +13,9 @@ from experts import advising, opening, queue
 from experts import tagging as questions
 from exports.build import datasets
 from exports.recipe import Recipe
-from people import access, members
+from people import access
 from people.access import system
+from people.record import members
 from reviews.models import Verdict
 from reviews.record import assigning as reviewing
 from reviews.record import deciding

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from imports.models import Import
-from people import projects
 from people.models import Membership, Role
+from people.record import projects
 from reviews.models import COMMENT, Annotation, Verdict
 from reviews.record import annotating, assigning, deciding
 from reviews.record.deciding import Wanted

@@ -16,8 +16,9 @@ from experts import advising, closing, desk, opening, queue, standing_answers
 from experts.models import Ask
 from exports.jobs import requesting
 from exports.recipe import Recipe
-from people import access, jobs
+from people import access
 from people.errors import AppError
+from people.record import jobs
 from runs.launch import feeding, planning
 from runs.models import Plan
 from runs.play import person

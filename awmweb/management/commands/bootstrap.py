@@ -13,8 +13,9 @@ from django.core.management.base import BaseCommand
 from awmweb.demo import due
 from episodes.models import Run
 from episodes.stored import packs
-from people import access, members
+from people import access
 from people.models import Role
+from people.record import members
 from runs.launch import launching
 
 OWNER = "owner"

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from awmweb.retention import passes, telling
 from people.access import project_named
 from people.errors import AppError
-from people.holding import in_force, words_of
+from people.record.holding import in_force, words_of
 
 
 class Command(BaseCommand):

@@ -18,7 +18,7 @@ from exports.recipe import FILTERS, KINDS, AdviceMode, OptIn, ReasoningChoice, R
 from exports.select.selecting import filters_of, selected
 from people.access import system_actor
 from people.errors import AppError
-from people.in_words import count
+from people.text.in_words import count
 
 EVERY_S = 0.5
 

@@ -14,11 +14,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from exports.explain import explaining
 from exports.jobs import hub_commits, pushing
 from exports.models import Push
-from people import jobs
 from people.access import system_actor
-from people.audit import record
 from people.errors import AppError
-from people.in_words import count
+from people.record import jobs
+from people.record.audit import record
+from people.text.in_words import count
 
 WAIT_S = 1.0
 

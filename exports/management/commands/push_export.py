@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from exports.jobs import hub_commits, pushing
-from people import jobs
 from people.errors import AppError
+from people.record import jobs
 
 log = logging.getLogger(__name__)
 

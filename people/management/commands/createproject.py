@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from people import members
 from people.errors import AppError
+from people.record import members
 
 
 class Command(BaseCommand):

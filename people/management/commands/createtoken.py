@@ -10,9 +10,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.timezone import is_naive, make_aware
 
-from people import access, members
+from people import access
 from people.errors import AppError
 from people.models import TokenScope, TokenUser
+from people.record import members
 
 
 def moment(said: str) -> datetime:

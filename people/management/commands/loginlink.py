@@ -8,9 +8,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from people import access, members
+from people import access
 from people.errors import AppError
 from people.models import Role
+from people.record import members
 
 
 class Command(BaseCommand):

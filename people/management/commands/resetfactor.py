@@ -21,7 +21,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if not settings.AWMWEB_MFA:
             raise CommandError("Second factors are off. Set AWMWEB_MFA=1 to use them.")
-        from people import factors
+        from people.record import factors
 
         membership = Membership.objects.select_related("project").filter(user__username=options["user"]).first()
         if membership is None:

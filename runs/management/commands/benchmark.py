@@ -10,10 +10,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from people import access, members
+from people import access
 from people.access import Actor, system_actor
 from people.errors import AppError
-from people.in_words import count
+from people.record import members
+from people.text.in_words import count
 from runs.launch import benchmarking, planning, preflight
 from runs.models import Plan
 from runs.plan import plans

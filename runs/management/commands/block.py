@@ -13,8 +13,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from awmenv.packs import MAX_TASKS
 from people.errors import AppError
-from people.in_words import count, duration
-from people.plain_text import first_line
+from people.text.in_words import count, duration
+from people.text.plain_text import first_line
 from runs.play import blocking
 
 SHOWN = 200

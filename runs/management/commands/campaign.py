@@ -8,10 +8,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from people import yaml_text
 from people.access import Actor, system_actor
 from people.errors import AppError
-from people.plain_text import first_line
+from people.text import yaml_text
+from people.text.plain_text import first_line
 from runs.play import campaigning
 from runs.show import campaigns, timing
 

@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from episodes.models import Certificate, Episode
 from people.access import may_launch, system
 from people.errors import AppError
-from people.plain_text import first_line
+from people.text.plain_text import first_line
 from runs.play import certifying
 
 Row = dict[str, Any]

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from awmenv.packs import Pack
 from people.errors import AppError
-from people.in_words import count
+from people.text.in_words import count
 from runs.taskset import checking
 
 SHOWN = 40

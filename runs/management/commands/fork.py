@@ -9,9 +9,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from episodes.models import Episode
-from people import yaml_text
 from people.access import system
 from people.errors import AppError
+from people.text import yaml_text
 from runs.play import forking
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from people.errors import AppError
-from people.in_words import count
-from people.plain_text import first_line
+from people.text.in_words import count
+from people.text.plain_text import first_line
 from runs.models import Probe
 from runs.play import probing
 

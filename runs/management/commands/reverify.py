@@ -12,8 +12,8 @@ from episodes.record import rejudging
 from episodes.stored import repairs
 from people.access import system_actor
 from people.errors import AppError
-from people.in_words import count
-from people.plain_text import first_line
+from people.text.in_words import count
+from people.text.plain_text import first_line
 from runs.play import reverifying
 
 SHOWN, LISTED = 200, 20

@@ -14,7 +14,7 @@ from episodes.find.selection import run_named
 from episodes.models import Run
 from people.access import Actor, scoped, system_actor
 from people.errors import AppError
-from people.in_words import count
+from people.text.in_words import count
 from runs.launch import estimating, planning, preflight
 from runs.plan.plans import PlanDocument, plan_from_yaml
 from runs.show.comparison import compare_run, is_settled

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from episodes.models import Episode
 from people.access import Actor, system
 from people.errors import AppError
-from people.plain_text import first_line
+from people.text.plain_text import first_line
 from runs.errors import NotForkable
 from runs.play import forking
 from runs.show import timing

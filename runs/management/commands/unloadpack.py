@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from people.errors import AppError
-from people.in_words import count
+from people.text.in_words import count
 from runs.launch import launching
 
 

@@ -17,7 +17,7 @@ from awmenv.worlds import bfcl
 from episodes.record import pinning
 from people.access import system_actor
 from people.errors import AppError
-from people.in_words import count
+from people.text.in_words import count
 from runs.taskset.splitting import Sides
 
 REQUIREMENTS = "requirements-worlds.txt"

@@ -11,7 +11,7 @@ from experts import opening
 from experts.find.reading import open_asks, page_of_asks
 from people import access
 from people.errors import Invalid, WrongScope
-from people.members import issue_token
+from people.record.members import issue_token
 from tests.browsing import as_person, html
 
 pytestmark = pytest.mark.django_db

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from episodes.live import reading
-from people.turns import READS_PER_SENDER
+from people.requests.turns import READS_PER_SENDER
 
 STEPS = "/api/v1/episodes/one/steps"
 

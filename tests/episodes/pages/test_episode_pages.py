@@ -13,7 +13,7 @@ from episodes.record import recording
 from episodes.stored import packs
 from episodes.visible.lens import lens_of
 from people import access
-from people.members import issue_token
+from people.record.members import issue_token
 from tests.browsing import as_person, html
 
 DIFF = {"tickets": {"changed": [{"key": 7, "before": {"status": "new"}, "after": {"status": "open"}}]}}
@@ -178,7 +178,7 @@ def test_connect_page_shows_loop_and_first_event(ada, rita, settings):
     assert f"{settings.AWMWEB_PUBLIC_URL}/mcp" in page and page.count(secret) == 3
     status = re.search(r'hx-get="([^"]+)"', page)[1]
     assert "Waiting for the first event" in text(client, status)
-    from people.members import token_of
+    from people.record.members import token_of
 
     recording.start_episode(access.bearer(token_of(secret)), EpisodeStart(key="k", task="greet"))
     green = text(client, status)

@@ -19,8 +19,8 @@ from episodes.record.committer import AppendRequest, Committer, commit
 from episodes.stored.entries import entries_of, entries_of_batch
 from people.access import bearer
 from people.errors import Busy, NotFound, Unauthenticated, WrongScope
-from people.members import issue_token
 from people.models import ApiToken
+from people.record.members import issue_token
 
 WAIT_S = 10
 

@@ -20,7 +20,7 @@ from episodes.record import recording
 from episodes.visible import trajectory
 from people.access import bearer
 from people.errors import Invalid, NotFound, WrongScope
-from people.members import issue_token
+from people.record.members import issue_token
 from tests.reading import steps_read_by
 
 

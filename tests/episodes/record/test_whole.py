@@ -12,7 +12,7 @@ from episodes.record import whole as writing
 from episodes.record.whole import record_whole
 from people.access import bearer
 from people.errors import NotFound, WrongScope
-from people.members import issue_token
+from people.record.members import issue_token
 from tests.reading import steps_read_by
 
 AT = "2026-11-01T10:00:00Z"

@@ -12,7 +12,7 @@ from awmenv.health import Form, Health
 from episodes import events
 from episodes.record import recording
 from people import access
-from people.members import issue_token
+from people.record.members import issue_token
 from tests.browsing import as_person, html
 
 SOUND = Health(Form("runs", "others"), Form("runs"))

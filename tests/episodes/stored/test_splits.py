@@ -11,7 +11,7 @@ from episodes.record import pinning, recording
 from episodes.stored import policies, splits
 from people.access import bearer
 from people.errors import Forbidden, Invalid
-from people.members import issue_token
+from people.record.members import issue_token
 
 TRAIN, VAL = ["shop_1/0", "shop_1/1"], ["shop_2/0"]
 

@@ -14,7 +14,7 @@ from episodes.record import recording
 from episodes.stored.entries import text_of
 from episodes.visible import trajectory
 from episodes.visible.lens import EVERYTHING, LENSES, MODEL, through
-from people.members import issue_token
+from people.record.members import issue_token
 from tests.browsing import as_person, html
 
 CHANGED = {"items": {"added": [{"id": 1, "note": "changed-secret"}], "changed": [], "removed": []}}

@@ -72,7 +72,7 @@ def test_a_name_that_is_none_is_refused_in_words(edo, name):
 
 
 def test_names_are_text_and_nobody_hoards(edo, monkeypatch):
-    monkeypatch.setattr("people.saved_views.VIEWS_MAX", 1)
+    monkeypatch.setattr("people.record.saved_views.VIEWS_MAX", 1)
     save(edo, "<b>x</b>")
     assert "<b>x</b>" not in listed(edo)
     assert b"Remove one first" in save(edo, "second").content

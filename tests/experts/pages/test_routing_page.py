@@ -14,8 +14,8 @@ from experts.errors import PolicyRefused
 from experts.models import Desk, ModelCall
 from experts.pages import routing
 from people.errors import Invalid, NotFound
-from people.members import ensure_member, set_skills
 from people.models import AuditEntry, Membership
+from people.record.members import ensure_member, set_skills
 from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.browsing import as_person, html
 

@@ -6,7 +6,7 @@ import pytest
 
 from experts.rules.decision_fields import decision_of, draft_of, fields_of, type_of
 from people.errors import Invalid
-from people.plain_text import with_line_ends
+from people.text.plain_text import with_line_ends
 
 BIG = 9007199254740993
 SCHEMA = {

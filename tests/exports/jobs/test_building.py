@@ -13,8 +13,8 @@ from exports import tasks
 from exports.jobs import requesting, turns
 from exports.models import Export
 from exports.recipe import Recipe
-from people import jobs
 from people.errors import Busy
+from people.record import jobs
 
 
 def waiting(project, **more):

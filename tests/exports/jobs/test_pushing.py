@@ -16,9 +16,9 @@ from exports.build import storing
 from exports.jobs import hub_commits, pushing, turns
 from exports.management.commands import push as push_command
 from exports.models import Export, Push
-from people import jobs
 from people.errors import Busy
 from people.models import AuditEntry
+from people.record import jobs
 from tests.browsing import as_person, html
 from tests.exports.hub_server import TOKEN, hub
 from tests.exports.pages.test_export_pages import built, data_of, episode, store

@@ -13,9 +13,9 @@ from django.utils import timezone
 from awmclient.schema import EpisodeStart
 from episodes.models import Episode
 from episodes.record import noting, recording
-from people import members
 from people.access import system
 from people.errors import Forbidden, Invalid, NotFound, WrongScope
+from people.record import members
 from reviews.errors import (
     AlreadyReviewed,
     Declined,

@@ -16,10 +16,10 @@ from episodes.models import Episode, OutcomeHold
 from episodes.record import recording
 from episodes.visible import trajectory, visibility
 from episodes.visible.lens import BLIND, lens_of
-from people import members
 from people.access import bearer, person, system
 from people.errors import Invalid
 from people.models import Role
+from people.record import members
 from reviews.errors import AlreadyReviewed, ReviewClosed
 from reviews.models import CourtCase
 from reviews.record import (

@@ -9,7 +9,8 @@ from awmclient.schema import AskOpen, EpisodeStart, RunStart
 from episodes.record import pinning, recording
 from experts import opening
 from experts.models import Advice, Ask
-from people import access, members
+from people import access
+from people.record import members
 from runs.errors import BadPlan
 from runs.launch import benchmarking, launching, planning
 

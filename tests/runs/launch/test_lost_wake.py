@@ -7,7 +7,7 @@ from django.db import OperationalError as DatabaseAway
 from kombu.exceptions import OperationalError
 
 from episodes.models import Episode
-from people import jobs
+from people.record import jobs
 from runs import tasks
 from tests.browsing import as_person
 

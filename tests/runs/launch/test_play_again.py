@@ -13,7 +13,7 @@ from episodes.models import Episode
 from episodes.record import recording
 from people.access import bearer
 from people.errors import Forbidden, NotFound
-from people.members import issue_token
+from people.record.members import issue_token
 from runs.errors import NoEndpoint, NotBroken, UnknownTask
 from runs.launch import launching
 from tests.browsing import as_person, html

@@ -24,8 +24,9 @@ from awmclient.schema import Finish, Outcome
 from episodes.errors import EpisodeEnded
 from episodes.models import Episode, VerifierOutcome
 from episodes.record import recording
-from people import access, members
+from people import access
 from people.errors import AppError
+from people.record import members
 from runs import tasks
 from runs.launch import feeding, launching, planning
 from runs.models import Plan

@@ -10,7 +10,7 @@ from django.test import Client
 from awmweb.erasing.persons import erase_person
 from episodes.models import Episode, Fork, OutcomeHold, VerifierOutcome
 from people.access import person
-from people.members import ensure_member, issue_token
+from people.record.members import ensure_member, issue_token
 from runs.models import Campaign, CampaignPoint
 from runs.play import campaigning
 from runs.show import campaigns

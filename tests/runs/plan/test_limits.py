@@ -15,8 +15,9 @@ from awmclient.schema import AT_WORK_STATES, LIVE_STATES
 from awmweb.settings import limits as limits_set
 from episodes.models import Episode
 from episodes.record import recording
-from people import access, members
+from people import access
 from people.errors import AppError
+from people.record import members
 from runs.launch import feeding, launching, planning
 from runs.models import Plan, PlannedTry
 from runs.plan import limits

@@ -11,8 +11,8 @@ from awmenv.packs import load_pack
 from episodes.models import Certificate, Episode
 from episodes.show import durability
 from episodes.stored.packs import scenario_digest
-from people import projects
-from people.members import issue_token
+from people.record import projects
+from people.record.members import issue_token
 from runs import tasks
 from runs.launch import launching
 from runs.play import certifying

@@ -17,8 +17,9 @@ from episodes.models import Episode, EpisodeState, Origin, Step
 from episodes.record import ask_steps, recording
 from experts import advising, closing, opening, queue
 from experts.models import Ask
-from people import access, members
+from people import access
 from people.models import new_id
+from people.record import members
 from runs.launch import launching
 from runs.play import parking
 from tests.moves import recorded

@@ -19,7 +19,7 @@ from episodes.visible.trajectory import steps_of
 from experts.models import Advice, Ask, AskEvent
 from people.access import system
 from people.errors import AppError, Invalid
-from people.members import issue_token
+from people.record.members import issue_token
 from reviews.record import assigning, correcting
 from reviews.record.correcting import Better
 from runs.errors import NoServer, NotForkable

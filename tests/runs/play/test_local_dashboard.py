@@ -15,9 +15,10 @@ from episodes.record import recording
 from episodes.visible.trajectory import steps_of
 from experts import advising, queue
 from experts.models import Ask
-from people import access, members
+from people import access
 from people.errors import NotFound
 from people.models import Project
+from people.record import members
 from runs.play import database, local
 from runs.play.local import LocalDashboard
 from tests.awmclient.contract import DashboardContract

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from asgiref.sync import async_to_sync
 
-from people import projects
 from people.access import system
-from people.members import issue_token
+from people.record import projects
+from people.record.members import issue_token
 from runs.launch import launching
 from runs.play import certifying
 from tests.browsing import as_person, html

@@ -17,8 +17,8 @@ from episodes.models import Episode, Erratum, RejudgedEpisode, Rejudging, Verifi
 from episodes.record import rejudging
 from episodes.stored import repairs
 from people.errors import AppError
-from people.members import issue_token
 from people.models import AuditEntry
+from people.record.members import issue_token
 from runs import tasks
 from runs.errors import NoServer
 from runs.launch import launching

@@ -14,7 +14,7 @@ from episodes.record import noting, recording
 from episodes.stored import packs
 from exports.explain.preview import preview
 from exports.recipe import Recipe
-from people.members import issue_token
+from people.record.members import issue_token
 from runs.launch import launching, planning
 from runs.play import playing
 from tests.awmenv.conftest import OpenFolders, start_server

@@ -13,7 +13,7 @@ from django.core.management.base import CommandError
 from awmenv.worlds import bfcl
 from episodes.models import Split
 from episodes.stored import packs
-from people.members import ensure_project
+from people.record.members import ensure_project
 
 pytestmark = pytest.mark.django_db
 HAS_PACKAGE = importlib.util.find_spec(bfcl.MODULE) is not None

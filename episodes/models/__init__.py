@@ -1,0 +1,83 @@
+"""Rows about what happened: runs, episodes, their steps and outcomes. Django finds its models here.
+
+    kinds     states, origins and kinds; table of states
+    episodes  runs and episodes
+    steps     steps and events, append-only
+    outcomes  outcomes, repaired verifiers, errata, replays
+    branches  forks, continued episodes, the wheel
+    found     what lists and search keep; saved views
+    splits    tasks to train on and hold out
+
+Every change of a row is made in `episodes.record`.
+"""
+
+from episodes.models.branches import Continuation, Fork, UndoneOrder, Wheel, WheelOrder
+from episodes.models.episodes import AGAIN, LAST, SORTED_BY, CountedEpisodes, Episode, EpisodeQuerySet, Run
+from episodes.models.found import EpisodeFacts, EpisodeWords, SavedView, SearchMark, StepWords
+from episodes.models.kinds import (
+    ENDED_STATES,
+    EPISODE_MOVES,
+    RUN_HERE,
+    BranchArm,
+    EpisodeState,
+    ExpertMode,
+    Knowledge,
+    Origin,
+    Privilege,
+    StepKind,
+)
+from episodes.models.outcomes import (
+    Certificate,
+    Erratum,
+    OutcomeHold,
+    OutcomeQuerySet,
+    RejudgedEpisode,
+    Rejudging,
+    VerifierOutcome,
+    VerifierVersion,
+)
+from episodes.models.splits import Split, SplitTask
+from episodes.models.steps import AppendOnly, EpisodeEvent, Step
+
+__all__ = [
+    "AGAIN",
+    "AppendOnly",
+    "BranchArm",
+    "Certificate",
+    "Continuation",
+    "CountedEpisodes",
+    "ENDED_STATES",
+    "EPISODE_MOVES",
+    "Episode",
+    "EpisodeEvent",
+    "EpisodeFacts",
+    "EpisodeQuerySet",
+    "EpisodeState",
+    "EpisodeWords",
+    "Erratum",
+    "ExpertMode",
+    "Fork",
+    "Knowledge",
+    "LAST",
+    "Origin",
+    "OutcomeHold",
+    "OutcomeQuerySet",
+    "Privilege",
+    "RUN_HERE",
+    "RejudgedEpisode",
+    "Rejudging",
+    "Run",
+    "SORTED_BY",
+    "SavedView",
+    "SearchMark",
+    "Split",
+    "SplitTask",
+    "Step",
+    "StepKind",
+    "StepWords",
+    "UndoneOrder",
+    "VerifierOutcome",
+    "VerifierVersion",
+    "Wheel",
+    "WheelOrder",
+]

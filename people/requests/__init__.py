@@ -1,0 +1,12 @@
+"""What a request brings, and how much of it is taken.
+
+    addresses   the project in the address of a page
+    sessions    sign-in sessions in the database
+    bodies      limits on request bodies, per sender
+    turns       turns at heavy reads, per sender
+    parts       parts of pages, opened without their page
+    form_ids    one row for a form sent twice
+    selections  keeps what a refused command was for
+
+Says nothing about rights: that is `access`, which reads the address.
+"""
