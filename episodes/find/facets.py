@@ -189,7 +189,7 @@ class ListQuery:
 
 
 @dataclass(frozen=True)
-class Counted:
+class ListCounts:
     """The episodes that match, newest first and up to one more than `COUNTED`, and the filters with counts.
 
     `window` is None if all episodes were looked at. `by_index` says that those before the window were found by whole
@@ -203,7 +203,7 @@ class Counted:
     is_narrow: bool = False
 
 
-def counted(actor: Actor, wish: ListQuery) -> Counted:
+def counted(actor: Actor, wish: ListQuery) -> ListCounts:
     """Return the episodes that match and the filters with counts.
 
     An episode whose outcome the actor cannot see is counted under no outcome. Raises `Invalid` for an unknown filter.
@@ -228,7 +228,7 @@ def counted(actor: Actor, wish: ListQuery) -> Counted:
         counts["label_value"] = Counter({one: n for one, n in said if one.partition(":")[0] in wish.said["label"]})
     facets = [_facet(name, counts[name], wish, _words(actor.project, name)) for name in shown]
     facets = [facet for facet in facets if facet.choices]
-    return Counted(found[0], facets, windows[0], by_index=bool(rare), is_narrow=any(windows))
+    return ListCounts(found[0], facets, windows[0], by_index=bool(rare), is_narrow=any(windows))
 
 
 def _rare(
@@ -291,7 +291,9 @@ def _statement(
     frequent word has as many as there are episodes. Those of rare words are the matches."""
     words = dict.fromkeys(word for said, _ in asked for word in said.get("q", []))
     first = windows[0].first if windows[0] else ""
-    queries = list(rare) or [search.candidates(word, first) for word in words]
+    queries: list[tuple[str, Sequence[Any]] | None] = [search.candidates(word, first) for word in words]
+    if rare:
+        queries = [*rare]
     gathered = {word: f"searched_{number}" * bool(queries[number]) for number, word in enumerate(words)}
     tables: list[tuple[str, str, Sequence[Any]]] = [
         (f"searched_{number}", *query) for number, query in enumerate(queries) if query

@@ -19,7 +19,7 @@ from people.models import Project
 
 LOOKED = 20_000
 """The newest episodes in which a list without an index for its filters looks."""
-INDEXED = (set(), {"state"}, {"scenario"}, {"scenario", "task_idx"})
+INDEXED: tuple[set[str], ...] = (set(), {"state"}, {"scenario"}, {"scenario", "task_idx"})
 """Filters with an index from the newest match on."""
 
 

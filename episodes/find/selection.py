@@ -21,7 +21,7 @@ from django.db.models.lookups import GreaterThan
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
-from awmclient.schema import NOT_COUNTED
+from awmclient.schema import LIVE_STATES, NOT_COUNTED
 from episodes.find import search
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
 from episodes.stored import outcomes
@@ -116,8 +116,9 @@ def by_index(project: Project, word: str, after: datetime) -> list[tuple[str, Se
     """Return queries for the IDs of episodes that match one search, which cost the same in a project of any size: parts
     of words in tasks and names are found in episodes after a moment and in live ones, whole words in all. None if no
     index has the search."""
-    rows = scoped(Episode.every.order_by(), project).filter(_named(word)).values("pk")
-    named = [one.query.sql_with_params() for one in (rows.filter(created_at__gt=after), rows.live())]
+    rows = scoped(Episode.every.order_by(), project).filter(_named(word))
+    parts = (rows.filter(created_at__gt=after), rows.filter(state__in=LIVE_STATES))
+    named = [one.values("pk").query.sql_with_params() for one in parts]
     found = search.by_index(project.pk, word)
     return [*found, *named] if found else []
 

@@ -23,7 +23,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from episodes.find import columns as columns_of_apps
 from episodes.find import facets, narrowing, recent, search, sorting
-from episodes.find.facets import COUNTED, Chip, Counted, Facet, ListQuery
+from episodes.find.facets import COUNTED, Chip, Facet, ListCounts, ListQuery
 from episodes.find.narrowing import SAID, matching
 from episodes.find.selection import NOT_VERIFIED, among, moment_of
 from episodes.models import Episode
@@ -74,7 +74,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
     """Show the list; search, filters and the place in it come from the query string."""
     actor, wish, cursor = request.actor, ListQuery.read(request.GET), request.GET.get("cursor", "")
     look, found, refused = _look(wish), ListRows([], "", "", 0), ""
-    counted = facets.Counted([], [])
+    counted = facets.ListCounts([], [])
     try:
         counted = facets.counted(actor, wish)
         found = _rows(actor, wish, look, counted.ids, cursor)
@@ -116,7 +116,7 @@ class ListReach:
     whole: str
 
 
-def _reach(wish: ListQuery, counted: Counted) -> ListReach:
+def _reach(wish: ListQuery, counted: ListCounts) -> ListReach:
     is_part = counted.window is not None or counted.by_index
     whole = replace(wish, looks={**wish.looks, facets.WHOLE: ["1"]}).query() if is_part else ""
     return ListReach(recent.LOOKED, counted.is_narrow and not counted.by_index, counted.by_index, whole)
@@ -286,7 +286,7 @@ def _day(wish: ListQuery, name: str) -> str:
     return next((value for value in wish.said.get(name, []) if _DAY.fullmatch(value)), "")
 
 
-def _count_line(counted: Counted, tally: wall.Tallies) -> str:
+def _count_line(counted: ListCounts, tally: wall.Tallies) -> str:
     count = len(counted.ids)
     if count > COUNTED:
         return f"More than {COUNTED:,} episodes match."

@@ -102,7 +102,7 @@ def test_rare_words_are_found_in_all_episodes(ada, newest, crowd, text, filters)
     assert as_counts(page.facets, "tool") == tools(right)
 
 
-def test_search_with_words_to_leave_out_alone_stays_in_the_newest(ada, newest):
+def test_search_for_no_word_stays_in_the_newest(ada, newest):
     page = counted(ada, ListQuery({"q": ["-pear"]}))
     assert page.ids == ids(expected(newest, {"q": ["-pear"]})) and page.window is not None and not page.by_index
 
