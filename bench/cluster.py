@@ -3,10 +3,10 @@
 *processes*: ingest, watchers, asks, rollouts and an export on clusters of one and of two web processes and rollouts
 workers (`machines/cluster.py`); the limit of the second is the first, so `ratio` is what twice the processes bring.
 The load runs on the same cores; `cpu` has the processor seconds of the measured processes for each unit.
-*rows*: pages and calls on 10 thousand to BENCH_ROWS episodes (1 million; 10 million take 40 GB), filled by SQL
-(`filling.py`): milliseconds of web process and database for each, because other work on the machine does not change
-these; the limit is the same page on the first of these. Run as `python bench/cluster.py [processes]
-[rows]`; one JSON object a line. Without arguments, as in `make bench`, `rows` ends at 100 thousand.
+*rows*: pages and calls on 10 thousand to BENCH_ROWS episodes (1 million; 3 million take 12 GB, 10 million 40), filled
+by SQL (`filling.py`): milliseconds of web process and database for each, because other work on the machine does not
+change these; the limit is the same page on the first of these. Run as `python bench/cluster.py [processes] [rows]`; one
+JSON object a line. Without arguments, as in `make bench`, `rows` ends at 100 thousand.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ DESKS = 6
 SIZES = (10_000, 100_000, 1_000_000, 3_000_000, 10_000_000)
 ROWS = int(os.environ.get("BENCH_ROWS", "1000000"))
 LOOKS = 7
+SETTLED_S = 5
 BOUND_MS = 300
 
 
@@ -261,6 +262,7 @@ def rows(most: int) -> None:
             megabytes = filling.fill(urls(web.var).database, template, size, 1, first=filled + 1, most=most)
             took, filled = time.perf_counter() - began, size
             row("rows.filled", took, "s", None, episodes=size, database_mb=megabytes)
+            _settle(web)
             for kind, addresses in pages(size).items():
                 wanted = [address.format(seed=run) for address in addresses]
                 browser.get(wanted[0])
@@ -270,6 +272,17 @@ def rows(most: int) -> None:
                 about = {"episodes": size, "median_ms": round(statistics.median(times), 1), "statuses": statuses}
                 row(f"rows.{kind}", value, "ms of processor", first.get(kind), **about, worst_ms=round(max(times), 1))
                 first.setdefault(kind, value)
+
+
+def _settle(web: Product) -> None:
+    """Wait until checkpoint and vacuum of what was filled are over: their work would be counted with the pages'."""
+
+    def is_quiet() -> bool:
+        before = _cpu_s(web)
+        time.sleep(SETTLED_S)
+        return _cpu_s(web) - before < SETTLED_S / 50
+
+    until(is_quiet, 300)
 
 
 def _cpu_s(web: Product) -> float:

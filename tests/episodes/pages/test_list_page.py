@@ -141,6 +141,7 @@ def test_list_of_a_large_project_says_how_far_it_looked(ada, desk, page, monkeyp
     monkeypatch.setattr(recent, "LOOKED", 2)
     found = page("?tool=put")
     assert "<h1>No episodes match among the newest 2.</h1>" in found
+    assert "Episodes before the newest 2 can match." in " ".join(found.split())
     assert "Counted among the newest 2 episodes." in page("?tool=get&scenario=desk_1")
     address = re.search(r'href="(\?[^"]*)">Search all episodes<', found)[1].replace("&amp;", "&")
     assert address == "?tool=put&whole=1"
@@ -149,7 +150,7 @@ def test_list_of_a_large_project_says_how_far_it_looked(ada, desk, page, monkeyp
     assert "Search all episodes" not in whole and 'name="whole" value="1"' in whole
     assert "1 episode matches among the newest 2." in page("?tool=get&scenario=desk_1")
     rare = page("?q=put")
-    assert "1 of 3 episodes match." in rare and "Episodes before the newest 2 are found by whole words only." in rare
+    assert "1 of 3 episodes match." in rare and "Before the newest 2 episodes, tasks and names match" in rare
 
 
 def test_selection_of_all_is_what_the_list_found(ada, desk, page, monkeypatch):
