@@ -270,6 +270,15 @@ def test_example_settings_cover_all_compose_variables():
     assert asked == named
 
 
+def test_compose_sends_traces_only_to_a_named_collector():
+    for more, to in (({}, ""), ({"AWMWEB_TRACES_TO": "http://collector:4318"}, "http://collector:4318")):
+        given = compose(FILE, PASSWORDS | more | {"OTEL_EXPORTER_OTLP_HEADERS": "x-key=s3cret"})["services"]
+        assert {given[name]["environment"]["AWMWEB_TRACES_TO"] for name in ("web", "worker", "rollouts")} == {to}
+        assert given["env"]["environment"]["AWMENV_TRACES_TO"] == to
+        assert given["web"]["environment"]["OTEL_EXPORTER_OTLP_HEADERS"] == "x-key=s3cret"
+        assert "s3cret" not in str(given["env"])
+
+
 def test_image_settings_replace_every_base_image():
     digest = "@sha256:" + 64 * "0"
     images = {name: f"some/{name.lower()}{digest}" for name in ("PYTHON", "POSTGRES", "VALKEY")}
