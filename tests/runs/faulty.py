@@ -223,7 +223,7 @@ class Desk:
             advising.answer(self.edo, lease.assignment_id, lease.lease_token, "The next one.", new_id(), [])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def words():
     """A server with the pack of words, and the folder that has it."""
     folders = OpenFolders()
