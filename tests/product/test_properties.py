@@ -1,6 +1,7 @@
 """Whatever a caller sends to the API of the running product, it answers by its own OpenAPI document and never breaks.
 
-The examples are made from `/api/v1/openapi.json`, always the same ones, few enough for every run of the tests.
+The examples are made from `/api/v1/openapi.json`, always the same ones: few in every run of the tests, more in
+`make long`.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 CALLS = 17
 FORBIDDEN = 3
 """A call that refuses so many first examples of a caller refuses the others, too, for the caller's scope alone."""
+FEW, MANY = 6, 14
 BOUNDED = settings(
-    max_examples=14,
     deadline=None,
     database=None,
     phases=[Phase.explicit, Phase.generate],
@@ -65,12 +66,12 @@ def calls(api):
     return [result.ok().as_strategy() for result in api.get_all_operations()]
 
 
-def tried(cases, token, known):
+def tried(cases, token, known, examples):
     """Send the examples of one call; a counterexample is shown by hypothesis."""
     answers = []
 
     @seed(20261121)
-    @BOUNDED
+    @settings(BOUNDED, max_examples=examples)
     @given(case=cases)
     def send(case):
         if answers[:FORBIDDEN] == [403] * FORBIDDEN:
@@ -85,11 +86,12 @@ def tried(cases, token, known):
     send()
 
 
+@pytest.mark.parametrize("examples", [FEW, pytest.param(MANY, marks=pytest.mark.long)], ids=["few", "many"])
 @pytest.mark.parametrize("scope", ["agent", "expert"])
-def test_no_caller_meets_a_fault_or_an_undocumented_answer(house, calls, known, scope):
+def test_no_caller_meets_a_fault_or_an_undocumented_answer(house, calls, known, scope, examples):
     token = house.token(scope)
     for cases in calls:
-        tried(cases, token, known)
+        tried(cases, token, known, examples)
     assert len(calls) >= CALLS
 
 
