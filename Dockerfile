@@ -8,8 +8,9 @@ FROM ${PYTHON_IMAGE}
 ENV PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 AWMWEB_VAR=/data AWMWEB_HOST=0.0.0.0
 WORKDIR /app
 
-COPY requirements.lock ./
-RUN python -m pip install --no-cache-dir --no-deps --require-hashes -r requirements.lock
+# What is in requirements.lock, and what AWMWEB_TRACES_TO needs, which nothing loads without it
+COPY requirements-traces.lock ./
+RUN python -m pip install --no-cache-dir --no-deps --require-hashes -r requirements-traces.lock
 
 COPY . .
 RUN python -m compileall -q awmclient awmenv awmweb curriculum episodes experts exports imports notices people reviews runs

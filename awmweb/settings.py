@@ -345,9 +345,10 @@ _secure = _public.scheme == "https"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _secure
 SESSION_COOKIE_HTTPONLY = True
 # With the prefix `__Host-` browsers take the cookie only over TLS, and from this very host.
-# Cookies ignore the port: two installations on one machine would sign each other's people out.
-SESSION_COOKIE_NAME = f"awmweb_session_{AWMWEB_PORT}" if not _secure else "__Host-awmweb_session"
-CSRF_COOKIE_NAME = f"awmweb_csrf_{AWMWEB_PORT}" if not _secure else "__Host-awmweb_csrf"
+# Cookies ignore the port: two installations on one machine would sign each other's people out. The port is that of the
+# address that people open, which all web processes of an installation share.
+SESSION_COOKIE_NAME = f"awmweb_session_{_public.port or 80}" if not _secure else "__Host-awmweb_session"
+CSRF_COOKIE_NAME = f"awmweb_csrf_{_public.port or 80}" if not _secure else "__Host-awmweb_csrf"
 # Links in mails open signed in, and a POST from another site brings no cookie.
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_ENGINE = "people.requests.sessions"

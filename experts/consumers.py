@@ -36,6 +36,8 @@ from people.known_tokens import TOKENS
 from people.requests.bodies import bearer_secret
 
 WAIT_MAX_S = 25
+LOOK_AGAIN_S = 20.0
+"""A wait reads its ask at least this often, with the right to it: who has left is refused within a minute."""
 
 
 class QueueConsumer(LiveConsumer):
@@ -110,7 +112,8 @@ async def until_news(
         view = await read()
         while waits(view) and (left := end - asyncio.get_running_loop().time()) > 0:
             # a wait counts as a heartbeat, so one longer than the heartbeat interval must be recorded in between
-            await _news(listener, min(left, _until(view.deadline_at), settings.AWMWEB_HEARTBEAT_S / 3))
+            soon = min(left, settings.AWMWEB_HEARTBEAT_S / 3, LOOK_AGAIN_S)
+            await _news(listener, min(soon, _until(view.deadline_at)))
             view = await read()
     return view
 

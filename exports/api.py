@@ -188,7 +188,7 @@ def cancel_export(request: HttpRequest, export_id: str) -> Done:
 @router.get("/exports/{export_id}/download", response={200: None, **REFUSALS})
 def download(request: HttpRequest, export_id: str, path: str = "") -> HttpResponseBase:
     """Return the data file, or with `path` another file of the dataset. Takes a `Range`."""
-    return downloads.serve(request, _export_or_404(request, export_id), path)
+    return downloads.serve(request, actor_of(request), _export_or_404(request, export_id), path)
 
 
 @router.get("/exports/{export_id}/row", response={200: RowView, **REFUSALS})

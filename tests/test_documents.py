@@ -22,7 +22,7 @@ from tests.commands import ROOT
 from tests.documented import BLOCKS, COMPARED, ONLY_READ, PAGES, Block, proven_by, proves
 from tests.test_docs import variables_documented
 
-LANGUAGES = {"bash", "console", "http", "json", "python", "text", "yaml"}
+LANGUAGES = {"bash", "console", "http", "ini", "json", "python", "text", "yaml"}
 TYPED = re.compile(r"(\$ |> \{|\.venv|python |curl |make |pip |(GET|POST) /|import |from )")
 """How a line begins that someone copies; a block of `text` is a drawing, and has none."""
 OF_YAML = [one for one in BLOCKS if one.language == "yaml"]

@@ -34,6 +34,10 @@ PLAIN = {
 PLAIN |= {"http_proxy", "https_proxy", "no_proxy", "HF_HOME", "HF_ENDPOINT"}
 
 
+ELSEWHERE = ("worker", "rollouts", "beat", "env")
+"""Services that can be left to another machine."""
+
+
 @dataclass(frozen=True)
 class Options:
     """The settings of this start, passed as JSON, so that the supervising process needs no Django."""
@@ -47,6 +51,8 @@ class Options:
     web_processes: int = 1
     external_database: bool = False
     external_queue: bool = False
+    without: tuple[str, ...] = ()
+    """Services that another machine of the installation runs."""
     preload: str = ""
     """The module that a process imports before the services are forked from it; none without it."""
 
@@ -104,6 +110,7 @@ def specs(options: Options) -> dict[str, Spec]:
             orphan_signal=signal.SIGTERM if name in _parents(options) else signal.SIGKILL,
         )
         for name, command in commands(options).items()
+        if name not in options.without
     }
 
 

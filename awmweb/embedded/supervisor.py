@@ -103,7 +103,8 @@ class Supervisor:
                         self._servers(passwords)
                     login = self._prepare(process)
                 self._wait_healthy("web", self.options.local_url)
-                self._wait_healthy("env", f"http://127.0.0.1:{self.options.env_port}")
+                if "env" not in self.options.without:
+                    self._wait_healthy("env", f"http://127.0.0.1:{self.options.env_port}")
                 self._services("worker", "rollouts", "beat")  # last, because the others need both cores until then
             self.ready = True
             address = self.options.public_url or self.options.local_url

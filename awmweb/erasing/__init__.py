@@ -2,6 +2,7 @@
 
     datasets  datasets that have rows of an episode
     episodes  an episode, with everything that hangs on it
+    written   where an account's words are
     persons   what a person wrote
     telling   what fell from where, as a table
 

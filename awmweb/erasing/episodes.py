@@ -11,12 +11,16 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
 
 from awmweb.demo.rows import erase
 from awmweb.erasing import datasets
+from awmweb.erasing.written import WORD
 from episodes.find.held import held_among
 from episodes.models import Episode
-from experts.models import ModelCall
+from experts.models import Ask, ModelCall, StandingAnswer
+from experts.standing_answers import covers
 from imports.models import Trace
 from notices.models import Delivery
 from people.access import Actor, may_manage_people, scoped, visible_or_404
@@ -60,11 +64,29 @@ def erase_episode(actor: Actor, episode_id: str) -> Tombstone:
 
 def erase_rows(actor: Actor, family: Set[str]) -> Counter[str]:
     """Delete the rows of episodes and take out what names them, in the caller's transaction; return what fell."""
+    ahead = _approved_ahead(actor, family)
     faults = ModelCall.objects.filter(ask__episode__in=family).exclude(fault="").update(fault="")
     deleted = erase(Episode, family)
     counts = Counter({label: len(keys) for label, keys in deleted.items() if keys})
     counts["experts.ModelCall: words of faults"] = faults
-    return +(counts + _named_elsewhere(actor, family, deleted))
+    counts["experts.StandingAnswer: words"] = end_standing(StandingAnswer.objects.filter(pk__in=ahead))
+    return +(counts + _named_elsewhere(actor, family, {**deleted, "experts.StandingAnswer": ahead}))
+
+
+def end_standing(rows: QuerySet[StandingAnswer]) -> int:
+    """Take the words out of standing answers, which end first: one without arguments covers every call. Return the
+    number of those that had some."""
+    rows.filter(ended_at=None).update(ended_at=timezone.now(), ended_by=ERASED)
+    return rows.exclude(arguments={}, tool=WORD).update(arguments={}, tool=WORD)
+
+
+def _approved_ahead(actor: Actor, family: Set[str]) -> set[str]:
+    """Return the standing answers that have arguments of calls of these episodes, which they were made of."""
+    asks = Ask.objects.filter(episode__in=family, kind="approval").exclude(typed=None)
+    calls = [call for typed in asks.values_list("typed", flat=True) for call in (typed or {}).get("calls", ())]
+    tools = {call["name"] for call in calls}
+    rows = scoped(StandingAnswer.objects.filter(tool__in=tools), actor.project).exclude(arguments={})
+    return {row.pk for row in rows if any(covers(row, call) for call in calls)}
 
 
 def family_of(episodes: Set[str]) -> set[str]:

@@ -14,17 +14,17 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Exists, Model, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from awmweb.demo.rows import erase
 from awmweb.erasing import datasets, episodes
-from curriculum.models import Decision
+from awmweb.erasing.written import DELETED, EMPTIED, NAMED, SET_UP, WORD
 from episodes.models import (
     Episode,
-    EpisodeEvent,
     EpisodeFacts,
     EpisodeWords,
     Fork,
+    SavedView,
     Step,
     StepKind,
     StepWords,
@@ -32,42 +32,18 @@ from episodes.models import (
     WheelOrder,
 )
 from episodes.stored.entries import entry_of
-from experts.models import ERASED, Advice, AskEvent, Attachment, Decline, Draft, QuickReply
+from experts.models import ERASED, Advice, Ask, StandingAnswer
 from people.access import Actor, may_manage_people, system
 from people.errors import NotFound
-from people.models import AuditEntry, Hold, Project, Tombstone, display_name
+from people.models import AuditEntry, Hold, Membership, Project, Tombstone, display_name
 from people.record import holding
 from people.record.audit import record
-from reviews.models import COMMENT, Annotation, Correction, ReviewDecline, Ruling, SchemaKind, Verdict
-from runs.models import Briefing, Campaign, PersonTurn
+from people.text.in_words import count
+from reviews.models import COMMENT, Annotation, Correction, SchemaKind
+from runs.models import Campaign, PersonTurn
 
-WORD = "[erased]"
 OPTION = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 """A value of a label that is no text: a number, or one word."""
-DELETED: Sequence[tuple[type[Model], str, str]] = (
-    (Draft, "author_key", "ask__project"),
-    (QuickReply, "author_key", "project"),
-    (Attachment, "uploader_key", "ask__project"),
-    (Correction, "author_key", "episode__project"),
-)
-"""What nothing refers to goes as rows."""
-EMPTIED: Sequence[tuple[type[Model], str, str, dict[str, Any]]] = (
-    (Annotation, "author_key", "episode__project", {"text": WORD}),
-    (Verdict, "author_key", "episode__project", {"note": ""}),
-    (Ruling, "author_key", "case__project", {"reason": WORD}),
-    (ReviewDecline, "author_key", "review__queue__project", {"reason": ""}),
-    (Decline, "author_key", "ask__project", {"reason": ""}),
-    (AskEvent, "actor_key", "ask__project", {"reason": ""}),
-    # a campaign without its change makes no further fork
-    (Campaign, "author_key", "project", {"change": {}, "name": WORD}),
-)
-NAMED: Sequence[tuple[type[Model], str, str, dict[str, Any]]] = (
-    (Briefing, "author", "project", {"text": "", "reason": ERASED}),
-    (EpisodeEvent, "actor", "episode__project", {"reason": ""}),
-    (AuditEntry, "actor", "project", {"reason": ""}),
-    (Decision, "made_by", "run__project", {"reason": WORD}),
-)
-"""Rows that know their author by name alone: left as they are if another account has the same name."""
 FRESH: dict[str, Any] = {"read_seq": 0, "joined_seq": 0, "done": False, "errors": 0, "asks": 0} | {
     name: [] for name in ("tools", "answered", "waiting")
 }
@@ -98,15 +74,24 @@ def _erase_in(actor: Actor, user: User) -> Tombstone | None:
         if model is Correction:
             proved = _forked(project, rows, counts)
             touched |= set(rows.values_list("episode_id", flat=True)) | proved
+        if model is SavedView:
+            _copies_of_views(project, list(rows.values("pk", "name", "query")), counts)
         for label, keys in erase(model, list(rows.values_list("pk", flat=True))).items():
             counts[label] += len(keys)
+    ahead = StandingAnswer.objects.filter(project=project, author_key=key)
+    counts["experts.StandingAnswer: words"] += episodes.end_standing(ahead)
     for model, field, path, empty in EMPTIED:
         _empty(model._default_manager.filter(**{field: key, path: project}), empty, counts)
     is_shared = any(display_name(one) == name for one in User.objects.exclude(pk=user.pk))
+    if not is_shared:
+        _quoted_in_audit(project, name, counts)
     for model, field, path, empty in () if is_shared else NAMED:
         _empty(model._default_manager.filter(**{field: name, path: project}), empty, counts)
     touched |= set() if is_shared else _briefings(project, name, counts)
-    stays = _acted(project, key, name)
+    acted = _acted(project, key, name)
+    stays = _named(acted) + _set_up(project, name)
+    if +counts or stays or Membership.objects.filter(project=project, user=user).exists():
+        _hints(project, counts)
     if not +counts and not stays:
         return None
     holding.refuse_any_hold(project)
@@ -130,7 +115,37 @@ def _erase_in(actor: Actor, user: User) -> Tombstone | None:
         fell=dict(sorted((+counts).items())),
         datasets=lost,
         left=left + episodes.left_of(lost),
+        about={"episodes": sorted(touched.union(proved, *acted.values()))},
     )
+
+
+def named_episodes(username: str) -> list[tuple[Project, str]]:
+    """Return the episodes that the tombstones of an account name, in which its words can still be."""
+    stones = Tombstone.objects.filter(kind=Tombstone.Kind.PERSON, subject=username[:160]).select_related("project")
+    found = {pk: stone.project for stone in stones for pk in stone.about.get("episodes", ())}
+    left = Episode.every.filter(pk__in=found).order_by("pk").values_list("pk", flat=True)
+    return [(found[pk], pk) for pk in left]
+
+
+def _copies_of_views(project: Project, views: Sequence[Mapping[str, Any]], counts: Counter[str]) -> None:
+    """Take the filters of saved views out of holds and campaigns that were made of them."""
+    holds = Hold.objects.filter(project=project, subject__in=[one["pk"] for one in views]).exclude(query="")
+    counts["people.Hold: copies of views"] += holds.update(name=WORD, query="")
+    names, queries = ({one[field] for one in views} for field in ("name", "query"))
+    campaigns = Campaign.objects.filter(project=project, view__in=names - {""}, query__in=queries)
+    counts["runs.Campaign: copies of views"] += campaigns.update(view="", query="")
+
+
+def _quoted_in_audit(project: Project, name: str, counts: Counter[str]) -> None:
+    """Take out what the audit trail quotes of a person where another released their hold."""
+    holds = Hold.objects.filter(project=project, placed_by=name).values_list("reason", flat=True)
+    entries = AuditEntry.objects.filter(project=project, verb="hold.released", reason__in=holds)
+    counts["people.AuditEntry: words"] += entries.update(reason="")
+
+
+def _hints(project: Project, counts: Counter[str]) -> None:
+    """Take out all hints to models: who gave one is not stored, and a closed ask needs none."""
+    counts["experts.Ask: hints"] += Ask.objects.filter(project=project).exclude(draft_hint="").update(draft_hint="")
 
 
 def _forked(project: Project, corrections: QuerySet[Any], counts: Counter[str]) -> set[str]:
@@ -143,18 +158,33 @@ def _forked(project: Project, corrections: QuerySet[Any], counts: Counter[str]) 
     return set(Episode.every.filter(fork__in=made).values_list("pk", flat=True))
 
 
-def _acted(project: Project, key: str, name: str) -> list[str]:
-    """Return what a person did rather than wrote, which only erasing the episodes takes away."""
+def _acted(project: Project, key: str, name: str) -> dict[str, set[str]]:
+    """Return the episodes in which a person did something rather than wrote it: only erasing them takes it away."""
     drove = WheelOrder.objects.filter(episode__project=project, author_key=key).values_list("episode_id", flat=True)
     acted = PersonTurn.objects.filter(episode__project=project, author_key=key).values_list("episode_id", flat=True)
     forked = Fork.objects.filter(project=project, created_by=name).values_list("parent_id", flat=True)
-    repaired = VerifierVersion.objects.filter(project=project, created_by=name).count()
-    found = {
+    return {
         "episodes in which they acted for the agent": set(drove) | set(acted),
         "episodes that they forked, with what they changed": set(forked),
     }
-    said = [f"{len(ids):,} {words}, erase them with --episode: {_some(ids)}" for words, ids in found.items() if ids]
-    return said + ([f"{repaired:,} repaired verifiers with their reasons"] if repaired else [])
+
+
+def _named(found: Mapping[str, set[str]]) -> list[str]:
+    return [f"{len(ids):,} {words}, erase them with --episode: {_some(ids)}" for words, ids in found.items() if ids]
+
+
+def _set_up(project: Project, name: str) -> list[str]:
+    """Return what a person set up for others."""
+    repaired = VerifierVersion.objects.filter(project=project, created_by=name).count()
+    made = {
+        noun: model._default_manager.filter(**{field: name, path: project}).count()
+        for model, (field, path, noun) in SET_UP.items()
+    }
+    said = ", ".join(count(number, noun) for noun, number in made.items() if number)
+    return [
+        *([f"{count(repaired, 'repaired verifier')}, without their reasons"] if repaired else []),
+        *([f"what they set up for others, with the names and settings that they gave it: {said}"] if said else []),
+    ]
 
 
 def _some(ids: set[str]) -> str:

@@ -14,7 +14,8 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from awmweb.erasing.persons import WORD, without_words
+from awmweb.erasing.persons import without_words
+from awmweb.erasing.written import WORD
 from episodes.models import Episode, EpisodeWords, Step, StepKind, StepWords, WheelOrder
 from episodes.stored.entries import WRITER, read
 from episodes.stored.strip import is_cancelled

@@ -403,4 +403,4 @@ def command(request: MemberRequest, pk: str, command: str) -> HttpResponse:
 @member_required(may_open, rows=Export.objects.all)
 def download(request: MemberRequest, pk: str) -> HttpResponseBase:
     export = Export.objects.select_related("project").get(pk=pk)
-    return downloads.serve(request, export, request.GET.get("path", ""))
+    return downloads.serve(request, request.actor, export, request.GET.get("path", ""))

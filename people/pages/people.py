@@ -201,7 +201,9 @@ def _unasked_namesake(request: MemberRequest) -> dict[str, Any] | None:
 
 def _member(row: Membership, actor: Actor) -> dict[str, Any]:
     you = actor.user is not None and row.user.pk == actor.user.pk
-    return {"membership": row, "name": display_name(row.user), "you": you, "last_login": row.user.last_login}
+    by_groups = row.from_provider and bool(settings.AWMWEB_OIDC_ISSUER)
+    about = {"you": you, "by_groups": by_groups, "last_login": row.user.last_login}
+    return {"membership": row, "name": display_name(row.user), **about}
 
 
 def _people_headline(count: int, actor: Actor) -> str:

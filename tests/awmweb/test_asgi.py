@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 
@@ -23,7 +24,10 @@ from episodes.models import OutcomeHold
 from episodes.record import committer, recording
 from episodes.visible import trajectory
 from experts import advising, opening, queue
+from experts import consumers as waiting
+from people import known_tokens
 from people.errors import Busy
+from people.record import members
 from tests.browsing import as_person
 from tests.people_by_name import token
 
@@ -211,6 +215,25 @@ async def test_waiting_poll_tells_calls_with_half_a_pair_as_a_key(transactional_
     told = json.loads(body["body"])
     assert head["status"] == 200 and told["advice"]["tool_calls"] == [{"name": "x", "arguments": odd}]
     assert told["deadline_at"].endswith("Z") and "reason" not in told
+
+
+async def test_wait_ends_with_its_token_at_a_long_heartbeat(transactional_db, project, ada, settings, monkeypatch):
+    settings.AWMWEB_HEARTBEAT_S = 86_400
+    monkeypatch.setattr(waiting, "LOOK_AGAIN_S", 0.1)
+    monkeypatch.setattr(known_tokens, "KNOWN_S", 0.0)
+
+    def asked():
+        episode, _ = recording.start_episode(ada, EpisodeStart(key="one", task="t", expert="plain"))
+        ask, _ = opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="?"))
+        return ask.pk, *token(project, "agent")
+
+    ask, actor, secret = await database_sync_to_async(asked)()
+    poll = Call("http", f"/api/v1/asks/{ask}", (b"authorization", f"Bearer {secret}".encode()), query=b"wait=25")
+    await poll.send_input({"type": "http.request"})
+    await asyncio.sleep(0.3)
+    await database_sync_to_async(members.revoke_token)(ada, actor.token.pk)
+    head = await asyncio.wait_for(poll.said(), 5)
+    assert head["status"] == 401
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ ALL_ON = {
     "settings": {"AWMWEB_LOG_FORMAT": "json", "AWMWEB_PARK_AFTER_S": 30},
     "environmentSettings": {"AWMENV_JUDGE_MODEL": "wise"},
     "environmentSecret": "judge",
+    "traces": {"to": "http://collector:4318", "egress": [{"ports": [{"port": 4318}]}]},
     "environment": {"minTier": "container", "egress": [{"ports": [{"port": 443}]}]},
     "networkPolicy": {"webFrom": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]},
     "nodeSelector": {"kubernetes.io/arch": "amd64"},
@@ -125,7 +126,17 @@ def test_environment_servers_see_no_secret_of_the_product(manifests):
     [allowed] = rule["from"]
     [who] = allowed["podSelector"]["matchExpressions"]
     assert who["values"] == ["web", "worker", "rollouts"] and policy["policyTypes"] == ["Ingress", "Egress"]
-    assert policy["egress"] in ([], [{"ports": [{"port": 443}]}])
+    assert policy["egress"] in ([], [{"ports": [{"port": 443}]}, {"ports": [{"port": 4318}]}])
+
+
+def test_traces_are_off_until_a_collector_is_named():
+    for values, to in (({}, None), ({"traces": {"egress": [{}]}}, None), (ALL_ON, "http://collector:4318")):
+        found = rendered(values)
+        [environment] = pod_of(found, "environment")["containers"]
+        given = {one["name"]: one.get("value") for one in environment["env"]}
+        assert found["ConfigMap", "lab"]["data"].get("AWMWEB_TRACES_TO") == given.get("AWMENV_TRACES_TO") == to
+        if to is None:
+            assert found["NetworkPolicy", "lab-environment"]["spec"]["egress"] == []
 
 
 def test_workers_scale_by_a_metric_that_the_product_has():
@@ -153,6 +164,7 @@ def test_settings_are_those_of_the_configuration_page():
         {"web": {"replicas": 0}},
         {"settings": {"DATABASE_URL": "postgres://secret"}},
         {"image": {"digest": "latest"}},
+        {"traces": {"to": "collector:4318"}},
         {"replicas": 3},
     ],
     ids=lambda values: str(values)[:40],

@@ -10,11 +10,13 @@ import subprocess
 import threading
 from pathlib import Path
 
+import httpx
 import pytest
 
 from awmweb.embedded.processes import Identity
 from tests.awmweb.accounts import ROOT, free_port, interpreter_for, processes_of, wait_until
 from tests.awmweb.containers import copy_context, steps
+from tests.product.test_traces import Collector
 
 
 class Image:
@@ -80,8 +82,10 @@ def test_dockerfile_steps_build_a_working_product(own_folder):
     for step in steps(ROOT / "Dockerfile"):
         image.do(step.name, step.value, step.words if step.name in ("ENV", "COPY", "CMD") else [])
     assert not (image.workdir / "tests").exists() and not (image.workdir / "var").exists()
-    port = free_port()
-    process = image.start(AWMWEB_PORT=str(port), AWMENV_PORT=str(free_port()), AWMWEB_DEMO="0")
+    port, collector = free_port(), Collector()
+    threading.Thread(target=collector.serve_forever, daemon=True).start()
+    ports = {"AWMWEB_PORT": str(port), "AWMENV_PORT": str(free_port())}
+    process = image.start(**ports, AWMWEB_DEMO="0", AWMWEB_TRACES_TO=collector.url)
     said: list[str] = []
     reader = threading.Thread(target=lambda: said.extend(iter(process.stdout.readline, "")), daemon=True)
     reader.start()
@@ -89,7 +93,10 @@ def test_dockerfile_steps_build_a_working_product(own_folder):
         wait_until(lambda: any("awmweb ready" in line for line in said) or process.poll() is not None, 120, "ready")
         assert said[-1].startswith(f"awmweb ready: http://127.0.0.1:{port}/login/once/"), "".join(said)
         assert (own_folder / "data" / "postgres" / "PG_VERSION").exists()
+        assert httpx.get(f"http://127.0.0.1:{port}/login").status_code == 200
+        wait_until(lambda: "GET login" in {one["name"] for one in collector.spans()}, 30, "the span of a request")
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(20)
+        collector.shutdown()
     wait_until(lambda: not processes_of(own_folder), 10, "the end of every process")

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import manage
 from awmweb.embedded import known_settings
 from awmweb.embedded.paths import DATABASE_SOCKET, data_paths
@@ -98,3 +100,21 @@ def server_settings_read() -> set[str]:
 def test_start_takes_no_settings_from_an_earlier_one():
     assert {"prepare", "bootstrap"} <= manage.NEED_THE_DATABASE
     assert not manage.NEED_THE_DATABASE & (manage.NEED_THE_PRODUCT | manage.NEED_THE_FOLDER)
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({"AWMWEB_PORT": "8123"}, "awmweb_session_8123 awmweb_csrf_8123"),
+        # further web processes of an installation share its sign-ins
+        ({"AWMWEB_PORT": "8124", "AWMWEB_PUBLIC_URL": "http://lab:8123"}, "awmweb_session_8123 awmweb_csrf_8123"),
+        ({"AWMWEB_PUBLIC_URL": "http://lab"}, "awmweb_session_80 awmweb_csrf_80"),
+        ({"AWMWEB_PUBLIC_URL": "https://lab:8443"}, "__Host-awmweb_session __Host-awmweb_csrf"),
+    ],
+)
+def test_cookies_have_the_port_that_people_open(tmp_path, given, names):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("AWMWEB_")}
+    code = "from awmweb import settings as s; print(s.SESSION_COOKIE_NAME, s.CSRF_COOKIE_NAME)"
+    environment = clean | given | {"AWMWEB_VAR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == names, done.stderr

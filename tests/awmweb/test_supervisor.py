@@ -1,5 +1,6 @@
 """The supervisor starts everything, brings back what dies, stops everything; our services are stand-ins here."""
 
+import configparser
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from awmweb.embedded import processes
 from awmweb.embedded.gate import StartGate
 from awmweb.embedded.supervisor import Kept
 from tests.awmweb.accounts import ROOT, STAND_IN, Person, as_self, free_port, processes_of, wait_until
+from tests.documented import proves
 
 NAMES = {"postgres", "valkey", "env", "web", "worker", "rollouts", "beat"}
 
@@ -219,6 +221,12 @@ def test_external_servers_replace_the_embedded_ones(run):
 
 
 @as_self
+def test_services_of_another_machine_are_left_out(run):
+    run.start(without=["beat", "env"]).until_ready()
+    assert set(run.pids()) == NAMES - {"beat", "env"}
+
+
+@as_self
 def test_the_environment_server_sees_no_secret_but_its_own(run):
     secrets = {"DATABASE_URL": "postgres://a:b@c/d", "AWMWEB_EXPERT_API_KEY": "expert", "OPENAI_API_KEY": "other"}
     run.environment = secrets | {"AWMENV_JUDGE_API_KEY": "judge"}
@@ -234,6 +242,18 @@ def test_a_public_address_is_the_one_that_is_printed(run):
     run.person.have_started_before()
     run.start(public_url="https://awm.example.org").until_ready()
     assert run.lines[-1] == "awmweb ready: https://awm.example.org/login/once/abc"
+
+
+@proves("docs/team.md", "[Unit]")
+def test_documented_unit_starts_and_ends_the_product(block):
+    unit = configparser.ConfigParser()
+    unit.optionxform = str
+    unit.read_string(block.text)
+    service = unit["Service"]
+    program, *words = service["ExecStart"].removeprefix(f"{service['WorkingDirectory']}/").split()
+    assert (program, words) == (".venv/bin/python", ["manage.py", "up"]) and (ROOT / words[0]).exists()
+    # the supervisor ends its services itself, one after the other, and takes up to 20 s
+    assert service["KillMode"] == "mixed" and int(service["TimeoutStopSec"]) > 20
 
 
 def test_a_log_stays_small_and_its_writer_goes_on(own_folder):

@@ -21,6 +21,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import pytest
 
+from tests.browser.long_episode import seqs
 from tests.chaos.test_upgrade import earlier
 from tests.commands import ROOT
 from tests.running import free_ports, product, until
@@ -43,8 +44,9 @@ def web(code, house, port):
     command = [sys.executable, "-m", "uvicorn", "awmweb.asgi:application", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--ws", "episodes.live.wire:FrameSocket", "--ws-per-message-deflate", "false", "--log-level", "warning"]
     log = house.var / f"web-{port}.log"
-    # the product's port stays in the settings: the name of the session's cookie has it
-    environment = house.environment | {"DJANGO_SETTINGS_MODULE": "awmweb.settings"}
+    # the address that people open stays that of the product: the name of the session's cookie follows from it
+    address = {"AWMWEB_PORT": str(port), "AWMWEB_PUBLIC_URL": house.url}
+    environment = house.environment | {"DJANGO_SETTINGS_MODULE": "awmweb.settings", **address}
     with log.open("w") as out:
         process = subprocess.Popen(command, cwd=code, env=environment, stdout=out, stderr=out)
         try:
@@ -64,8 +66,9 @@ def healthy(port):
 
 
 @contextmanager
-def balanced(folder, ports, *, sticky):
-    """nginx in front of these web processes; who has a session stays with one of them, if `sticky`."""
+def balanced(folder, ports, *, sticky=False, sockets=0):
+    """nginx in front of these web processes; who has a session stays with one of them, if `sticky`. All sockets go to
+    the port `sockets`, if there is one."""
     (port,) = free_ports(1)
     servers = "".join(f"server 127.0.0.1:{one};" for one in ports)
     by = "hash $of_one_person consistent;" if sticky else ""
@@ -76,7 +79,10 @@ def balanced(folder, ports, *, sticky):
       client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
       fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
       upstream web {{ {by} {servers} }}
-      server {{ listen 127.0.0.1:{port}; location / {{
+      server {{ listen 127.0.0.1:{port}; location /ws/ {{
+        proxy_pass http://{f"127.0.0.1:{sockets}" if sockets else "web"}; proxy_http_version 1.1;
+        proxy_set_header Host $http_host; proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection upgrade; }} location / {{
         proxy_pass http://web; proxy_http_version 1.1; proxy_set_header Host $http_host; proxy_buffering off;
         proxy_set_header Connection ""; add_header X-Web $upstream_addr always; }} }} }}
     """
@@ -96,7 +102,6 @@ class Crew:
     def __init__(self, house, url):
         self.house, self.url = house, url
         self.seen, self.problems, self.stored = Counter(), [], {}
-        self.ending = time.monotonic() + LOAD_S
         self.tokens = {scope: house.token(scope) for scope in ("agent", "expert")}
 
     def client(self, scope):
@@ -172,6 +177,7 @@ class Crew:
                 wanted += [urljoin(path, one) for one in IMPORTS.findall(file.text)]
 
     def work(self, links):
+        self.ending = time.monotonic() + LOAD_S
         self.loops = [threading.Thread(target=self.loop, args=(number,)) for number in range(3)]
         others = [threading.Thread(target=self.reader, args=(link,)) for link in links]
         everyone = [*self.loops, *others, threading.Thread(target=self.expert)]
@@ -195,6 +201,62 @@ class Crew:
         for (what, _), count in self.seen.items():
             by[what] += count
         print(f"{len(self.stored)} episodes, {dict(by)}, no 5xx")
+
+
+@contextmanager
+def chromium():
+    """A browser in a thread's own loop; the test is skipped without one."""
+    from playwright.sync_api import sync_playwright
+
+    from tests.browser.conftest import ARGUMENTS, SHELL, WHOLE
+
+    path = next((found for name in (SHELL, *WHOLE) if (found := shutil.which(name))), None)
+    if path is None:
+        pytest.skip("no Chromium was found")
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+def follow(house, folder, ports, link):
+    """Watch an episode on a page of one version, whose socket is one of the other, while agents append through both.
+
+    No step is missing, in order and without a reload, and no script throws. Then the ask that it opens is shown in
+    the queue, which a socket of the other version reports.
+    """
+    page_of, socket_of = ports
+    token, problems = house.token("agent"), []
+    with balanced(folder, [page_of], sockets=socket_of) as url, chromium() as started:
+        page = started.new_context(base_url=url).new_page()
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("response", lambda got: problems.append((got.status, got.url)) if got.status >= 400 else None)
+        page.goto(urlsplit(link).path)
+        agents = [
+            httpx.Client(
+                base_url=f"http://127.0.0.1:{port}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=40
+            )
+            for port in ports
+        ]
+        body = {"key": f"live-{page_of}", "task": "Shut the ticket", "expert": "plain"}
+        one = agents[0].post("/episodes", json=body).json()["id"]
+        page.goto(f"/episodes/{one}")
+        page.evaluate("window.sameDocument = true")
+        for seq in range(1, 41):
+            steps = [{"seq": seq, "kind": "tool_call", "name": "look", "arguments": {"n": seq}, "result": "x"}]
+            got = agents[seq % 2].post(f"/episodes/{one}/steps", json={"steps": steps})
+            assert got.status_code == 200, got.text
+        until(lambda: len(seqs(page)) >= 40, 60)
+        assert seqs(page) == list(range(1, 41)) and page.evaluate("window.sameDocument") is True
+        page.goto("/queue/")
+        page.evaluate("window.sameDocument = true")
+        ask = {"key": f"live-{page_of}", "episode": one, "seq": 41, "question": f"Which one of {page_of}?"}
+        assert agents[1].post("/asks", json={**ask, "deadline_s": 300}).status_code == 201
+        until(lambda: f"Which one of {page_of}?" in page.content(), 60)
+        assert page.evaluate("window.sameDocument") is True
+        for agent in agents:
+            agent.close()
+    assert not problems, problems[:10]
 
 
 def migrate(code, house):
@@ -222,6 +284,9 @@ def test_release_serves_beside_this_version(tmp_path):
         crew = Crew(house, stack.enter_context(balanced(tmp_path, ports, sticky=True)))
         crew.work(links)
         crew.check(ports)
+        for number, pair in enumerate((ports, ports[::-1])):
+            (folder := tmp_path / f"live-{number}").mkdir()
+            follow(house, folder, pair, house.link(f"watcher{number}", "admin"))
 
 
 def next_version(folder):
@@ -243,6 +308,9 @@ def test_this_version_serves_beside_the_next(tmp_path):
         (port,) = free_ports(1)
         stack.enter_context(web(next_version(tmp_path / "code"), house, port))
         ports = (urlsplit(house.url).port, port)
-        crew = Crew(house, stack.enter_context(balanced(tmp_path, ports, sticky=False)))
+        crew = Crew(house, stack.enter_context(balanced(tmp_path, ports)))
         crew.work(people(house, 3))
         crew.check(ports)
+        for number, pair in enumerate((ports, ports[::-1])):
+            (folder := tmp_path / f"live-{number}").mkdir()
+            follow(house, folder, pair, house.link(f"watcher{number}", "admin"))

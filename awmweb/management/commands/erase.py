@@ -20,19 +20,42 @@ class Command(BaseCommand):
         what = parser.add_mutually_exclusive_group(required=True)
         what.add_argument("--episode", metavar="ID")
         what.add_argument("--person", metavar="USER", help="an account, as `loginlink` names it")
+        parser.add_argument(
+            "--with-episodes",
+            action="store_true",
+            help="with --person: erase also the episodes in which their words can still be",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        username = options["person"]
+        if options["with_episodes"] and not username:
+            raise CommandError("--with-episodes needs --person.")
         try:
-            found = [_episode(options["episode"])] if options["episode"] else persons.erase_person(options["person"])
+            found = [_episode(options["episode"])] if options["episode"] else persons.erase_person(username)
         except AppError as refused:
             raise CommandError(refused.message) from refused
         for tombstone in found:
-            if options["person"]:
+            if username:
                 self.stdout.write(f"Project {tombstone.project.slug}:")
             for line in telling.lines_of(tombstone):
                 self.stdout.write(line)
-        if not found:
+        erased = self._erase_named(username) if options["with_episodes"] else 0
+        if not found and not erased:
             self.stdout.write("Nothing that this account wrote is left.")
+
+    def _erase_named(self, username: str) -> int:
+        erased = 0
+        for project, pk in persons.named_episodes(username):
+            if not Episode.every.filter(pk=pk).exists():
+                continue  # a branch that went with its parent
+            self.stdout.write(f"Episode {pk} of {project.slug}:")
+            try:
+                for line in telling.lines_of(episodes.erase_episode(system(project), pk)):
+                    self.stdout.write(line)
+                erased += 1
+            except AppError as refused:
+                self.stdout.write(f"Left: {refused.message}")
+        return erased
 
 
 def _episode(episode_id: str) -> Tombstone:

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 
-from awmweb.embedded.services import Options
+from awmweb.embedded.services import ELSEWHERE, Options
 
 
 class Command(BaseCommand):
@@ -17,6 +17,15 @@ class Command(BaseCommand):
 
     help = "Start PostgreSQL, Valkey, web, workers, beat and the environment server; stop them with Ctrl-C."
     requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--without",
+            action="append",
+            default=[],
+            choices=ELSEWHERE,
+            help="a service that another machine of this installation runs; can be repeated",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         chosen = Options(
@@ -29,6 +38,7 @@ class Command(BaseCommand):
             web_processes=settings.AWMWEB_WEB_PROCESSES,
             external_database=bool(os.environ.get("DATABASE_URL", "").strip()),
             external_queue=bool(os.environ.get("REDIS_URL", "").strip()),
+            without=tuple(options.get("without", ())),
             preload="awmweb.preloaded",
         )
         sys.stdout.flush()

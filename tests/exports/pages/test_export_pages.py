@@ -25,13 +25,15 @@ from exports.explain import preview as previewing
 from exports.formats import FORMATS
 from exports.jobs import requesting, working
 from exports.models import Export, ExportState
-from exports.pages import exports
+from exports.pages import downloads, exports
 from exports.recipe import Recipe
 from exports.rules import tokenizing
-from people.errors import Forbidden, Invalid
+from people.errors import Forbidden, Invalid, NotFound, Unauthenticated
+from people.models import ApiToken, Membership
+from people.record import members
 from tests.browsing import as_person, html
 from tests.exports.rules.test_token_ids import PLAIN, tokenizer_in
-from tests.people_by_name import token
+from tests.people_by_name import person, token
 
 SECRET = "sk-proj-" + "a1B2c3D4" * 6
 
@@ -351,6 +353,24 @@ def test_strangers_and_reviewers_export_nothing(ada, rita, max_, store):
         requesting.request(rita, Recipe.read({"format": "sft"}))
     with pytest.raises(Invalid):
         requesting.request(ada, Recipe.read({"format": "sft", "filter": {"task_idx": "x"}}))
+
+
+def test_download_breaks_off_when_its_reader_leaves(ada, store, monkeypatch):
+    episode(ada, "a")
+    export, ron = built(ada), person(ada.project, "ron", "researcher")
+    monkeypatch.setattr(storing, "BLOCK", 100)
+    monkeypatch.setattr(downloads, "CHECKED_S", 0.0)
+    monkeypatch.setattr(downloads, "close_old_connections", lambda: None)  # that of the test is in a transaction
+    member, (_, secret) = as_person(ron), token(ada.project, "export")
+    answers = [member.get(f"/exports/{export.pk}/download")]
+    answers += [Client().get(f"/api/v1/exports/{export.pk}/download", headers={"Authorization": f"Bearer {secret}"})]
+    parts = [iter(answer.streaming_content) for answer in answers]
+    assert [len(next(part)) for part in parts] == [100, 100] and [len(next(part)) for part in parts] == [100, 100]
+    members.remove_member(ada, Membership.objects.get(user=ron.user, project=ada.project).pk)
+    members.revoke_token(ada, ApiToken.objects.get(digest=members.digest(secret)).pk)
+    for part, refusal in zip(parts, (NotFound, Unauthenticated), strict=True):
+        with pytest.raises(refusal):
+            next(part)
 
 
 def test_parquet_and_lines_hold_the_same_rows(ada, store, tmp_path, monkeypatch):
