@@ -3,10 +3,10 @@
 *processes*: ingest, watchers, asks, rollouts and an export on clusters of one and of two web processes and rollouts
 workers (`machines/cluster.py`); the limit of the second is the first, so `ratio` is what twice the processes bring.
 The load runs on the same cores; `cpu` has the processor seconds of the measured processes for each unit.
-*rows*: pages and calls on 10 thousand to BENCH_ROWS episodes (1 million; 10 million take 40 GB), filled by SQL
-(`filling.py`): milliseconds of web process and database for each, because other work on the machine does not change
-these; the limit is the same page on the first of these. Run as `python bench/cluster.py [processes]
-[rows]`; one JSON object a line. Without arguments, as in `make bench`, `rows` ends at 100 thousand.
+*rows*: pages and calls on 10 thousand to BENCH_ROWS episodes (1 million; 3 million take 12 GB, 10 million 40), filled
+by SQL (`filling.py`): milliseconds of web process and database for each, because other work on the machine does not
+change these; the limit is the same page on the first of these. Run as `python bench/cluster.py [processes] [rows]`; one
+JSON object a line. Without arguments, as in `make bench`, `rows` ends at 100 thousand.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ SECONDS = float(os.environ.get("BENCH_SECONDS", "5"))
 WRITERS, STEPS = 16, 20
 SOCKETS, EVENTS = 200, 2000
 DESKS = 6
-SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
+SIZES = (10_000, 100_000, 1_000_000, 3_000_000, 10_000_000)
 ROWS = int(os.environ.get("BENCH_ROWS", "1000000"))
 LOOKS = 7
+SETTLED_S = 5
 BOUND_MS = 300
 
 
@@ -207,23 +208,27 @@ def processes_of(number: int, before: dict[str, float]) -> None:
 
 
 def pages(size: int) -> dict[str, list[str]]:
-    """Return addresses of each kind of page, none of them twice where an answer might be kept."""
+    """Return addresses of each kind of page. The server keeps no answer of those that are there twice."""
     rare = [f'"{filling.RARE.format(1 + number * (size // (LOOKS + 1)))}"' for number in range(1, LOOKS + 1)]
     some = [number * size // (LOOKS + 1) for number in range(1, LOOKS + 1)]
     words = " ".join(filling.sentences()[:200]).split()
+    arms = ("off", "plain", "informed", "model", "off", "plain", "informed")
     return {
         "home": ["/"] * LOOKS,
         "queue": ["/queue/"] * LOOKS,
-        "episodes": [f"/episodes/?length={number}-" for number in range(LOOKS)],
-        "episodes by filter": [f"/episodes/?scenario=scenario_{number % filling.SCENARIOS}" for number in some],
-        "episodes by state": [f"/episodes/?state=failed&length={number}-" for number in range(LOOKS)],
+        "episodes": ["/episodes/"] * LOOKS,
+        "episodes by a filter that all pass": [f"/episodes/?length=1-{100 + number}" for number in range(LOOKS)],
+        "episodes by a filter that none passes": [f"/episodes/?length={50 + number}-" for number in range(LOOKS)],
+        "episodes by scenario": [f"/episodes/?scenario=scenario_{number % filling.SCENARIOS}" for number in some],
+        "episodes by state": ["/episodes/?state=failed"] * LOOKS,
+        "episodes by state and arm": [f"/episodes/?state=failed&arm={arm}" for arm in arms],
         "search, a rare phrase": [f"/episodes/?q={one}" for one in rare],
         "search, a word": [f"/episodes/?q={words[number * 37]}" for number in range(LOOKS)],
-        "search, half of all": [f"/episodes/?q={filling.COMMON}&length={number}-" for number in range(LOOKS)],
+        "search, half of all": [f"/episodes/?q={filling.COMMON}"] * LOOKS,
         "runs": ["/runs/"] * LOOKS,
         "run of one episode": ["/runs/{seed}/"] * LOOKS,
         "run of 1/40 of all": [f"/runs/run-{1 + number}/" for number in range(LOOKS)],
-        "episode": [f"/episodes/crowd-{number:08}/" for number in some],
+        "episode": [f"/episodes/{filling.crowd(number)}/" for number in some],
         "metrics": ["/desk/metrics/"] * LOOKS,
         "API list": ["/api/v1/episodes?limit=50"] * LOOKS,
         "API list by run": [f"/api/v1/episodes?limit=50&run=run-{1 + number}" for number in range(LOOKS)],
@@ -252,11 +257,12 @@ def rows(most: int) -> None:
         template, run = _seed(web)
         browser.get(web.link("edo", "admin"))
         filled = 0
-        for size in (size for size in SIZES if size <= most):
+        for size in sorted({most, *(size for size in SIZES if size < most)}):
             began = time.perf_counter()
-            megabytes = filling.fill(urls(web.var).database, template, size, 1, first=filled + 1)
+            megabytes = filling.fill(urls(web.var).database, template, size, 1, first=filled + 1, most=most)
             took, filled = time.perf_counter() - began, size
             row("rows.filled", took, "s", None, episodes=size, database_mb=megabytes)
+            _settle(web)
             for kind, addresses in pages(size).items():
                 wanted = [address.format(seed=run) for address in addresses]
                 browser.get(wanted[0])
@@ -266,6 +272,17 @@ def rows(most: int) -> None:
                 about = {"episodes": size, "median_ms": round(statistics.median(times), 1), "statuses": statuses}
                 row(f"rows.{kind}", value, "ms of processor", first.get(kind), **about, worst_ms=round(max(times), 1))
                 first.setdefault(kind, value)
+
+
+def _settle(web: Product) -> None:
+    """Wait until checkpoint and vacuum of what was filled are over: their work would be counted with the pages'."""
+
+    def is_quiet() -> bool:
+        before = _cpu_s(web)
+        time.sleep(SETTLED_S)
+        return _cpu_s(web) - before < SETTLED_S / 50
+
+    until(is_quiet, 300)
 
 
 def _cpu_s(web: Product) -> float:

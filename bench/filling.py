@@ -2,13 +2,14 @@
 
 One episode is made through the product; all others are copies of its rows by INSERT ... SELECT with values of their
 own. Words and facts are those that `episodes/record/indexing.py` writes: the vector of a step is joined from vectors of
-its parts, which equals the vector of its whole text. Indexes of words are dropped meanwhile and built again.
+its parts, which equals the vector of its whole text. Indexes are dropped meanwhile and built again.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
 
@@ -20,7 +21,7 @@ COMMON, MIDDLE = "ba", "zu"
 """A word that half of the steps hold, and one that two in a hundred hold: most episodes hold it somewhere."""
 RARE = "call {}"
 """A phrase that one step holds."""
-LARGE = ("episodes_step", "episodes_stepwords")
+LARGE = ("episodes_step", "episodes_stepwords", "episodes_episode")
 APART = """
 SELECT format('ALTER TABLE %%s DROP CONSTRAINT %%I', conrelid::regclass, conname),
        format('ALTER TABLE %%s ADD CONSTRAINT %%I %%s', conrelid::regclass, conname, pg_get_constraintdef(oid))
@@ -35,7 +36,7 @@ JOINED = """
 INSERT INTO episodes_episodewords (episode_id, words)
 SELECT id, (SELECT array_to_tsvector(array_agg(word))
               FROM episodes_stepwords step, unnest(tsvector_to_array(words)) word WHERE episode_id = episode.id)
-  FROM episodes_episode episode WHERE id LIKE 'crowd-%' AND id >= '{}'
+  FROM episodes_episode episode WHERE id LIKE '0crowd-%' AND id >= '{}'
 """
 BODY = """'{"seq": ' || s || ', "kind": "tool_call", "name": "' || tool || '", "arguments": {"call": '
     || n * %(each)s + s || '}, "result": {"text": "' || said || '"}}'"""
@@ -54,9 +55,14 @@ def sentences(seed: int = 1) -> list[str]:
     return [" ".join(text) for text in texts]
 
 
-def fill(database: str, template: str, episodes: int, each: int, first: int = 1) -> int:
+def crowd(number: int) -> str:
+    """Return an episode's ID. Like real ones they sort by time; real ones begin with a later character."""
+    return f"0crowd-{number:08}"
+
+
+def fill(database: str, template: str, episodes: int, each: int, first: int = 1, most: int = 0) -> int:
     """Copy the ended episode `template` this many times, with `each` steps; return the MB used. From a later `first`,
-    what was filled before is added to."""
+    what was filled before is added to, up to `most` in the end: later ones are newer."""
     with psycopg.connect(database, autocommit=True) as connection:
         for setting in ("synchronous_commit = off", "maintenance_work_mem = '768MB'", "work_mem = '256MB'"):
             connection.execute(f"SET {setting}")
@@ -66,23 +72,30 @@ def fill(database: str, template: str, episodes: int, each: int, first: int = 1)
             "INSERT INTO said VALUES (%s, %s, to_tsvector('simple', 'text ' || %s))",
             [(pk, text, text) for pk, text in enumerate(sentences())],
         )
-        taken = connection.execute(APART, [list(LARGE)] * 2).fetchall()
-        for drop, _ in taken:
-            connection.execute(drop)
         connection.execute("ANALYZE said")
         # in one transaction, or a worker writes the facts of what it sees first
-        with connection.transaction():
+        with _apart(connection, *LARGE), connection.transaction():
             if first == 1:
                 _runs(connection, template)
-            _episodes(connection, template, episodes, each, first)
+            _episodes(connection, template, episodes, each, first, max(most, episodes))
             _steps(connection, episodes, each, first)
-        for _, make in taken:
-            connection.execute(make)
-        connection.execute(JOINED.format(f"crowd-{first:08}"))
+        with _apart(connection, "episodes_episodewords"):
+            connection.execute(JOINED.format(crowd(first)))
         for table in ("episode", "step", "stepwords", "episodewords", "episodefacts", "verifieroutcome", "run"):
             connection.execute(f"VACUUM ANALYZE episodes_{table}")
         size = connection.execute("SELECT pg_database_size(current_database()) / 1000000").fetchone()
         return int(size[0]) if size else 0
+
+
+@contextmanager
+def _apart(connection: psycopg.Connection[Any], *tables: str) -> Iterator[None]:
+    """Take indexes and keys from these tables, and build them again afterwards."""
+    taken = connection.execute(APART, [list(tables)] * 2).fetchall()
+    for drop, _ in taken:
+        connection.execute(drop)
+    yield
+    for _, make in taken:
+        connection.execute(make)
 
 
 def _copies(connection: psycopg.Connection[Any], table: str, own: Mapping[str, str], rest: str, where: str) -> None:
@@ -103,14 +116,16 @@ def _runs(connection: psycopg.Connection[Any], template: str) -> None:
     _copies(connection, "episodes_run", own, f"generate_series(1, {RUNS}) n", where)
 
 
-def _episodes(connection: psycopg.Connection[Any], template: str, episodes: int, each: int, first: int) -> None:
-    """Write episodes, one in ten minutes, their verifiers' outcomes and their facts."""
+def _episodes(
+    connection: psycopg.Connection[Any], template: str, episodes: int, each: int, first: int, most: int
+) -> None:
+    """Write episodes, one a minute, their verifiers' outcomes and their facts."""
     states = (
         "(ARRAY['finished','finished','finished','finished','finished','finished','finished','failed','cancelled'])"
     )
-    at = f"now() - interval '1 hour' - ({episodes} - n) * interval '1 minute'"
+    at = f"now() - interval '1 hour' - ({most} - n) * interval '1 minute'"
     own = {
-        "id": "'crowd-' || lpad(n::text, 8, '0')", "key": "'crowd-' || n", "run_id": f"'run-' || 1 + n * 7 % {RUNS}",
+        "id": "'0crowd-' || lpad(n::text, 8, '0')", "key": "'crowd-' || n", "run_id": f"'run-' || 1 + n * 7 % {RUNS}",
         "scenario": f"'scenario_' || n * 13 % {SCENARIOS}", "task_idx": f"n * 17 % {TASKS}",
         "task": f"(SELECT said FROM said WHERE pk = n * 13 % {SENTENCES}) || ' ticket ' || n",
         "arm": "(ARRAY['off','plain','informed','model'])[1 + n % 4]", "state": f"{states}[1 + n % 9]",
@@ -121,12 +136,13 @@ def _episodes(connection: psycopg.Connection[Any], template: str, episodes: int,
     some = f"generate_series({first}, {episodes}) n"
     _copies(connection, "episodes_episode", own, some, f"one.id = '{template}'")
     outcome = {
-        "episode_id": "'crowd-' || lpad(n::text, 8, '0')", "session": "NULL", "source": "'verifier'", "reward": "n % 2",
+        "episode_id": "'0crowd-' || lpad(n::text, 8, '0')", "session": "NULL", "source": "'verifier'",
+        "reward": "n % 2",
         "reward_type": "(ARRAY['others','complete','others','complete','judge_error'])[1 + n % 5]", "at": at,
     }  # fmt: skip
     _copies(connection, "episodes_verifieroutcome", outcome, some, f"one.episode_id = '{template}' AND n % 9 < 7")
     facts = {
-        "episode_id": "'crowd-' || lpad(n::text, 8, '0')", "read_seq": f"{each}", "joined_seq": f"{each}",
+        "episode_id": "'0crowd-' || lpad(n::text, 8, '0')", "read_seq": f"{each}", "joined_seq": f"{each}",
         "done": "true", "errors": "n % 5 % 2", "asks": "n % 3 % 2",
         "tools": "ARRAY['get_' || n % 23, 'set_' || n % 7]", "waiting": "'{}'",
         "answered": "CASE WHEN n % 3 = 1 THEN ARRAY[(ARRAY['human','llm','fallback'])[1 + n % 7 % 3]] ELSE '{}' END",
@@ -144,14 +160,14 @@ def _steps(connection: psycopg.Connection[Any], episodes: int, each: int, first:
     number = f"{start} + (n - {first}) * {each} + s"
     connection.execute(
         f"""INSERT INTO episodes_step (id, episode_id, seq, kind, body, at) OVERRIDING SYSTEM VALUE
-            SELECT {number}, 'crowd-' || lpad(n::text, 8, '0'), s, 'tool_call', {BODY % {"each": each}},
+            SELECT {number}, '0crowd-' || lpad(n::text, 8, '0'), s, 'tool_call', {BODY % {"each": each}},
                    now() - interval '1 hour' - ({episodes} - n) * interval '1 minute' FROM ({lines}) line"""
     )
     end = start + (episodes - first + 1) * each
     connection.execute(f"SELECT setval(pg_get_serial_sequence('episodes_step', 'id'), {end})")
     connection.execute(
         f"""INSERT INTO episodes_stepwords (step_id, episode_id, seq, words)
-            SELECT {number}, 'crowd-' || lpad(n::text, 8, '0'), s,
+            SELECT {number}, '0crowd-' || lpad(n::text, 8, '0'), s,
                    to_tsvector('simple', replace(tool, '_', ' ') || ' call ' || n * {each} + s) || words
               FROM ({lines}) line"""
     )

@@ -1,5 +1,6 @@
 """Fixtures that every package's tests share."""
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -23,7 +24,9 @@ DESK = ("answering", "calling_people", "catch_up", "long_episode", "push_page", 
 """Files that share `desk` (`browser/conftest.py`)."""
 MODELS = ("briefings", "models")
 """Files that share `own_models` (`product/conftest.py`)."""
-OWN = ("deciding", "growth", "kill", "parked", "restart", "second_factor", "sign_in", "sign_in_page", "story", "traces")
+DOORS = {"second_factor": "two factors", "sign_in": "lab", "sign_in_page": "lab"}
+"""Files that share `two_factors`, below, or `lab` (`provider.py`)."""
+OWN = ("deciding", "growth", "kill", "parked", "restart", "story", "traces", "wheel")
 """Files with a product of their own, or none."""
 
 __all__ = ["ada", "django_db_modify_db_settings", "edo", "elsewhere", "house_servers", "max_", "project", "rita"]
@@ -37,6 +40,8 @@ def group_of(file: str) -> str:
         return file
     if name in MODELS:
         return "models"
+    if name in DOORS:
+        return DOORS[name]
     return "desk" if name in DESK else SHARING.get(path.parts[1], "house")
 
 
@@ -87,6 +92,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Without garbage collection, which would look at thousands of tests again and again; all of them stay."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """With `--dist loadfile` a file's tests stay in one process, and so do the files that share a product."""
@@ -107,3 +123,9 @@ def house(request: pytest.FixtureRequest) -> Product:
     requests of a test.
     """
     return kept(request, product(AWMWEB_HEARTBEAT_S="12"), lambda file: group_of(file) in SHARING.values())
+
+
+@pytest.fixture(scope="module")
+def two_factors(request: pytest.FixtureRequest) -> Product:
+    """A product whose people add a second factor; each file has people of its own."""
+    return kept(request, product(AWMWEB_MFA="1"), lambda file: group_of(file) == "two factors")

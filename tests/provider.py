@@ -9,7 +9,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
+import pytest
 from oidc_provider_mock import run_server_in_thread
+
+from tests.conftest import group_of, kept
+from tests.running import Product, product
 
 MAP = '{"lab-admins": {"demo": "admin"}, "lab-experts": {"demo": "expert"}, "lab-readers": {"demo": "viewer"}}'
 
@@ -69,3 +73,15 @@ def at_the_provider(browser: httpx.Client, subject: str, path: str = "/login/pro
 
 def sign_in(browser: httpx.Client, subject: str, **more: str) -> httpx.Response:
     return browser.get(at_the_provider(browser, subject, **more))
+
+
+@pytest.fixture(scope="module")
+def lab(request: pytest.FixtureRequest) -> tuple[Provider, Product]:
+    """A provider and a product that uses it; each file has people of its own."""
+    return kept(request, _lab(), lambda file: group_of(file) == "lab")
+
+
+@contextmanager
+def _lab() -> Iterator[tuple[Provider, Product]]:
+    with provider() as there, product(**there.settings) as running:
+        yield there, running

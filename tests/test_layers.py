@@ -219,7 +219,6 @@ LATE = {
     ("people.management.commands.resetfactor", "Command.handle"),
     ("awmenv.server.sandbox.confine", "_open_socket"),  # a probe's own need; the process it is forked from stays small
     ("runs.statistics.gating", "_regression"),  # scikit-learn, an extra, for the command that fits a gate
-    ("reviews.statistics.agreement", "alpha"),  # krippendorff and numpy, for processes in which the figures are opened
     ("exports.build.parts", "Parts._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet
     ("exports.build.datasets", "_join"),
     ("exports.rules.redaction", "_library_rules"),  # twenty megabytes, for processes that redact

@@ -40,7 +40,6 @@ NAMES = {
     "The Unlicense (Unlicense)": "Unlicense",
 }
 EXCEPT = {
-    "krippendorff": "GPL-3.0-or-later: imported for one figure, unchanged; awmweb ships none of it",
     "qrcode": "its metadata also say Other/Proprietary; its LICENSE file is BSD-3-Clause",
 }
 """Packages that are used although their metadata name another license, and why."""

@@ -12,16 +12,13 @@ LINES = ROOT / "docs" / "measured" / "cluster.jsonl"
 PAGE, PLOT = LINES.with_name("growth.md"), LINES.with_name("growth.svg")
 FLAT = 2.0
 """A page that takes at most this many times the processor on the most rows is called flat."""
-COUNTED = "counts all matches and their facets; ends at the limit of a statement, 15 s"
+MATCHES = "counts its matches, which grow with the rows up to 10,000, the most that are counted"
 OF_SIZE = {
     "home": "counts the outcomes of today; ends at 15 s for each statement",
-    "episodes by filter": COUNTED,
-    "episodes by state": COUNTED,
-    "search, a rare phrase": "not bounded but by 15 s; here one word of the phrase is in every step",
-    "search, a word": COUNTED,
-    "search, half of all": COUNTED,
-    "runs": "its 41 runs have all episodes; not bounded but by 15 s",
-    "run of 1/40 of all": "its own episodes grow with the rows",
+    "episodes by scenario": MATCHES,
+    "episodes by state": MATCHES,
+    "episodes by state and arm": "looks at the newest 20,000 episodes",
+    "run of 1/40 of all": MATCHES,
 }
 HEAD = """# How cost grows
 
@@ -46,6 +43,11 @@ brackets the milliseconds until the answer, on a machine with other work:
 | page | {sizes} | ratio |
 |---|{dashes}---|
 {pages}
+
+A list counts at most 10,000 matches that an index finds, newest first. Any other list looks at the newest 20,000
+episodes, says so, and offers *Search all episodes*
+([decision 81](../decisions/0081-a-list-looks-at-the-newest-episodes.md)). That one, other orders than newest first, and
+`q` of the API read as much as they find, and end at 15 s for each statement.
 
 ![The same on logarithmic scales](growth.svg)
 

@@ -3,6 +3,7 @@
     selection    filters as conditions, lists by cursor
     narrowing    matching episodes, for one actor
     held         episodes on legal hold
+    recent       how far back a list looks
     facets       filters with their counts
     sorting      orders of the list, and its pages
     columns      columns that other apps fill

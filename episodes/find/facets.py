@@ -1,7 +1,8 @@
 """Reads: the filters of the list of episodes, with the number of episodes per value.
 
 Owns the counts: those of a filter are taken after all the other filters, among the newest 10,000 episodes that match,
-so that a count costs the same in a project of any size. Called by the list's page.
+and where no index leads to these, among the newest ones of the project (`recent.py`). So a count costs the same in a
+project of any size. Called by the list's page.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, F, Min, Q, QuerySet, Subquery
+from django.db.models import Q, QuerySet, Subquery
+from django.db.models.expressions import RawSQL
 from django.http import QueryDict
 
 from episodes.find import narrowing, search
 from episodes.find.narrowing import SAID, by_words, matching
+from episodes.find.recent import Window, has_index, window_of
 from episodes.find.selection import LENGTHS, NOT_VERIFIED
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
 from episodes.stored import outcomes, run_names
@@ -29,8 +31,8 @@ from people.models import Project
 Asked = tuple[dict[str, list[str]], list[str]]
 """Filters to apply, and the filters whose values are counted among the matching episodes."""
 COUNTED = 10_000
-FREQUENT, SPARE = 0.3, 1.5
-"""A word in at least this share of episodes is first searched in a window of the newest ones, with some spare."""
+FEW = 50
+"""A search with at most this many matches in a window goes on in all episodes by its indexes: its words are rare."""
 VALUES = 8
 ASKED_WORDS = {
     **{"human": "A person", "llm": "A model", "cache": "A reused answer", "script": "A script"},
@@ -59,8 +61,9 @@ BESIDE = {
     "split": "Split",
     "environment": "Environment",
 }
-LOOKS = ("sort", "columns")
-"""Values of the address that change how the list looks, not what is in it."""
+WHOLE = "whole"
+LOOKS = ("sort", "columns", WHOLE)
+"""Values of the address that change how the list looks, not what is asked for. `whole=1` looks in all episodes."""
 # without `tools`, which are most of a row
 _COLUMNS = (
     *("id", "state", "scenario", "task_idx", "run_id", "arm", "expert", "policy_name", "origin", "last_seq"),
@@ -94,6 +97,12 @@ _ONCE = """
 SELECT {place}, CASE {names} END, coalesce({columns}), count(*) FROM (SELECT {values} FROM found_{place}) one
  -- a set per filter: one pass over the episodes counts all of them
  GROUP BY GROUPING SETS ({sets})
+"""
+_WITH_FACTS = """
+SELECT newest.*, facts.* FROM ({newest}) newest
+-- OFFSET 0: one look-up for each of them, where PostgreSQL would rather read the facts of all episodes
+LEFT JOIN LATERAL (SELECT tools AS facts_tools, answered AS facts_answered, asks AS facts_asks, errors AS facts_errors
+                     FROM episodes_episodefacts WHERE episode_id = newest.id OFFSET 0) facts ON true
 """
 # thousands of IDs as one text; an empty name marks this line among the counts
 _IDS = "SELECT {place}, '', string_agg(id, ',' ORDER BY created_at DESC, id DESC), 0 FROM found_{place}"
@@ -134,14 +143,6 @@ class Chip:
 
 
 @dataclass(frozen=True)
-class Window:
-    """The newest episodes: all that were created after a moment, none of which has an ID before `first`."""
-
-    after: datetime
-    first: str
-
-
-@dataclass(frozen=True)
 class ListQuery:
     """The parsed query string of a list: `said` filters it, `looks` has its order and its columns."""
 
@@ -159,6 +160,10 @@ class ListQuery:
     def of(cls, address: str) -> ListQuery:
         """Read a query string, with or without the `?` before it."""
         return cls.read(QueryDict(address.removeprefix("?")))
+
+    @property
+    def is_whole(self) -> bool:
+        return self.looks.get(WHOLE) == ["1"]
 
     def first(self, name: str) -> str:
         return self.said.get(name, [""])[0]
@@ -183,8 +188,23 @@ class ListQuery:
         return {one: values for one, values in self.said.items() if one != name}
 
 
-def counted(actor: Actor, wish: ListQuery) -> tuple[list[str], list[Facet]]:
-    """Return the episodes that match, newest first and up to one more than `COUNTED`, and the filters with counts.
+@dataclass(frozen=True)
+class ListCounts:
+    """The episodes that match, newest first and up to one more than `COUNTED`, and the filters with counts.
+
+    `window` is None if all episodes were looked at. `by_index` says that those before the window were found by whole
+    words alone, `is_narrow` that some filters were counted in the window.
+    """
+
+    ids: list[str]
+    facets: list[Facet]
+    window: Window | None = None
+    by_index: bool = False
+    is_narrow: bool = False
+
+
+def counted(actor: Actor, wish: ListQuery) -> ListCounts:
+    """Return the episodes that match and the filters with counts.
 
     An episode whose outcome the actor cannot see is counted under no outcome. Raises `Invalid` for an unknown filter.
 
@@ -194,17 +214,33 @@ def counted(actor: Actor, wish: ListQuery) -> tuple[list[str], list[Facet]]:
     asked = [(wish.said, [name for name in shown if name not in used])]
     # a filter in use is counted without itself, so that its other values can be added
     asked += [(wish.without(name), [name]) for name in used]
-    window = _window(actor.project, wish)
-    found, counts = _counts(actor, asked, window)
-    if window and any(len(ids) <= COUNTED for ids in found):  # there can be more after it
-        found, counts = _counts(actor, asked, None)
+    window = None if wish.is_whole else window_of(actor.project)
+    windows = [None if has_index(said) else window for said, _ in asked]
+    found, counts = _counts(actor, asked, windows)
+    rare = window and _rare(actor, wish, found, window)
+    if rare:
+        found, counts = _counts(actor, asked, [None for _ in asked], rare)
+        windows = [None]
     for ids, (_, names) in zip(found, asked, strict=True):
         counts |= {name: narrowing.sayings().counts(actor, name, ids) for name in names if name in SAID}
     if "label" in wish.said and "label_value" in counts:
         said = counts["label_value"].items()
         counts["label_value"] = Counter({one: n for one, n in said if one.partition(":")[0] in wish.said["label"]})
     facets = [_facet(name, counts[name], wish, _words(actor.project, name)) for name in shown]
-    return found[0], [facet for facet in facets if facet.choices]
+    facets = [facet for facet in facets if facet.choices]
+    return ListCounts(found[0], facets, windows[0], by_index=bool(rare), is_narrow=any(windows))
+
+
+def _rare(
+    actor: Actor, wish: ListQuery, found: Sequence[Sequence[str]], window: Window
+) -> list[tuple[str, Sequence[Any]]]:
+    """Return the queries that find the words of the list in all episodes by an index; none if the window holds more
+    than a few matches, because each match costs."""
+    words = dict.fromkeys(wish.said.get("q", []))
+    if not words or max(map(len, found)) > FEW:
+        return []
+    queries = [narrowing.by_index(actor, word, window.after) for word in words]
+    return [query for query in queries if query] if all(queries) else []
 
 
 def _words(project: Project, name: str) -> Mapping[str, str]:
@@ -223,29 +259,18 @@ def _is_left_out(actor: Actor, wish: ListQuery, name: str) -> bool:
     return name == "label_value" and not {"label", "label_value"} & set(wish.said)
 
 
-def _window(project: Project, wish: ListQuery) -> Window | None:
-    """Return the newest episodes that likely hold a frequent word often enough; None to search them all."""
-    words = wish.said.get("q", [])
-    share = search.share_of(words[0]) if len(words) == 1 else 0
-    if share < FREQUENT:
-        return None
-    # if the word is spread evenly, this many newest episodes hold `COUNTED` of them, and half as many again
-    size = int(COUNTED * SPARE / share)
-    newest = scoped(Episode.objects.all(), project).order_by("-created_at", "-pk")[:size]
-    facts = newest.aggregate(after=Min("created_at"), first=Min("pk"), size=Count("pk"))
-    # fewer episodes than a window: searching them all costs no more
-    return Window(facts["after"], facts["first"]) if facts["size"] == size else None
-
-
 def _counts(
-    actor: Actor, asked: Sequence[Asked], window: Window | None
+    actor: Actor,
+    asked: Sequence[Asked],
+    windows: Sequence[Window | None],
+    rare: Sequence[tuple[str, Sequence[Any]]] = (),
 ) -> tuple[list[list[str]], dict[str, Counter[str]]]:
-    """Count the values of some filters among the episodes that pass others, for each of `asked`; also return those
-    episodes, newest first. Filters by reviews are not counted here."""
+    """Count the values of some filters among the episodes that pass others, for each of `asked` in its window; also
+    return those episodes, newest first. Filters by reviews are not counted here."""
     found: list[list[str]] = [[] for _ in asked]
     counts: dict[str, Counter[str]] = {name: Counter() for _, names in asked for name in names}
     with connection.cursor() as cursor:
-        cursor.execute(*_statement(actor, asked, window))
+        cursor.execute(*_statement(actor, asked, windows, rare))
         for place, name, value, count in cursor.fetchall():
             # the line of IDs, newest first
             if not name:
@@ -256,18 +281,30 @@ def _counts(
     return found, counts
 
 
-def _statement(actor: Actor, asked: Sequence[Asked], window: Window | None) -> tuple[str, list[Any]]:
+def _statement(
+    actor: Actor,
+    asked: Sequence[Asked],
+    windows: Sequence[Window | None],
+    rare: Sequence[tuple[str, Sequence[Any]]] = (),
+) -> tuple[str, list[Any]]:
     """Return the statement that counts, with its values. It gathers the candidates of a search once for all parts: a
-    frequent word has as many as there are episodes."""
+    frequent word has as many as there are episodes. Those of rare words are the matches."""
     words = dict.fromkeys(word for said, _ in asked for word in said.get("q", []))
-    queries = [search.candidates(word, window.first if window else "") for word in words]
+    first = windows[0].first if windows[0] else ""
+    queries: list[tuple[str, Sequence[Any]] | None] = [search.candidates(word, first) for word in words]
+    if rare:
+        queries = [*rare]
     gathered = {word: f"searched_{number}" * bool(queries[number]) for number, word in enumerate(words)}
     tables: list[tuple[str, str, Sequence[Any]]] = [
         (f"searched_{number}", *query) for number, query in enumerate(queries) if query
     ]
     parts: list[tuple[str, list[Any]]] = []
-    searched = by_words(actor, gathered) if gathered else None
-    for place, (said, names) in enumerate(asked):
+    searched = None
+    if rare:
+        searched = Q(pk__in=RawSQL(" UNION ".join(f"SELECT id FROM {name}" for name in gathered.values()), []))
+    elif gathered:
+        searched = by_words(actor, gathered)
+    for place, ((said, names), window) in enumerate(zip(asked, windows, strict=True)):
         rows = matching(actor, {name: values for name, values in said.items() if name != "q"})
         if searched is not None:
             rows = rows.filter(searched)
@@ -286,7 +323,7 @@ def _newest(rows: QuerySet[Episode], names: Collection[str]) -> tuple[str, Seque
     beside = _beside(names)
     newest = rows.order_by("-created_at", "-pk").annotate(**beside).values(*_COLUMNS, *beside)
     sql, values = newest[: COUNTED + 1].query.sql_with_params()
-    return sql, values
+    return _WITH_FACTS.format(newest=sql) if {"tool", "asked", "error"} & set(names) else sql, values
 
 
 def _parts(actor: Actor, place: int, names: Collection[str]) -> list[tuple[str, list[Any]]]:
@@ -308,15 +345,13 @@ def _parts(actor: Actor, place: int, names: Collection[str]) -> list[tuple[str, 
     return parts
 
 
-def _beside(names: Collection[str]) -> dict[str, Subquery | F | Q]:
+def _beside(names: Collection[str]) -> dict[str, Subquery | Q]:
     """Return the subqueries per episode for these filters: thousands of look-ups that other filters do not need."""
-    found: dict[str, Subquery | F | Q] = {}
+    found: dict[str, Subquery | Q] = {}
     if "outcome" in names:
         # "verifier" sorts after "attested": with both, the verifier's outcome counts
         outcome = outcomes.of_outer_episode().filter(source__in=["verifier", "attested"]).order_by("-source")
         found["outcome"] = Subquery(outcome.values("reward_type")[:1])
-    if {"tool", "asked", "error"} & set(names):
-        found |= {f"facts_{name}": F(f"facts__{name}") for name in ("tools", "answered", "asks", "errors")}
     if "briefed" in names:
         found["has_briefing"] = Q(strip__contains=BRIEFED)
     return found

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from datetime import datetime
+from typing import Any, Protocol
 
 from django.db.models import Q, QuerySet
 
@@ -100,6 +101,17 @@ def by_words(actor: Actor, searches: Mapping[str, str]) -> Q:
     found = selection.by_words(searches)
     said = {pk for word in searches for pk in sayings().with_words(actor, word)} if sees_outcomes(actor) else set()
     return found | Q(pk__in=selection.among(sorted(said))) if said else found
+
+
+def by_index(actor: Actor, word: str, after: datetime) -> tuple[str, list[Any]] | None:
+    """Return one query for the IDs that `by_words` finds by an index, with its values; None if no index has the search.
+    See `selection.by_index`."""
+    found = selection.by_index(actor.project, word, after)
+    said = sorted(sayings().with_words(actor, word)) if found and sees_outcomes(actor) else []
+    if said:
+        found.append(("SELECT unnest(string_to_array(%s, ','))", [",".join(said)]))
+    values = [value for _, given in found for value in given]
+    return (" UNION ".join(f"({sql})" for sql, _ in found), values) if found else None
 
 
 def hits(actor: Actor, episodes: Collection[str], search: str) -> Mapping[str, Hit]:

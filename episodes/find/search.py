@@ -31,10 +31,9 @@ SELECT DISTINCT ON (episode_id) episode_id, seq, step_id, count(*) OVER (PARTITI
  WHERE words @@ websearch_to_tsquery('simple', %s)
  ORDER BY episode_id, seq
 """
-SHARE = """
--- by the last ANALYZE; null for a word that is not frequent
-SELECT most_common_elem_freqs[array_position(most_common_elems::text::text[], %s)]
-  FROM pg_stats WHERE schemaname = current_schema() AND tablename = 'episodes_episodewords' AND attname = 'words'
+
+IN_STEP = """
+SELECT FROM episodes_stepwords WHERE episode_id = found.id AND words @@ websearch_to_tsquery('simple', %s)
 """
 
 
@@ -58,16 +57,28 @@ def candidates(search: str, first: str = "") -> tuple[str, list[str]] | None:
 
     """
     wanted = " ".join(said for is_wanted, said in terms_of(search[:WORDS_MAX]) if is_wanted)
-    return ("SELECT episodes_with_words(%s, %s, %s) AS id", [wanted, _query(search), first]) if wanted else None
+    # with a first one the plan also has the index of episodes: of a frequent word it reads only those after it
+    name = "episodes_with_words_since" if first else "episodes_with_words"
+    return (f"SELECT {name}(%s, %s, %s) AS id", [wanted, _query(search), first]) if wanted else None
 
 
-def share_of(search: str) -> float:
-    """Return the share of episodes with a frequent word, by the database's statistics; else 0."""
+def by_index(project: str, search: str) -> list[tuple[str, list[str]]]:
+    """Return queries for the IDs of episodes that match by the index of words alone: those of steps, and those of names
+    and tasks. They cost as much as they find, in a project of any size. None if only words without a match are named.
+    """
+    found = candidates(search)
+    if found is None:
+        return []
+    sql, values = found
+    if _is_several(search):
+        sql, values = f"SELECT id FROM ({sql}) found WHERE EXISTS ({IN_STEP})", [*values, _query(search)]
+    return [(sql, values), ("SELECT episodes_with_task_words(%s, %s)", [project, _query(search)])]
+
+
+def _is_several(search: str) -> bool:
+    """Return whether a step has to hold more than one word: joined words do not say which step holds which."""
     terms = terms_of(search[:WORDS_MAX])
-    with connection.cursor() as cursor:
-        cursor.execute(SHARE, [terms[0][1].lower() if len(terms) == 1 and terms[0][0] else ""])
-        row = cursor.fetchone()
-    return float(row[0] or 0) if row else 0.0
+    return len(terms) != 1 or " " in terms[0][1]
 
 
 def condition(search: str, gathered: str = "") -> Q:
@@ -83,8 +94,7 @@ def condition(search: str, gathered: str = "") -> Q:
     if asked is None:
         return step
     found = Q(pk__in=RawSQL(f"SELECT id FROM {gathered}", []) if gathered else RawSQL(*asked))
-    terms = terms_of(search[:WORDS_MAX])
-    return found if len(terms) == 1 and " " not in terms[0][1] else found & step
+    return found & step if _is_several(search) else found
 
 
 def _query(search: str) -> str:

@@ -10,7 +10,7 @@ import base64
 import binascii
 import functools
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from django.db.models.lookups import GreaterThan
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
-from awmclient.schema import NOT_COUNTED
+from awmclient.schema import LIVE_STATES, NOT_COUNTED
 from episodes.find import search
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
 from episodes.stored import outcomes
@@ -104,9 +104,23 @@ def by_words(searches: Mapping[str, str]) -> Q:
 
 def _by_words(word: str, gathered: str) -> Q:
     """Match one search. PostgreSQL finds a substring in lower-cased text in half the time of ILIKE."""
+    return search.condition(word, gathered) | _named(word)
+
+
+def _named(word: str) -> Q:
     parts = [StrIndex(Lower(name), Lower(Value(word))) for name in ("task", "scenario", "key")]
-    named = (Q(GreaterThan(part, 0)) for part in parts)
-    return functools.reduce(operator.or_, named, search.condition(word, gathered))
+    return functools.reduce(operator.or_, (Q(GreaterThan(part, 0)) for part in parts))
+
+
+def by_index(project: Project, word: str, after: datetime) -> list[tuple[str, Sequence[Any]]]:
+    """Return queries for the IDs of episodes that match one search, which cost the same in a project of any size: parts
+    of words in tasks and names are found in episodes after a moment and in live ones, whole words in all. None if no
+    index has the search."""
+    rows = scoped(Episode.every.order_by(), project).filter(_named(word))
+    parts = (rows.filter(created_at__gt=after), rows.filter(state__in=LIVE_STATES))
+    named = [one.values("pk").query.sql_with_params() for one in parts]
+    found = search.by_index(project.pk, word)
+    return [*found, *named] if found else []
 
 
 def _by_facts(name: str, values: Collection[str]) -> Q:

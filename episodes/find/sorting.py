@@ -148,6 +148,11 @@ def _parts_of(place: _Place) -> list[Any]:
     return [Value(place.by), Value(place.at), Cast(Value(place.pk), TextField())]
 
 
+def place_of(cursor: str) -> str:
+    """Return the ID of the episode beside which a page begins. Raises `Invalid` for an unknown cursor."""
+    return _read(cursor).pk
+
+
 def _cursor(row: tuple[float, datetime, str], *, is_back: bool) -> str:
     by, at, pk = row
     words = json.dumps([is_back, by, at.isoformat(), pk])

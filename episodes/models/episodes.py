@@ -6,6 +6,8 @@ from datetime import datetime
 from textwrap import shorten
 from typing import Any
 
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import F, FloatField, Func, Q, Value
 from django.db.models.functions import Cast, Coalesce, Extract, Length
@@ -95,6 +97,16 @@ SORTED_BY = {
 }
 """The values that lists of episodes are sorted by. Each has an index of ended episodes; live ones are few and change
 with each step."""
+
+
+TASK_WORDS = Func(
+    *("key", "scenario", "task"),
+    # cut, because PostgreSQL refuses more than 1 MB of words; as text, because parameters would match no index
+    template="to_tsvector('simple', left(%(expressions)s, 20000))",
+    arg_joiner=" || ' ' || ",
+    output_field=SearchVectorField(),
+)
+"""The words of an episode's names and its task."""
 
 
 class Episode(models.Model):
@@ -190,6 +202,22 @@ class Episode(models.Model):
                 fields=["project", "-created_at", "-id"], condition=~Q(origin=Origin.BRANCH), name="counted_newest"
             ),
             models.Index(fields=["project", "state", "-created_at"], name="episodes_by_state"),
+            # the task last: it narrows the episodes of a scenario without their rows
+            models.Index(
+                fields=["project", "scenario", "-created_at", "-id", "task_idx"],
+                condition=~Q(origin=Origin.BRANCH),
+                name="counted_of_scenario",
+            ),
+            # a run's newest ones, and its counts without their rows
+            models.Index(
+                fields=["run", "-created_at", "-id"],
+                include=["state", "training_step"],
+                condition=~Q(origin=Origin.BRANCH),
+                name="counted_of_run",
+            ),
+            models.Index(fields=["run"], condition=Q(state__in=LIVE_STATES), name="live_of_run"),
+            # of ended ones: a live episode changes with each step, and would have its words read again each time
+            GinIndex(TASK_WORDS, condition=Q(state__in=ENDED_STATES), name="words_of_tasks"),
             *(
                 models.Index(
                     *(F("project"), value, F("created_at"), F("id")),

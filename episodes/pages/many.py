@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -22,8 +22,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from episodes.find import columns as columns_of_apps
-from episodes.find import facets, narrowing, search, sorting
-from episodes.find.facets import COUNTED, Chip, Facet, ListQuery
+from episodes.find import facets, narrowing, recent, search, sorting
+from episodes.find.facets import COUNTED, Chip, Facet, ListCounts, ListQuery
 from episodes.find.narrowing import SAID, matching
 from episodes.find.selection import NOT_VERIFIED, among, moment_of
 from episodes.models import Episode
@@ -74,33 +74,52 @@ def episodes(request: MemberRequest) -> HttpResponse:
     """Show the list; search, filters and the place in it come from the query string."""
     actor, wish, cursor = request.actor, ListQuery.read(request.GET), request.GET.get("cursor", "")
     look, found, refused = _look(wish), ListRows([], "", "", 0), ""
-    counted, sieve = list[str](), list[Facet]()
+    counted = facets.ListCounts([], [])
     try:
-        counted, sieve = facets.counted(actor, wish)
-        found = _rows(actor, wish, look, counted, cursor)
+        counted = facets.counted(actor, wish)
+        found = _rows(actor, wish, look, counted.ids, cursor)
     except Invalid as error:
         refused = error.message
-    tally = {"total": wall.total_of(actor)} if wish.said else wall.tallies(actor)
+    tally = wall.Tallies(wall.total_of(actor)) if wish.said else wall.tallies(actor)
     context = {
-        "headline": _count_line(len(counted), tally["total"]) if wish.said else _headline(tally),
-        "total": tally["total"],
+        "headline": _count_line(counted, tally) if wish.said else _headline(tally),
+        "total": tally.total,
+        "total_words": tally.total_words,
+        "reach": _reach(wish, counted),
         "withheld": visibility.withheld_here(actor),
         "refused": refused,
         "lag": _lag() if wish.first("q") else "",
         "wish": wish,
-        "filters": _filters(request, wish, sieve),
+        "filters": _filters(request, wish, counted.facets),
         "found": found,
         "look": look,
         "cursor": cursor,
         "selection": ListSelection(
             take(request, PAGE_NAME) if is_visit(request) else "",
-            _live_of(counted) if holds(actor, may_launch) else 0,
+            _live_of(counted.ids) if holds(actor, may_launch) else 0,
         ),
         "views": list(EPISODE_VIEWS.of(actor)),
         "me": actor.key,
         "may": {name: holds(actor, right) for name, right in RIGHTS.items()},
     }
     return render(request, "episodes/list.html", context)
+
+
+@dataclass(frozen=True)
+class ListReach:
+    """How far the list looked: at the newest `looked` episodes, or at the words of those before. `whole` is the address
+    of the list that looks at all, or empty."""
+
+    looked: int
+    is_narrow: bool
+    by_words: bool
+    whole: str
+
+
+def _reach(wish: ListQuery, counted: ListCounts) -> ListReach:
+    is_part = counted.window is not None or counted.by_index
+    whole = replace(wish, looks={**wish.looks, facets.WHOLE: ["1"]}).query() if is_part else ""
+    return ListReach(recent.LOOKED, counted.is_narrow and not counted.by_index, counted.by_index, whole)
 
 
 @dataclass(frozen=True)
@@ -227,12 +246,15 @@ def _columns(wish: ListQuery) -> tuple[str, ...]:
 
 def _page(actor: Actor, wish: ListQuery, counted: list[str], order: str, cursor: str) -> sorting.ListPage:
     """Return one page. The counted episodes are a list's first ones, and often all of it, so the search runs once."""
-    rows: QuerySet[Episode] = Episode.every.filter(pk__in=counted[: PAGE + 1])
-    if len(counted) > COUNTED and (cursor or order != sorting.NEWEST):
+    is_first = not cursor and order == sorting.NEWEST
+    rows: QuerySet[Episode] = Episode.every.filter(pk__in=counted[: PAGE + 1] if is_first else among(counted))
+    if len(counted) > COUNTED and order != sorting.NEWEST:
         rows = matching(actor, wish.said)
-    elif cursor or order != sorting.NEWEST:
-        rows = Episode.every.filter(pk__in=among(counted))
-    return sorting.page(actor, rows, order, cursor, PAGE)
+    page = sorting.page(actor, rows, order, cursor, PAGE)
+    # beside or past those that were counted; matches are then so frequent that a page of them is near
+    if len(counted) > COUNTED and cursor and (sorting.place_of(cursor) not in counted or not page.after):
+        return sorting.page(actor, matching(actor, wish.said), order, cursor, PAGE)
+    return page
 
 
 def _address(wish: ListQuery, cursor: str) -> str:
@@ -264,20 +286,27 @@ def _day(wish: ListQuery, name: str) -> str:
     return next((value for value in wish.said.get(name, []) if _DAY.fullmatch(value)), "")
 
 
-def _count_line(count: int, total: int) -> str:
+def _count_line(counted: ListCounts, tally: wall.Tallies) -> str:
+    count = len(counted.ids)
     if count > COUNTED:
         return f"More than {COUNTED:,} episodes match."
-    return f"{count:,} of {total:,} {'episode matches' if total == 1 else 'episodes match'}." if count else NO_MATCH
+    if counted.window is not None:
+        match = "episode matches" if count == 1 else "episodes match"
+        return f"{f'{count:,}' if count else 'No'} {match} among the newest {recent.LOOKED:,}."
+    match = "episode matches" if tally.total == 1 else "episodes match"
+    return f"{count:,} of {tally.total_words} {match}." if count else NO_MATCH
 
 
-def _headline(tally: dict[str, int]) -> str:
-    if not tally["total"]:
+def _headline(tally: wall.Tallies) -> str:
+    if not tally.total:
         return "No episodes yet."
-    counts = f"{tally['total']:,} recorded, {tally['live']:,} live."
-    if not tally["verified"]:
+    total = tally.total_words
+    counts = f"{total[0].upper()}{total[1:]} recorded, {tally.live:,} live."
+    if not tally.verified:
         return f"No verified episodes yet. {counts}"
-    verified = "verified episode is" if tally["verified"] == 1 else "verified episodes are"
-    return f"{tally['complete']:,} of {tally['verified']:,} {verified} complete. {counts}"
+    verified = "verified episode is" if tally.verified == 1 else "verified episodes are"
+    newest = "the newest " * tally.is_newest
+    return f"{tally.complete:,} of {newest}{tally.verified:,} {verified} complete. {counts}"
 
 
 def _lag() -> str:
@@ -371,8 +400,8 @@ def selected(request: MemberRequest) -> HttpResponse:
 
 def _chosen(request: MemberRequest, wish: ListQuery) -> Chosen:
     if request.POST.get("all") == "1":
-        newest = matching(request.actor, wish.said).order_by("-created_at", "-pk").values_list("pk", flat=True)
-        return Chosen(wish, list(newest[: SELECTED + 1]), is_all=True)
+        # those that the list has: it can look at the newest episodes alone
+        return Chosen(wish, facets.counted(request.actor, wish).ids[: SELECTED + 1], is_all=True)
     ids = [one for one in request.POST.getlist("episode") if is_id(one)]
     if not 0 < len(ids) <= SELECTED:
         raise Invalid(f"Select 1 to {SELECTED} episodes.")
@@ -418,7 +447,7 @@ def _compare(request: MemberRequest, chosen: Chosen) -> HttpResponse:
 def _review(request: MemberRequest, chosen: Chosen) -> HttpResponse:
     """Show the page that asks for the queue to add these episodes to."""
     may_set_reviews(request.actor)
-    if chosen.is_all:
+    if chosen.is_all and len(chosen.ids) > SELECTED:
         return redirect(f"{reverse('add_to_queue')}?{urlencode({'matching': chosen.wish.query()})}")
     return redirect(f"{reverse('add_to_queue')}?{urlencode([('episode', pk) for pk in _ids(chosen)])}")
 

@@ -32,6 +32,8 @@ JOINED, JOINED_MOST = 64, 10_000
 # each batch looks at recent episodes only; the sweep also finds those of very long transactions
 NEW_FOR = timedelta(minutes=10)
 SWEEP_EVERY = timedelta(minutes=1)
+# most sweeps look at these alone, and one in an hour at all: that reads each episode
+SWEPT = timedelta(days=2)
 WORK_S, REST_MAX_S = 4.0, 1.0
 BEGIN = """
 INSERT INTO episodes_episodefacts (episode_id, read_seq, joined_seq, done, errors, asks, tools, answered, waiting)
@@ -167,12 +169,17 @@ def _one_batch() -> tuple[int, bool]:
 def _note_new(now: datetime) -> None:
     """Record new episodes; periodically all unknown ones, and those that grew after their end."""
     mark, _ = SearchMark.objects.get_or_create(pk=1, defaults={"read_until": _never(), "swept_at": _never()})
-    sweeps = now - mark.swept_at > SWEEP_EVERY
+    if now - mark.swept_at <= SWEEP_EVERY:
+        with connection.cursor() as cursor:
+            cursor.execute(BEGIN, [now - NEW_FOR])
+        return
+    is_same_hour = mark.swept_at.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1) > now
+    since = now - SWEPT if is_same_hour else _never()
     with connection.cursor() as cursor:
-        cursor.execute(BEGIN, [_never() if sweeps else now - NEW_FOR])
-    if sweeps:
-        EpisodeFacts.objects.filter(done=True, episode__last_seq__gt=F("read_seq")).update(done=False)
-        SearchMark.objects.filter(pk=1).update(swept_at=now)
+        cursor.execute(BEGIN, [since])
+    grown = EpisodeFacts.objects.filter(done=True, episode__last_seq__gt=F("read_seq"), episode__created_at__gte=since)
+    grown.update(done=False)
+    SearchMark.objects.filter(pk=1).update(swept_at=now)
 
 
 def _never() -> datetime:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, F, Q
+from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 
 from awmenv.health import Health
@@ -178,24 +178,51 @@ def rows_with_outcomes(actor: Actor, episodes: Iterable[Episode]) -> list[Episod
     return [row_of(episode, now, by_episode.get(episode.pk)) for episode in rows]
 
 
+TOTAL_MAX, VERIFIED_MAX = 100_000, 10_000
+"""Episodes, and newest outcomes, that a page counts: one that opens often counts no millions."""
+
+
+@dataclass(frozen=True)
+class Tallies:
+    """Counts for the list's headline: `total` up to one more than `TOTAL_MAX`, outcomes among the newest
+    `VERIFIED_MAX`."""
+
+    total: int
+    live: int = 0
+    verified: int = 0
+    complete: int = 0
+    is_newest: bool = False
+
+    @property
+    def total_words(self) -> str:
+        return f"{self.total:,}" if self.total <= TOTAL_MAX else f"more than {TOTAL_MAX:,}"
+
+
+def up_to(rows: QuerySet[Any], most: int) -> int:
+    """Return the number of rows, counted up to `most`."""
+    return rows.order_by()[:most].count()
+
+
 def total_of(actor: Actor) -> int:
-    """Return the number of episodes."""
-    return scoped(Episode.objects.all(), actor.project).count()
+    """Return the number of episodes, up to one more than `TOTAL_MAX`."""
+    return up_to(scoped(Episode.objects.all(), actor.project), TOTAL_MAX + 1)
 
 
 def complete_up_to(actor: Actor, most: int) -> int:
-    """Return the number of complete episodes, counted up to `most`: a page that opens often counts no millions."""
-    return visibility.verdicts_of(actor).filter(reward_type="complete")[:most].count()
+    """Return the number of complete episodes, counted up to `most`."""
+    return up_to(visibility.verdicts_of(actor).filter(reward_type="complete"), most)
 
 
-def tallies(actor: Actor) -> dict[str, int]:
+def tallies(actor: Actor) -> Tallies:
     """Return counts for the list's headline."""
-    verified = visibility.verdicts_of(actor)
-    return {
-        "total": total_of(actor),  # separate from the live ones, because each count has its own index
-        "live": scoped(Episode.objects.all(), actor.project).live().count(),
-        **verified.aggregate(verified=Count("pk"), complete=Count("pk", filter=Q(reward_type="complete"))),
-    }
+    verdicts = visibility.verdicts_of(actor)
+    is_newest = up_to(verdicts, VERIFIED_MAX + 1) > VERIFIED_MAX
+    # all of them in any order, because an index has their newest ones of all projects
+    counted = verdicts.order_by("-at", "-pk")[:VERIFIED_MAX] if is_newest else verdicts
+    found = counted.aggregate(verified=Count("pk"), complete=Count("pk", filter=Q(reward_type="complete")))
+    # separate from the total, because each count has its own index
+    live = scoped(Episode.objects.all(), actor.project).live().count()
+    return Tallies(total_of(actor), live, **found, is_newest=is_newest)
 
 
 def tools_of(episode: Episode) -> list[dict[str, Any]]:

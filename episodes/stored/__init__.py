@@ -10,6 +10,7 @@
     attesting   checks signed statements of environment servers
     arrivals    an episode recorded elsewhere, ready to store
     run_names   names that tell runs apart
+    run_sizes   episodes of runs, up to a bound
     policies    kind and name of a policy
     packs       the packs on disk, as text
     splits      reads of pinned splits

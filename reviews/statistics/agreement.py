@@ -77,15 +77,28 @@ def agreement(items: Sequence[Item]) -> Agreement:
 
 
 def alpha(items: Sequence[Item]) -> float | None:
-    """Return Krippendorff's alpha for unordered labels; None if all are the same or no episode was judged twice."""
-    # imported on first use, because it loads NumPy
-    import krippendorff
+    """Return Krippendorff's alpha for unordered labels, from coincidence counts (Krippendorff 2011, section C).
 
-    counts = _counts([one for one in items if len(one) > 1])
-    # one label alone: no disagreement is expected by chance, and alpha would be 0 / 0
-    if not counts or len(counts[0]) < 2:
-        return None
-    return float(krippendorff.alpha(value_counts=counts, level_of_measurement="nominal"))
+    Items with one judgment are left out; None if all labels are the same or no item was judged twice.
+    """
+    totals: dict[str, int] = {}
+    observed = 0.0
+    for one in items:
+        values = list(one.values())
+        # one judgment pairs with none
+        if len(values) < 2:
+            continue
+        for value in values:
+            totals[value] = totals.get(value, 0) + 1
+        # each unordered pair once; the coincidence matrix counts both orders, hence the 2 below
+        unlike = sum(a != b for a, b in combinations(values, 2))
+        # weighted by 1 / (m - 1), so that each judgment counts once however many judged the item
+        observed += 2 * unlike / (len(values) - 1)
+    n = sum(totals.values())
+    # all pairs of judgments minus those with equal labels
+    expected = n * n - sum(count * count for count in totals.values())
+    # `n - 1`, because expected pairs are drawn without replacement
+    return 1 - (n - 1) * observed / expected if expected else None
 
 
 def _counts(items: Sequence[Item]) -> list[list[int]]:
@@ -140,28 +153,9 @@ def interval(items: Sequence[Item]) -> tuple[float | None, float | None]:
         value
         for _ in range(BOOTSTRAPS)
         # as many items as there are, drawn with replacement
-        if (value := alpha_of_draw([items[lots.randrange(len(items))] for _ in items])) is not None
+        if (value := alpha([items[lots.randrange(len(items))] for _ in items])) is not None
     )
     # an interval of the few defined draws would leave out those in which all agree
     if len(found) < BOOTSTRAPS // 2:
         return None, None
     return found[int(0.025 * len(found))], found[min(int(0.975 * len(found)), len(found) - 1)]
-
-
-def alpha_of_draw(items: Sequence[Item]) -> float | None:
-    """Return nominal alpha from coincidence counts: 2,000 draws per second, with the same result as `alpha`."""
-    totals: dict[str, int] = {}
-    observed = 0.0
-    for one in items:
-        values = list(one.values())
-        for value in values:
-            totals[value] = totals.get(value, 0) + 1
-        # each unordered pair once; the coincidence matrix counts both orders, hence the 2 below
-        unlike = sum(a != b for a, b in combinations(values, 2))
-        # weighted by 1 / (m - 1), so that each judgment counts once however many judged the item
-        observed += 2 * unlike / (len(values) - 1)
-    n = sum(totals.values())
-    # all pairs of judgments minus those with equal labels
-    expected = n * n - sum(count * count for count in totals.values())
-    # `n - 1`, because expected pairs are drawn without replacement
-    return 1 - (n - 1) * observed / expected if expected else None

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import chain, groupby
 
-from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Value
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from awmclient.schema import LIVE_STATES
 from episodes.models import Episode, EpisodeState, OutcomeQuerySet, Run
-from episodes.stored import run_names
+from episodes.stored import run_names, run_sizes
+from episodes.stored.run_sizes import RunSize
 from episodes.stored.strip import outcome_words
 from episodes.visible import visibility
 from people.access import Actor, scoped
@@ -107,11 +108,8 @@ class RunCard:
     """Seconds until a running run ends at its pace; None if unknown."""
     broken: int = 0
     """Tries that infrastructure ended without an outcome: a retry replaces them."""
-    episodes: int = 0
-    training_step: int | None = None
-    """The last step of a trainer's run."""
-    live: int = 0
-    """Live episodes of a run without a plan."""
+    size: RunSize = RunSize()
+    """Of a run without a plan."""
     label: str = ""
     """Its name, with a number if others have the same one."""
 
@@ -129,7 +127,7 @@ class RunCard:
 
     @property
     def is_active(self) -> bool:
-        return self.plan.state in (PlanState.RUNNING, PlanState.PAUSED) if self.plan else self.live > 0
+        return self.plan.state in (PlanState.RUNNING, PlanState.PAUSED) if self.plan else self.size.live > 0
 
 
 def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
@@ -165,10 +163,7 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
     _leave_out_unfit(actor, plans, tries, said, bars)
     for plan_id in [pk for pk, without in silent.items() if without]:
         broken[plan_id] = replaceable.tries_of([plan_id]).count()
-    loose = scoped(Episode.objects.filter(run__in=[run.pk for run in runs if run.pk not in plans]), actor.project)
-    live = Count("pk", filter=Q(state__in=LIVE_STATES))
-    rows = loose.values_list("run_id").annotate(count=Count("pk"), step=Max("training_step"), live=live)
-    counted = {pk: (count, step, live) for pk, count, step, live in rows}
+    sizes = run_sizes.sizes_of([run.pk for run in runs if run.pk not in plans])
     left = _left(plans.values())
     labels = run_names.apart(actor.project, {run.pk: run.name for run in runs})
     return [
@@ -178,7 +173,7 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[RunCard]:
             [bars[arm.pk] for arm in plan.arms.all()] if plan else [],
             left.get(run.pk),
             broken[run.pk],
-            *counted.get(run.pk, (0, None, 0)),
+            sizes.get(run.pk, RunSize()),
             label=labels[run.pk],
         )
         for run in runs
@@ -248,7 +243,7 @@ def card_of(found: RunComparison) -> RunCard:
     left = _left([found.plan]).get(found.plan.pk)
     run = found.plan.run
     label = run_names.apart(run.project, {run.pk: run.name})[run.pk]
-    return RunCard(run, found.plan, bars, left, broken, len(found.tries), label=label)
+    return RunCard(run, found.plan, bars, left, broken, label=label)
 
 
 def active(project_runs: QuerySet[Run]) -> QuerySet[Run]:

@@ -1,5 +1,6 @@
 """The end state is what was committed: what an open or broken transaction has spilled into the file is never judged."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,9 +91,21 @@ def server(tmp_path_factory: OpenFolders) -> Iterator[Server]:
     running.stop()
 
 
-@pytest.mark.parametrize("then", ["stay", "die", "hang"])
+@pytest.mark.parametrize("then", ["stay", "die"])
 @pytest.mark.parametrize("journal", ON_DISK)
 async def test_verdict_is_on_committed_rows_whatever_the_journal(server: Server, journal: str, then: str) -> None:
+    await is_judged_by_committed_rows(server, journal, then)
+
+
+async def test_calls_that_hang_are_judged_as_those_that_end(server: Server) -> None:
+    """All journals beside each other, as each call is waited for."""
+    await asyncio.gather(
+        *(is_judged_by_committed_rows(server, journal, "hang") for journal in ON_DISK),
+        *(is_refused(server, journal, "hang") for journal in NOWHERE),
+    )
+
+
+async def is_judged_by_committed_rows(server: Server, journal: str, then: str) -> None:
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="transaction_1", task_idx=0, state_diff=True)
         called = await env.call_tool("begin", {"journal": journal, "then": then})
@@ -103,9 +116,12 @@ async def test_verdict_is_on_committed_rows_whatever_the_journal(server: Server,
         assert [row["x"] for row in (found.state_diff or {})["t"]["added"]] == [1]
 
 
-@pytest.mark.parametrize("then", ["stay", "hang"])
 @pytest.mark.parametrize("journal", NOWHERE)
-async def test_open_transaction_without_a_journal_is_refused(server: Server, journal: str, then: str) -> None:
+async def test_open_transaction_without_a_journal_is_refused(server: Server, journal: str) -> None:
+    await is_refused(server, journal, "stay")
+
+
+async def is_refused(server: Server, journal: str, then: str) -> None:
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="transaction_1", task_idx=0)
         await env.call_tool("begin", {"journal": journal, "then": then})

@@ -31,6 +31,7 @@ WIDER = {
 """Constraints on tables of the release that are new, and why each row of the release fits them."""
 READ = {
     "episodes.0003_search_letters": "has steps read again",
+    "episodes.0014_growth": "adds two functions beside the one that the release calls",
     "exports.0002_push_project": "fills the project of pushes, by a trigger also those of the release",
     "exports.0003_projects_of_older_pushes": "the same trigger",
     "runs.0007_defaults_for_the_version_before": "defaults",

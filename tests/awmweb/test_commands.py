@@ -159,7 +159,7 @@ def test_second_factors_and_a_provider_can_be_turned_off_again(filled, again):
     assert link.startswith("@login ") and rows(var, "SELECT count(*) FROM mfa_authenticator") == ["0"]
 
 
-def test_backup_with_second_factors_is_restored_without_the_setting(filled, own_folder):
+def test_backup_with_second_factors_is_restored_without_them(filled, own_folder):
     var, _ = filled
     with running(var):
         manage(var, "prepare", AWMWEB_MFA="1")

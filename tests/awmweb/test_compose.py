@@ -7,6 +7,7 @@ official images' programs those of the wheels. Valkey's command line client is i
 import os
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -80,7 +81,7 @@ class Host:
         path = [str(self.tools), str(Path(sys.executable).parent), str(self.programs), os.environ["PATH"]]
         known = {"PATH": os.pathsep.join(path), "HOME": str(self.folder), "LANG": "C.UTF-8"}
         known |= {"PGDATA": str(self.database), "PGPORT": self.ports["postgres"], "PGHOST": "127.0.0.1"}
-        known |= {"VALKEY_PORT": self.ports["valkey"]}
+        known |= {"VALKEY_PORT": self.ports["valkey"], "AWMWEB_DEMO": "0"}  # whose episodes would be played meanwhile
         given = self.services[name].get("environment", {})
         return known | {key: self.here(value) for key, value in given.items()}
 
@@ -153,8 +154,18 @@ def prepare(host: Host) -> None:
     assert b"@login /login/once/" in done.stdout
 
 
+def has_started(host: Host, name: str) -> bool:
+    """Whether a look is worth its price: it is a process that costs as much as the service it looks at."""
+    if name in ("web", "env"):
+        with socket.socket() as line:
+            return line.connect_ex(("127.0.0.1", int(host.ports[name]))) == 0
+    return name not in ("worker", "rollouts") or " ready." in (host.folder / f"{name}.log").read_text()
+
+
 def wait_healthy(host: Host, name: str, process: subprocess.Popen) -> None:
     deadline = time.monotonic() + 120
+    while not has_started(host, name) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
     while complaint := host.complaint(name):
         said = (host.folder / f"{name}.log").read_text()[-2000:]
         assert process.poll() is None, f"{name} ended:\n{said}"

@@ -15,11 +15,13 @@ import pytest
 from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.conftest import group_of, kept
 from tests.exports.hub_server import TOKEN, hub
+from tests.provider import lab  # noqa: F401
 from tests.running import Product, product
 
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
+    "--in-process-gpu",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -105,7 +107,10 @@ def browser(driver, names: Sequence[str]) -> Iterator[object]:
 @pytest.fixture
 def person(chromium):
     """Open a page as somebody of their own: signed in by a link, in a browser context that nobody shares. Any error
-    that a page throws, and any violation of the content policy, fails the test."""
+    that a page throws, and any violation of the content policy, fails the test.
+
+    The page is empty, for Home costs as much as any other page, unless a test wants to be `at_home`.
+    """
     contexts, complaints, loading = [], [], set()
 
     def listen(page):
@@ -117,14 +122,17 @@ def person(chromium):
             "console", lambda line: complaints.append(line.text) if "Content Security Policy" in line.text else None
         )
 
-    def open_as(link: str, **options):
+    def open_as(link: str, at_home: bool = False, **options):
         context = chromium.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
         context.set_default_timeout(EXPECTED_MS)
         contexts.append(context)
         context.on("page", listen)
-        page = context.new_page()
-        page.goto(link)
-        return page
+        if at_home or "/login/once/" not in link:
+            page = context.new_page()
+            page.goto(link)
+            return page
+        assert context.request.get(link).ok, link
+        return context.new_page()
 
     yield open_as
     for context in contexts:

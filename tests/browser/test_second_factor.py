@@ -13,15 +13,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.running import product
-
 pytestmark = [pytest.mark.browser, pytest.mark.attack("tokens and doors")]
 
 
 @pytest.fixture(scope="module")
-def house():
-    with product(AWMWEB_MFA="1") as running:
-        yield running
+def house(two_factors):
+    return two_factors
 
 
 def code_of(secret: str, after: int = 0) -> str:

@@ -5,16 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.provider import provider
-from tests.running import product
-
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def lab():
-    with provider() as there, product(**there.settings) as running:
-        yield there, running
 
 
 def at_the_form(page, house, subject):
@@ -26,8 +17,8 @@ def at_the_form(page, house, subject):
 
 def test_button_signs_in_and_own_token_is_made(lab, chromium):
     there, house = lab
-    there.says("a", name="Ada Byron", preferred_username="ada", groups=["lab-experts"])
-    there.says("c", name="Cy Stone", preferred_username="cy", groups=["else"])
+    there.says("a", name="Adi Byron", preferred_username="adi", groups=["lab-experts"])
+    there.says("c", name="Cyn Stone", preferred_username="cyn", groups=["else"])
     page = chromium.new_context().new_page()
     at_the_form(page, house, "c")
     expect(page.get_by_role("heading", name="You are in no project here.")).to_be_visible()

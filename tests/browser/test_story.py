@@ -34,7 +34,7 @@ def demo(wise):
 
 
 def test_two_people_live_through_the_demo(demo, person, tmp_path):
-    owner, patience = person(demo.login), demo.patience
+    owner, patience = person(demo.login, at_home=True), demo.patience
     expect(owner.get_by_text("Running", exact=True).nth(2)).to_be_visible(timeout=25_000 * patience)
     expect(owner.locator("tr[data-state=running]").get_by_text("in queue")).to_have_count(0)
     ask = owner.get_by_text("Who is the fixed contact")
@@ -48,7 +48,7 @@ def test_two_people_live_through_the_demo(demo, person, tmp_path):
     said = owner.locator("h1").inner_text()
     expect(owner.locator("h1")).not_to_have_text(said)
 
-    edo = person(demo.link("edo", "expert"))
+    edo = person(demo.link("edo", "expert"), at_home=True)
     edo.keyboard.press("Shift+N")
     edo.wait_for_url(re.compile(r"/asks/"))
     episode = edo.locator("a[href*='/episodes/']:not([href$='/episodes/'])").first.get_attribute("href")
@@ -115,7 +115,7 @@ def test_the_demo_asks_a_person_and_a_model_side_by_side(demo, wise):
 
 
 def test_the_demo_plays_again_at_a_button(demo, person):
-    owner = person(demo.link("owner", "admin"))
+    owner = person(demo.link("owner", "admin"), at_home=True)
     owner.get_by_role("button", name="Run the demo again").click()
     expect(owner.locator("body")).to_contain_text("Demo started")
     expect(owner.locator("body")).to_contain_text("Waiting")

@@ -243,7 +243,7 @@ def test_views_and_transfer_work_by_keyboard(house, ask, person):
 
 
 def test_away_by_key_is_seen_by_others_and_survives_reload(house, person):
-    edo, lena = person(house.link("edo", "expert")), person(house.link("lena", "expert"))
+    edo, lena = person(house.link("edo", "expert"), at_home=True), person(house.link("lena", "expert"))
     lena.goto(house.url + "/queue/")
     seats = lena.locator('[data-part="seats"]')
     expect(seats).to_contain_text(re.compile(r"edo\s*online"))

@@ -24,15 +24,15 @@ async def never():
     yield b""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model():
-    """A model that chooses without end, and answers when it is asked again."""
-    one = OpenAIServer(lambda body: "Done." if len(one.bodies) > 1 else StreamingResponse(never()))
+    """A model that chooses its first step without end, and answers when something has been done."""
+    one = OpenAIServer(lambda body: "Done." if len(body["messages"]) > 2 else StreamingResponse(never()))
     with answering(one):
         yield one
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def house(model):
     settings = {"AWMWEB_AGENT_BASE_URL": model.base_url, "AWMWEB_AGENT_MODEL": "slow"}
     with product(AWMWEB_DEMO="0", **settings) as running:
@@ -42,6 +42,7 @@ def house(model):
 @pytest.fixture
 def episode(house, model):
     """An episode of ours whose model is choosing."""
+    model.bodies.clear()
     with house.http(house.token("launch")) as loop:
         plan = {"tasks": ["helpdesk_1/0"], "arms": [{"name": "slow", "policy": "model"}]}
         run = loop.post("/runs", json={"name": "to drive", "plan": plan}).raise_for_status().json()["id"]

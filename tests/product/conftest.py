@@ -8,6 +8,7 @@ import pytest
 
 from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.conftest import group_of, kept
+from tests.provider import lab  # noqa: F401
 from tests.running import Product, product
 
 AGENT_KEY, EXPERT_KEY = "sk-agent-0123456789abcdef", "sk-expert-fedcba9876543210"

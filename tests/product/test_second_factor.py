@@ -10,7 +10,6 @@ import pytest
 import websockets
 
 from tests.browser.test_second_factor import code_of
-from tests.running import product
 
 pytestmark = pytest.mark.attack("tokens and doors")
 PAGE = "/projects/demo/second-factor/"
@@ -18,9 +17,8 @@ LEFT = "8 recovery codes left."
 
 
 @pytest.fixture(scope="module")
-def house():
-    with product(AWMWEB_MFA="1") as running:
-        yield running
+def house(two_factors):
+    return two_factors
 
 
 def opened(house, link):
@@ -53,8 +51,8 @@ def with_app(house, name):
 
 
 def test_half_a_sign_in_reaches_nothing(house):
-    with_app(house, "mina")
-    half = opened(house, house.link("mina", "expert"))
+    with_app(house, "milo")
+    half = opened(house, house.link("milo", "expert"))
     assert half.get("/projects/demo/queue/", follow_redirects=False).status_code == 302
     assert half.get("/api/v1/asks").status_code == 401
     assert half.get(PAGE, follow_redirects=False).headers["Location"].startswith("/login")

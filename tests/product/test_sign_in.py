@@ -29,12 +29,6 @@ print(account.extra_data, EmailAddress.objects.count(), repr(account.user.email)
 ACCOUNTS = "from django.contrib.auth.models import User; print(User.objects.filter(username='cy').count())"
 
 
-@pytest.fixture(scope="module")
-def lab():
-    with provider() as there, product(**there.settings) as running:
-        yield there, running
-
-
 @pytest.fixture
 def browser(lab):
     with httpx.Client(base_url=lab[1].url, follow_redirects=True, timeout=40) as client:

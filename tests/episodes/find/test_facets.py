@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, Finish, StepBatch
-from episodes.find import facets, search
+from episodes.find import facets
 from episodes.find.facets import ListQuery, counted
 from episodes.models import Episode
 from episodes.record import indexing, recording
@@ -78,15 +78,14 @@ def as_counts(shown, name):
     return {choice.value: choice.count for one in shown if one.name == name for choice in one.choices if choice.count}
 
 
-@pytest.mark.parametrize("share", [0, 0.4, 1.0])
 @pytest.mark.parametrize("bound", [3, 10_000])
-def test_counts_are_those_of_a_plain_reference(ada, crowd, monkeypatch, bound, share):
+def test_counts_are_those_of_a_plain_reference(ada, crowd, monkeypatch, bound):
     monkeypatch.setattr(facets, "COUNTED", bound)
-    monkeypatch.setattr(search, "share_of", lambda _: share)
     monkeypatch.setattr(facets, "VALUES", 100)
     filters = ({}, {"scenario": ["s1"]}, {"scenario": ["s0", "s2"], "state": ["finished"]}, {"state": ["failed"]})
     for said in ({**one, "q": [text]} for one in filters for text in SEARCHES):
-        found, shown = counted(ada, ListQuery(said))
+        page = counted(ada, ListQuery(said))
+        found, shown = page.ids, page.facets
         right = expected(crowd, said)
         assert found == [episode.pk for episode, _ in right], said
         for name in ("state", "scenario"):
@@ -97,32 +96,10 @@ def test_counts_are_those_of_a_plain_reference(ada, crowd, monkeypatch, bound, s
 
 def test_several_searches_are_any_of_them(ada, crowd):
     said = {"q": ["fig", "-", "nowhere"], "scenario": ["s0"]}
-    assert counted(ada, ListQuery(said))[0] == [episode.pk for episode, _ in expected(crowd, said)]
+    assert counted(ada, ListQuery(said)).ids == [episode.pk for episode, _ in expected(crowd, said)]
 
 
 def test_a_search_is_gathered_once_for_all_filters(ada, crowd):
     with CaptureQueriesContext(connection) as asked:
         counted(ada, ListQuery({"q": ["apple"], "scenario": ["s1"], "state": ["finished"], "tool": ["fig fig"]}))
     assert sum(one["sql"].count("episodes_with_words") for one in asked) == 1
-
-
-def test_window_ends_between_moments(ada, crowd, monkeypatch):
-    """Of the episodes of its last moment some are in it and some are not, so none of them is looked at."""
-    monkeypatch.setattr(facets, "COUNTED", 2)
-    monkeypatch.setattr(search, "share_of", lambda _: 1.0)
-    window = facets._window(ada.project, ListQuery({"q": ["apple"]}))
-    inside = [episode for episode, _ in crowd if episode.created_at > window.after]
-    assert len(inside) == 2 and min(one.pk for one in inside) >= window.first
-    monkeypatch.setattr(facets, "COUNTED", 100)
-    assert facets._window(ada.project, ListQuery({"q": ["apple"]})) is None
-
-
-def test_share_of_a_frequent_word_comes_from_statistics(ada, crowd):
-    assert search.share_of("apple") == 0
-    Episode.objects.filter(state="running").update(state="finished")
-    indexing.work()
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE episodes_episodewords")
-    having = sum(any("apple" in one for one in steps) for _, steps in crowd) / len(crowd)
-    assert search.share_of("Apple") == pytest.approx(having, abs=0.01)
-    assert search.share_of("nowhere") == search.share_of("apple pear") == search.share_of("-apple") == 0

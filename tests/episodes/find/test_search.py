@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
 from episodes.find import in_episode, lists, search
@@ -132,6 +134,24 @@ def test_old_episodes_and_those_that_grew_are_swept(ada):
     SearchMark.objects.update(swept_at="2020-01-01T00:00:00Z")
     indexing.work()
     assert keys(ada, q="pear") == ["one"]
+
+
+@pytest.mark.parametrize(("made", "is_found"), [(timedelta(days=1), True), (timedelta(days=3), False)])
+def test_most_sweeps_look_at_the_episodes_of_two_days(ada, made, is_found):
+    hour = timezone.now().replace(minute=10, second=0, microsecond=0)
+    one, two = started(ada, "one"), started(ada, "two")
+    add(ada, one, said("apple"))
+    indexing.work()
+    Episode.objects.filter(pk=one.pk).update(state="finished")
+    indexing.work()
+    EpisodeFacts.objects.filter(pk=two.pk).delete()
+    Episode.objects.update(created_at=hour - made, state="running")
+    add(ada, one, said("pear"))
+    for minutes, sweeps in ((2, is_found), (65, True)):
+        SearchMark.objects.update(swept_at=hour)
+        indexing._note_new(hour + timedelta(minutes=minutes))
+        assert EpisodeFacts.objects.filter(pk=two.pk).exists() == sweeps
+        assert EpisodeFacts.objects.get(pk=one.pk).done != sweeps
 
 
 def test_mark_says_up_to_when_steps_are_found(ada):

@@ -12,10 +12,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
-from episodes.find import facets, narrowing
+from episodes.find import facets, narrowing, recent
 from episodes.models import Episode, SavedView
 from episodes.pages import many
 from episodes.record import indexing, recording
+from episodes.show import wall
 from experts import opening
 from experts.models import Ask
 from exports import recipe
@@ -134,6 +135,58 @@ def test_counts_are_bounded(desk, page, monkeypatch):
     monkeypatch.setattr(many, "COUNTED", 2)
     assert "More than 2 episodes match." in page("?q=Sort")
     assert "Counted among the newest 2." in page("?q=Sort")
+
+
+def test_list_of_a_large_project_says_how_far_it_looked(ada, desk, page, monkeypatch):
+    monkeypatch.setattr(recent, "LOOKED", 2)
+    found = page("?tool=put")
+    assert "<h1>No episodes match among the newest 2.</h1>" in found
+    assert "Episodes before the newest 2 can match." in " ".join(found.split())
+    assert "Counted among the newest 2 episodes." in page("?tool=get&scenario=desk_1")
+    address = re.search(r'href="(\?[^"]*)">Search all episodes<', found)[1].replace("&amp;", "&")
+    assert address == "?tool=put&whole=1"
+    whole = page(address)
+    assert re.findall(r'data-key="(\w+)"', whole) == [desk[0].pk] and "1 of 3 episodes match." in whole
+    assert "Search all episodes" not in whole and 'name="whole" value="1"' in whole
+    assert "1 episode matches among the newest 2." in page("?tool=get&scenario=desk_1")
+    rare = page("?q=put")
+    assert "1 of 3 episodes match." in rare and "Before the newest 2 episodes, tasks and names match" in rare
+
+
+def test_selection_of_all_is_what_the_list_found(ada, desk, page, monkeypatch):
+    monkeypatch.setattr(recent, "LOOKED", 2)
+    form = {"all": "1", "act": "review", "query": "?tool=get&length=1-9"}
+    address = as_person(ada).post("/episodes/selected", form).url
+    assert parse_qs(urlsplit(address).query)["episode"] == [desk[2].pk, desk[1].pk]
+
+
+def test_totals_are_bounded(ada, desk, page, monkeypatch):
+    assert "1 of 2 verified episodes are complete. 3 recorded, 1 live." in page()
+    monkeypatch.setattr(wall, "TOTAL_MAX", 2)
+    monkeypatch.setattr(wall, "VERIFIED_MAX", 1)
+    assert "0 of the newest 1 verified episode is complete. More than 2 recorded, 1 live." in page()
+    assert "1 of more than 2 episodes match." in page("?scenario=desk_2")
+
+
+def test_list_goes_on_past_those_that_were_counted(ada, page, monkeypatch):
+    monkeypatch.setattr(many, "PAGE", 2)
+    monkeypatch.setattr(facets, "COUNTED", 3)
+    monkeypatch.setattr(many, "COUNTED", 3)
+    made = [add(ada, f"e{number}").pk for number in range(9)]
+
+    def walk(query, side):
+        pages = []
+        while query is not None:
+            found, last = page(query), query
+            pages.append(re.findall(r'data-key="(\w+)"', found))
+            link = re.search(rf'rel="{side}" href="(.*?)"', found)
+            query = link and link[1].replace("&amp;", "&")
+        return pages, last
+
+    there, last = walk("?q=Sort", "next")
+    assert sum(there, []) == made[::-1]
+    back, _ = walk(last, "prev")
+    assert sum(back[::-1], []) == made[::-1]
 
 
 def test_list_goes_on_by_keyset(ada, page, monkeypatch):

@@ -21,6 +21,7 @@ from reviews.record.deciding import Wanted
 from reviews.visible import rulings
 from runs.show.comparison import compare_run
 from tests.browsing import as_person, html
+from tests.checked import checked, reports  # noqa: F401
 from tests.reviews.conftest import ended
 from tests.runs.planned import end, rows_of_run
 
@@ -112,6 +113,7 @@ def test_comparison_excludes_only_rulings_before_launch(ada):
     assert "after the launch, and still counted" in page and "planted_1/1" in page
 
 
+@pytest.mark.usefixtures("checked")
 def test_split_leaves_out_tasks_at_fault(ada, tmp_path):
     call_command("build_split", output=tmp_path / "one.json", unit="task", project="lab")
     scenario, number = json.loads((tmp_path / "one.json").read_text())["train"][0]

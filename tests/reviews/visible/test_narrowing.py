@@ -55,7 +55,7 @@ def found(ada):
 @pytest.fixture
 def counts(ada):
     def facet(name, actor=ada, **said):
-        _, facets = counted(actor, ListQuery({k: [v] for k, v in said.items()}))
+        facets = counted(actor, ListQuery({k: [v] for k, v in said.items()})).facets
         return {one.label: one.count for each in facets if each.name == name for one in each.choices}
 
     return facet
@@ -210,8 +210,9 @@ def searched(found):
 
     def keys(word, actor):
         listed = found(actor, q=word)
-        ids, facets = counted(actor, ListQuery({"q": [word]}))
-        told = {one.value: one.count for each in facets if each.name == "scenario" for one in each.choices}
+        page = counted(actor, ListQuery({"q": [word]}))
+        ids = page.ids
+        told = {one.value: one.count for each in page.facets if each.name == "scenario" for one in each.choices}
         assert len(ids) == len(listed) == sum(told.values()), word
         page = html(as_person(actor).get("/episodes/", {"q": word}))
         assert page.count('data-row="open"') == len(listed), word

@@ -12,7 +12,9 @@ from awmclient.chat import EndpointConfig
 from awmclient.schema import EpisodeStart, Finish, RunStart
 from episodes.models import Episode, OutcomeHold
 from episodes.record import recording
+from episodes.stored import run_sizes
 from episodes.stored.packs import find_pack
+from episodes.stored.run_sizes import RunSize
 from people.access import SESSION_PROJECT
 from runs.launch import launching
 from runs.models import Plan, Probe
@@ -207,6 +209,23 @@ def test_run_of_an_external_loop_opens_its_episodes(ada, project):
     answer = as_person(ada).get(f"/runs/{run.pk}/")
     assert answer.headers["Location"] == f"/projects/lab/episodes/?run={run.pk}"
     assert "theirs" in html(as_person(ada).get("/runs/"))
+
+
+def test_episodes_of_a_run_are_counted_up_to_a_bound(ada, monkeypatch):
+    run = recording.start_run(ada, RunStart(name="theirs"))[0]
+    for number in range(3):
+        start = EpisodeStart(key=f"e{number}", task="t", run=run.pk, training_step=number)
+        one, _ = recording.start_episode(ada, start)
+        if number:
+            recording.finish(ada, one.pk, Finish(stop_reason="done"))
+    empty = recording.start_run(ada, RunStart(name="empty", key="empty"))[0]
+    monkeypatch.setattr(run_sizes, "COUNTED", 3)
+    assert run_sizes.sizes_of([run.pk, empty.pk]) == {run.pk: RunSize(3, 2, 1), empty.pk: RunSize()}
+    page = " ".join(html(as_person(ada).get("/runs/")).split())
+    assert "1 live of 3 episodes" in page and "0 episodes" in page and "Training, step 2" in page
+    monkeypatch.setattr(run_sizes, "COUNTED", 2)
+    page = " ".join(html(as_person(ada).get("/runs/")).split())
+    assert "1 live of more than 2 episodes" in page
 
 
 def test_live_external_runs_are_active_and_told_apart(ada):

@@ -14,6 +14,7 @@ from episodes.stored.packs import scenario_digest
 from people.errors import Invalid
 from runs.taskset import splitting
 from runs.taskset.splitting import Sides, TaskFacts
+from tests.checked import checked, reports  # noqa: F401
 
 
 def some(scenarios=10, each=6):
@@ -122,6 +123,7 @@ def test_changed_versions_of_a_split_are_named():
 
 
 @pytest.mark.django_db
+@pytest.mark.usefixtures("checked")
 def test_command_keeps_what_a_split_of_others_says(project, tmp_path, capsys):
     file = tmp_path / "833.json"
     meta = {"seed": 42, "prefixes": ["helpdesk"], "max_tasks": 9, "verifiers": {"helpdesk_1/1": "old"}}
@@ -141,6 +143,7 @@ def test_command_keeps_what_a_split_of_others_says(project, tmp_path, capsys):
 
 
 @pytest.mark.django_db
+@pytest.mark.usefixtures("checked")
 def test_command_pins_a_split_of_the_starter_pack(project, tmp_path, capsys):
     file = tmp_path / "starter.json"
     call_command("build_split", output=file, seed=5, project="lab")
