@@ -142,10 +142,11 @@ def _is_no_visit(request: HttpRequest) -> bool:
 
 
 def safe_next(request: HttpRequest, url: str) -> str:
-    """Return `url` if it is a path on this host, otherwise the home page."""
+    """Return `url` if it is a path on this host, otherwise the address that leads to the last project's home page."""
     # The second check alone would also take an absolute address of this host.
     ours = url.startswith("/") and url_has_allowed_host_and_scheme(url, {request.get_host()})
-    return url if ours else reverse("home")
+    # During an update the next request can go to version 0.2.0, whose addresses have no project.
+    return url if ours else addresses.without_project("home")
 
 
 @require_POST

@@ -21,10 +21,10 @@ def environment(var: Path) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(var.parent), "LANG": "C.UTF-8", "AWMWEB_VAR": str(var)}
 
 
-def manage(var: Path, *arguments: str, fails: bool = False) -> str:
+def manage(var: Path, *arguments: str, fails: bool = False, **settings: str) -> str:
     """Run a command of the product on this data folder; returns all it said."""
     command = [sys.executable, "manage.py", *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=environment(var), capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, env=environment(var) | settings, capture_output=True, text=True)
     assert bool(done.returncode) == fails, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -149,6 +149,23 @@ def test_a_database_changed_by_newer_code_is_refused(filled, again):
         said = again("prepare", fails=True)
         assert "changed the database (people.9999_future)" in said and "@migrated" not in said
     rows(var, "DELETE FROM django_migrations WHERE name = '9999_future'")
+
+
+def test_second_factors_and_a_provider_can_be_turned_off_again(filled, again):
+    var, _ = filled
+    with running(var):
+        manage(var, "prepare", AWMWEB_MFA="1")
+        link = again("prepare").strip().splitlines()[-1]
+    assert link.startswith("@login ") and rows(var, "SELECT count(*) FROM mfa_authenticator") == ["0"]
+
+
+def test_backup_with_second_factors_is_restored_without_them(filled, own_folder):
+    var, _ = filled
+    with running(var):
+        manage(var, "prepare", AWMWEB_MFA="1")
+    manage(var, "backup", str(own_folder / "saved.tar"))
+    manage(own_folder / "var", "restore", str(own_folder / "saved.tar"))
+    assert rows(own_folder / "var", "SELECT count(*) FROM mfa_authenticator") == ["0"]
 
 
 def test_a_backup_into_a_folder_that_is_not_there_says_so(again):

@@ -29,6 +29,7 @@ class Crew:
     def __init__(self, house, folder, seconds):
         self.files = []
         self.processes = []
+        self.seconds = seconds
         tokens = {"asker": house.token("agent"), "answerer": house.token("expert")}
         for number, role in enumerate(["asker"] * ASKERS + ["answerer"] * ANSWERERS):
             self.files.append(folder / f"{role}{number}.jsonl")
@@ -48,7 +49,7 @@ class Crew:
 
     def wait(self):
         for process in self.processes:
-            process.wait(60)
+            process.wait(self.seconds + 60)
 
     def lines(self, act):
         """A killed writer's last line may be cut."""

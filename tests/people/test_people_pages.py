@@ -19,7 +19,7 @@ def secret_in(page, field):
 
 def test_a_link_signs_in_once_and_then_says_that_it_was_used(client, ada):
     secret = link_of(ada)
-    assert client.get(f"/login/once/{secret}")["Location"] == "/projects/lab/"
+    assert client.get(f"/login/once/{secret}")["Location"] == "/"
     assert client.get("/people/").status_code == 200
     client.post("/logout")
     used = client.get(f"/login/once/{secret}")
@@ -29,7 +29,7 @@ def test_a_link_signs_in_once_and_then_says_that_it_was_used(client, ada):
 def test_after_signing_in_nobody_is_led_to_another_site(client, ada):
     for address in ("https://evil.example/", "//evil.example/", "javascript:alert(1)"):
         secret = link_of(ada)
-        assert client.get(f"/login/once/{secret}", {"next": address})["Location"] == "/projects/lab/"
+        assert client.get(f"/login/once/{secret}", {"next": address})["Location"] == "/"
         assert client.get("/login", {"next": address})["Location"] == "/"
 
 

@@ -4,7 +4,9 @@ Prints lines for the operator, and two for the supervisor: `@migrated` once serv
 the owner's login path.
 """
 
+import importlib.util
 import io
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -19,11 +21,22 @@ from awmweb.embedded import EmbeddedError, backup, gate
 from awmweb.embedded.paths import data_paths
 from episodes.stored.packs import loaded_folder
 
+OPTIONAL = ("account", "mfa", "socialaccount")
+"""Apps of allauth that settings turn on. Their tables stay when they are off again."""
+
 
 def known_migrations(loader: MigrationLoader) -> set[tuple[str, str]]:
-    """Return migrations of this version and those that they replace."""
+    """Return migrations of this version, those that they replace, and those of apps that its settings leave out."""
     ours = loader.disk_migrations or {}
-    return {*ours, *(replaced for migration in ours.values() for replaced in migration.replaces)}
+    return {*ours, *(replaced for migration in ours.values() for replaced in migration.replaces), *_optional()}
+
+
+def _optional() -> set[tuple[str, str]]:
+    """Look for names of files alone: without its settings nothing of allauth is loaded."""
+    found = importlib.util.find_spec("allauth")
+    folders = found.submodule_search_locations or [] if found else []
+    files = ((app, Path(folder, app, "migrations")) for folder in folders for app in OPTIONAL)
+    return {(app, file.stem) for app, folder in files for file in folder.glob("[0-9]*.py")}
 
 
 def _refuse(applied: set[tuple[str, str]]) -> None:
