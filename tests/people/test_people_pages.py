@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from people.models import ApiToken, LoginLink, Membership
 from people.record import members
 from tests.browsing import as_person, html, link_of
+from tests.people_by_name import person
 
 
 def secret_in(page, field):
@@ -195,3 +196,11 @@ def test_dialogs_about_a_member_escape_the_name(ada, edo):
         "Remove &lt;i&gt;Edo&lt;/i&gt; from this project?<",
     ):
         assert words in page
+
+
+def test_role_that_groups_decide_has_no_button(ada, edo, settings):
+    settings.AWMWEB_OIDC_ISSUER = "https://login.example.org"
+    gus = person(ada.project, "gus", "expert")
+    Membership.objects.filter(user=gus.user).update(from_provider=True)
+    page = html(as_person(ada).get("/people/"))
+    assert "Change role of edo" in page and "Change role of gus" not in page and "Remove gus" in page
