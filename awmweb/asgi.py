@@ -255,10 +255,10 @@ async def _static(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Serve one static file, also of another version; any other path is not found."""
     version, name = kept_files.version_of(scope["path"])
     try:
-        if version not in ("", settings.STATIC_DIGEST):
+        if version and not kept_files.ours.has(version, name):
             await _of_other_version(version, name, scope, send)
             return
-        kept = FOREVER if name.startswith(VENDOR) else b"no-cache"
+        kept = FOREVER if version or name.startswith(VENDOR) else b"no-cache"
         root = scope["path"].removesuffix(f"/{name}")
         below = {**scope, "root_path": scope.get("root_path", "") + root}
         await static(below, receive, _cached(send, kept))
@@ -303,10 +303,7 @@ async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -
 
 
 def _cached(send: Any, how: bytes) -> Any:
-    """Return the caching header of a file.
-
-    Browsers revalidate ours each time, mostly with a 304: no build step, no hash in names.
-    """
+    """Add the caching header of a file. An address without a version is asked for each time, mostly with a 304."""
 
     async def inner(message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
@@ -355,7 +352,7 @@ gc.freeze()
 gc.set_threshold(20_000, 20, 20)
 # Last: all of the above loads while the database starts.
 gate.wait()
-kept_files.keep()
+kept_files.keep(kept_files.ours.look())
 measures.start("web")
 if settings.AWMWEB_TRACES_TO:
     spans.start("web", settings.VERSION, settings.AWMWEB_TRACES_TO)

@@ -265,14 +265,6 @@ def database(url: str, pooler: str) -> dict[str, Any]:
     return found
 
 
-def digest_of(folder: Path) -> str:
-    """Return the digest of all files of a folder, with their names."""
-    found = hashlib.sha256()
-    for file in sorted(one for one in folder.rglob("*") if one.is_file()):
-        found.update(f"{file.relative_to(folder)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
-    return found.hexdigest()[:12]
-
-
 def runs_on(var: Path) -> bool:
     """Return whether the database of a data folder responds; true with a database of the operator's own."""
     return not embedded.nothing_runs_on(os.environ | {"AWMWEB_VAR": str(var)})
@@ -387,6 +379,7 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.sessions",
     "django.contrib.messages",
+    "django.contrib.staticfiles",  # for its tag alone, which asks `kept_files.py` for the address of a file
     "django_htmx",
     "channels",
     "csp",
@@ -455,7 +448,7 @@ ROOT_URLCONF = "awmweb.urls"
 ASGI_APPLICATION = "awmweb.asgi.application"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": VAR / "files"}},
-    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    "staticfiles": {"BACKEND": "awmweb.kept_files.VersionedFiles"},
     "exports": exports_storage(VAR / "exports" / "datasets"),
 }
 TEMPLATES = [
@@ -480,9 +473,7 @@ TEMPLATES = [
     }
 ]
 STATICFILES_DIRS = [BASE_DIR / "static"]
-# each version has its own addresses, because processes of two versions serve pages in an update (`kept_files.py`)
-STATIC_DIGEST = digest_of(STATICFILES_DIRS[0])
-STATIC_URL = f"/static/{STATIC_DIGEST}/"
+STATIC_URL = "/static/"
 LOGIN_URL = "/login"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LANGUAGE_CODE = "en-gb"

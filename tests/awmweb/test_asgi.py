@@ -14,11 +14,10 @@ from django.conf import settings
 from django.db import DataError, IntegrityError, OperationalError
 from django.http import StreamingHttpResponse
 from django.templatetags.static import static
-from django.test import override_settings
 
 from awmclient.schema import STEP, AskOpen, EpisodeStart, ToolCall
 from awmweb import kept_files
-from awmweb.asgi import OneThread, application, django_app
+from awmweb.asgi import FOREVER, OneThread, application, django_app
 from episodes.live import consumers
 from episodes.models import OutcomeHold
 from episodes.record import committer, recording
@@ -129,16 +128,36 @@ async def test_static_file_is_compressed_and_kept(name, kept):
 
 
 async def test_file_of_this_version_is_at_its_own_address():
-    call = Call("http", f"{settings.STATIC_URL}site.css")
+    call = Call("http", static("site.css"))
     await call.send_input({"type": "http.request"})
-    assert (await call.said())["status"] == 200 and static("site.css") == f"{settings.STATIC_URL}site.css"
+    head = await call.said()
+    assert head["status"] == 200 and dict(head["headers"])[b"cache-control"] == FOREVER
+
+
+async def test_edited_file_has_another_address(house_servers, monkeypatch, tmp_path):
+    """A page with the address of before gets the file of before; none is served under an address of another one."""
+    edited = tmp_path / "edited.js"
+    edited.write_text("const one = 1;")
+    monkeypatch.setattr(kept_files, "_paths", lambda: iter([("edited.js", str(edited))]))
+    monkeypatch.setattr(kept_files.finders, "find", lambda name: str(edited))
+    monkeypatch.setattr(kept_files, "ours", kept_files.Version())
+    monkeypatch.setattr(kept_files, "LOOKED_S", 0)
+    before = static("edited.js")
+    kept_files.keep(kept_files.ours.digest)
+    edited.write_text("const two = 22;")
+    call = Call("http", before)
+    await call.send_input({"type": "http.request"})
+    assert (await call.said())["status"] == 200 and (await call.said())["body"] == b"const one = 1;"
+    after = static("edited.js")
+    assert after != before and kept_files.read(kept_files.version_of(after)[0], "edited.js") is not None
+    edited.unlink()
+    assert static("edited.js") == after
 
 
 @pytest.mark.parametrize("accepted", ["gzip", "identity"])
 async def test_file_of_another_version_is_found(house_servers, monkeypatch, accepted):
     monkeypatch.setattr(kept_files, "_files", lambda: iter([("gone/old.js", b"const old = 1;")]))
-    with override_settings(STATIC_DIGEST="0123456789ab"):
-        kept_files.keep()
+    kept_files.keep("0123456789ab")
     call = Call("http", "/static/0123456789ab/gone/old.js", (b"accept-encoding", accepted.encode()))
     await call.send_input({"type": "http.request"})
     head, body = await call.said(), (await call.said())["body"]
@@ -155,8 +174,7 @@ def test_four_versions_of_files_are_kept(house_servers, monkeypatch):
     monkeypatch.setattr(kept_files, "_files", lambda: iter([("one.js", b"1")]))
     versions = [f"{number:012x}" for number in range(6)]
     for version in versions:
-        with override_settings(STATIC_DIGEST=version):
-            kept_files.keep()
+        kept_files.keep(version)
     assert [kept_files.read(version, "one.js") is not None for version in versions] == [False] * 2 + [True] * 4
 
 
