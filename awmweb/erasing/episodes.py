@@ -7,11 +7,11 @@ reference. A tombstone stays: what fell from where, without a word of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from awmweb.demo.rows import erase
@@ -19,7 +19,7 @@ from awmweb.erasing import datasets
 from awmweb.erasing.written import WORD
 from episodes.find.held import held_among
 from episodes.models import Episode
-from experts.models import Ask, ModelCall, StandingAnswer
+from experts.models import Advice, Ask, ModelCall, StandingAnswer
 from experts.standing_answers import covers
 from imports.models import Trace
 from notices.models import Delivery
@@ -28,7 +28,7 @@ from people.errors import Invalid, OnHold
 from people.models import AuditEntry, Tombstone, digest_of
 from people.record import holding
 from people.record.audit import record
-from runs.models import Briefing
+from runs.models import Briefing, PlannedTry
 
 ERASED = "erased"
 NOTIFIED = ("experts.Ask", "reviews.Annotation")
@@ -47,6 +47,7 @@ def erase_episode(actor: Actor, episode_id: str) -> Tombstone:
         raise Invalid("The episode or a branch of it is still running. Cancel it first.")
     if (hold := held_among(actor.project, [episode.pk]).get(episode.pk)) is not None:
         raise OnHold(holding.words_of(hold))
+    read_by = _readers_of(actor, family)
     counts = erase_rows(actor, family)
     lost = datasets.drop(actor, *datasets.affected(actor.project, family))
     record(actor, "episode.erased", episode.pk)
@@ -58,8 +59,23 @@ def erase_episode(actor: Actor, episode_id: str) -> Tombstone:
         by=actor.name,
         fell=dict(sorted((+counts).items())),
         datasets=lost,
-        left=left_of(lost),
+        left=[*read_by, *left_of(lost)],
     )
+
+
+def _readers_of(actor: Actor, family: Set[str]) -> list[str]:
+    """Return other episodes that got words of these: by an answer from the cache, or by a briefing."""
+    others = Episode.every.filter(project=actor.project).exclude(pk__in=family)
+    cached = Advice.objects.filter(taken_from__ask__episode__in=family).values("ask__episode")
+    rows = scoped(Briefing.objects.exclude(sources=[]), actor.project).values_list("pk", "sources")
+    distilled = [pk for pk, sources in rows if family & set(sources)]
+    briefed = PlannedTry.objects.filter(briefing__in=distilled).values("episode")
+    found = sorted(others.filter(Q(pk__in=cached) | Q(pk__in=briefed)).values_list("pk", flat=True))
+    return [f"{len(found):,} episodes that got an answer or a briefing of it: {some_of(found)}"] if found else []
+
+
+def some_of(ids: Collection[str]) -> str:
+    return ", ".join(sorted(ids)[:20]) + (", …" if len(ids) > 20 else "")
 
 
 def erase_rows(actor: Actor, family: Set[str]) -> Counter[str]:

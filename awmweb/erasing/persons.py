@@ -18,6 +18,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from awmweb.demo.rows import erase
 from awmweb.erasing import datasets, episodes
+from awmweb.erasing.episodes import some_of
 from awmweb.erasing.written import DELETED, EMPTIED, NAMED, SET_UP, WORD
 from episodes.models import (
     Episode,
@@ -99,12 +100,12 @@ def _erase_in(actor: Actor, user: User) -> Tombstone | None:
     lost = datasets.drop(actor, *datasets.affected(project, touched))
     record(actor, "person.erased", user.username)
     left = [
-        *([f"{len(touched):,} episodes whose agents read it and may quote it: {_some(touched)}"] if touched else [])
+        *([f"{len(touched):,} episodes whose agents read it and may quote it: {some_of(touched)}"] if touched else [])
     ]
     left += stays
     if proved:
         left.append(
-            f"{len(proved):,} branches that began with their corrections, erase them with --episode: {_some(proved)}"
+            f"{len(proved):,} branches that began with their corrections, erase them with --episode: {some_of(proved)}"
         )
     left += [f"rows that have only the name {name}, which another account has, too"] if is_shared else []
     return Tombstone.objects.create(
@@ -170,7 +171,7 @@ def _acted(project: Project, key: str, name: str) -> dict[str, set[str]]:
 
 
 def _named(found: Mapping[str, set[str]]) -> list[str]:
-    return [f"{len(ids):,} {words}, erase them with --episode: {_some(ids)}" for words, ids in found.items() if ids]
+    return [f"{len(ids):,} {words}, erase them with --episode: {some_of(ids)}" for words, ids in found.items() if ids]
 
 
 def _set_up(project: Project, name: str) -> list[str]:
@@ -185,10 +186,6 @@ def _set_up(project: Project, name: str) -> list[str]:
         *([f"{count(repaired, 'repaired verifier')}, without their reasons"] if repaired else []),
         *([f"what they set up for others, with the names and settings that they gave it: {said}"] if said else []),
     ]
-
-
-def _some(ids: set[str]) -> str:
-    return ", ".join(sorted(ids)[:20]) + (", …" if len(ids) > 20 else "")
 
 
 def _empty(rows: QuerySet[Any], empty: Mapping[str, Any], counts: Counter[str]) -> None:

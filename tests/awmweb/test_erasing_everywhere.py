@@ -120,6 +120,16 @@ def test_standing_answer_of_an_erased_call_ends(ada, store):
     assert tombstone.fell["experts.StandingAnswer: words"] == 1 and words_in_tables() == set()
 
 
+def test_episodes_that_read_an_erased_answer_are_named(ada, store):
+    expert = person(ada.project, "edo", "expert")
+    one, other = (lived(ada, expert, key, planting(word)) for key, word in (("a", GONE), ("b", "wombat")))
+    answers = [episode.asks.get(kind="question").accepted for episode in (one, other)]
+    Advice.objects.filter(pk=answers[1].pk).update(taken_from=answers[0])
+    tombstone = erase_episode(ada, one.pk)
+    assert tombstone.left[0] == f"1 episodes that got an answer or a briefing of it: {other.pk}"
+    assert Advice.objects.filter(pk=answers[1].pk, taken_from=None).exists()
+
+
 def test_every_table_with_an_author_is_known():
     listed = {one[0] for one in (*written.DELETED, *written.EMPTIED, *written.NAMED)}
     listed |= {*written.ELSEWHERE, *written.ACTED, *written.SET_UP}
