@@ -27,28 +27,28 @@ def live(page):
     return page
 
 
-def test_two_tabs_stay_in_their_projects(house, person):
-    left, right = (house.with_project(name) for name in ("a-support-desk-with-a-long-name", "tab-right"))
+def test_two_tabs_stay_in_their_projects(desk, person):
+    left, right = (desk.with_project(name) for name in ("a-support-desk-with-a-long-name", "tab-right"))
     asks = [opened(left, "Left one?"), opened(right, "Right one?")]
     a = person(left.link("toni", "expert"))
     a.goto(right.link("toni", "expert"))
-    a.goto(f"{house.url}/asks/{asks[0]}/")
-    expect(a).to_have_url(f"{house.url}/projects/{left.project}/asks/{asks[0]}/")
+    a.goto(f"{desk.url}/asks/{asks[0]}/")
+    expect(a).to_have_url(f"{desk.url}/projects/{left.project}/asks/{asks[0]}/")
     b = a.context.new_page()
     for page, own in ((a, left), (b, right)):
-        page.goto(f"{house.url}/projects/{own.project}/queue/")
+        page.goto(f"{desk.url}/projects/{own.project}/queue/")
         expect(live(page).locator(".proj summary")).to_have_text(re.compile(own.project))
         expect(page.locator("#bell")).to_have_attribute("data-open", "1")
     opened(right, "Another?")
     expect(b.locator("#bell")).to_have_attribute("data-open", "2")
     expect(a.locator("#bell")).to_have_attribute("data-open", "1")
     a.keyboard.press("Shift+N")
-    expect(a).to_have_url(f"{house.url}/projects/{left.project}/asks/{asks[0]}/")
+    expect(a).to_have_url(f"{desk.url}/projects/{left.project}/asks/{asks[0]}/")
     b.keyboard.press("Shift+N")
-    expect(b).to_have_url(f"{house.url}/projects/{right.project}/asks/{asks[1]}/")
+    expect(b).to_have_url(f"{desk.url}/projects/{right.project}/asks/{asks[1]}/")
     live(a).locator("#advice").fill("Keep it.")
     a.get_by_role("button", name="Send and next").click()
-    expect(a).to_have_url(f"{house.url}/projects/{left.project}/queue/")
+    expect(a).to_have_url(f"{desk.url}/projects/{left.project}/queue/")
     for width in WIDTHS:
         a.set_viewport_size({"width": width, "height": 800})
         assert a.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, width
@@ -58,18 +58,18 @@ def test_two_tabs_stay_in_their_projects(house, person):
     a.set_viewport_size({"width": 768, "height": 800})
     a.locator(".proj summary").click()
     a.get_by_role("link", name=right.project, exact=True).click()
-    expect(a).to_have_url(f"{house.url}/projects/{right.project}/")
+    expect(a).to_have_url(f"{desk.url}/projects/{right.project}/")
 
 
-def test_ended_session_keeps_the_page_and_the_text(house, person):
-    own = house.with_project("ended")
+def test_ended_session_keeps_the_page_and_the_text(desk, person):
+    own = desk.with_project("ended")
     where = f"/projects/{own.project}/asks/{opened(own, 'Which?')}/"
     page = person(own.link("uma", "expert"))
-    page.goto(house.url + where)
+    page.goto(desk.url + where)
     page.get_by_role("button", name="Claim").first.click()
     live(page).locator("#advice").fill("Into 4127, it is older.")
     other = page.context.new_page()
-    other.goto(f"{house.url}/queue/")
+    other.goto(f"{desk.url}/queue/")
     other.get_by_label("Menu of").click()
     with page.expect_response(lambda answer: answer.status == 401, timeout=60_000):
         other.get_by_role("button", name="Sign out").click()
@@ -77,9 +77,9 @@ def test_ended_session_keeps_the_page_and_the_text(house, person):
     expect(page.locator("#connection")).to_contain_text("Your text is saved on this device")
     expect(page.locator("#connection a")).to_have_attribute("href", f"/login?next={quote(where, safe='')}")
     expect(page.locator("#advice")).to_have_value("Into 4127, it is older.")
-    expect(page).to_have_url(house.url + where)
+    expect(page).to_have_url(desk.url + where)
     page.goto(f"{own.link('uma', 'expert')}?next={where}")
-    expect(page).to_have_url(house.url + where)
+    expect(page).to_have_url(desk.url + where)
     expect(page.locator("#advice")).to_have_value("Into 4127, it is older.")
 
 
@@ -88,11 +88,11 @@ LOW = """all => all.filter((one) => one.offsetHeight && one.offsetHeight < 44)
 FIELDS = "main :is(input:not([type=checkbox], [type=radio], [type=hidden], [type=range], .vh), select, textarea)"
 
 
-def test_small_windows_reach_menu_fields_and_filters(house, person):
-    page = person(house.with_project("small").link("vera", "admin"), timezone_id="Asia/Tokyo")
+def test_small_windows_reach_menu_fields_and_filters(desk, person):
+    page = person(desk.with_project("small").link("vera", "admin"), timezone_id="Asia/Tokyo")
     for width, height in ((1180, 800), (760, 800), (390, 664)):
         page.set_viewport_size({"width": width, "height": height})
-        page.goto(f"{house.url}/exports/")
+        page.goto(f"{desk.url}/exports/")
         field = live_on(page, width).get_by_role("textbox", name="Scenario", exact=True)
         expect(field).to_be_hidden()
         page.get_by_text("Filters", exact=True).click()
@@ -107,10 +107,10 @@ def test_small_windows_reach_menu_fields_and_filters(house, person):
         assert width > 760 or menu["y"] + menu["height"] <= bar["y"]
     low = {}
     for path in ("people", "tokens", "desk", "exports", "runs", "queue", "episodes", "audit", "imports", "notices"):
-        page.goto(f"{house.url}/{path}/{'?launch=1' if path == 'runs' else ''}")
+        page.goto(f"{desk.url}/{path}/{'?launch=1' if path == 'runs' else ''}")
         low[path] = page.eval_on_selector_all(FIELDS, LOW)
     assert not any(low.values()), low
-    page.goto(f"{house.url}/audit/")  # its zone is known to the server by now
+    page.goto(f"{desk.url}/audit/")  # its zone is known to the server by now
     expect(page.locator("time").first).to_have_attribute("title", re.compile("GMT\\+9$"))
     expect(page.locator("time").first).not_to_contain_text("UTC")
     expect(page.locator("th [data-zone]")).to_have_text("Asia/Tokyo")
