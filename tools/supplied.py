@@ -1,4 +1,4 @@
-"""What others supply: licenses and known vulnerabilities of the packages in `requirements.lock`. `make check` calls it.
+"""What others supply: licenses and known vulnerabilities of the packages in the lock of the image. `make check` calls it.
 
 Licenses are read from installed packages, without the network. Vulnerabilities are asked of OSV by pip-audit. If OSV is
 unreachable, the last line says that they were not checked; `--strict` makes that a failure, for a release.
@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK = ROOT / "requirements.lock"
+LOCK = ROOT / "requirements-traces.lock"
+"""All that the image holds: the product's packages, and those of its traces."""
 OSV = "https://api.osv.dev/v1/query"
 PATIENCE_S = 3
 
