@@ -15,6 +15,20 @@ from tests.running import until
 pytestmark = pytest.mark.browser
 
 
+ASKED = """() => performance.getEntriesByType("resource").filter((one) => one.name.includes("/static/"))
+    .map((one) => [one.name, one.transferSize])"""
+
+
+def test_second_page_asks_for_no_file_again(house, person):
+    page = person(house.link("nia", "viewer"), at_home=True)
+    first = page.evaluate(ASKED)
+    assert len(first) > 20 and all(size for _, size in first)
+    page.goto(f"{house.url}/episodes/")
+    again = dict(page.evaluate(ASKED))
+    known = [name for name, _ in first if name in again]
+    assert len(known) > 20 and [name for name in known if again[name]] == []
+
+
 def hits(loop):
     return loop.get("/episodes?q=persimmon").json()["items"]
 
