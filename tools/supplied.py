@@ -1,4 +1,4 @@
-"""What others supply: licenses and known vulnerabilities of the packages in the lock of the image. `make check` calls it.
+"""What others supply: licenses and known vulnerabilities of the packages of the image. `make check` calls it.
 
 Licenses are read from installed packages, without the network. Vulnerabilities are asked of OSV by pip-audit. If OSV is
 unreachable, the last line says that they were not checked; `--strict` makes that a failure, for a release.
