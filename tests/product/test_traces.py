@@ -105,7 +105,8 @@ def seen(collector):
         traced = {"AWMWEB_TRACES_TO": collector.url, "OTEL_EXPORTER_OTLP_HEADERS": f"x-key={KEY}"}
         with product(**model, **traced, AWMWEB_LOG_FORMAT="json") as house:
             said = played(house)
-            until(lambda: arrived(collector.spans()), 60)
+            refused = until(lambda: refusals(house), 60)[0]
+            until(lambda: arrived(collector.spans(), refused["request"]), 60)
             yield {"spans": collector.spans, **said, "house": house}
 
 
@@ -133,10 +134,21 @@ def played(house):
     }
 
 
-def arrived(spans):
-    """Whether each process sent the last of what was done: they send in batches, seconds later."""
-    last = {("web", "GET"), ("rollouts", f"task {PLAY}"), ("env", "done")}
-    return last <= {(one["service"], one["name"]) for one in spans}
+def refusals(house):
+    """The lines in the log of the web process on the address that it does not have."""
+    lines = (house.var / "logs" / "web.log").read_text().splitlines(keepends=True)
+    whole = [json.loads(line) for line in lines if line[0] == "{" and line[-1] == "\n"]
+    return [one for one in whole if CANARY in one["message"]]
+
+
+def arrived(spans, request):
+    """Whether each process sent the last of what was done: they send in batches, seconds later.
+
+    The last of the web process is known by its id: the name of its span is that of `/`, too.
+    """
+    last = {("rollouts", f"task {PLAY}"), ("env", "done")}
+    sent = {(one["service"], one["name"]) for one in spans}
+    return last <= sent and request in {one["about"].get("awmweb.request") for one in spans}
 
 
 def named(spans, service, name):
@@ -185,10 +197,7 @@ def test_collector_is_sent_the_operators_headers(seen, collector):
 
 
 def test_json_line_names_the_trace_of_its_request(seen):
-    lines = [
-        json.loads(line) for line in (seen["house"].var / "logs" / "web.log").read_text().splitlines() if line[0] == "{"
-    ]
-    (refused,) = [one for one in lines if CANARY in one["message"]]
+    (refused,) = refusals(seen["house"])
     (span,) = [one for one in seen["spans"]() if one["about"].get("awmweb.request") == refused["request"]]
     assert span["trace"] == refused["trace_id"]
 
