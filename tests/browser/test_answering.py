@@ -600,7 +600,7 @@ def test_send_and_next_swaps_ask_and_survives_back_and_reload(house, agent, gues
         with xenia.expect_response(route.request.url) as late:
             route.continue_()
         late.value.finished()
-    xenia.evaluate("fetch('/health').then(() => true)")
+    xenia.evaluate("fetch('/health').then((one) => one.text())")
     shown = "all => all.map(one => one.dataset.copyText)"
     assert xenia.eval_on_selector_all("[data-part=ask-episode] [data-copy-text]", shown) == [second, agent_of[second]]
     assert xenia.locator("[data-part=model-draft]").get_attribute("data-url").endswith(f"/asks/{second}/model-draft")
@@ -622,6 +622,7 @@ def test_send_and_next_swaps_ask_and_survives_back_and_reload(house, agent, gues
         xenia.keyboard.type("really.")
     expect(xenia.locator("#advice")).to_have_value("Into 2, really.")
     fetched.value.finished()
+    xenia.evaluate("fetch('/health').then((one) => one.text())")  # after it the page has read what it fetched before
     held = []
     xenia.route("**/answer", lambda route: held.append(route))
     with xenia.expect_request("**/answer"):
