@@ -26,6 +26,8 @@ MODELS = ("briefings", "models")
 """Files that share `own_models` (`product/conftest.py`)."""
 DOORS = {"second_factor": "two factors", "sign_in": "lab", "sign_in_page": "lab"}
 """Files that share `two_factors`, below, or `lab` (`provider.py`)."""
+OF_CODE = ("layers", "style", "walls")
+"""Files that read the product's own code, parsed once for all of them (`parsed.py`)."""
 OWN = ("deciding", "growth", "kill", "parked", "restart", "story", "traces", "wheel")
 """Files with a product of their own, or none."""
 
@@ -36,6 +38,8 @@ def group_of(file: str) -> str:
     """What a file shares with others, or itself: one process runs all files of a group, one after the other."""
     path = Path(file)
     name = path.stem.removeprefix("test_")
+    if name in OF_CODE:
+        return "code"
     if name in OWN or path.parts[1] not in SHARING and path.name != "test_logs.py":
         return file
     if name in MODELS:

@@ -17,6 +17,8 @@ from typing import TypeGuard
 
 import pytest
 
+from tests.parsed import is_named, nodes
+
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("people", "notices", "episodes", "reviews", "experts", "runs", "curriculum", "exports", "imports")
 PACKAGES = (*APPS, "awmweb", "awmenv", "awmclient")
@@ -277,10 +279,10 @@ def _name(path: Path, root: Path) -> str:
 
 
 def _imports(name: str, path: Path, modules: dict[str, Path]) -> Iterator[Import]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    within = {id(node): where for where, body in _functions(tree) for node in ast.walk(body)}
+    parts = nodes(path.read_text(encoding="utf-8"))
+    within = {id(node): where for where, body in _functions(parts[0]) for node in ast.walk(body)}
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(tree):
+    for node in parts:
         inside = within.get(id(node), "")
         if isinstance(node, ast.Import):
             yield from (Import(name, alias.name, node.lineno, inside) for alias in node.names)
@@ -448,12 +450,12 @@ def bodies_past_the_lens(tree: Tree) -> list[str]:
     """Modules that know rows of steps and their bodies, and neither look through a lens nor stand in `BODIES`."""
     found = []
     for module, path in tree.modules.items():
-        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-        texts = [one.value for one in nodes if _is_text(one)]
-        rows = any(ast.unparse(one) == "Step.objects" for one in nodes if isinstance(one, ast.Attribute))
+        parts = nodes(path.read_text(encoding="utf-8"))
+        texts = [one.value for one in parts if _is_text(one)]
+        rows = any(is_named(one, "Step.objects") for one in parts)
         rows = rows or any("episodes_step " in text for text in texts)
         body = "body" in texts or any("episodes_step" in text and "body" in text for text in texts)
-        body = body or any(isinstance(one, ast.Attribute) and one.attr == "body" for one in nodes)
+        body = body or any(isinstance(one, ast.Attribute) and one.attr == "body" for one in parts)
         if rows and body and module.split(".")[0] in APPS and ".migrations." not in module:
             found += [module] if f"{LENS}.through" not in _uses(tree, module) else []
     return sorted(set(found) - set(BODIES))
@@ -466,8 +468,8 @@ def whole_steps(tree: Tree) -> list[str]:
 
 def _uses(tree: Tree, module: str) -> set[str]:
     text = tree.modules[module].read_text(encoding="utf-8")
-    nodes = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.ImportFrom)]
-    return {f"{one.module}.{alias.name}" for one in nodes for alias in one.names}
+    imports = [one for one in nodes(text) if isinstance(one, ast.ImportFrom)]
+    return {f"{one.module}.{alias.name}" for one in imports for alias in one.names}
 
 
 def shortened_past_the_lens(tree: Tree) -> list[str]:
@@ -476,17 +478,17 @@ def shortened_past_the_lens(tree: Tree) -> list[str]:
     for module, path in tree.modules.items():
         if module.split(".")[0] not in APPS or module == LENS or ".migrations." in module:
             continue
-        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        parts = nodes(path.read_text(encoding="utf-8"))
         named = {
             ast.unparse(one.targets[0]): _texts(one.value)
-            for one in nodes
+            for one in parts
             if isinstance(one, ast.Assign) and len(one.targets) == 1
         }
-        for node in nodes:
+        for node in parts:
             if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.NotIn) and module not in LEFT_OUT:
                 beside = node.comparators[0]
                 drops = bool(HIDDEN & (named.get(ast.unparse(beside), set()) | _texts(beside)))
-            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "trajectory.steps_of":
+            elif isinstance(node, ast.Call) and is_named(node.func, "trajectory.steps_of"):
                 drops = not any(one.arg == "lens" for one in node.keywords)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "pop":
                 drops = bool(HIDDEN & {text for one in node.args for text in _texts(one)})
@@ -519,8 +521,8 @@ def queries_of_outcomes(tree: Tree) -> list[str]:
     for module, path in tree.modules.items():
         if module in OUTCOMES or ".migrations." in module:
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            asks = isinstance(node, ast.Attribute) and ast.unparse(node) == "VerifierOutcome.objects"
+        for node in nodes(path.read_text(encoding="utf-8")):
+            asks = is_named(node, "VerifierOutcome.objects")
             words = [node.arg or ""] if isinstance(node, ast.keyword) else [node.value] if _is_text(node) else []
             joins = module not in JOINED and any("outcomes__" in word for word in words)
             if asks or joins:
@@ -538,7 +540,7 @@ def lists_of_live_states(tree: Tree) -> list[str]:
     for module, path in tree.modules.items():
         if module == "awmclient.schema" or ".migrations." in module:
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path.read_text(encoding="utf-8")):
             if isinstance(node, ast.Tuple | ast.List | ast.Set):
                 said = {ast.unparse(one).strip("'").rpartition(".")[2].lower() for one in node.elts}
                 if len(said) > 1 and said <= set(STATES):

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.parsed import nodes
+
 ROOT = Path(__file__).resolve().parent.parent
 STYLE = ROOT / "docs" / "style.md"
 COVERED = (
@@ -170,14 +172,13 @@ def _of_module(path: Path, text: str) -> Iterator[tuple[int, str]]:
     which are messages, and in examples all docstrings and comments."""
     package = path.relative_to(ROOT).parts[0] if path.is_relative_to(ROOT) else path.parent.name
     is_shown, is_read = package in OF_PAGES, package == OF_READERS
-    tree = ast.parse(text)
     if is_read:
         tokens = tokenize.generate_tokens(io.StringIO(text).readline)
         yield from ((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
     notes = {
-        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        id(node.value) for node in nodes(text) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
-    for node in ast.walk(tree):
+    for node in nodes(text):
         if isinstance(node, ast.ClassDef) and path.name == "errors.py":
             yield node.lineno, ast.get_docstring(node) or ""
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in notes:
@@ -191,14 +192,14 @@ def notes_in(text: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], re.sub(r"`[^`]*`", "x", token.string)
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, re.sub(r"`[^`]*`", "x", node.value.value)
 
 
 def names_in(text: str) -> Iterator[tuple[int, str]]:
     """Names that are given here, those of functions with brackets behind."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.lineno, f"{node.name}()"
         elif isinstance(node, ast.ClassDef):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.parsed import nodes
 from tests.test_layers import PACKAGES, ROOT
 
 ENGINES = {
@@ -55,17 +56,17 @@ def sources(root: Path) -> Iterator[Path]:
     yield from root.glob("*.py")
 
 
-def uses_engine(tree: ast.Module) -> bool:
+def uses_engine(text: str) -> bool:
     """Imports one, or names one in a text that could become an import, a command line or a Django backend."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    said = {id(node.body[0].value) for node in ast.walk(tree) if isinstance(node, documented) and _docstring(node)}
-    for node in ast.walk(tree):
+    said = {id(node.body[0].value) for node in nodes(text) if isinstance(node, documented) and _docstring(node)}
+    for node in nodes(text):
         if isinstance(node, ast.Import) and any(alias.name.split(".")[0] in ENGINES for alias in node.names):
             return True
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ENGINES:
             return True
-        text = node.value if isinstance(node, ast.Constant) and id(node) not in said else None
-        if isinstance(text, str) and _WORD.search(text):
+        word = node.value if isinstance(node, ast.Constant) and id(node) not in said else None
+        if isinstance(word, str) and _WORD.search(word):
             return True
     return False
 
@@ -74,10 +75,10 @@ def _docstring(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunc
     return bool(node.body) and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant)
 
 
-def named(tree: ast.Module) -> set[str]:
+def named(text: str) -> set[str]:
     """Modules that are imported, or named by a text: for `import_module`, or as a program for another interpreter."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes(text):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -90,13 +91,13 @@ def named(tree: ast.Module) -> set[str]:
 
 
 def users(root: Path) -> set[str]:
-    return {str(path.relative_to(root)) for path in sources(root) if uses_engine(ast.parse(path.read_text("utf-8")))}
+    return {str(path.relative_to(root)) for path in sources(root) if uses_engine(path.read_text("utf-8"))}
 
 
 def starters(root: Path, children: set[str]) -> set[str]:
     """Files that import one of the children."""
     modules = {child.removesuffix(".py").replace("/", ".") for child in children}
-    found = {path: named(ast.parse(path.read_text("utf-8"))) for path in sources(root)}
+    found = {path: named(path.read_text("utf-8")) for path in sources(root)}
     return {str(path.relative_to(root)) for path, names in found.items() if names & modules}
 
 
