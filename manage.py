@@ -1,6 +1,7 @@
 #!/usr/bin/env python
 """The command line of the product; see docs/configuration.md for what the environment may set."""
 
+import gc
 import os
 import sys
 
@@ -26,6 +27,8 @@ NEED_THE_FOLDER = {"loadpack", "fetchpack", "checkpack", "unloadpack"}
 """Commands that use the data folder, whether the product is running or not."""
 
 if __name__ == "__main__":
+    # imports make many objects that stay, and by default each would be searched for cycles several times
+    gc.set_threshold(20_000, 20, 20)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
     command = "" if {"-h", "--help"} & set(sys.argv) else (*sys.argv[1:2], "")[0]
     if command == "backup" and (folder := nothing_to_save(os.environ)):
