@@ -26,7 +26,7 @@ MODELS = ("briefings", "models")
 """Files that share `own_models` (`product/conftest.py`)."""
 DOORS = {"second_factor": "two factors", "sign_in": "lab", "sign_in_page": "lab"}
 """Files that share `two_factors`, below, or `lab` (`provider.py`)."""
-OF_CODE = ("layers", "style", "walls")
+OF_CODE = ("docs", "layers", "style", "walls")
 """Files that read the product's own code, parsed once for all of them (`parsed.py`)."""
 OWN = ("deciding", "growth", "kill", "parked", "restart", "story", "traces", "wheel")
 """Files with a product of their own, or none."""

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
@@ -258,6 +259,7 @@ class Tree:
     imports: list[Import]
 
     @classmethod
+    @cache
     def read(cls, root: Path = ROOT) -> Tree:
         modules = {_name(path, root): path for package in PACKAGES for path in sorted((root / package).rglob("*.py"))}
         return cls(modules, [one for name, path in modules.items() for one in _imports(name, path, modules)])

@@ -16,7 +16,7 @@ MATCHES = "counts its matches, which grow with the rows up to 10,000, the most t
 OF_SIZE = {
     "home": "counts the outcomes of today; ends at 15 s for each statement",
     "search, a rare phrase": "looks at the newest 20,000 episodes, and then for its words in all by their index",
-    "search, a word": "reads the entries of its word in an index, unless the newest 20,000 episodes cost less",
+    "search, a word": "reads what an index has of the word, unless the newest 20,000 episodes cost less",
     "episodes by scenario": MATCHES,
     "episodes by state": MATCHES,
     "episodes by state and arm": "looks at the newest 20,000 episodes",
