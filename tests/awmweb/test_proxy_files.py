@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,26 +18,39 @@ FILES = ROOT / "docs" / "proxy"
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
+    """Return the files of a key and a certificate for localhost."""
     key, cert = folder / "key.pem", folder / "cert.pem"
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     subprocess.run(
-        [*command, "-days", "1", "-subj", "/CN=localhost", "-keyout", key, "-out", cert],
+        [*command, "-days", "1", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+        + ["-keyout", key, "-out", cert],
         check=True,
         capture_output=True,
     )
     return key, cert
 
 
+def nginx_file(folder: Path, key: Path, cert: Path, changed: Mapping[str, str] | None = None) -> Path:
+    """Write the file of the docs into one that nginx starts with, with a certificate and what else is changed."""
+    text = (FILES / "nginx.conf").read_text()
+    own = {"/etc/ssl/awmweb/fullchain.pem": str(cert), "/etc/ssl/awmweb/privkey.pem": str(key)}
+    for old, new in {**own, "/var/log/nginx": str(folder), **(changed or {})}.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    temporary = "".join(
+        f"{name}_temp_path {folder}/{name};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    whole = folder / "nginx.conf"
+    start = f"pid {folder}/pid;\nerror_log {folder}/error.log;\nevents {{}}\n"
+    whole.write_text(f"{start}http {{\n{temporary}{text}\n}}\n")
+    return whole
+
+
 def test_nginx_reads_the_file_of_the_docs(tmp_path):
     nginx = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
     if nginx is None or shutil.which("openssl") is None:
         pytest.skip("nginx or openssl is not installed here")
-    key, cert = certificate(tmp_path)
-    text = (FILES / "nginx.conf").read_text()
-    text = re.sub(r"/etc/ssl/awmweb/fullchain.pem", str(cert), text)
-    text = re.sub(r"/etc/ssl/awmweb/privkey.pem", str(key), text).replace("/var/log/nginx", str(tmp_path))
-    whole = tmp_path / "nginx.conf"
-    whole.write_text(f"pid {tmp_path}/pid;\nerror_log {tmp_path}/error.log;\nevents {{}}\nhttp {{\n{text}\n}}\n")
+    whole = nginx_file(tmp_path, *certificate(tmp_path))
     done = subprocess.run([nginx, "-t", "-c", whole], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
