@@ -92,8 +92,10 @@ class Manifest:
 def database(url: str, here: Paths) -> Database:
     """Return the database of a postgres:// address."""
     parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
     fields = {
-        "PGHOST": unquote(parts.netloc.rpartition("@")[2].partition(":")[0]),
+        # the colons in the brackets of an IPv6 address come before that of the port
+        "PGHOST": host[1:].partition("]")[0] if host.startswith("[") else unquote(host.partition(":")[0]),
         "PGPORT": str(parts.port or 5432),
         "PGUSER": unquote(parts.username or ""),
         "PGPASSWORD": unquote(parts.password or ""),

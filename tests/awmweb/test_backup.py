@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from awmweb.embedded import EmbeddedError, backup
+from awmweb.embedded.paths import data_paths
 from tests.awmweb.accounts import Person, as_self
 
 PROLOGUE = """
@@ -84,6 +85,16 @@ def saved(made, person):
     """Somebody with a copy of that folder."""
     subprocess.run(["cp", "-a", f"{made}/.", person.folder], check=True)
     return person
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [("db.example:5433", "db.example"), ("[2001:db8::5]:5433", "2001:db8::5"), ("%2Frun%2FPg:5433", "/run/Pg")],
+)
+def test_address_of_a_server_is_read(own_folder, host, name):
+    found = backup.database(f"postgres://me:p%40ss@{host}/lab", data_paths(own_folder)).environment
+    expected = {"PGHOST": name, "PGPORT": "5433", "PGUSER": "me", "PGPASSWORD": "p@ss", "PGDATABASE": "lab"}
+    assert found == expected
 
 
 @as_self
