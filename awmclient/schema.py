@@ -550,7 +550,8 @@ class EpisodePage(Shape):
 
 
 class RunItem(Shape):
-    """A run in a list, with the number of its episodes by state. Its own `state` is that of its plan, if it has one."""
+    """A run in a list, with the number of its episodes by state, of the newest 10,000. Its own `state` is that of its
+    plan, if it has one."""
 
     id: str
     name: str

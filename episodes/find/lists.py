@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from django.conf import settings
-from django.db.models import Count
 
 from awmclient.schema import EpisodeItem, EpisodePage, OutcomeView, RunItem, RunPage
 from episodes.find.narrowing import matching
 from episodes.find.selection import newest
 from episodes.models import Episode, ExpertMode, Run
+from episodes.stored import run_sizes
 from episodes.visible import visibility
 from people.access import Actor, may_read, scoped, sees_outcomes
 from people.errors import Invalid
@@ -62,7 +62,7 @@ def _item(row: Episode, outcomes: dict[str, list[OutcomeView]] | None) -> Episod
 
 
 def runs(actor: Actor, filters: Mapping[str, Sequence[str]], cursor: str, limit: int) -> RunPage:
-    """Return one page of the project's runs, newest first, each with its episodes counted by state."""
+    """Return one page of the project's runs, newest first, each with its newest episodes counted by state."""
     may_read(actor)
     if unknown := sorted(set(filters) - set(RUN_FILTERS)):
         raise Invalid(f"Unknown filter: {unknown[0]}. Use one of {', '.join(RUN_FILTERS)}.")
@@ -71,11 +71,7 @@ def runs(actor: Actor, filters: Mapping[str, Sequence[str]], cursor: str, limit:
     # PostgreSQL refuses U+0000 in a parameter, and no stored name contains it
     wanted = {f"{name}__in": [value.replace("\x00", "") for value in values] for name, values in filters.items()}
     found, cursor_next = newest(scoped(Run.objects.filter(**wanted), actor.project), cursor, limit)
-    counts: dict[str, dict[str, int]] = {run.pk: {} for run in found}
-    # one grouped query for the page, not one for each run
-    states = Episode.objects.filter(run__in=counts).values_list("run_id", "state").annotate(count=Count("pk"))
-    for run_id, state, count in states:
-        counts[str(run_id)][state] = count
+    counts = run_sizes.states_of([run.pk for run in found])
     return RunPage(items=[_run_item(run, counts[run.pk]) for run in found], next=cursor_next)
 
 

@@ -7,6 +7,7 @@ import pytest
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, RunStart
 from episodes.find import lists
 from episodes.record import recording
+from episodes.stored import run_sizes
 from experts import opening
 from experts.find.reading import open_asks, page_of_asks
 from people import access
@@ -113,6 +114,18 @@ def test_runs_come_with_their_episodes_counted_by_state(ada, played):
         lists.runs(ada, {"state": ["x"]}, "", 50)
     with pytest.raises(Invalid, match="Unknown filter value: expert=no. Use one of off, plain, informed."):
         lists.runs(ada, {"expert": ["plain", "no"]}, "", 50)
+
+
+def test_episodes_of_listed_runs_are_counted_up_to_a_bound(ada, played, monkeypatch, django_assert_num_queries):
+    empty, _ = recording.start_run(ada, RunStart(name="empty", key="empty"))
+    oldest = lists.episodes(ada, {"key": ["e1"]}, "", 1).items[0].id
+    recording.finish(ada, oldest, Finish(stop_reason="done"))
+    with django_assert_num_queries(2):
+        counted = {item.id: item.episodes for item in lists.runs(ada, {}, "", 50).items}
+    assert counted == {empty.pk: {}, played.pk: {"running": 2, "finished": 1}}
+    monkeypatch.setattr(run_sizes, "COUNTED", 2)
+    (item,) = lists.runs(ada, {"arm": ["react"]}, "", 50).items
+    assert item.episodes == {"running": 2}
 
 
 def test_another_project_is_not_in_the_list(ada, elsewhere, played):
