@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
 
 from awmenv import spans
+from awmenv.client import EnvironmentClient
 from awmenv.models import kind_of
 from awmenv.server.settings import BadSetting, Settings
+from tests.awmenv.hostile_packs import pack
 
 HEADER = f"00-{'a' * 32}-{'b' * 16}-01"
 
@@ -136,3 +141,49 @@ def test_address_of_a_collector_is_checked(address):
 )
 def test_kind_of_a_message_is_no_name_of_a_tool(message, kind):
     assert kind_of(message) == kind
+
+
+KEY = "collector-key-0123456789"
+LOOK = """
+import glob, os
+def verify_task_completion(a, b):
+    seen = [str(dict(os.environ))]
+    for name in glob.glob('/proc/*/environ') + ['/proc/%d/environ' % one for one in (1, os.getppid(), os.getpid())]:
+        try:
+            seen.append(open(name, 'rb').read().decode(errors='replace'))
+        except OSError:
+            pass
+    return {'seen': seen}
+"""
+
+
+class Collector(BaseHTTPRequestHandler):
+    """Keeps the key and the bytes of each message."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.sent.append((self.headers.get("x-key"), body))  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.attack("apps")
+async def test_tool_reads_no_key_of_the_collector(make_server, tmp_path, monkeypatch):
+    """The server that hosts the tool sends spans with the key meanwhile."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as collector:
+        collector.sent = []  # type: ignore[attr-defined]
+        threading.Thread(target=collector.serve_forever, daemon=True).start()
+        traced = {"AWMENV_TRACES_TO": f"http://127.0.0.1:{collector.server_port}"}
+        server = make_server(pack(tmp_path / "pack"), OTEL_EXPORTER_OTLP_HEADERS=f"x-key={KEY}", **traced)
+        monkeypatch.setattr(spans, "carried", lambda: HEADER)  # as in a process that sends spans, too
+        async with EnvironmentClient(server.url) as env:
+            await env.reset(scenario="open_1")
+            looked = await env.call_tool("run_code", {"code": LOOK})
+        server.stop()
+        collector.shutdown()
+    seen = json.loads(looked.tool_result)["seen"]
+    assert "DATABASE_PATH" in seen[0] and KEY not in str(seen) and "OTEL_" not in str(seen)
+    assert {key for key, _ in collector.sent} == {KEY}  # type: ignore[attr-defined]
