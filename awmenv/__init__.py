@@ -13,6 +13,7 @@ process.
     health     the check of a verifier
     attesting  signed outcomes
     spans      spans of our processes, for a collector
+    kept       databases of interrupted worlds
     client     a client of environment servers
     batches    clients that share a connection
     offers     what a plain OpenEnv server offers

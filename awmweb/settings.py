@@ -278,6 +278,7 @@ AWMWEB_PUBLIC_URL = web_address("AWMWEB_PUBLIC_URL", f"http://127.0.0.1:{AWMWEB_
 # commands print links to the product that runs on this data folder, on its actual address and port
 LINK_BASE = text("AWMWEB_PUBLIC_URL") or embedded.address(VAR) or AWMWEB_PUBLIC_URL
 AWMENV_PORT = number("AWMENV_PORT", 8100, 1, 65535)
+AWMENV_CACHE_DIR = Path(text("AWMENV_CACHE_DIR", str(VAR / "cache")))
 AWMENV_URL = text("AWMENV_URL", f"ws://127.0.0.1:{AWMENV_PORT}/ws")
 AWMWEB_WEB_PROCESSES = number("AWMWEB_WEB_PROCESSES", 1, 1, 64)
 EXPORT_PROCESSES = number("AWMWEB_EXPORT_PROCESSES", min(2, os.cpu_count() or 1), 1, 64)

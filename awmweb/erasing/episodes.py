@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Set
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from awmenv import kept
 from awmweb.demo.rows import erase
 from awmweb.erasing import datasets
 from awmweb.erasing.written import WORD
@@ -81,12 +83,22 @@ def some_of(ids: Collection[str]) -> str:
 def erase_rows(actor: Actor, family: Set[str]) -> Counter[str]:
     """Delete the rows of episodes and take out what names them, in the caller's transaction; return what fell."""
     ahead = _approved_ahead(actor, family)
+    databases = forget_worlds(family)
     faults = ModelCall.objects.filter(ask__episode__in=family).exclude(fault="").update(fault="")
     deleted = erase(Episode, family)
     counts = Counter({label: len(keys) for label, keys in deleted.items() if keys})
     counts["experts.ModelCall: words of faults"] = faults
+    counts["databases of interrupted worlds"] = databases
     counts["experts.StandingAnswer: words"] = end_standing(StandingAnswer.objects.filter(pk__in=ahead))
     return +(counts + _named_elsewhere(actor, family, {**deleted, "experts.StandingAnswer": ahead}))
+
+
+def forget_worlds(family: Collection[str]) -> int:
+    """Delete the databases that this machine's environment server keeps of the worlds of episodes. Before the rows:
+    one that is missing only costs a restore."""
+    worlds = Episode.every.filter(pk__in=family).exclude(world={}).values_list("scenario", "world")
+    starts = [(scenario, world) for scenario, world in worlds if scenario and "base" in world]
+    return sum(kept.forget(settings.AWMENV_CACHE_DIR, scenario, world) for scenario, world in starts)
 
 
 def end_standing(rows: QuerySet[StandingAnswer]) -> int:

@@ -14,6 +14,7 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
+from awmweb.erasing.episodes import forget_worlds
 from awmweb.erasing.persons import without_words
 from awmweb.erasing.written import WORD
 from episodes.models import Episode, EpisodeWords, Step, StepKind, StepWords, WheelOrder
@@ -42,6 +43,7 @@ def empty(members: Collection[str]) -> Counter[str]:
     counts["episodes.WheelOrder: words"] = WheelOrder.objects.filter(episode__in=ids).update(said={})
     counts["runs.PersonTurn: words"] = PersonTurn.objects.filter(episode__in=ids).update(said={})
     counts += empty_outputs(Q(ask__episode__in=ids), with_delivered=True)
+    counts["databases of interrupted worlds"] = forget_worlds(ids)
     rows = Episode.every.filter(pk__in=ids)
     rows.exclude(final_answer=None).update(final_answer=WORD)
     rows.update(steps_erased_at=timezone.now(), world={}, fault_detail="")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
+import sqlite3
+import tempfile
+import zlib
 from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -15,6 +22,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart
+from awmenv import kept
+from awmenv.server.database import digest_of_bytes
+from awmenv.server.session.marks import WorldStart
+from awmenv.server.session.sessions import Session
+from awmenv.server.session.snapshots import Snapshots
 from awmweb.erasing import datasets
 from awmweb.erasing import episodes as erasing_episodes
 from awmweb.erasing.episodes import erase_episode
@@ -362,6 +374,37 @@ def test_rows_by_a_shared_name_stay_and_are_named(ada, store):
     assert out.getvalue() == "Nothing that this account wrote is left.\n"
     with pytest.raises(CommandError, match="Account 'nobody' not found"):
         call_command("erase", "--person", "nobody")
+
+
+def kept_database(episode, word):
+    """Give an episode a recorded world, and have the environment server's own store keep a database of it."""
+    start = WorldStart(1, f"base of {episode.pk}", "seed", 2)
+    Episode.objects.filter(pk=episode.pk).update(scenario="shop", world={**start.wire(), "final": "f"})
+    store = Snapshots(django_settings.AWMENV_CACHE_DIR / kept.FOLDER)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "world.db"
+        with contextlib.closing(sqlite3.connect(file)) as database:
+            database.execute("CREATE TABLE t AS SELECT ? AS word", [word])
+            database.commit()
+        session = Session(SimpleNamespace(sessions=set(), settings=None))
+        session.case.scenario, session.start = "shop", start
+        store.keep(session.owner, file, digest_of_bytes(file.read_bytes()))
+    return store
+
+
+def words_in(store):
+    """Return which of the two words the kept databases have."""
+    databases = [zlib.decompress(path.read_bytes()) for path in store.folder.iterdir()]
+    return {word for word in (GONE, KEPT) if any(word.encode() in one for one in databases)}
+
+
+def test_databases_of_its_world_go_with_an_episode(ada, lives, settings, tmp_path):
+    settings.AWMENV_CACHE_DIR = tmp_path
+    one, other, _ = lives
+    store = [kept_database(episode, word) for episode, word in ((one, GONE), (other, KEPT))][0]
+    assert words_in(store) == {GONE, KEPT}
+    tombstone = erase_episode(ada, one.pk)
+    assert words_in(store) == {KEPT} and tombstone.fell["databases of interrupted worlds"] == 1
 
 
 def test_what_a_person_did_stays_and_is_named(ada, lives):

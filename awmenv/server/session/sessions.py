@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from awmenv.attesting import Trail
 from awmenv.errors import AwmenvError, DatabaseBroken, HostFailed, WorldDiffers
+from awmenv.kept import owner_of
 from awmenv.models import BuildReport
 from awmenv.packs import Mode, Pack
 from awmenv.server import database, strict
@@ -95,9 +96,8 @@ class Session:
 
     @property
     def owner(self) -> str:
-        """Whose snapshots these are: a scenario's, from one start, of one session and those that continue it."""
-        start = self.start
-        return digest_of(self.case.scenario, start.base_digest, start.clock, start.seed) if start else ""
+        """Whose snapshots these are."""
+        return owner_of(self.case.scenario, self.start.wire()) if self.start else ""
 
     @property
     def running(self) -> bool:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from awmenv.kept import FOLDER
 from awmenv.models import BuildReport
 from awmenv.server.session.checkup import Checkup
 from awmenv.server.session.library import Library
@@ -79,7 +80,7 @@ class World:
         self._verifying = CoreTurns(slots, PATIENCE_S, each=max(1, slots // 2), late=LATE * slots)
         self.workers = ThreadPoolExecutor((1 + LATE) * slots + CHECKUPS, thread_name_prefix="verifier")
         self.checkup = Checkup(self.scenarios, self.verifiers, settings.cache_dir, workers=self.workers)
-        self.snapshots = Snapshots(settings.cache_dir / "worlds" if settings.cache_dir else None)
+        self.snapshots = Snapshots(settings.cache_dir / FOLDER if settings.cache_dir else None)
         self.counts = ServerCounts()
         self.sessions: set[Ended] = set()
         self._stopped = False
