@@ -34,6 +34,7 @@ from episodes.models import (
 )
 from episodes.stored.entries import entry_of
 from experts.models import ERASED, Advice, Ask, StandingAnswer
+from notices.models import Delivery, Subscription
 from people.access import Actor, may_manage_people, system
 from people.errors import NotFound
 from people.models import AuditEntry, Hold, Membership, Project, Tombstone, display_name
@@ -83,6 +84,7 @@ def _erase_in(actor: Actor, user: User) -> Tombstone | None:
     counts["experts.StandingAnswer: words"] += episodes.end_standing(ahead)
     for model, field, path, empty in EMPTIED:
         _empty(model._default_manager.filter(**{field: key, path: project}), empty, counts)
+    _channels(project, user, counts)
     is_shared = any(display_name(one) == name for one in User.objects.exclude(pk=user.pk))
     if not is_shared:
         _quoted_in_audit(project, name, counts)
@@ -142,6 +144,15 @@ def _quoted_in_audit(project: Project, name: str, counts: Counter[str]) -> None:
     holds = Hold.objects.filter(project=project, placed_by=name).values_list("reason", flat=True)
     entries = AuditEntry.objects.filter(project=project, verb="hold.released", reason__in=holds)
     counts["people.AuditEntry: words"] += entries.update(reason="")
+
+
+def _channels(project: Project, user: User, counts: Counter[str]) -> None:
+    """Take out how they named their channels, and what a receiver replied to their notifications."""
+    channels = Subscription.objects.filter(project=project, user=user)
+    counts["notices.Subscription: names"] += channels.exclude(name__in=("", WORD)).update(name=WORD)
+    counts["notices.Subscription: words"] += channels.exclude(broken__in=("", WORD)).update(broken=WORD)
+    replies = Delivery.objects.filter(subscription__in=channels).exclude(words="")
+    counts["notices.Delivery: words"] += replies.update(words="")
 
 
 def _hints(project: Project, counts: Counter[str]) -> None:

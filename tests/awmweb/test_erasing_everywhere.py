@@ -22,6 +22,7 @@ from episodes.record import indexing
 from experts import desk, standing_answers
 from experts.models import Advice, Ask
 from imports.models import Trace, TraceSpan
+from notices.models import Delivery, Subscription
 from people.errors import OnHold
 from people.models import Hold
 from people.record import holding
@@ -99,6 +100,10 @@ def test_every_table_of_an_episode_is_emptied(ada, store):
             fill.row(model, GONE)
     assert len(models) > 30 and words_in_tables() >= {"runs_personturn", "episodes_wheelorder", "imports_tracespan"}
     record(ada, "certificate.requested", one.pk, f"{GONE} why")
+    channel = fill.row(Subscription, "wombat", user=expert.user)
+    said = {"words": f"{GONE} reply", "shown": GONE, "receipt": {"channel": GONE}, "state": "sent"}
+    for pk in (one.asks.first().pk, Annotation.objects.filter(episode=one).first().pk):
+        fill.row(Delivery, "wombat", subscription=channel, subject_id=pk, **said)
     erase_episode(ada, one.pk)
     assert words_in_tables() == set()
 
@@ -152,6 +157,9 @@ def wrote(ada, store):
             fill.row(model, GONE, **key, **more)
     Annotation.objects.filter(text="own").update(text=f"{GONE} own")
     Ask.objects.filter(pk=ask.pk).update(draft_hint=f"{GONE} hint")
+    # an address goes with its channel
+    channel = fill.row(Subscription, GONE, user=expert.user, target="", secret={})
+    fill.row(Delivery, "wombat", subscription=channel, subject_id=ask.pk, words=f"{GONE} reply")
     return expert, one
 
 
