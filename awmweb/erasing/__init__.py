@@ -3,6 +3,7 @@
     datasets  datasets that have rows of an episode
     episodes  an episode, with everything that hangs on it
     written   where an account's words are
+    names     names that an account has and had
     persons   what a person wrote
     telling   what fell from where, as a table
 

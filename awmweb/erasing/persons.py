@@ -19,6 +19,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from awmweb.demo.rows import erase
 from awmweb.erasing import datasets, episodes
 from awmweb.erasing.episodes import some_of
+from awmweb.erasing.names import AccountNames, names_of
 from awmweb.erasing.written import DELETED, EMPTIED, NAMED, SET_UP, WORD
 from episodes.models import (
     Episode,
@@ -37,7 +38,7 @@ from experts.models import ERASED, Advice, Ask, StandingAnswer
 from notices.models import Delivery, Subscription
 from people.access import Actor, may_manage_people, system
 from people.errors import NotFound
-from people.models import AuditEntry, Hold, Membership, Project, Tombstone, display_name
+from people.models import AuditEntry, Hold, Membership, Project, Tombstone
 from people.record import holding
 from people.record.audit import record
 from people.text.in_words import count
@@ -59,16 +60,17 @@ def erase_person(username: str) -> list[Tombstone]:
     held = Hold.objects.filter(project=OuterRef("pk"), released_at=None)
     # those with a hold first: one in which the account wrote refuses before anything is erased
     projects = Project.objects.annotate(held=Exists(held)).order_by("-held", "slug")
-    found = [_erase_in(system(project), user) for project in projects]
+    names = names_of(user)  # before rows with earlier ones go
+    found = [_erase_in(system(project), user, names) for project in projects]
     return [one for one in found if one is not None]
 
 
 @transaction.atomic
-def _erase_in(actor: Actor, user: User) -> Tombstone | None:
+def _erase_in(actor: Actor, user: User, names: AccountNames) -> Tombstone | None:
     """1. answers and their steps, 2. other rows, 3. rows by name, 4. search, 5. datasets, 6. the tombstone."""
     may_manage_people(actor)
     holding.guard(actor.project)
-    project, key, name = actor.project, f"user:{user.pk}", display_name(user)
+    project, key = actor.project, f"user:{user.pk}"
     counts: Counter[str] = Counter()
     touched, proved = _answers(project, key, counts), set[str]()
     for model, field, path in DELETED:
@@ -85,14 +87,13 @@ def _erase_in(actor: Actor, user: User) -> Tombstone | None:
     for model, field, path, empty in EMPTIED:
         _empty(model._default_manager.filter(**{field: key, path: project}), empty, counts)
     _channels(project, user, counts)
-    is_shared = any(display_name(one) == name for one in User.objects.exclude(pk=user.pk))
-    if not is_shared:
-        _quoted_in_audit(project, name, counts)
-    for model, field, path, empty in () if is_shared else NAMED:
-        _empty(model._default_manager.filter(**{field: name, path: project}), empty, counts)
-    touched |= set() if is_shared else _briefings(project, name, counts)
-    acted = _acted(project, key, name)
-    stays = _named(acted) + _set_up(project, name)
+    _quoted_in_audit(project, names.own, counts)
+    for model, field, path, empty in NAMED:
+        _empty(model._default_manager.filter(**{f"{field}__in": names.own, path: project}), empty, counts)
+    for name in names.own:
+        touched |= _briefings(project, name, counts)
+    acted = _acted(project, key, names)
+    stays = _named(acted) + _set_up(project, names)
     if +counts or stays or Membership.objects.filter(project=project, user=user).exists():
         _hints(project, counts)
     if not +counts and not stays:
@@ -109,7 +110,7 @@ def _erase_in(actor: Actor, user: User) -> Tombstone | None:
         left.append(
             f"{len(proved):,} branches that began with their corrections, erase them with --episode: {some_of(proved)}"
         )
-    left += [f"rows that have only the name {name}, which another account has, too"] if is_shared else []
+    left += [f"rows that have only the name {name}, which another account has, too" for name in names.shared]
     return Tombstone.objects.create(
         project=project,
         kind=Tombstone.Kind.PERSON,
@@ -139,9 +140,9 @@ def _copies_of_views(project: Project, views: Sequence[Mapping[str, Any]], count
     counts["runs.Campaign: copies of views"] += campaigns.update(view="", query="")
 
 
-def _quoted_in_audit(project: Project, name: str, counts: Counter[str]) -> None:
+def _quoted_in_audit(project: Project, names: Sequence[str], counts: Counter[str]) -> None:
     """Take out what the audit trail quotes of a person where another released their hold."""
-    holds = Hold.objects.filter(project=project, placed_by=name).values_list("reason", flat=True)
+    holds = Hold.objects.filter(project=project, placed_by__in=names).values_list("reason", flat=True)
     entries = AuditEntry.objects.filter(project=project, verb="hold.released", reason__in=holds)
     counts["people.AuditEntry: words"] += entries.update(reason="")
 
@@ -170,11 +171,11 @@ def _forked(project: Project, corrections: QuerySet[Any], counts: Counter[str]) 
     return set(Episode.every.filter(fork__in=made).values_list("pk", flat=True))
 
 
-def _acted(project: Project, key: str, name: str) -> dict[str, set[str]]:
+def _acted(project: Project, key: str, names: AccountNames) -> dict[str, set[str]]:
     """Return the episodes in which a person did something rather than wrote it: only erasing them takes it away."""
     drove = WheelOrder.objects.filter(episode__project=project, author_key=key).values_list("episode_id", flat=True)
     acted = PersonTurn.objects.filter(episode__project=project, author_key=key).values_list("episode_id", flat=True)
-    forked = Fork.objects.filter(project=project, created_by=name).values_list("parent_id", flat=True)
+    forked = Fork.objects.filter(project=project, created_by__in=names.every).values_list("parent_id", flat=True)
     return {
         "episodes in which they acted for the agent": set(drove) | set(acted),
         "episodes that they forked, with what they changed": set(forked),
@@ -185,11 +186,11 @@ def _named(found: Mapping[str, set[str]]) -> list[str]:
     return [f"{len(ids):,} {words}, erase them with --episode: {some_of(ids)}" for words, ids in found.items() if ids]
 
 
-def _set_up(project: Project, name: str) -> list[str]:
+def _set_up(project: Project, names: AccountNames) -> list[str]:
     """Return what a person set up for others."""
-    repaired = VerifierVersion.objects.filter(project=project, created_by=name).count()
+    repaired = VerifierVersion.objects.filter(project=project, created_by__in=names.every).count()
     made = {
-        noun: model._default_manager.filter(**{field: name, path: project}).count()
+        noun: model._default_manager.filter(**{f"{field}__in": names.every, path: project}).count()
         for model, (field, path, noun) in SET_UP.items()
     }
     said = ", ".join(count(number, noun) for noun, number in made.items() if number)

@@ -59,6 +59,13 @@ NAMED: Sequence[tuple[type[Model], str, str, Mapping[str, Any]]] = (
     (Hold, "placed_by", "project", {"reason": WORD, "name": "", "query": ""}),
 )
 """Rows that know their author by name alone: left as they are if another account has the same name."""
+KEYED: Sequence[tuple[type[Model], str]] = (
+    *((model, "author") for model in (Advice, Annotation, Campaign, Correction, Decline, Draft, PersonTurn)),
+    *((model, "author") for model in (QueueView, QuickReply, ReviewDecline, Ruling, SavedView, StandingAnswer)),
+    *((model, "author") for model in (Verdict, WheelOrder)),
+    (AskEvent, "actor"),
+)
+"""Rows with an author's key beside the name that the author had then."""
 ELSEWHERE: Sequence[type[Model]] = (Advice, StandingAnswer)
 """What takes more than an empty field: `persons.py` has a function for each."""
 ACTED: Sequence[type[Model]] = (WheelOrder, PersonTurn, Fork)

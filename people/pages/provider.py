@@ -209,7 +209,7 @@ def _known(sociallogin: SocialLogin, who: Claimant, rights: Rights) -> User | No
     if not rights or not user.is_active:
         following.suspend(user)
         return None
-    User.objects.filter(pk=user.pk).update(first_name=who.name)
+    members.rename(user, who.name)
     return user if _holds_some(user) else None
 
 

@@ -35,6 +35,7 @@ from people.models import (
 from people.record.audit import record
 from people.rows import ModelRows
 
+RENAMED = "member.renamed"
 OnLeave = Callable[[Actor], None]
 OnRole = Callable[[Membership], None]
 _on_leave: list[OnLeave] = []
@@ -93,6 +94,18 @@ def create_project(slug: str, name: str = "", by: Actor | None = None) -> Projec
         raise Invalid(f"Project {slug!r} already exists.")
     record(replace(by, project=project) if by is not None else system(project), "created project", slug, name)
     return project
+
+
+@transaction.atomic
+def rename(user: User, name: str) -> None:
+    """Give an account the name that its provider says. The audit trail keeps the one before, which rows without its key
+    have."""
+    before = display_name(user)
+    if before == name:
+        return
+    User.objects.filter(pk=user.pk).update(first_name=name)
+    for membership in user.memberships.select_related("project"):
+        record(system(membership.project), RENAMED, user.get_username(), before)
 
 
 @transaction.atomic

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from django.apps import apps
 from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
@@ -31,6 +32,7 @@ from awmweb.erasing import datasets
 from awmweb.erasing import episodes as erasing_episodes
 from awmweb.erasing.episodes import erase_episode
 from awmweb.erasing.persons import erase_person, without_words
+from awmweb.erasing.written import KEYED
 from episodes.models import BranchArm, Episode, Fork, Knowledge, Step, WheelOrder
 from episodes.record import branching, indexing, recording
 from experts.find.availability import known_answer
@@ -43,7 +45,8 @@ from imports.models import Trace
 from imports.readers import otlp
 from people.access import system
 from people.errors import Busy, Forbidden, Invalid, NotFound
-from people.models import Tombstone, digest_of
+from people.models import AuditEntry, Tombstone, digest_of
+from people.record import members
 from people.record.audit import record
 from reviews.models import Annotation, Correction
 from reviews.record import annotating, schemas
@@ -374,6 +377,33 @@ def test_rows_by_a_shared_name_stay_and_are_named(ada, store):
     assert out.getvalue() == "Nothing that this account wrote is left.\n"
     with pytest.raises(CommandError, match="Account 'nobody' not found"):
         call_command("erase", "--person", "nobody")
+
+
+def test_rows_by_earlier_names_are_emptied(ada, store):
+    """One is known by rows with their key, others by the audit trail alone, and one is that of another account."""
+    expert = person(ada.project, "edo", "expert")
+    person(ada.project, "max", "expert")
+    for name in ("Edo Bruni", "Edo Conti", "Edo Dati"):
+        members.rename(expert.user, name)
+        expert.user.refresh_from_db()
+    for name in ("Edo Alba", "max"):
+        QuickReply.objects.create(project=ada.project, author_key=expert.key, author=name, text=f"reply of {name}")
+    for name in ("edo", "Edo Alba", "Edo Bruni", "Edo Dati", "max"):
+        about = {"verb": "ask.escalated", "target": name, "reason": f"{KEPT if name == 'max' else GONE} why"}
+        AuditEntry.objects.create(project=ada.project, actor=name, **about)
+    (tombstone,) = erase_person("edo")
+    assert places_of(GONE, store) == set() and places_of(KEPT, store) == {"people_auditentry"}
+    assert "rows that have only the name max, which another account has, too" in tombstone.left
+
+
+def test_names_beside_keys_are_all_known():
+    pairs = {
+        (model, field.name)
+        for model in apps.get_models()
+        for field in model._meta.concrete_fields
+        if field.name in ("author", "actor") and f"{field.name}_key" in {one.name for one in model._meta.fields}
+    }
+    assert pairs == set(KEYED)
 
 
 def kept_database(episode, word):
