@@ -148,13 +148,18 @@ long: install-dev
 image: install-dev
 	@$(PY) -m pytest -m image tests/awmweb
 
-# Wheels of the product and of its client in dist/, with a bill of materials; `pip install dist/awmweb-*.whl` needs no checkout
+# Wheels of the product and of its client in dist/, and bills of materials: of the product, of its image with what traces
+# need, and of the client, whose versions its users' pip chooses; `pip install dist/awmweb-*.whl` needs no checkout
+BILL = .venv-wheels/bin/cyclonedx-py requirements --output-reproducible
 wheels:
 	@test -x .venv-wheels/bin/pip || "$$($(FIND_PYTHON))" -m venv .venv-wheels
 	@.venv-wheels/bin/python -m pip install -q --no-deps --require-hashes -r requirements-wheels.lock
 	@rm -rf dist && mkdir dist
 	@.venv-wheels/bin/python -m pip wheel -q --no-deps --no-build-isolation -w dist . ./awmclient
-	@.venv-wheels/bin/cyclonedx-py requirements --output-reproducible -o dist/awmweb.cdx.json requirements.lock
+	@$(BILL) -o dist/awmweb.cdx.json requirements.lock
+	@$(BILL) -o dist/awmweb-image.cdx.json requirements-traces.lock
+	@.venv-wheels/bin/python -c 'import tomllib; print(*tomllib.load(open("awmclient/pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
+	  | $(BILL) -o dist/awmclient.cdx.json -
 	@ls dist
 
 # Runs without an effect, which a person attacks: how often something false is said, in a table; 50 minutes on two cores.

@@ -16,6 +16,11 @@ from tests.awmweb.accounts import ROOT, free_port, interpreter_for, processes_of
 BUILT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
+def components(name):
+    """Return the names of a bill of materials."""
+    return {one["name"].lower() for one in json.loads((ROOT / "dist" / f"{name}.cdx.json").read_text())["components"]}
+
+
 def test_wheel_names_every_package_of_the_product():
     held = BUILT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "tools", "examples", "bench"}
@@ -36,8 +41,10 @@ def test_installed_wheel_starts_without_the_checkout(own_folder):
     for name in ("templates/base.html", "static/tokens.css", "packs/starter/gen_scenario.jsonl", "manage.py"):
         assert f"awmweb_home/{name}" in held
     assert not [name for name in held if "/tests/" in name or "/var/" in name or name.endswith(".pyc")]
-    parts = json.loads((ROOT / "dist" / "awmweb.cdx.json").read_text())["components"]
-    assert {"django", "celery", "openenv"} <= {part["name"].lower() for part in parts}
+    parts = {name: components(name) for name in ("awmweb", "awmweb-image", "awmclient")}
+    assert {"django", "celery", "openenv"} <= parts["awmweb"] < parts["awmweb-image"]
+    assert parts["awmweb-image"] >= {"opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"}
+    assert parts["awmclient"] == {"httpx", "pydantic"}
     subprocess.run([python, "-m", "venv", own_folder / "python"], check=True)
     pip = [own_folder / "python" / "bin" / "python", "-m", "pip", "install", "-q", "--no-deps"]
     subprocess.run([*pip, "--require-hashes", "-r", ROOT / "requirements.lock"], check=True, timeout=900)
