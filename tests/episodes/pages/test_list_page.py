@@ -144,6 +144,9 @@ def test_list_of_a_large_project_says_how_far_it_looked(ada, desk, page, monkeyp
     assert "Episodes before the newest 2 can match." in " ".join(found.split())
     assert "Counted among the newest 2 episodes." in page("?tool=get&scenario=desk_1")
     address = re.search(r'href="(\?[^"]*)">Search all episodes<', found)[1].replace("&amp;", "&")
+    assert (
+        found.count("Search all episodes") == 1 and page("?tool=get&scenario=desk_1").count("Search all episodes") == 1
+    )
     assert address == "?tool=put&whole=1"
     whole = page(address)
     assert re.findall(r'data-key="(\w+)"', whole) == [desk[0].pk] and "1 of 3 episodes match." in whole
