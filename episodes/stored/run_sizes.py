@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connection
 
 from awmclient.schema import LIVE_STATES
+from people.models import is_id
 
 COUNTED = 10_000
 SIZES = """
-SELECT run.id, counted.number, counted.step,
-       (SELECT count(*) FROM episodes_episode WHERE run_id = run.id AND state = ANY(%s) AND NOT origin = 'branch')
-  FROM unnest(%s::text[]) run(id), LATERAL (
-       SELECT count(*) AS number, max(training_step) AS step FROM (
-              -- one more than are counted tells that there are more
-              SELECT training_step FROM episodes_episode WHERE run_id = run.id AND NOT origin = 'branch'
-               ORDER BY created_at DESC, id DESC LIMIT %s) newest) counted
+SELECT '{run}', counted.number, counted.step,
+       (SELECT count(*) FROM episodes_episode WHERE run_id = '{run}' AND state IN ({live}) AND NOT origin = 'branch')
+  FROM (SELECT count(*) AS number, max(training_step) AS step FROM (
+               -- one more than are counted tells that there are more
+               SELECT training_step FROM episodes_episode WHERE run_id = '{run}' AND NOT origin = 'branch'
+                ORDER BY created_at DESC, id DESC LIMIT {counted} + 1) newest) counted
 """
-
 STATES = """
-SELECT run.id, counted.state, counted.number
-  FROM unnest(%s::text[]) run(id), LATERAL (
-       SELECT state, count(*) AS number FROM (
-              SELECT state FROM episodes_episode WHERE run_id = run.id AND NOT origin = 'branch'
-               ORDER BY created_at DESC, id DESC LIMIT %s) newest GROUP BY state) counted
+SELECT '{run}', state, count(*) FROM (
+       SELECT state FROM episodes_episode WHERE run_id = '{run}' AND NOT origin = 'branch'
+        ORDER BY created_at DESC, id DESC LIMIT {counted}) newest GROUP BY state
 """
 
 
@@ -48,16 +46,24 @@ class RunSize:
 
 def sizes_of(runs: Collection[str]) -> dict[str, RunSize]:
     """Return the sizes of runs by ID, in one statement."""
-    with connection.cursor() as cursor:
-        cursor.execute(SIZES, [list(LIVE_STATES), list(runs), COUNTED + 1])
-        return {pk: RunSize(*size) for pk, *size in cursor.fetchall()}
+    return {pk: RunSize(*size) for pk, *size in _of_each(SIZES, runs)}
 
 
 def states_of(runs: Collection[str]) -> dict[str, dict[str, int]]:
     """Return the number of episodes by state, of the newest `COUNTED` of each run, in one statement."""
     found: dict[str, dict[str, int]] = {pk: {} for pk in runs}
-    with connection.cursor() as cursor:
-        cursor.execute(STATES, [list(runs), COUNTED])
-        for pk, state, number in cursor.fetchall():
-            found[pk][state] = number
+    for pk, state, number in _of_each(STATES, runs):
+        found[pk][state] = number
     return found
+
+
+def _of_each(select: str, runs: Collection[str]) -> list[Any]:
+    """Run a query for each run, together. Each is planned for its own run: by a mean size PostgreSQL would read a large
+    one as a whole to sort it, where an index has the order."""
+    live = ", ".join(f"'{state}'" for state in LIVE_STATES)
+    known = [pk for pk in runs if is_id(pk)]  # they are part of the statement
+    if not known:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join(f"({select.format(run=pk, live=live, counted=COUNTED)})" for pk in known))
+        return list(cursor.fetchall())
