@@ -85,11 +85,11 @@ def proxied(request, behind, tls, tmp_path_factory):
         process = subprocess.Popen(command, env=own, stdout=log, stderr=log)
     trust = ssl.create_default_context(cafile=str(cert))
     try:
-        until(lambda: _answers(url, trust), 20)
+        until(lambda: _answers(url, trust), 60)
         yield url, trust
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
 
 def _answers(url, trust):
@@ -131,11 +131,12 @@ def test_socket_hears_steps_through_a_proxy(proxied, http, token):
     url, trust = proxied
     episode = begun(http)
     address = f"{url.replace('https', 'wss')}/ws/episodes/{episode}?since=0&beat=1"
-    with connect(address, ssl=trust, additional_headers={"Authorization": f"Bearer {token}"}) as socket:
-        while json.loads(socket.recv(timeout=30)) != {"type": "beat"}:
+    headers = {"Authorization": f"Bearer {token}"}
+    with connect(address, ssl=trust, additional_headers=headers, open_timeout=60) as socket:
+        while json.loads(socket.recv(timeout=60)) != {"type": "beat"}:
             pass
         http.post(f"/episodes/{episode}/steps", json={"steps": [{"seq": 1, "kind": "note", "content": "here"}]})
-        while not (frame := json.loads(socket.recv(timeout=30))).get("steps"):
+        while not (frame := json.loads(socket.recv(timeout=60))).get("steps"):
             pass
         assert frame["steps"][0]["content"] == "here"
 
@@ -148,7 +149,7 @@ async def test_stream_is_not_held_back_by_a_proxy(proxied, token):
         agent.headers["Mcp-Session-Id"] = first.headers["mcp-session-id"]
         async with agent.stream("POST", "/mcp", json=asking("Into which one?")) as stream:
             lines = stream.aiter_lines()
-            async with asyncio.timeout(10):  # the answer has not been given, and its deadline is minutes ahead
+            async with asyncio.timeout(60):  # the answer has not been given, and its deadline is minutes ahead
                 while not (await anext(lines)).startswith("id: "):
                     pass
 
