@@ -5,6 +5,7 @@ Private: nothing outside `awmenv.server` imports it, but for
 
     __main__   the command that starts the server
     app        the web application
+    shells     libraries that are left out
     settings   settings from the environment
     channels/  who can connect, and for what
     session/   a world on the server

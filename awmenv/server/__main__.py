@@ -13,12 +13,16 @@ from pathlib import Path
 
 import uvicorn
 
-from awmenv import __version__, spans
-from awmenv.errors import AwmenvError
-from awmenv.server import logs
-from awmenv.server.app import build
-from awmenv.server.channels import pacing
-from awmenv.server.settings import BadSetting, Settings
+from awmenv.server import shells
+
+shells.leave_out()
+
+from awmenv import __version__, spans  # noqa: E402  # openenv is imported by what follows
+from awmenv.errors import AwmenvError  # noqa: E402
+from awmenv.server import logs  # noqa: E402
+from awmenv.server.app import build  # noqa: E402
+from awmenv.server.channels import pacing  # noqa: E402
+from awmenv.server.settings import BadSetting, Settings  # noqa: E402
 
 PING_S = 20.0
 PONG_S = 60.0

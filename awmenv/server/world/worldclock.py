@@ -9,6 +9,7 @@ import importlib
 import os
 import random
 import sqlite3
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -32,6 +33,7 @@ class _Clock:
 
 _clock = _Clock()
 _urandom = os.urandom
+sys.modules.setdefault("pytest", None)  # type: ignore[arg-type]  # time_machine would import it, for a plugin of tests
 try:
     _machine: Any = importlib.import_module("time_machine")
 except ImportError:
