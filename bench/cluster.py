@@ -3,10 +3,13 @@
 *processes*: ingest, watchers, asks, rollouts and an export on clusters of one and of two web processes and rollouts
 workers (`machines/cluster.py`); the limit of the second is the first, so `ratio` is what twice the processes bring.
 The load runs on the same cores; `cpu` has the processor seconds of the measured processes for each unit.
+*shares*: the first three with the web processes alone doubled, each held to a fifth of a core, so that the cores do not
+end first. Needs root, for control groups.
 *rows*: pages and calls on 10 thousand to BENCH_ROWS episodes (1 million; 3 million take 12 GB, 10 million 40), filled
 by SQL (`filling.py`): milliseconds of web process and database for each, because other work on the machine does not
-change these; the limit is the same page on the first of these. Run as `python bench/cluster.py [processes] [rows]`; one
-JSON object a line. Without arguments, as in `make bench`, `rows` ends at 100 thousand.
+change these; the limit is the same page on the first of these. Run as `python bench/cluster.py [processes] [shares]
+[rows]`; one JSON object a line. Without arguments, as in `make bench`, it leaves out `shares`, and `rows` ends at 100
+thousand.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ SECONDS = float(os.environ.get("BENCH_SECONDS", "5"))
 WRITERS, STEPS = 16, 20
 SOCKETS, EVENTS = 200, 2000
 DESKS = 6
+SHARE = 0.2
 SIZES = (10_000, 100_000, 1_000_000, 3_000_000, 10_000_000)
 ROWS = int(os.environ.get("BENCH_ROWS", "1000000"))
 LOOKS = 7
@@ -79,10 +83,10 @@ def _episode(http: httpx.Client, key: str) -> str:
     return str(http.post("/episodes", json={"key": key, "task": "t"}).raise_for_status().json()["id"])
 
 
-def ingest(here: Cluster, token: str) -> float:
+def ingest(here: Cluster, token: str, writers: int = WRITERS) -> float:
     """Append batches of 20 steps over kept-alive connections through nginx."""
     with here.http(token) as http:
-        episodes = [_episode(http, f"ingest-{time.time_ns()}-{number}") for number in range(WRITERS)]
+        episodes = [_episode(http, f"ingest-{time.time_ns()}-{number}") for number in range(writers)]
 
     async def write() -> int:
         end = time.perf_counter() + SECONDS
@@ -103,8 +107,8 @@ def ingest(here: Cluster, token: str) -> float:
     return asyncio.run(write())
 
 
-def watchers(here: Cluster, token: str) -> float:
-    """Deliver 2,000 events to 200 sockets, half of them at each of two web processes; return the events delivered."""
+def watchers(here: Cluster, token: str, sockets: int = SOCKETS) -> float:
+    """Deliver 2,000 events to sockets, half of them at each of two web processes; return the events delivered."""
     with here.http(token) as http:
         episode = _episode(http, f"watched-{time.time_ns()}")
     crowd, path = Crowd(), f"/ws/episodes/{episode}?since=0"
@@ -112,7 +116,7 @@ def watchers(here: Cluster, token: str) -> float:
 
     async def watch() -> float:
         # each crowd at one web process: sockets of different ones get the same steps in other frames
-        said = {"do": "open", "path": path, "token": token, "sockets": SOCKETS // CROWDS, "packed": True}
+        said = {"do": "open", "path": path, "token": token, "sockets": sockets // CROWDS, "packed": True}
         places = [(one, {**said, "port": webs[n % len(webs)]}) for n, one in enumerate(crowd.processes)]
         await asyncio.gather(*(asyncio.to_thread(_ask, *place) for place in places))
         await crowd.tell("restart")
@@ -129,8 +133,8 @@ def watchers(here: Cluster, token: str) -> float:
         crowd.end()
 
 
-def asks(here: Cluster, agent: str, expert: str) -> float:
-    """Open, claim, answer and read asks one after the other, by six desks at a time; return how many."""
+def asks(here: Cluster, agent: str, expert: str, desks: int = DESKS) -> float:
+    """Open, claim, answer and read asks one after the other, by some desks at a time; return how many."""
     end = time.perf_counter() + SECONDS
 
     def desk(number: int) -> int:
@@ -148,8 +152,8 @@ def asks(here: Cluster, agent: str, expert: str) -> float:
                 done += 1
         return done
 
-    with ThreadPoolExecutor(DESKS) as threads:
-        return sum(threads.map(desk, range(DESKS)))
+    with ThreadPoolExecutor(desks) as threads:
+        return sum(threads.map(desk, range(desks)))
 
 
 def rollouts(here: Cluster, launch: str) -> float:
@@ -187,6 +191,48 @@ def processes() -> None:
     before: dict[str, float] = {}
     for number in (1, 2):
         processes_of(number, before)
+
+
+def shares() -> None:
+    """Measure the same work at one and at two web processes, each of which may use `SHARE` of a core."""
+    before: dict[str, float] = {}
+    for number in (1, 2):
+        with cluster(webs=number, rollouts=1, environments=1) as here, _limited(here, SHARE):
+            agent, expert = here.token("agent"), here.token("expert")
+            # as many for each: fewer at a process would be served in smaller transactions and frames
+            works = {
+                "ingest": partial(ingest, here, agent, WRITERS * number),
+                "watchers": partial(watchers, here, agent, SOCKETS * number),
+                "asks": partial(asks, here, agent, expert, DESKS * number),
+            }
+            for name, work in works.items():
+                work()
+                found = [measured(here, "web", work)[0] for _ in range(3)]
+                rate, about = statistics.median(found), {"webs": number, "share": SHARE}
+                row(f"shares.{name}", rate, "a second", before.get(name), **about, all=[round(one, 1) for one in found])
+                before.setdefault(name, rate)
+
+
+@contextmanager
+def _limited(here: Cluster, share: float) -> Iterator[None]:
+    """Let each web process have no more than a share of a core: the kernel holds it back as a smaller core would."""
+    first = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").exists()  # version 1 of control groups
+    root = Path("/sys/fs/cgroup", "cpu" if first else "")
+    made: list[Path] = []
+    try:
+        for name, part in here.parts.items():
+            if name.split()[0] == "web" and part.child is not None:
+                made.append(root / f"awmweb-bench-{os.getpid()}-{len(made)}")
+                made[-1].mkdir()
+                quota, file = f"{share * 100_000:.0f}", "cpu.cfs_quota_us" if first else "cpu.max"
+                (made[-1] / file).write_text(quota if first else f"{quota} 100000")
+                (made[-1] / "cgroup.procs").write_text(str(part.child.process.pid))
+        yield
+    finally:
+        for group in made:
+            for pid in (group / "cgroup.procs").read_text().split():
+                (root / "cgroup.procs").write_text(pid)
+            group.rmdir()
 
 
 def processes_of(number: int, before: dict[str, float]) -> None:
@@ -313,11 +359,12 @@ def _timed(browser: httpx.Client, address: str) -> tuple[float, int]:
 
 def main() -> None:
     chosen = sys.argv[1:] or ["processes", "rows"]
-    if "processes" in chosen:
-        try:
-            processes()
-        except Missing as missing:
-            print(f"bench/cluster.py leaves out processes: {missing}", file=sys.stderr)
+    for name, work in (("processes", processes), ("shares", shares)):
+        if name in chosen:
+            try:
+                work()
+            except Missing as missing:
+                print(f"bench/cluster.py leaves out {name}: {missing}", file=sys.stderr)
     if "rows" in chosen:
         rows(ROWS if sys.argv[1:] else min(ROWS, 100_000))
 

@@ -256,9 +256,12 @@ class Watching:
         }
 
     def _whole(self, last: int) -> int:
-        """Return how many sockets got every step once and in order: the reader, and those with the same frames."""
+        """Return how many sockets got every step once: the reader, and those with the same frames.
+
+        In any order: two web processes that store an agent's appends in turn may tell of them in another one.
+        """
         reader = self.watchers[0]
-        numbers = [number for numbers, _ in reader.read for number in numbers]
+        numbers = sorted(number for numbers, _ in reader.read for number in numbers)
         if not numbers or numbers != list(range(numbers[0], last + 1)):
             return 0
         return sum((one.counted, one.sum) == (reader.counted, reader.sum) for one in self.watchers)
