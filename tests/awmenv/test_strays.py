@@ -69,12 +69,16 @@ def processes(server: Server) -> int:
     return len(psutil.Process(server.process.pid).children(recursive=True))
 
 
-async def come_to(server: Server, count: int) -> None:
+FLOOD = "many_at_each_fork"
+"""It has far more processes than it may: its template and its session can be ended with them, or not."""
+
+
+async def come_to(server: Server, count: int, fewest: int | None = None) -> None:
     """Fewer than these would mean that a session was taken for a stray."""
-    ends = time.monotonic() + SOON_S
-    while processes(server) != count and time.monotonic() < ends:
+    fewest, ends = count if fewest is None else fewest, time.monotonic() + SOON_S
+    while not fewest <= processes(server) <= count and time.monotonic() < ends:
         await asyncio.sleep(0.1)
-    assert processes(server) == count
+    assert fewest <= processes(server) <= count
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -89,12 +93,13 @@ async def test_processes_without_a_session_are_ended(server: Server, scenario: s
             assert "no process" in str(error), "it had used up the processes it may have"
             live = 0
         assert processes(server) < before + 350
-        await come_to(server, before + live)
+        is_flood = scenario == FLOOD
+        await come_to(server, before + live, before if is_flood else None)
         assert (await good.call_tool("add_row")).ok
-        if live:
+        if live and not is_flood:
             assert (await bad.call_tool("add_row")).ok, "its own session goes on"
         await bad.close()
-        await come_to(server, before + live // 2)
+        await come_to(server, before + live // 2, before if is_flood else None)
 
 
 async def test_scenario_that_leaves_processes_again_and_again_ends(server: Server) -> None:
@@ -115,7 +120,7 @@ async def test_scenario_that_leaves_processes_again_and_again_ends(server: Serve
 async def test_template_may_fork_little_more_than_its_sessions(
     make_server: Callable[..., Server], tmp_path: Path
 ) -> None:
-    server = make_server(pack(tmp_path / "pack", SCENARIOS["many_at_each_fork"], "flood_1"))
+    server = make_server(pack(tmp_path / "pack", SCENARIOS[FLOOD], "flood_1"))
     async with EnvironmentClient(server.url) as env:
         resetting, most = asyncio.create_task(env.reset(scenario="flood_1")), 0
         while not resetting.done():
