@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
+from psycopg import sql
 
 from awmclient.schema import LIVE_STATES
-from people.models import is_id
 
 COUNTED = 10_000
 SIZES = """
-SELECT '{run}', counted.number, counted.step,
-       (SELECT count(*) FROM episodes_episode WHERE run_id = '{run}' AND state IN ({live}) AND NOT origin = 'branch')
+SELECT {run}, counted.number, counted.step,
+       (SELECT count(*) FROM episodes_episode WHERE run_id = {run} AND state IN ({live}) AND NOT origin = 'branch')
   FROM (SELECT count(*) AS number, max(training_step) AS step FROM (
                -- one more than are counted tells that there are more
-               SELECT training_step FROM episodes_episode WHERE run_id = '{run}' AND NOT origin = 'branch'
+               SELECT training_step FROM episodes_episode WHERE run_id = {run} AND NOT origin = 'branch'
                 ORDER BY created_at DESC, id DESC LIMIT {counted} + 1) newest) counted
 """
 STATES = """
-SELECT '{run}', state, count(*) FROM (
-       SELECT state FROM episodes_episode WHERE run_id = '{run}' AND NOT origin = 'branch'
+SELECT {run}, state, count(*) FROM (
+       SELECT state FROM episodes_episode WHERE run_id = {run} AND NOT origin = 'branch'
         ORDER BY created_at DESC, id DESC LIMIT {counted}) newest GROUP BY state
 """
 
@@ -61,9 +61,9 @@ def _of_each(select: str, runs: Collection[str]) -> list[Any]:
     """Run a query for each run, together. Each is planned for its own run: by a mean size PostgreSQL would read a large
     one as a whole to sort it, where an index has the order."""
     live = ", ".join(f"'{state}'" for state in LIVE_STATES)
-    known = [pk for pk in runs if is_id(pk)]  # they are part of the statement
-    if not known:
+    if not runs:
         return []
+    each = [select.format(run=sql.Literal(pk).as_string(), live=live, counted=COUNTED) for pk in runs]
     with connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join(f"({select.format(run=pk, live=live, counted=COUNTED)})" for pk in known))
+        cursor.execute(" UNION ALL ".join(f"({one})" for one in each))
         return list(cursor.fetchall())

@@ -70,7 +70,7 @@ def processes(server: Server) -> int:
 
 
 FLOOD = "many_at_each_fork"
-"""It has far more processes than it may: its template and its session can be ended with them, or not."""
+"""Has more processes than one look ends. Its scenario is ended by rule if several looks find some."""
 
 
 async def come_to(server: Server, count: int, fewest: int | None = None) -> None:
@@ -96,8 +96,9 @@ async def test_processes_without_a_session_are_ended(server: Server, scenario: s
         is_flood = scenario == FLOOD
         await come_to(server, before + live, before if is_flood else None)
         assert (await good.call_tool("add_row")).ok
-        if live and not is_flood:
-            assert (await bad.call_tool("add_row")).ok, "its own session goes on"
+        if live:
+            goes_on = (await bad.call_tool("add_row")).ok
+            assert goes_on or (is_flood and processes(server) < before + live), "its own session goes on"
         await bad.close()
         await come_to(server, before + live // 2, before if is_flood else None)
 

@@ -228,6 +228,12 @@ def test_episodes_of_a_run_are_counted_up_to_a_bound(ada, monkeypatch):
     assert "1 live of more than 2 episodes" in page
 
 
+@pytest.mark.django_db
+def test_run_is_counted_by_any_id():
+    odd = "it's {one}% -- of; them"
+    assert run_sizes.sizes_of([odd]) == {odd: RunSize()} and run_sizes.states_of([odd]) == {odd: {}}
+
+
 def test_live_external_runs_are_active_and_told_apart(ada):
     """Also runs of one name: by their order, in the list and wherever a run is chosen."""
     first, second = (recording.start_run(ada, RunStart(name="theirs", key=key))[0] for key in "ab")
