@@ -1,4 +1,4 @@
-"""Keeps libraries that the server never uses out of its process: half of its memory, and of its start.
+"""Keeps libraries that the server never uses out of its process: a third of its memory, and half of its start.
 
 Owns the list. Called by `__main__` before openenv is imported.
 """
