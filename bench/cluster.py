@@ -124,7 +124,7 @@ def watchers(here: Cluster, token: str, sockets: int = SOCKETS) -> float:
         for seq in range(1, EVENTS, STEPS):
             await caller.send(batch(seq, [0.0] * STEPS))
         caller.close()
-        report = await crowd.report(EVENTS, 60)
+        report = await crowd.report(EVENTS, 60, ordered=len(webs) == 1)
         return float(report["whole"] * EVENTS)
 
     try:

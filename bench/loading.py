@@ -236,17 +236,17 @@ class Watching:
         self.began, self.cpu = time.perf_counter(), sum(os.times()[:2])
         return {}
 
-    async def report(self, last: int, seconds: float) -> dict[str, Any]:
+    async def report(self, last: int, seconds: float, ordered: bool = True) -> dict[str, Any]:
         """Wait until everything up to step `last` has arrived at all sockets, then report counts and delays."""
         end = time.perf_counter() + seconds
-        while self._whole(last) < len(self.watchers) and time.perf_counter() < end:
+        while self._whole(last, ordered) < len(self.watchers) and time.perf_counter() < end:
             await asyncio.sleep(0.05)
         read = self.watchers[0].read
         sampled = [zip(one.came, read, strict=False) for one in self.watchers[::SAMPLED]]
         delays = [at - due for frames in sampled for at, (_, dues) in frames for due in dues if due]
         return {
             "sockets": len(self.watchers),
-            "whole": self._whole(last),
+            "whole": self._whole(last, ordered),
             "frames": sum(one.counted for one in self.watchers),
             "frames_of_steps": sum(bool(numbers) for numbers, _ in read) * len(self.watchers),
             "bytes": sum(one.bytes for one in self.watchers),
@@ -255,13 +255,14 @@ class Watching:
             "delays": sorted(delays)[:: max(1, len(delays) // 5000)],
         }
 
-    def _whole(self, last: int) -> int:
+    def _whole(self, last: int, ordered: bool) -> int:
         """Return how many sockets got every step once: the reader, and those with the same frames.
 
-        In any order: two web processes that store an agent's appends in turn may tell of them in another one.
+        In order, unless two web processes store an agent's appends in turn: they may tell of them in another one.
         """
         reader = self.watchers[0]
-        numbers = sorted(number for numbers, _ in reader.read for number in numbers)
+        numbers = [number for numbers, _ in reader.read for number in numbers]
+        numbers = numbers if ordered else sorted(numbers)
         if not numbers or numbers != list(range(numbers[0], last + 1)):
             return 0
         return sum((one.counted, one.sum) == (reader.counted, reader.sum) for one in self.watchers)

@@ -108,9 +108,9 @@ class Crowd:
         share = sockets // CROWDS
         await self.tell("open", port=port, path=path, token=token, sockets=share, packed=packed)
 
-    async def report(self, last: int, seconds: float) -> dict[str, Any]:
+    async def report(self, last: int, seconds: float, ordered: bool = True) -> dict[str, Any]:
         """Return the combined report of all of them."""
-        parts = await self.tell("report", last=last, seconds=seconds)
+        parts = await self.tell("report", last=last, seconds=seconds, ordered=ordered)
         summed = ("sockets", "whole", "frames", "frames_of_steps", "bytes", "cpu")
         return {
             **{name: sum(part[name] for part in parts) for name in summed},
