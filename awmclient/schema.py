@@ -809,6 +809,8 @@ class AnswerBody(Shape):
     """Of an approval, a choice or a form; the text is then a note beside it and can be empty."""
     asks_back: StrictBool = False
     """The text is a question, which the agent is to answer first."""
+    anyway: StrictBool = False
+    """Its author has read why a model returned it (`second_look_model`), and sends it nevertheless."""
     nonce: Line
 
 

@@ -371,7 +371,7 @@ def _editable_answer(ask: Ask, actor: Actor) -> Advice:
     if ask.status != AskStatus.ANSWERED or ask.accepted is None:
         raise TooLate if ask.status != AskStatus.OPEN else StillOpen
     # a reused answer was written for another ask
-    if ask.accepted.author_key != actor.key or ask.accepted.source == "cache":
+    if not actor.owns(ask.accepted.author_key) or ask.accepted.source == "cache":
         raise NotYours
     if ask.is_final:
         raise Used

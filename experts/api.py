@@ -122,7 +122,7 @@ def decline(request: HttpRequest, assignment_id: str, payload: schema.LeaseBody)
 @router.post("/assignments/{assignment_id}/answer", response={200: schema.Advice, **REFUSALS})
 def answer(request: HttpRequest, assignment_id: str, payload: schema.AnswerBody) -> schema.Advice:
     """Answer a claimed ask. What does not fit is refused with its path, and the text is kept as a draft."""
-    actor, said = actor_of(request), payload.model_dump(include={"text", "nonce", "decision", "asks_back"})
+    actor, said = actor_of(request), payload.model_dump(include={"text", "nonce", "decision", "asks_back", "anyway"})
     try:
         advice = advising.answer(actor, assignment_id, payload.lease_token, tool_calls=payload.tool_calls, **said)
     except (Misfit, Returned):

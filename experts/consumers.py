@@ -47,7 +47,7 @@ class QueueConsumer(LiveConsumer):
         self.actor = actor_for(self.scope)
         may_see_queue(self.actor)
         project = self.actor.project.pk
-        mine = [person_topic(project, self.actor.key)] if self.actor.user is not None else []
+        mine = [person_topic(project, self.actor.key)] if self.actor.person is not None else []
         return [events.queue_topic(project), *mine]
 
     async def first_frames(self) -> AsyncIterator[str]:

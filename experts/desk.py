@@ -93,10 +93,11 @@ def seen(
 
 
 def _skills(actor: Actor) -> list[str]:
-    if actor.user is None:
+    if actor.person is None:
         return []
     return (
-        Membership.objects.filter(user=actor.user, project=actor.project).values_list("skills", flat=True).first() or []
+        Membership.objects.filter(user=actor.person, project=actor.project).values_list("skills", flat=True).first()
+        or []
     )
 
 
@@ -398,7 +399,7 @@ def look_at(actor: Actor, ask_id: str) -> list[str]:
         return []
     # a key contains no space, a name can
     others = (one.decode("utf-8", "replace").partition(" ") for one in here)
-    return [name for key, _, name in others if key != actor.key]
+    return [name for key, _, name in others if not actor.owns(key)]
 
 
 @functools.cache

@@ -57,8 +57,9 @@ _rooms: dict[int, threading.BoundedSemaphore] = {}
 
 def model_for(actor: Actor, ask: Ask) -> str:
     """Return the name of the model that looks at what this actor answers; empty if none does."""
-    # a program has no one who could overrule the model, and an arm of people only has no model in its answers
-    if actor.user is None or actor.token:
+    # a token of the project has no person who could overrule the model, and an arm of people only has no model in its
+    # answers
+    if actor.person is None:
         return ""
     name = desk_of(ask.project).second_look_model
     return name if name in settings.EXPERT_ENDPOINTS and models_may_help(ask) else ""
@@ -70,7 +71,7 @@ def overruled(actor: Actor, ask: Ask, said: advising.Said, anyway: bool) -> str:
     Raises `ReturnedByModel` with the reason of a new look. Registered with `advising.on_leaving`.
     """
     # what is refused in any case is for `advising`, which keeps the text
-    is_mine = ask.accepted is not None and ask.accepted.author_key == actor.key and not ask.is_final
+    is_mine = ask.accepted is not None and actor.owns(ask.accepted.author_key) and not ask.is_final
     if not (ask.is_open or is_mine) or not (name := model_for(actor, ask)):
         return ""
     if anyway and (before := _last_return(actor, ask)):

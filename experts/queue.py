@@ -88,10 +88,10 @@ def claim_locked(actor: Actor, ask: Ask, now: datetime) -> AskClaim:
     slot = ask.assignment
     # two processes can share a token: the second must not take the first one's lease
     own = actor.token is None
-    if not own and slot.holder == actor.key and slot.is_held(now):
+    if not own and actor.owns(slot.holder) and slot.is_held(now):
         raise _why_not(ask, now)
     # one's own claim, to claim again, needs no second check
-    if slot.holder != actor.key or slot.state != SlotState.CLAIMED:
+    if not actor.owns(slot.holder) or slot.state != SlotState.CLAIMED:
         _refuse_unfit(actor, ask, now)
     until = lease_end(now, ask.deadline_at)
     # a deadline never changes, so the update need not look at it
@@ -110,13 +110,13 @@ def claim_locked(actor: Actor, ask: Ask, now: datetime) -> AskClaim:
 
 def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
     """Raise if the actor declined the ask, lacks a skill or is at capacity, or if only models may claim it."""
-    if actor.user is None and actor.token is None:
+    if actor.person is None and actor.token is None:
         return  # models and the system claim only what was assigned to them
     if ask.is_open and not {*ask.tiers} & {*availability.BEFORE_PEOPLE}:
         raise NotForYou("Only models can answer this ask: its arm or its run's budget excludes people.")
     if Decline.objects.filter(ask=ask, author_key=actor.key).exists():
         raise AlreadyDeclined
-    if actor.user is not None:
+    if actor.person is not None:
         rules = availability.desk_of(actor.project)
         if not availability.fits(actor, ask, rules):
             raise NotForYou
@@ -207,7 +207,7 @@ def decline_unclaimed(actor: Actor, ask_id: str, reason: str = "") -> None:
     if not Decline.objects.get_or_create(ask=ask, author_key=actor.key, defaults=said)[1]:
         return
     slot = Assignment.objects.get(ask=ask)
-    if slot.holder == actor.key and slot.state == SlotState.CLAIMED:
+    if actor.owns(slot.holder) and slot.state == SlotState.CLAIMED:
         _release_slot(slot, slot.lease_token)
     closing.log(ask, "declined", actor, reason)
     _end_handover(ask, actor)
@@ -220,7 +220,7 @@ def decline_unclaimed(actor: Actor, ask_id: str, reason: str = "") -> None:
 
 def _end_handover(ask: Ask, actor: Actor) -> None:
     """Leave an ask that its colleague declined to everyone else."""
-    if ask.handed_to == actor.key:
+    if actor.owns(ask.handed_to):
         ask.handed_to = ask.handed_to_name = ""
         ask.save(update_fields=["handed_to", "handed_to_name"])
 

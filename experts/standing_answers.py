@@ -21,7 +21,7 @@ from awmclient.typed import SPEC_CHARACTERS, SPEC_LEVELS, SPEC_VALUES
 from episodes.find.selection import run_named
 from episodes.models import ExpertMode
 from experts import closing
-from experts.find.authority import author_of, could_answer
+from experts.find.authority import authors_of, could_answer
 from experts.find.availability import desk_of
 from experts.models import Advice, Ask, AskStatus, Desk, Privilege, StandingAnswer
 from experts.rules.risk import is_high
@@ -65,6 +65,7 @@ def give(actor: Actor, wanted: StandingAnswerBody) -> tuple[StandingAnswer, int]
             at_most=wanted.at_most,
             author=actor.name,
             author_key=actor.key,
+            token=actor.token,
             privilege=Privilege.SEES_VERIFIER if informed else Privilege.BLIND,
         )
         where = f"run {run.pk}" if run else "project"
@@ -146,10 +147,8 @@ def decided_by_standing(ask: Ask, desk: Desk | None = None) -> Advice | None:
 
 def _of_authors_who_could(ask: Ask, ahead: list[StandingAnswer], desk: Desk) -> list[StandingAnswer]:
     """Return the standing answers whose authors could answer this ask now."""
-    one_each = {one.author_key: one for one in ahead}
-    authors = {key: author_of(one, timezone.now()) for key, one in one_each.items()}
-    could = {key for key, author in authors.items() if author is not None and could_answer(author, ask, desk)}
-    return [one for one in ahead if one.author_key in could]
+    authors = authors_of(ahead, timezone.now())
+    return [one for one in ahead if one.pk in authors and could_answer(authors[one.pk], ask, desk)]
 
 
 def _open_approvals(standing: StandingAnswer) -> list[str]:

@@ -50,7 +50,7 @@ def _page(request: MemberRequest, status: int = 200, **more: Any) -> HttpRespons
         "has_mail": settings.MAIL_SERVER is not None,
         "has_slack": slack.is_set(),
         "may_private": settings.AWMWEB_NOTICES_PRIVATE,
-        "quiet": QuietHours.objects.filter(user=request.actor.user).first(),
+        "quiet": QuietHours.objects.filter(user=request.actor.person).first(),
         "push_key": _push_key(settings.VAPID_KEY),
         "given": {},
         **more,
@@ -66,7 +66,7 @@ def _push_key(scalar: str) -> str:
 
 
 def _channels(request: MemberRequest) -> Any:
-    return Subscription.objects.current().filter(project=request.project, user=request.actor.user)
+    return Subscription.objects.current().filter(project=request.project, user=request.actor.person)
 
 
 def _headline(channels: list[Subscription]) -> str:
@@ -79,7 +79,7 @@ def _headline(channels: list[Subscription]) -> str:
 
 def _log(request: MemberRequest) -> dict[str, Any]:
     """Return the newest deliveries, and whether one that the page waits for is still open."""
-    rows = Delivery.objects.filter(subscription__project=request.project, subscription__user=request.actor.user)
+    rows = Delivery.objects.filter(subscription__project=request.project, subscription__user=request.actor.person)
     rows = rows.select_related("subscription").order_by("-created_at")
     own = rows.filter(kind__in=subjects.OWN)
     return {

@@ -57,7 +57,7 @@ def subscribe(
         raise Invalid(f"You have {CHANNELS_MAX} channels (the maximum). Remove one first.")
     subscription, is_new = Subscription.objects.get_or_create(
         project=actor.project,
-        user=actor.user,
+        user=actor.person,
         kind=kind,
         target=target,
         ended_at=None,
@@ -73,12 +73,12 @@ def subscribe(
 def _current(actor: Actor) -> SubscriptionQuerySet:
     """Return this person's subscriptions in this project, to lock without their keys."""
     rows = Subscription.objects.select_for_update(no_key=True).current()
-    return rows.filter(project=actor.project, user=actor.user)
+    return rows.filter(project=actor.project, user=actor.person)
 
 
 def _person(actor: Actor) -> None:
     may_annotate(actor)
-    if actor.user is None:
+    if not actor.signed_in:
         raise Forbidden("Notifications are for people. Scripts can listen on the queue socket.")
 
 
@@ -215,7 +215,7 @@ def set_quiet_hours(actor: Actor, starts: time | None, ends: time | None, zone: 
     """Set this person's quiet hours in all projects; both empty switches them off."""
     _person(actor)
     if starts is None and ends is None:
-        QuietHours.objects.filter(user=actor.user).delete()
+        QuietHours.objects.filter(user=actor.person).delete()
         return
     if starts is None or ends is None or starts == ends:
         raise Invalid("Enter a start and a different end, such as 22:00 and 07:00.")
@@ -223,7 +223,7 @@ def set_quiet_hours(actor: Actor, starts: time | None, ends: time | None, zone: 
         ZoneInfo(zone)
     except (ValueError, OSError, LookupError) as error:
         raise Invalid("Enter a time zone name such as Europe/Madrid.") from error
-    QuietHours.objects.update_or_create(user=actor.user, defaults={"starts": starts, "ends": ends, "zone": zone})
+    QuietHours.objects.update_or_create(user=actor.person, defaults={"starts": starts, "ends": ends, "zone": zone})
 
 
 @transaction.atomic

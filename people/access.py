@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django.contrib.auth.models import User
@@ -18,7 +18,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 
 from people.errors import AppError, Forbidden, NotFound, ProjectArchived, Unauthenticated, WrongScope
-from people.models import ApiToken, Membership, Project, Role, TokenScope, display_name, granted
+from people.models import ApiToken, Membership, Project, Role, TokenScope, TokenUser, display_name, granted
 from people.requests import addresses
 from people.text.zones import zone_of
 
@@ -29,6 +29,9 @@ SESSION_PROJECT = "project"
 SESSION_ENTRIES = "entries"
 """Entries of the memberships that a session's links opened; it acts by these, not by all of its account's."""
 SYSTEM = "system"
+TOKEN_KEY = "token:"
+NO_ROLE = ""
+"""Of a personal token whose person is no member anymore: it has no right."""
 JUDGES = {Role.EXPERT, Role.REVIEWER}
 _ALL_SCOPES = frozenset({"read", "write", "answer", "review", "export", "launch"})
 PERSONAL: dict[str, frozenset[str]] = {
@@ -44,44 +47,68 @@ View = Callable[..., HttpResponseBase]
 
 @dataclass(frozen=True)
 class Actor:
-    """The caller of an action in one project: a person with a role, or a token with a scope."""
+    """The caller of an action in one project: a person, a person by a token of their own, a token of the project, a
+    model, or awmweb itself.
+
+    A personal token acts as its person: it has their key, their role and skills, and its scopes on top of them. Rules
+    about people look at `person`, rules about pages at `signed_in`, and what a program does itself at `by_hand`.
+    """
 
     project: Project
     role: str | None = None
     scope: str | None = None
-    user: User | None = None
+    person: User | None = None
     token: ApiToken | None = None
     model: str = ""
     entry: str = ""
 
     @property
+    def signed_in(self) -> bool:
+        """Whether a person acts on a page, and not by a token."""
+        return self.person is not None and self.token is None
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person acts: on a page, or by a token that they use themselves and no program."""
+        return self.token.behind == TokenUser.PERSON if self.token is not None else self.person is not None
+
+    @property
     def name(self) -> str:
-        if self.user is not None:
-            return display_name(self.user)
+        if self.person is not None:
+            return display_name(self.person)
         if self.model:
             return self.model
         return f"token {self.token.name}" if self.token is not None else "awmweb"
 
     @property
     def key(self) -> str:
-        """Stable id for rows: `user:3`, `token:…`, `model:…` or `system`."""
-        if self.user is not None:
-            return f"user:{self.user.pk}"
+        """Stable id for rows: `user:3`, `token:…`, `model:…` or `system`. A person has one, whichever way they come."""
+        if self.person is not None:
+            return f"user:{self.person.pk}"
         if self.model:
             return f"model:{self.model}"
-        return f"token:{self.token.pk}" if self.token is not None else SYSTEM
+        return f"{TOKEN_KEY}{self.token.pk}" if self.token is not None else SYSTEM
 
-    @property
+    @functools.cached_property
     def keys(self) -> list[str]:
-        """All keys by which this caller is held from something: a person's own token is its person, too."""
-        if self.token is not None and self.token.personal and self.token.issued_by_id is not None:
-            return [self.key, f"user:{self.token.issued_by_id}"]
-        return [self.key]
+        """All keys that rows of this caller can have: of a person also those of their tokens, which wrote by keys of
+        their own before they acted as their person."""
+        return [self.key] if self.person is None else keys_of(self.person)
+
+    def owns(self, key: str) -> bool:
+        """Return whether a row with this key is the caller's own."""
+        return key == self.key or (key.startswith(TOKEN_KEY) and key in self.keys)
 
     @property
     def scopes(self) -> frozenset[str]:
         """The finest scopes of a token; none of a person."""
         return granted(self.scope or "")
+
+
+def keys_of(user: User) -> list[str]:
+    """Return all keys that rows of an account can have: its own, and those of every token ever issued to it."""
+    tokens = ApiToken.objects.filter(personal=True, issued_by=user).values_list("pk", flat=True)
+    return [f"user:{user.pk}", *(f"{TOKEN_KEY}{pk}" for pk in tokens)]
 
 
 def is_awmweb(actor: Actor) -> bool:
@@ -90,11 +117,20 @@ def is_awmweb(actor: Actor) -> bool:
 
 
 def person(membership: Membership) -> Actor:
-    return Actor(membership.project, role=membership.role, user=membership.user, entry=membership.entry)
+    return Actor(membership.project, role=membership.role, person=membership.user, entry=membership.entry)
 
 
 def bearer(token: ApiToken) -> Actor:
-    return Actor(project=token.project, scope=token.scope, token=token)
+    """Return the actor of a token: a token of the project, or the person of a personal one, with their role."""
+    actor = Actor(project=token.project, scope=token.scope, token=token)
+    if not token.personal:
+        return actor
+    owner = token.owner
+    return replace(
+        actor,
+        role=owner.role if owner is not None else NO_ROLE,
+        person=owner.user if owner is not None else token.issued_by,
+    )
 
 
 def expert_model(project: Project, name: str) -> Actor:
@@ -130,12 +166,11 @@ def current_memberships(user: User, session: Mapping[str, Any]) -> QuerySet[Memb
 
 
 def _demand(actor: Actor, roles: Collection[str], scopes: Collection[str] = ()) -> None:
-    """Demand one of these roles of a person, or one of these scopes of a token."""
-    if actor.scope is not None:
-        if not actor.scopes.intersection(scopes):
-            raise WrongScope(_missing(actor, scopes))
-    # without a role it is awmweb itself, or a model: they act for someone whose right was checked
-    elif actor.role is not None and actor.role not in roles:
+    """Demand one of these scopes of a token, and one of these roles of a person, whichever way they come."""
+    if actor.scope is not None and not actor.scopes.intersection(scopes):
+        raise WrongScope(_missing(actor, scopes))
+    # without a role it is a token of the project, a model or awmweb: they act for someone whose right was checked
+    if actor.role is not None and actor.role not in roles:
         raise Forbidden
 
 
@@ -286,7 +321,7 @@ def may_issue_tokens(actor: Actor) -> None:
 
 def personal_scopes(actor: Actor) -> frozenset[str]:
     """Return the finest scopes of a person's own tokens: none gives more than their role."""
-    return PERSONAL.get(actor.role or "", frozenset()) if actor.user is not None else frozenset()
+    return PERSONAL.get(actor.role or "", frozenset()) if actor.signed_in else frozenset()
 
 
 def may_issue_personal(actor: Actor, scope: str) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.db import models
 from django.db.models import Q, Value
+from django.utils import timezone
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -236,12 +237,18 @@ class ApiToken(models.Model):
     def is_current(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.ends_at is None or self.ends_at > now)
 
-    def has_owner(self, now: datetime) -> bool:
+    @functools.cached_property
+    def owner(self) -> Membership | None:
+        """The membership by which a personal token works, read once for each token that is read. None for a token of
+        the project, and for one whose person is no member anymore."""
+        if not self.personal or self.issued_by_id is None:
+            return None
+        mine = Membership.objects.current(timezone.now()).filter(project=self.project_id, user=self.issued_by_id)
+        return mine.select_related("user").first()
+
+    def has_owner(self) -> bool:
         """Return whether the person behind a personal token is still a member; true for a token of the project."""
-        if not self.personal:
-            return True
-        mine = Membership.objects.current(now).filter(project=self.project_id, user=self.issued_by_id)
-        return self.issued_by_id is not None and mine.exists()
+        return not self.personal or self.owner is not None
 
 
 class ProviderTicket(models.Model):

@@ -28,7 +28,7 @@ class Right(NamedTuple):
 def right_of(actor: Actor, session: str = "") -> Right:
     if actor.token is not None:
         return Right(token=actor.token.pk)
-    assert actor.user is not None
+    assert actor.signed_in
     return Right(session=session, entry=actor.entry)
 
 
@@ -47,9 +47,7 @@ def ended(rights: Collection[Right]) -> dict[Right, AppError]:
 def _tokens(rights: Collection[Right]) -> set[str]:
     now = timezone.now()
     wanted = {right.token for right in rights if right.token}
-    return {
-        token.pk for token in ApiToken.objects.filter(pk__in=wanted) if token.is_current(now) and token.has_owner(now)
-    }
+    return {token.pk for token in ApiToken.objects.filter(pk__in=wanted) if token.is_current(now) and token.has_owner()}
 
 
 def _sessions(rights: Collection[Right]) -> set[str]:

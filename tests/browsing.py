@@ -36,16 +36,16 @@ class Browser(Client):
 def as_person(actor: Actor, **options: object) -> Client:
     """A client signed in as this person."""
     client = Browser(**options)
-    client.force_login(actor.user)
+    client.force_login(actor.person)
     session = client.session
-    session[SESSION_ENTRIES] = [one.entry for one in actor.user.memberships.all()]
+    session[SESSION_ENTRIES] = [one.entry for one in actor.person.memberships.all()]
     session.save()
     return client
 
 
 def link_of(actor: Actor) -> str:
     """The secret of a link that opens everything this account may."""
-    return issue_login_link(list(actor.user.memberships.all()))
+    return issue_login_link(list(actor.person.memberships.all()))
 
 
 class Html(str):

@@ -196,7 +196,7 @@ def _hoped(group: Sequence[Append]) -> dict[str, LockedEpisode]:
         # the statement checks one token and one attempt for each episode
         is_of_one = (standing.token, standing.attempt) == (token, append.attempt)
         # of a person's batch the statement does not see that it is none of awmweb's own
-        is_seen = append.actor.user is None
+        is_seen = not append.actor.signed_in
         if goes_on and is_plain and is_of_one and is_seen and holds(append.actor, may_record):
             standing.fresh += entries
             standing.last_seq = entries[-1].seq

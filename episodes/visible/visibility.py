@@ -94,7 +94,7 @@ def was_informed(path: str = "pk", kinds: Collection[str] = (StepKind.ASK, StepK
 
 
 def _holds(actor: Actor) -> QuerySet[OutcomeHold]:
-    return OutcomeHold.objects.filter(actor_key__in=actor.keys)
+    return OutcomeHold.objects.filter(actor_key=actor.key)
 
 
 def of_episode(actor: Actor, episode: Episode | str) -> VerifierOutcome | None:

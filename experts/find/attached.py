@@ -15,8 +15,8 @@ from people.access import Actor, may_read, records, scoped, visible_or_404
 
 def is_asker(actor: Actor) -> bool:
     """Return whether this is the agent's side: an agent's token, or awmweb's own worker."""
-    # the worker has neither a user nor a scope
-    return actor.user is None and (actor.scope is None or records(actor))
+    # the worker has neither a person nor a scope
+    return not actor.signed_in and (actor.scope is None or records(actor))
 
 
 def visible_files(actor: Actor) -> AttachmentQuerySet:

@@ -5,6 +5,7 @@ A standing answer reaches no further than its author: their role or token is in 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from experts.find.availability import BEFORE_PEOPLE, fits
@@ -13,8 +14,18 @@ from people.access import Actor, bearer, holds, may_advise, person
 from people.models import ApiToken, Membership
 
 
+def authors_of(standings: Iterable[StandingAnswer], now: datetime) -> dict[str, Actor]:
+    """Return the author of each standing answer that is still in force, by its ID. Each is looked up once."""
+    rows = list(standings)
+    by_whom = {(one.author_key, one.token_id): one for one in rows}
+    actors = {by: author_of(one, now) for by, one in by_whom.items()}
+    return {row.pk: actor for row in rows if (actor := actors[row.author_key, row.token_id]) is not None}
+
+
 def author_of(standing: StandingAnswer, now: datetime) -> Actor | None:
     """Return who gave a standing answer; None if they answer no asks anymore."""
+    if standing.token is not None and not standing.token.is_current(now):
+        return None
     kind, _, pk = standing.author_key.partition(":")
     actor = _member(standing, pk, now) if kind == "user" else _token(standing, pk, now) if kind == "token" else None
     return actor if actor is not None and holds(actor, may_advise) else None
@@ -22,7 +33,7 @@ def author_of(standing: StandingAnswer, now: datetime) -> Actor | None:
 
 def could_answer(author: Actor, ask: Ask, desk: Desk) -> bool:
     """Return whether an author could claim this ask. Tokens have no skills and answer every ask for people."""
-    return bool({*ask.tiers} & {*BEFORE_PEOPLE}) and (author.user is None or fits(author, ask, desk))
+    return bool({*ask.tiers} & {*BEFORE_PEOPLE}) and (author.person is None or fits(author, ask, desk))
 
 
 def _member(standing: StandingAnswer, pk: str, now: datetime) -> Actor | None:
@@ -33,4 +44,4 @@ def _member(standing: StandingAnswer, pk: str, now: datetime) -> Actor | None:
 
 def _token(standing: StandingAnswer, pk: str, now: datetime) -> Actor | None:
     found = ApiToken.objects.select_related("project").filter(project=standing.project_id, pk=pk).first()
-    return bearer(found) if found is not None and found.is_current(now) and found.has_owner(now) else None
+    return bearer(found) if found is not None and found.is_current(now) and found.has_owner() else None

@@ -283,7 +283,7 @@ def to_tell(ask: Ask, now: datetime) -> set[str]:
 
 def member_of(actor: Actor, desk: Desk) -> Member | None:
     """Return this person as an expert. Where no senior is named, everyone is senior."""
-    mine = Membership.objects.filter(project=actor.project, user=actor.user).first()
+    mine = Membership.objects.filter(project=actor.project, user=actor.person).first()
     return Member(actor.key, frozenset(mine.skills), desk.senior_id in (None, mine.pk)) if mine is not None else None
 
 
@@ -422,4 +422,5 @@ def tokens_are_spent(project: Project, now: datetime) -> bool:
 
 def may_be_present(role: str | None, scope: str | None) -> bool:
     """Return whether asks can wait for this kind of actor."""
-    return role in ADVISERS or "answer" in granted(scope or "")
+    by_token = scope is not None and "answer" in granted(scope)
+    return by_token if role is None else role in ADVISERS and (scope is None or by_token)

@@ -38,7 +38,7 @@ from experts.find.filters import (
     sorted_by,
 )
 from experts.find.reading import NOT_LISTED, asks_of
-from experts.models import LATE, TOKEN, Ask, AskStatus, Tier
+from experts.models import LATE, Ask, AskStatus, Tier, by_program
 from experts.rules.risk import is_high, only_call
 from experts.rules.sources import BUILT_IN
 from people.access import Actor
@@ -379,7 +379,7 @@ class Median(Aggregate):
 def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
     """Return counts of asks since midnight and the median wait of those that people answered, in one query."""
     answered = Q(status=AskStatus.ANSWERED)
-    by_script = Q(accepted__author_key__startswith=TOKEN) & ~Q(accepted__behind="person")
+    by_script = by_program("accepted__")
     by_hand = answered & Q(accepted__source="human")
     counts = (
         asks_of(actor)

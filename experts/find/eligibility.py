@@ -104,7 +104,7 @@ class Spot:
 
     def place_for(self, actor: Actor, me: availability.Member | None, passed: set[str], now: datetime) -> str:
         held = self.held(now)
-        if held and self.holder == actor.key:
+        if held and actor.owns(self.holder):
             return MINE
         if not self.for_people:
             return MODEL

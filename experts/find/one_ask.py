@@ -97,7 +97,7 @@ def claim_of(actor: Actor, ask: Ask, now: datetime, ahead: bool) -> ClaimState:
     slot = ask.assignment
     held = slot.is_held(now)
     # the state, not the lease: an expired claim that no one else took can still answer
-    mine = (slot.holder == actor.key and slot.state == "claimed") or ahead
+    mine = (actor.owns(slot.holder) and slot.state == "claimed") or ahead
     return ClaimState(
         is_mine=mine,
         held_by=slot.holder_name if held and not mine else "",

@@ -80,7 +80,7 @@ def _to_colleagues(actor: Actor, ask: Ask) -> list[Way]:
 def ways_of_project(actor: Actor, now: datetime) -> list[Way]:
     """Return the transfers that this project has, for an ask that is not known yet; the actor may hold it."""
     senior = availability.senior_name(actor.project)
-    others = [one for one in availability.colleagues(actor.project, now) if one.key != actor.key]
+    others = [one for one in availability.colleagues(actor.project, now) if not actor.owns(one.key)]
     return [
         *(Way(one.key, f"{one.name}, {one.state}") for one in others),
         *([Way(Tier.SENIOR, f"the senior expert, {senior}")] if senior else []),
@@ -93,7 +93,7 @@ def _to_senior(actor: Actor, ask: Ask) -> Way:
     senior = Membership.objects.select_related("user").filter(senior_of__project=ask.project_id).first()
     if senior is None:
         return Way(Tier.SENIOR, "the senior expert", "this project has no senior expert")
-    if senior.user_id == getattr(actor.user, "pk", None):
+    if senior.user_id == getattr(actor.person, "pk", None):
         return Way(Tier.SENIOR, "the senior expert", "you are the senior expert")
     name = display_name(senior.user)
     return Way(Tier.SENIOR, name, f"{name} already has it" if ask.tier == Tier.SENIOR else "")
@@ -147,7 +147,7 @@ def same_question_of(actor: Actor, ask: Ask, now: datetime) -> list[SameQuestion
 
 
 def _same_question(actor: Actor, ask: Ask, now: datetime, passed: bool) -> SameQuestion:
-    held = ask.assignment.is_held(now) and ask.assignment.holder != actor.key
+    held = ask.assignment.is_held(now) and not actor.owns(ask.assignment.holder)
     why = f"claimed by {ask.assignment.holder_name}" if held else "you declined it" if passed else ""
     return SameQuestion(ask, clean(ask.question), actions_in(ask.episode.strip[: ask.seq]), why)
 
@@ -165,7 +165,7 @@ class Mine:
 def mine_of(actor: Actor, ask: Ask, now: datetime) -> Mine:
     """Return what can be done with the person's answer: edit until the agent has read it, withdraw in time."""
     said = ask.accepted
-    own = said is not None and said.author_key == actor.key and said.source != "cache"
+    own = said is not None and actor.owns(said.author_key) and said.source != "cache"
     unread = ask.status == AskStatus.ANSWERED and own and not ask.is_final
     acted = actions_in(ask.episode.strip[: ask.seq])
     return Mine(ask, unread, unread and ask.deadline_at > now and ask.episode.is_live, acted)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from awmclient.schema import AskListing, AskView
 from episodes.find.selection import newest, run_named
 from episodes.models import Episode
-from experts.find.authority import author_of
+from experts.find.authority import authors_of
 from experts.models import Ask, AskQuerySet, ModelCall, StandingAnswer
 from people.access import Actor, may_see_queue, scoped
 from people.errors import Invalid
@@ -85,8 +85,8 @@ def active_standing(actor: Actor) -> list[StandingAnswer]:
     now = timezone.now()
     rows = scoped(StandingAnswer.objects.active(now), actor.project)
     found = list(rows.select_related("run").order_by("-created_at", "-pk")[:LISTED])
-    authors = {key: author_of(one, now) for key, one in {one.author_key: one for one in found}.items()}
-    return [one for one in found if authors[one.author_key] is not None]
+    authors = authors_of(found, now)
+    return [one for one in found if one.pk in authors]
 
 
 def listing(ask: Ask, now: datetime) -> AskListing:

@@ -25,7 +25,7 @@ from episodes.visible import visibility
 from experts.metrics import statistics
 from experts.metrics.adherence import followed, next_call
 from experts.metrics.statistics import Asked, Called, Calls, MetricsLine
-from experts.models import Advice, Ask, Decline, ModelCall
+from experts.models import Advice, Ask, Decline, ModelCall, is_program
 from people.access import Actor, is_id, may_see_metrics, scoped
 from people.models import Project
 from people.text.plain_text import clean
@@ -228,7 +228,7 @@ def _asked(row: AskRecord, did: str, is_hidden: bool) -> Asked:
         waited_s=row.waited_s,
         source=row.source or "",
         author_key=row.author_key or "",
-        behind=row.behind or "",
+        behind="script" if is_program(row.author_key or "", row.behind or "") else "",
         author=row.author or "",
         took_s=row.took_s,
         drafted_by=row.drafted_by or "",

@@ -57,7 +57,7 @@ class Asked:
     @property
     def is_by_person(self) -> bool:
         """Whether a person answered, on a page or with a token of theirs; other tokens are programs."""
-        return self.source == "human" and (not self.author_key.startswith("token:") or self.behind == "person")
+        return self.source == "human" and self.behind in ("", "person")
 
 
 @dataclass(frozen=True)

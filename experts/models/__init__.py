@@ -25,6 +25,8 @@ from experts.models.asks import (
     Decline,
     Draft,
     Tier,
+    by_program,
+    is_program,
 )
 from experts.models.desk import Desk, ModelCall, Presence, QueueView, QuickReply
 from experts.models.standing import StandingAnswer
@@ -53,4 +55,6 @@ __all__ = [
     "StandingAnswer",
     "TOKEN",
     "Tier",
+    "by_program",
+    "is_program",
 ]

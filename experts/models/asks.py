@@ -29,6 +29,7 @@ EARLIER = "advice:"
 """Prefix of an earlier answer as the source of a text."""
 TOKEN = "token:"
 """Prefix of the key of an actor that is a program."""
+PROGRAMS = (TokenUser.SCRIPT, TokenUser.MODEL)
 ERASED = "erased"
 """The reason of an answer whose words were erased: it is never given again."""
 SIMULATED = "token:registry"
@@ -37,6 +38,17 @@ TAGS = ("question_needed", "answerable", "asked_too_late")
 """Tags of a question, each set with one key; the annotation's text is yes, no, or empty."""
 LATE = "late_advice"
 """The label of an annotation that was sent as advice after the ask closed."""
+
+
+def is_program(author_key: str, behind: str) -> bool:
+    """Return whether a program sent an answer: by a token that no person uses, their own or the project's."""
+    return behind in PROGRAMS or (author_key.startswith(TOKEN) and behind != TokenUser.PERSON)
+
+
+def by_program(path: str = "") -> Q:
+    """Filter as `is_program` says, to answers at this path of a query, such as `accepted__`."""
+    old = Q(**{f"{path}author_key__startswith": TOKEN}) & ~Q(**{f"{path}behind": TokenUser.PERSON})
+    return Q(**{f"{path}behind__in": PROGRAMS}) | old
 
 
 class AskStatus(models.TextChoices):
@@ -279,7 +291,7 @@ class Advice(AppendOnly):
 
         The wire's word for the source is `human` all the same, since it is not one of our models; `behind` says more.
         """
-        return self.source == "human" and self.author_key.startswith(TOKEN) and self.behind != TokenUser.PERSON
+        return self.source == "human" and is_program(self.author_key, self.behind)
 
     @cached_property
     def file_refs(self) -> list[FileRef]:

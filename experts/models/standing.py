@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from episodes.models import Privilege, Run
-from people.models import IdField, JsonText, Project
+from people.models import ApiToken, IdField, JsonText, Project
 
 
 class StandingAnswerQuerySet(models.QuerySet["StandingAnswer"]):
@@ -30,6 +30,8 @@ class StandingAnswer(models.Model):
     used = models.IntegerField(default=0)
     author = models.CharField(max_length=160)
     author_key = models.CharField(max_length=160)
+    token = models.ForeignKey(ApiToken, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    """By which it was given, if by one: it ends with its token."""
     privilege = models.CharField(max_length=14, choices=Privilege.choices, default=Privilege.BLIND)
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)

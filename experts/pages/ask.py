@@ -174,7 +174,7 @@ def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _parts(actor: Actor, one: Ask) -> dict[str, Any]:
-    mine = one.is_open and one.assignment.holder == actor.key
+    mine = one.is_open and actor.owns(one.assignment.holder)
     return {
         "parts": True,
         "looking": desk.look_at(actor, one.pk),
@@ -247,7 +247,7 @@ def _refusal(refused: AppError, actor: Actor, pk: str) -> JsonResponse:
 def _holder(actor: Actor, pk: str) -> str:
     """Return who else has the ask now; "" if no one."""
     slot = visible_or_404(asks_of(actor), actor, pk).assignment
-    return slot.holder_name if slot.is_held(timezone.now()) and slot.holder != actor.key else ""
+    return slot.holder_name if slot.is_held(timezone.now()) and not actor.owns(slot.holder) else ""
 
 
 def _words(refused: AppError, actor: Actor, pk: str) -> str:

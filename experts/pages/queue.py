@@ -285,7 +285,7 @@ def _transfer(request: MemberRequest, pk: str) -> str:
     """Transfer an ask: one's own with the lease, others with a manager role."""
     actor, to, reason = request.actor, request.POST.get("to", ""), request.POST.get("reason", "")[:1000]
     slot = visible_or_404(asks_of(actor), actor, pk).assignment
-    if slot.holder == actor.key and slot.state == SlotState.CLAIMED:
+    if actor.owns(slot.holder) and slot.state == SlotState.CLAIMED:
         queue.escalate(actor, slot.pk, slot.lease_token, to, reason)
     else:
         queue.transfer(actor, pk, to, reason)

@@ -200,7 +200,7 @@ def _unasked_namesake(request: MemberRequest) -> dict[str, Any] | None:
 
 
 def _member(row: Membership, actor: Actor) -> dict[str, Any]:
-    you = actor.user is not None and row.user.pk == actor.user.pk
+    you = actor.person is not None and row.user.pk == actor.person.pk
     by_groups = row.from_provider and bool(settings.AWMWEB_OIDC_ISSUER)
     about = {"you": you, "by_groups": by_groups, "last_login": row.user.last_login}
     return {"membership": row, "name": display_name(row.user), **about}
@@ -336,7 +336,7 @@ def tokens(request: MemberRequest) -> HttpResponse:
     may_issue, own = holds(actor, may_issue_tokens), personal_scopes(actor)
     for row in rows:
         row.issuer = display_name(row.issued_by) if row.issued_by else ""  # type: ignore[attr-defined]
-        mine = row.personal and row.issued_by == actor.user
+        mine = row.personal and row.issued_by == actor.person
         row.may_revoke = row.revoked_at is None and (may_issue or mine)  # type: ignore[attr-defined]
     given = request.POST if problem else {}
     context = {

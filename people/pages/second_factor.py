@@ -132,7 +132,7 @@ def _passed(request: HttpRequest, found: dict[str, Any], user: User) -> HttpResp
 @never_cache
 def mine(request: MemberRequest) -> HttpResponse:
     """Show one's own factors; add and remove them. Who has one gives it again before a change."""
-    user = User.objects.get(pk=request.actor.user.pk)  # type: ignore[union-attr]
+    user = User.objects.get(pk=request.actor.person.pk)  # type: ignore[union-attr]
     if factors.is_asked(user) and time.time() - request.session.get(SEEN, 0) > WAIT_S:
         return _confirm(request, user)
     codes, problem = [], ""
@@ -195,7 +195,7 @@ def _refuse_part(request: MemberRequest) -> None:
     An admin can sign in as a member by a link to their own project. With a factor of theirs the account would be
     locked out of projects of other admins.
     """
-    user = request.actor.user
+    user = request.actor.person
     if user is None or factors.is_asked(user):  # they gave the factor that they have
         return
     if memberships(request).count() < Membership.objects.current(timezone.now()).filter(user=user).count():

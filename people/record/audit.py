@@ -8,4 +8,5 @@ from people.models import AuditEntry
 
 def record(actor: Actor, verb: str, target: str = "", reason: str = "") -> None:
     """Write one line of the audit trail, in the transaction of the act."""
-    AuditEntry.objects.create(project=actor.project, actor=actor.name, verb=verb, target=target[:200], reason=reason)
+    by = f"{actor.name[:80]} (token {actor.token.name[:70]})" if actor.person and actor.token else actor.name
+    AuditEntry.objects.create(project=actor.project, actor=by, verb=verb, target=target[:200], reason=reason)

@@ -201,10 +201,10 @@ def check_passkey(user: User, credential: dict[str, Any]) -> None:
 
 
 def _locked(actor: Actor) -> User:
-    if actor.user is None:
+    if actor.person is None:
         raise Forbidden
     # two tabs that add a first factor take turns, so that one of them makes the codes
-    return User.objects.select_for_update().get(pk=actor.user.pk)
+    return User.objects.select_for_update().get(pk=actor.person.pk)
 
 
 def _first_codes(user: User) -> list[str]:
@@ -250,8 +250,8 @@ def reset(actor: Actor, membership_id: int) -> str:
     if membership is None:
         raise NotFound
     now = timezone.now()
-    mine = Membership.objects.current(now).filter(user=actor.user, role=Role.ADMIN).values("project")
-    if actor.user is not None and membership.user.memberships.exclude(project__in=mine).exists():
+    mine = Membership.objects.current(now).filter(user=actor.person, role=Role.ADMIN).values("project")
+    if actor.person is not None and membership.user.memberships.exclude(project__in=mine).exists():
         raise Invalid(
             "This person is in projects of other admins too. Ask those who run this server: `manage.py resetfactor`."
         )

@@ -189,7 +189,7 @@ def link_for(actor: Actor, username: str, role: str | None = None, life: timedel
     A new person becomes an expert by default. A known one keeps role and end unless given another role.
     """
     # A command acts for awmweb itself, which has every right; only a person is checked.
-    if actor.user is not None:
+    if actor.person is not None:
         may_manage_people(actor)
     known = scoped(Membership.objects.select_related("user"), actor.project).filter(user__username=username).first()
     if known is None or role not in (None, known.role):
@@ -197,7 +197,7 @@ def link_for(actor: Actor, username: str, role: str | None = None, life: timedel
         end = known.ends_at if known is not None else None
         known = ensure_member(actor.project, username, role or Role.EXPERT, end)
     record(actor, "created a sign-in link for", username, f"as {known.role}")
-    return issue_login_link([known], issued_by=actor.user, life=life)
+    return issue_login_link([known], issued_by=actor.person, life=life)
 
 
 @transaction.atomic
@@ -212,7 +212,7 @@ def fresh_link(actor: Actor, membership_id: int) -> tuple[Membership, str]:
             f"The membership of {display_name(membership.user)} has expired. Invite them with a later expiry."
         )
     record(actor, "created a sign-in link for", membership.user.username, f"as {membership.role}")
-    return membership, issue_login_link(_opened_by(actor, membership), issued_by=actor.user)
+    return membership, issue_login_link(_opened_by(actor, membership), issued_by=actor.person)
 
 
 def _opened_by(actor: Actor, membership: Membership) -> list[Membership]:
@@ -264,7 +264,7 @@ def invite(
     if not membership.user.first_name:
         User.objects.filter(pk=membership.user.pk).update(first_name=name[:150])
     record(actor, "invited", username, f"as {role}")
-    return membership, issue_login_link(_opened_by(actor, membership), issued_by=actor.user)
+    return membership, issue_login_link(_opened_by(actor, membership), issued_by=actor.person)
 
 
 def _refuse_end(ends_at: datetime | None) -> None:
@@ -312,7 +312,7 @@ def _admins(now: datetime) -> QuerySet[Membership]:
 
 def _admin_of(actor: Actor) -> QuerySet[Membership, Any]:
     """Return the ids of the projects whose admin a person is."""
-    return _admins(timezone.now()).filter(user=actor.user).values_list("project", flat=True)
+    return _admins(timezone.now()).filter(user=actor.person).values_list("project", flat=True)
 
 
 def refuse_last_admin_change(actor: Actor, username: str, role: str, ends_at: datetime | None) -> None:
@@ -426,7 +426,7 @@ def issue_token(
     if behind not in TokenUser.values:
         raise Invalid(f"Who uses the token must be one of {', '.join(TokenUser.values)}.")
     # It reads figures of all projects, and an admin is one of theirs only.
-    if scope == TokenScope.METRICS and actor.user is not None:
+    if scope == TokenScope.METRICS and actor.person is not None:
         raise Invalid("Only the operator creates metrics tokens, with `manage.py createtoken`.")
     name = " ".join(name.split())
     if not name or len(name) > 120:
@@ -440,7 +440,7 @@ def issue_token(
         scope=scope,
         behind=behind,
         digest=digest(secret),
-        issued_by=actor.user,
+        issued_by=actor.person,
         ends_at=ends_at,
         personal=personal,
     )
@@ -452,7 +452,7 @@ def issue_token(
 def revoke_token(actor: Actor, token_id: str) -> None:
     """Revoke a token: one's own personal one, or any with the right to issue tokens."""
     live = scoped(ApiToken.objects.all(), actor.project).filter(pk=token_id, revoked_at__isnull=True)
-    if actor.user is None or not live.filter(personal=True, issued_by=actor.user).exists():
+    if not actor.signed_in or not live.filter(personal=True, issued_by=actor.person).exists():
         may_issue_tokens(actor)
     # Conditional, so that a token is revoked, and recorded, once.
     if live.update(revoked_at=timezone.now()) != 1:
@@ -467,7 +467,7 @@ def token_of(secret: str) -> ApiToken | None:
         cursor.execute(KNOWN, [digest(secret)])
         row = cursor.fetchone()
     token = _TOKEN.made(row) if row is not None else None
-    if token is None or not token.is_current(now) or not token.has_owner(now):
+    if token is None or not token.is_current(now) or not token.has_owner():
         return None
     token.project = _PROJECT.made(row[_TOKEN.width :])
     if token.last_used_at is None or now - token.last_used_at > LAST_USED_STEP:

@@ -34,10 +34,10 @@ def create_own(actor: Actor, slug: str, name: str) -> Membership:
     not fit or the slug is taken.
     """
     may_manage_projects(actor)
-    if actor.user is None:
+    if actor.person is None:
         raise Invalid("A project page needs a person. Use the command createproject.")
     project = create_project(slug.strip(), name, by=actor)
-    return ensure_member(project, actor.user.get_username(), Role.ADMIN)
+    return ensure_member(project, actor.person.get_username(), Role.ADMIN)
 
 
 def _locked(actor: Actor) -> Project:
@@ -118,7 +118,7 @@ def change_role(actor: Actor, membership_id: int, role: str) -> tuple[Membership
         raise Invalid(f"This member already has the role {role}.")
     username, before = membership.user.get_username(), membership.role
     refuse_last_admin_change(actor, username, role, membership.ends_at)
-    if actor.user is not None and membership.user.pk == actor.user.pk:
+    if actor.person is not None and membership.user.pk == actor.person.pk:
         raise Invalid("You can't change your own role. Ask another admin.")
     ensure_member(actor.project, username, role, membership.ends_at)
     record(actor, "changed role of", username, f"from {before} to {role}")

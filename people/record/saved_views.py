@@ -50,6 +50,6 @@ class SavedViews(Generic[V]):
         """Remove one's own view, or with the right to direct a shared one."""
         self.may_save(actor)
         view = visible_or_404(self.of(actor), actor, view_id)
-        if view.author_key != actor.key:  # type: ignore[attr-defined]
+        if not actor.owns(view.author_key):  # type: ignore[attr-defined]
             self.may_direct(actor)
         view.delete()

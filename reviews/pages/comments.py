@@ -37,7 +37,7 @@ def said_fragment(request: MemberRequest, pk: str) -> HttpResponse:
     # withheld outcomes withhold the corrections of others as well, because those judge the episode
     is_told = Lens.OUTCOME in lens
     notes = tell(lens, episode, seen_by(actor, episode))
-    fixes = [one for one in correcting.current(episode) if is_told or one.author_key == actor.key]
+    fixes = [one for one in correcting.current(episode) if is_told or actor.owns(one.author_key)]
     context = {
         "notes": notes,
         "fixes": fixes,

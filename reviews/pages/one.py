@@ -124,11 +124,11 @@ def _said(request: MemberRequest, lens: Lens, review: Review, shown: bool) -> di
     """Return what this reviewer said, the comments of others that they may read, and the labels that they can set."""
     actor, episode = request.actor, review.episode
     # what others labeled could show how they judge
-    said = seen_by(actor, episode) if shown else [one for one in seen_by(actor, episode) if one.author_key == actor.key]
+    said = seen_by(actor, episode) if shown else [one for one in seen_by(actor, episode) if actor.owns(one.author_key)]
     # the versions that the queue pins, ended ones included
     pinned = LabelSchema.objects.filter(pk__in=review.queue.schemas).order_by("created_at", "pk")
-    fixes = [one for one in correcting.current(episode) if one.author_key == actor.key]
-    notes = tell(lens, episode, (one for one in said if one.author_key == actor.key or one.label == COMMENT))
+    fixes = [one for one in correcting.current(episode) if actor.owns(one.author_key)]
+    notes = tell(lens, episode, (one for one in said if actor.owns(one.author_key) or one.label == COMMENT))
     return {
         "labels": list(pinned),
         "notes": notes,

@@ -19,7 +19,6 @@ from episodes.show.json_paths import BadPath
 from episodes.visible.lens import lens_of
 from people.access import Actor, may_annotate, visible_or_404
 from people.errors import Invalid, NotFound
-from people.models import TokenUser
 from reviews.errors import Changed, Moved, NotYourAnnotation, SchemaEnded
 from reviews.models import COMMENT, Annotation, LabelSchema, ReviewQueue
 from reviews.record import mentions, schemas
@@ -156,7 +155,7 @@ def _own(actor: Actor, annotation_id: str) -> Annotation:
     row = visible_or_404(Annotation.objects.select_related("episode"), actor, annotation_id, "episode__project")
     # locked before the checks that follow, as for a new label
     Episode.every.select_for_update(no_key=True).get(pk=row.episode_id)
-    if row.author_key != actor.key:
+    if not actor.owns(row.author_key):
         raise NotYourAnnotation
     return row
 
@@ -171,12 +170,11 @@ def _superseding(actor: Actor, row: Annotation, **said: Any) -> Annotation:
 
 def author(actor: Actor, episode: Episode, privilege: str = "") -> dict[str, str]:
     """Return the columns of a row for its author and their privilege."""
-    is_person = actor.user is not None or (actor.token is not None and actor.token.behind == TokenUser.PERSON)
     informed = Privilege.SEES_VERIFIER if episode.expert == ExpertMode.INFORMED else Privilege.BLIND
     return {
         "author": actor.name,
         "author_key": actor.key,
-        "author_kind": "model" if actor.model else "human" if is_person else "code",
+        "author_kind": "model" if actor.model else "human" if actor.by_hand else "code",
         "privilege": privilege or informed,
     }
 

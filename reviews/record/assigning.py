@@ -15,15 +15,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q, QuerySet, TextField, Value
-from django.db.models.functions import Concat
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from episodes.models import Episode
 from episodes.stored import settled
 from people.access import Actor, may_review, may_set_reviews, scoped, visible_or_404
 from people.errors import AppError, Invalid
-from people.models import ApiToken
 from people.record import leasing
 from people.record.audit import record
 from people.slots import FREED, OPEN, SlotState, is_free
@@ -314,7 +312,7 @@ def why_not(actor: Actor, review: Review) -> str:
 def _refuse_unfit(actor: Actor, review: Review) -> None:
     if review.queue.closed_at is not None:
         raise ReviewClosed("This queue is closed.")
-    same = _by_same_person(actor)
+    same = Q(author_key=actor.key)  # one person gives one verdict, on pages or by any token of their own
     if ReviewDecline.objects.filter(same, review=review).exists():
         raise Declined
     if Verdict.objects.filter(same, review=review, is_late=False).exists():
@@ -323,23 +321,12 @@ def _refuse_unfit(actor: Actor, review: Review) -> None:
         raise NotSettled
 
 
-def _by_same_person(actor: Actor) -> Q:
-    """Filter to what a person wrote, on pages or by any token of their own: one person gives one verdict."""
-    owner = actor.token.issued_by_id if actor.token is not None and actor.token.personal else None
-    user = actor.user.pk if actor.user is not None else owner
-    if not user:
-        return Q(author_key=actor.key)
-    key = Concat(Value("token:"), "id", output_field=TextField())
-    own = ApiToken.objects.filter(project=actor.project, personal=True, issued_by=user).values(key=key)
-    return Q(author_key__in=[actor.key, f"user:{user}"]) | Q(author_key__in=own)
-
-
 def _slot_for(actor: Actor, review: Review, now: datetime) -> ReviewSlot | None:
     """Return the actor's own slot, or a free one that no one else is claiming; for gold, a new one of their own."""
     Review.objects.select_for_update(no_key=True).get(pk=review.pk)  # two concurrent claims of one person become one
     slots = list(ReviewSlot.objects.filter(review=review).order_by("number"))
     # one's own claim again, in another tab or after a lost reply, gets the same slot
-    mine = next((one for one in slots if one.holder == actor.key and one.state in OPEN), None)
+    mine = next((one for one in slots if actor.owns(one.holder) and one.state in OPEN), None)
     if mine is not None:
         return mine
     if review.gold:
@@ -387,7 +374,7 @@ def decline(actor: Actor, review_id: str, reason: str = "", lease_token: str = "
     # PostgreSQL refuses U+0000 in a text
     said = {"author": actor.name, "reason": reason[:1000].replace("\x00", "")}
     ReviewDecline.objects.get_or_create(review=review, author_key=actor.key, defaults=said)
-    withholding.open_to(actor.keys, review)
+    withholding.open_to(actor.key, review)
 
 
 @transaction.atomic
@@ -402,7 +389,7 @@ def leave(actor: Actor, queue_id: str) -> int:
     said = {"author_key": actor.key, "author": actor.name, "reason": "left the queue"}
     # a decline in another tab at the same moment is the same decline
     ReviewDecline.objects.bulk_create((ReviewDecline(review=one, **said) for one in left), ignore_conflicts=True)
-    withholding.open_all_to(actor.keys, queue)
+    withholding.open_all_to(actor.key, queue)
     return len(left)
 
 

@@ -67,7 +67,7 @@ def withdraw(actor: Actor, correction_id: str) -> Correction:
     with transaction.atomic():
         row = visible_or_404(Correction.objects.select_related("episode"), actor, correction_id, "episode__project")
         Episode.every.select_for_update(no_key=True).get(pk=row.episode_id)
-        if row.author_key != actor.key:
+        if not actor.owns(row.author_key):
             raise NotYourAnnotation
         later = Correction.objects.filter(supersedes=row).first()
         if later is not None or row.withdrawn:

@@ -143,7 +143,7 @@ def _stored(
     """Return the verdict as a row. It was blind if the outcome was withheld until now, and never opened before."""
     by = annotating.author(actor, review.episode)
     # a person cannot sign as a model
-    if wanted.model and actor.user is None:
+    if wanted.model and not actor.by_hand:
         by |= {"author": wanted.model[:160], "author_kind": "model"}
     # the hold still exists at this point; `_close` ends it
     held = OutcomeHold.objects.filter(actor_key=actor.key, episode=review.episode, by=review.pk).exists()
@@ -187,7 +187,7 @@ def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
     """Close the slot and open the outcome to this reviewer; update ranks and slots by the verdicts."""
     done = {"state": SlotState.SUBMITTED, "lease_token": "", "lease_until": None, "submitted_at": timezone.now()}
     ReviewSlot.objects.filter(pk=slot.pk).update(**done)
-    withholding.open_to(actor.keys, review)
+    withholding.open_to(actor.key, review)
     # gold has a known answer, so no third reviewer settles it
     if review.gold:
         return
@@ -248,7 +248,7 @@ def reveal(actor: Actor, review_id: str) -> Revealed:
     review = visible_or_404(Review.objects.select_related("episode"), actor, review_id, "queue__project")
     rows = Verdict.objects.filter(review=review, is_late=False).select_related("disagreement")
     given = list(rows.order_by("created_at", "pk"))
-    own = [one for one in given if one.author_key == actor.key]
+    own = [one for one in given if actor.owns(one.author_key)]
     # only the newest of each other judge is shown
     superseded = {one.supersedes_id for one in given}
     if not own:
@@ -277,7 +277,7 @@ def explain(actor: Actor, verdict_id: str, explanation: str) -> Disagreement:
     if explanation not in Explanation.values:
         raise Invalid(f"Use one of {', '.join(Explanation.values)}.")
     verdict = visible_or_404(Verdict.objects.select_related("review", "episode"), actor, verdict_id, "episode__project")
-    if verdict.author_key != actor.key:
+    if not actor.owns(verdict.author_key):
         raise NotYourAnnotation
     if not reveal(actor, verdict.review_id).differs:
         raise Invalid("This verdict agrees with the verifier.")

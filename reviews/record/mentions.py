@@ -67,7 +67,7 @@ def _members(project: Project) -> QuerySet[Membership]:
 
 def names(actor: Actor) -> list[dict[str, str]]:
     """Return the members whom this person can name, each with their full name."""
-    others = [one.user for one in _members(actor.project) if one.user != actor.user]
+    others = [one.user for one in _members(actor.project) if one.user != actor.person]
     listed = [{"name": user.get_username(), "title": display_name(user)} for user in others]
     return sorted(listed, key=lambda one: one["name"])
 
@@ -83,13 +83,13 @@ def refuse_unknown(actor: Actor, text: str) -> None:
 
 def of_person(actor: Actor) -> QuerySet[Mention]:
     """Return the current comments that name this person, unread ones first."""
-    rows = scoped(Mention.objects.filter(user=actor.user), actor.project, "annotation__episode__project")
+    rows = scoped(Mention.objects.filter(user=actor.person), actor.project, "annotation__episode__project")
     still = rows.filter(annotation__superseded_by__isnull=True, annotation__withdrawn=False)
     return still.select_related("annotation__episode").order_by(F("seen_at").asc(nulls_first=True), "-at")
 
 
 def unread(actor: Actor) -> int:
-    return of_person(actor).filter(seen_at__isnull=True).count() if actor.user is not None else 0
+    return of_person(actor).filter(seen_at__isnull=True).count() if actor.person is not None else 0
 
 
 def behind(actor: Actor, annotation_id: str) -> Annotation:
@@ -100,4 +100,4 @@ def behind(actor: Actor, annotation_id: str) -> Annotation:
 
 def see(actor: Actor, comment: Annotation) -> None:
     """Record that this person has read the comment."""
-    Mention.objects.filter(annotation=comment, user=actor.user, seen_at__isnull=True).update(seen_at=timezone.now())
+    Mention.objects.filter(annotation=comment, user=actor.person, seen_at__isnull=True).update(seen_at=timezone.now())

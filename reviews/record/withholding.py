@@ -66,15 +66,15 @@ def _branches(episodes: Collection[str]) -> dict[str, list[str]]:
     return found
 
 
-def open_to(actor_keys: Collection[str], review: Review) -> None:
+def open_to(actor_key: str, review: Review) -> None:
     """Open the outcome to an actor for whom this review is over."""
     # by this review only: another blind queue can still withhold the same episode
-    OutcomeHold.objects.filter(actor_key__in=actor_keys, by=review.pk).delete()
+    OutcomeHold.objects.filter(actor_key=actor_key, by=review.pk).delete()
 
 
-def open_all_to(actor_keys: Collection[str], queue: ReviewQueue) -> None:
+def open_all_to(actor_key: str, queue: ReviewQueue) -> None:
     """Open the outcomes of a whole queue to an actor who left it."""
-    OutcomeHold.objects.filter(actor_key__in=actor_keys, by__in=queue.reviews.values("pk")).delete()
+    OutcomeHold.objects.filter(actor_key=actor_key, by__in=queue.reviews.values("pk")).delete()
 
 
 def open_to_everyone(reviews: QuerySet[Review]) -> None:

@@ -81,7 +81,7 @@ def _progress(actor: Actor, states: Counter[tuple[bool, str]], given: Counter[tu
         # the holder of a gold item must not notice that it is gold
         claimed=states[False, SlotState.CLAIMED] + states[True, SlotState.CLAIMED],
         people=[(name, n) for (name, _), n in given.most_common(20)],
-        mine=sum(n for (_, key), n in given.items() if key == actor.key),
+        mine=sum(n for (_, key), n in given.items() if actor.owns(key)),
     )
 
 

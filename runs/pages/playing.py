@@ -80,7 +80,7 @@ def play_page(request: MemberRequest, pk: str) -> HttpResponse:
 def _others(request: MemberRequest, episode: Episode) -> dict[str, Any]:
     """Return who else acts in the episode, and the next one of its run once it has ended."""
     first = person.player_of(episode)
-    other = first.author if first is not None and first.author_key != request.actor.key else ""
+    other = first.author if first is not None and not request.actor.owns(first.author_key) else ""
     is_over = not episode.is_live and episode.run_id
     return {"other": other, "following": is_over and person.to_play(request.actor, str(episode.run_id)).first()}
 

@@ -82,7 +82,7 @@ LABELS = {"max_steps": "Turns of the agent", "max_asks": "Asks", "timeout_s": "S
 def _state(request: MemberRequest, episode: Episode) -> dict[str, Any]:
     wheel, now = Wheel.objects.filter(episode=episode).first(), timezone.now()
     held = wheel is not None and wheel.is_held(now) and episode.is_live
-    mine = held and wheel is not None and wheel.holder == request.actor.key
+    mine = held and wheel is not None and request.actor.owns(wheel.holder)
     lens = lens_of(request.actor, episode)
     last = windows.last_of(lens, episode)
     shown = windows.after(lens, episode, max(0, last - SHOWN), last=last)

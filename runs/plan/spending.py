@@ -19,7 +19,7 @@ from django.db.models import Q, QuerySet, Sum
 from awmclient.schema import LIVE_STATES
 from episodes.find.selection import among
 from episodes.models import Episode, EpisodeState, Run, Step, StepKind
-from experts.models import MODEL, TOKEN, Advice, ModelCall
+from experts.models import MODEL, Advice, ModelCall, by_program
 from people.access import Actor
 from runs.models import Plan
 from runs.statistics.costs import (
@@ -220,8 +220,7 @@ def _tokens_by_model(calls: QuerySet[ModelCall]) -> dict[str, Tokens]:
 def human_s(episodes: QuerySet[Episode]) -> float:
     """Return the seconds that people spent on asks of these episodes, from claim to answer; programs count 0."""
     answers = Advice.objects.filter(ask__episode__in=episodes, source="human")
-    by_programs = Q(author_key__startswith=TOKEN) & ~Q(behind="person")
-    took = answers.exclude(by_programs).aggregate(s=Sum("took_s", default=0.0))["s"]
+    took = answers.exclude(by_program()).aggregate(s=Sum("took_s", default=0.0))["s"]
     return float(took)
 
 

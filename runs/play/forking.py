@@ -249,7 +249,7 @@ def knowledge_before(parent: Episode, earlier: Steps) -> Knowledge:
 def _with_correction(actor: Actor, row: Correction, level: Knowledge) -> Knowledge:
     """Return what is known to the author of a correction and to who forks with it. What another person saw is not
     recorded, so they count as having known how the episode ended."""
-    others = Knowledge.HINDSIGHT if row.author_key != actor.key else Knowledge.BLIND
+    others = Knowledge.HINDSIGHT if not actor.owns(row.author_key) else Knowledge.BLIND
     read = Knowledge.SEES_VERIFIER if row.privilege == Privilege.SEES_VERIFIER else Knowledge.BLIND
     return Knowledge(Knowledge.most([level, others, read]))
 
@@ -322,7 +322,7 @@ def steps_before_end(parent: Episode) -> Steps:
 def corrected(actor: Actor, correction_id: str) -> tuple[Correction, ForkChange]:
     """Return a correction that counts, with the change that it is. Raises `NotForkable` for one that is no action."""
     row = visible_or_404(Correction.objects.select_related("episode"), actor, correction_id, "episode__project")
-    if row.author_key != actor.key and visibility.is_withheld(actor, row.episode):
+    if not actor.owns(row.author_key) and visibility.is_withheld(actor, row.episode):
         raise NotFound
     if row.withdrawn or Correction.objects.filter(supersedes=row).exists():
         raise NotForkable("This correction was withdrawn or replaced.")

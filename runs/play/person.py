@@ -146,7 +146,7 @@ def say(actor: Actor, episode_id: str, number: int, said: Mapping[str, Any]) -> 
     if not is_of_person(episode):
         raise WrongState("No person acts in this episode.")
     first = player_of(episode)
-    if first is not None and first.author_key != actor.key:
+    if first is not None and not actor.owns(first.author_key):
         raise WrongState(f"{first.author} acts in this episode.")
     sent = PersonTurn.objects.filter(episode=episode, number=number).first()
     if sent is not None:

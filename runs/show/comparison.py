@@ -23,7 +23,7 @@ from episodes.models import EpisodeState, ExpertMode, Run
 from episodes.stored import outcomes
 from episodes.stored.strip import BRIEFED
 from episodes.visible import visibility
-from experts.models import TOKEN, Ask
+from experts.models import Ask, by_program
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
 from people.errors import WrongScope
 from reviews.visible import rulings
@@ -283,8 +283,7 @@ def _changed(versions: Iterable[tuple[str, str]]) -> set[str]:
 def _asks_of(plan: Plan) -> dict[str, float]:
     """Return the episodes of a plan that asked, with the seconds that people took to answer, from claim to answer.
     Answers of programs count 0."""
-    by_programs = Q(advice__author_key__startswith=TOKEN) & ~Q(advice__behind="person")
-    by_people = Q(advice__source="human") & ~by_programs
+    by_people = Q(advice__source="human") & ~by_program("advice__")
     asks = Ask.objects.filter(episode__planned__plan=plan).values("episode_id")
     return dict(
         asks.annotate(took=Coalesce(Sum("advice__took_s", filter=by_people), 0.0)).values_list("episode_id", "took")

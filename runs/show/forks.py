@@ -126,7 +126,7 @@ class CorrectionProof:
 def proof_of(actor: Actor, episode: Episode, correction_id: str) -> CorrectionProof:
     """Return what proves a correction. The outcome of its fork is withheld as those of all branches are."""
     row = visible_or_404(Correction.objects.filter(episode=episode), actor, correction_id, "episode__project")
-    if row.author_key != actor.key and visibility.is_withheld(actor, episode):
+    if not actor.owns(row.author_key) and visibility.is_withheld(actor, episode):
         raise NotFound
     made = Fork.objects.filter(parent=episode, correction=row.pk).order_by("-created_at", "-pk").first()
     if made is None:

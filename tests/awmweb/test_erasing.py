@@ -365,8 +365,8 @@ def test_other_advice_of_a_fork_stays_with_its_author(ada, written, store):
 def test_rows_by_a_shared_name_stay_and_are_named(ada, store):
     expert = person(ada.project, "edo", "expert")
     other = person(ada.project, "edo2", "expert")
-    other.user.first_name = "edo"
-    other.user.save()
+    other.person.first_name = "edo"
+    other.person.save()
     record(expert, "ask.escalated", "a1", f"{GONE} reason")
     QuickReply.objects.create(project=ada.project, author_key=expert.key, author="edo", text=f"{GONE} reply")
     (tombstone,) = erase_person("edo")
@@ -384,8 +384,8 @@ def test_rows_by_earlier_names_are_emptied(ada, store):
     expert = person(ada.project, "edo", "expert")
     person(ada.project, "max", "expert")
     for name in ("Edo Bruni", "Edo Conti", "Edo Dati"):
-        members.rename(expert.user, name)
-        expert.user.refresh_from_db()
+        members.rename(expert.person, name)
+        expert.person.refresh_from_db()
     for name in ("Edo Alba", "max"):
         QuickReply.objects.create(project=ada.project, author_key=expert.key, author=name, text=f"reply of {name}")
     for name in ("edo", "Edo Alba", "Edo Bruni", "Edo Dati", "max"):
@@ -444,7 +444,7 @@ def test_what_a_person_did_stays_and_is_named(ada, lives):
     WheelOrder.objects.create(episode=one, said={"words": GONE}, **about)
     fork = {"project": ada.project, "seq": 1, "tries": 1, "knowledge": "blind", "grade": "exact"}
     Fork.objects.create(parent=other, created_by=max_.name, **fork)
-    (stone,) = erase_person(User.objects.get(pk=max_.user.pk).username)
+    (stone,) = erase_person(User.objects.get(pk=max_.person.pk).username)
     assert stone.left[:2] == [
         f"1 episodes in which they acted for the agent, erase them with --episode: {one.pk}",
         f"1 episodes that they forked, with what they changed, erase them with --episode: {other.pk}",

@@ -93,14 +93,14 @@ def test_every_table_of_an_episode_is_emptied(ada, store):
     expert = person(ada.project, "edo", "expert")
     one = lived(ada, expert, "a", planting(GONE))
     indexing.work()
-    fill = Filler(Project=ada.project, Episode=one, Ask=one.asks.order_by("seq").first(), User=expert.user)
+    fill = Filler(Project=ada.project, Episode=one, Ask=one.asks.order_by("seq").first(), User=expert.person)
     models = [model for model in apps.get_models() if model is not Episode and hangs_on(model)]
     for model in (*models, Trace, TraceSpan):
         if not model._base_manager.exists():
             fill.row(model, GONE)
     assert len(models) > 30 and words_in_tables() >= {"runs_personturn", "episodes_wheelorder", "imports_tracespan"}
     record(ada, "certificate.requested", one.pk, f"{GONE} why")
-    channel = fill.row(Subscription, "wombat", user=expert.user)
+    channel = fill.row(Subscription, "wombat", user=expert.person)
     said = {"words": f"{GONE} reply", "shown": GONE, "receipt": {"channel": GONE}, "state": "sent"}
     for pk in (one.asks.first().pk, Annotation.objects.filter(episode=one).first().pk):
         fill.row(Delivery, "wombat", subscription=channel, subject_id=pk, **said)
@@ -149,7 +149,7 @@ def wrote(ada, store):
     one = lived(ada, expert, "a", lambda path: path)
     ask = one.asks.order_by("seq").first()
     # what others set up, and rows that theirs refer to, have another word
-    fill = Filler(Project=ada.project, Episode=one, Ask=ask, User=expert.user)
+    fill = Filler(Project=ada.project, Episode=one, Ask=ask, User=expert.person)
     for model in apps.get_models():
         if (names := authors_of(model)) and model is not Advice and model._meta.label not in NO_WORDS:
             key = {name: expert.key if name.endswith("_key") else expert.name for name in names}
@@ -158,7 +158,7 @@ def wrote(ada, store):
     Annotation.objects.filter(text="own").update(text=f"{GONE} own")
     Ask.objects.filter(pk=ask.pk).update(draft_hint=f"{GONE} hint")
     # an address goes with its channel
-    channel = fill.row(Subscription, GONE, user=expert.user, target="", secret={})
+    channel = fill.row(Subscription, GONE, user=expert.person, target="", secret={})
     fill.row(Delivery, "wombat", subscription=channel, subject_id=ask.pk, words=f"{GONE} reply")
     return expert, one
 

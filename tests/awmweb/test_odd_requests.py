@@ -77,7 +77,7 @@ def scene(project, ada, edo):
     ask, _ = opening.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, **words))
     queue.claim(ada, ask.pk)
     secret = token(project, "agent")[1]
-    member, known = Membership.objects.get(user=edo.user), ApiToken.objects.get()
+    member, known = Membership.objects.get(user=edo.person), ApiToken.objects.get()
     return {"episode": episode.pk, "ask": ask.pk, "token": known.pk, "member": str(member.pk), "secret": secret}
 
 

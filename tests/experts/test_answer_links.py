@@ -92,7 +92,7 @@ def test_someone_else_was_first_and_the_link_says_who(edo, ada, asked):
 def test_link_ends_and_then_shows_no_names_and_no_calls(edo, ada, asked, end):
     ask = asked(**approval(REPLY))
     path = answer_path(ask, edo.key)
-    row = Membership.objects.get(user=edo.user, project=edo.project)
+    row = Membership.objects.get(user=edo.person, project=edo.project)
     if end == "deadline":
         Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now() - timedelta(seconds=1))
     elif end == "member":
@@ -104,7 +104,7 @@ def test_link_ends_and_then_shows_no_names_and_no_calls(edo, ada, asked, end):
     elif end == "setting":
         desk.set_policy(ada, answer_links=False)
     elif end == "account":
-        type(edo.user).objects.filter(pk=edo.user.pk).update(is_active=False)
+        type(edo.person).objects.filter(pk=edo.person.pk).update(is_active=False)
     else:
         type(edo.project).objects.filter(pk=edo.project.pk).update(archived_at=timezone.now())
     for form in ({}, {"decision": APPROVE}):

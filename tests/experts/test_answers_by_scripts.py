@@ -130,7 +130,10 @@ def test_times_of_scripts_are_no_times_of_people(ada, edo, script, asked):
 
 
 def test_human_metrics_count_people_only():
-    edo, bot = {"author_key": "user:1", "author": "edo"}, {"author_key": "token:1", "author": "token bot"}
+    edo, bot = (
+        {"author_key": "user:1", "author": "edo"},
+        {"author_key": "token:1", "author": "token bot", "behind": "script"},
+    )
     asks = [Asked("a", source="human", drafted_by="small", **edo), Asked("b", source="human", **bot)]
     drafted = desk_line(asks, "desk", "desk", "All").drafted
     assert (drafted.part, drafted.of) == (1, 1)

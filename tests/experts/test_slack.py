@@ -235,7 +235,7 @@ def test_press_of_anyone_else_is_refused(ada, edo, asked, there, way, end):
     if end == "unsubscribed":
         subscriptions.unsubscribe(edo, way.pk)
     elif end == "removed":
-        members.remove_member(ada, edo.user.memberships.get().pk)
+        members.remove_member(ada, edo.person.memberships.get().pk)
     elif end == "unconfirmed":
         type(way).objects.filter(pk=way.pk).update(is_confirmed=False)
     pressed(row, "awm_claim", user=user)

@@ -120,14 +120,14 @@ def test_it_reaches_no_further_than_the_skills_of_its_author(edo, asked):
     waiting.refresh_from_db()
     assert (answered, waiting.is_open) == (0, True)
     assert asked(**approval(REPLY), skills=["refunds"]).is_open
-    Membership.objects.filter(user=edo.user).update(skills=["refunds"])
+    Membership.objects.filter(user=edo.person).update(skills=["refunds"])
     assert not asked(**approval(REPLY), skills=["refunds"]).is_open
 
 
 def test_another_one_covers_what_its_author_may_not(edo, ada, asked):
     first, _ = give(edo)
     second, _ = give(ada)
-    Membership.objects.filter(user=ada.user).update(skills=["refunds"])
+    Membership.objects.filter(user=ada.person).update(skills=["refunds"])
     assert asked(**approval(REPLY), skills=["refunds"]).accepted.standing_id == second.pk
     first.refresh_from_db()
     assert first.used == 0
@@ -138,7 +138,7 @@ def test_another_one_covers_what_its_author_may_not(edo, ada, asked):
 )
 def test_it_ends_with_the_rights_of_its_author(edo, ada, asked, left):
     give(edo)
-    mine = Membership.objects.filter(user=edo.user)
+    mine = Membership.objects.filter(user=edo.person)
     mine.update(**left) if left else mine.delete()
     assert asked(**approval(REPLY)).is_open
     assert active_standing(ada) == []

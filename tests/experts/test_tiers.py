@@ -110,7 +110,7 @@ def test_a_skill_that_nobody_has_is_a_refusal_that_says_so(asked, edo, project):
     ask = asked(skills=["refunds"])
     with pytest.raises(NotForYou):
         queue.claim(edo, ask.pk)
-    Membership.objects.filter(user=edo.user, project=project).update(skills=["refunds", "returns"])
+    Membership.objects.filter(user=edo.person, project=project).update(skills=["refunds", "returns"])
     assert queue.claim(edo, ask.pk)
 
 
@@ -128,7 +128,7 @@ def test_the_senior_tier_is_for_the_senior(asked, ada, edo, rita, project):
     with pytest.raises(Invalid):
         lease = queue.claim(edo, asked().pk)
         queue.escalate(edo, lease.assignment_id, lease.lease_token, "senior", "over my head")
-    desk.set_policy(ada, senior=Membership.objects.get(user=ada.user, project=project))
+    desk.set_policy(ada, senior=Membership.objects.get(user=ada.person, project=project))
     ask = asked("May I refund?")
     lease = queue.claim(edo, ask.pk)
     queue.escalate(edo, lease.assignment_id, lease.lease_token, "senior", "over my head")

@@ -86,7 +86,7 @@ def test_a_person_sends_five_codes_an_hour_and_ten_a_day(edo, clock):
 
 def test_a_project_sends_thirty_codes_an_hour(project, max_):
     people = [person(project, f"p{n}", "expert") for n in range(8)]
-    sent = [try_to_send(one, f"{one.user.pk}-{n}@example.org") for one in people for n in range(4)]
+    sent = [try_to_send(one, f"{one.person.pk}-{n}@example.org") for one in people for n in range(4)]
     assert sum(sent) == 30 and try_to_send(max_, "other@example.org")
 
 
@@ -124,7 +124,7 @@ def test_of_many_at_once_one_sends_a_code(edo, project):
 
 def test_counters_outlive_people_and_hold_no_address(ada, edo, clock):
     try_to_send(edo)
-    members.remove_member(ada, Membership.objects.get(user=edo.user).pk)
+    members.remove_member(ada, Membership.objects.get(user=edo.person).pk)
     assert not try_to_send(ada)
     assert not any("stranger" in key for key in Allowance.objects.values_list("key", flat=True))
     clock(days=1, seconds=1)

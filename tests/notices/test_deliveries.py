@@ -43,7 +43,7 @@ def test_model_first_ask_notifies_people_on_escalation(ada, bell, asked, models,
 
 def test_only_those_who_may_answer_hear_of_it(project, ada, edo, asked):
     lea = person(project, "lea", "expert")
-    Membership.objects.filter(user=lea.user).update(skills=["sql"])
+    Membership.objects.filter(user=lea.person).update(skills=["sql"])
     for one in (ada, edo, lea):
         subscriptions.subscribe(one, "browser")
     desk.seen(ada, away=True)
@@ -151,7 +151,7 @@ def test_same_question_group_is_notified_once_while_open(edo, bell, asked):
 def test_quiet_hours_delay_open_asks_and_drop_closed_ones(edo, bell, asked):
     now = timezone.now()
     QuietHours.objects.create(
-        user=edo.user, starts=(now - timedelta(hours=1)).time(), ends=(now + timedelta(hours=1)).time(), zone="UTC"
+        user=edo.person, starts=(now - timedelta(hours=1)).time(), ends=(now + timedelta(hours=1)).time(), zone="UTC"
     )
     asked("short", task="one", deadline_s=300)
     asked("long", task="two", deadline_s=7200)

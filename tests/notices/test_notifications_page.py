@@ -129,7 +129,7 @@ def test_strangers_viewers_and_other_sites_cannot_write(edo, max_, project):
 
 def test_a_way_of_one_project_is_not_shown_in_another(edo, elsewhere):
     subscriptions.subscribe(edo, "webhook", HOOK["target"])
-    Membership.objects.create(project=elsewhere, user=edo.user, role="expert")
+    Membership.objects.create(project=elsewhere, user=edo.person, role="expert")
     client = as_person(edo)
     assert "hooks.example.org" not in text(client.get("/projects/elsewhere/notices/"))
 

@@ -183,7 +183,7 @@ def test_a_group_is_told_once_while_one_of_it_is_open(edo, bell, mentions, menti
 def test_without_an_end_quiet_hours_only_put_off(edo, bell, mentioned):
     now = timezone.now()
     QuietHours.objects.create(
-        user=edo.user, starts=(now - timedelta(hours=1)).time(), ends=(now + timedelta(hours=1)).time(), zone="UTC"
+        user=edo.person, starts=(now - timedelta(hours=1)).time(), ends=(now + timedelta(hours=1)).time(), zone="UTC"
     )
     mentioned()
     assert due() == [] and state(bell)[0][0] == "waiting"

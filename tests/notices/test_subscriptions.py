@@ -64,7 +64,7 @@ def test_a_stranger_and_a_colleague_change_nothing_of_mine(ada, bell, max_):
 def test_removed_member_gets_no_notices_or_transfers(ada, edo, asked):
     way = subscriptions.subscribe(edo, "webhook", "https://hooks.example.org/a")
     ask = asked()
-    members.remove_member(ada, Membership.objects.get(user=edo.user).pk)
+    members.remove_member(ada, Membership.objects.get(user=edo.person).pk)
     way.refresh_from_db()
     assert (way.target, way.secret) == ("", {}) and state(way) == [("skipped", "Left the project.")]
     assert due() == [] and Ask.objects.get(pk=ask.pk).is_open

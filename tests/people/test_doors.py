@@ -18,7 +18,9 @@ pytestmark = pytest.mark.attack("tokens and doors")
 
 
 def end(actor):
-    Membership.objects.filter(user=actor.user, project=actor.project).update(ends_at=timezone.now() - timedelta(days=1))
+    Membership.objects.filter(user=actor.person, project=actor.project).update(
+        ends_at=timezone.now() - timedelta(days=1)
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,7 @@ def test_browser_opens_a_link_whatever_its_name(client, ada, agent):
 
 def test_session_of_a_removed_name_is_not_inherited(ada, edo):
     old = as_person(edo)
-    members.remove_member(ada, Membership.objects.get(user=edo.user).pk)
+    members.remove_member(ada, Membership.objects.get(user=edo.person).pk)
     members.invite(ada, "edo", "expert")
     assert old.get("/").status_code == 302
     assert old.get("/api/v1/asks").status_code == 401
@@ -75,7 +77,7 @@ def test_session_of_a_removed_name_is_not_inherited(ada, edo):
 def test_somebody_of_two_projects_stays_signed_in_for_the_other(ada, edo, elsewhere):
     there = person(elsewhere, "edo", "expert")
     client = as_person(there)
-    members.remove_member(ada, Membership.objects.get(user=edo.user, project=ada.project).pk)
+    members.remove_member(ada, Membership.objects.get(user=edo.person, project=ada.project).pk)
     assert client.get("/").status_code == 200
 
 
@@ -89,7 +91,7 @@ def test_expired_admin_gets_no_login_links(ada, elsewhere):
 def test_expired_admin_does_not_count_as_the_last_admin(project, ada):
     end(person(project, "bea", "admin"))
     with pytest.raises(Invalid, match="last admin"):
-        members.remove_member(ada, Membership.objects.get(user=ada.user).pk)
+        members.remove_member(ada, Membership.objects.get(user=ada.person).pk)
     with pytest.raises(Invalid, match="last admin"):
         members.invite(ada, "ada", "admin", timezone.now() + timedelta(days=1))
 
@@ -97,29 +99,29 @@ def test_expired_admin_does_not_count_as_the_last_admin(project, ada):
 def test_closed_account_is_no_admin_and_no_link_opens_for_it(project, ada):
     bea = person(project, "bea", "admin")
     secret = link_of(bea)
-    assert bea.user.memberships.current(timezone.now()).exists()
-    bea.user.is_active = False
-    bea.user.save()
-    assert not bea.user.memberships.current(timezone.now()).exists()
+    assert bea.person.memberships.current(timezone.now()).exists()
+    bea.person.is_active = False
+    bea.person.save()
+    assert not bea.person.memberships.current(timezone.now()).exists()
     with pytest.raises(Invalid, match="last admin"):
-        members.remove_member(ada, Membership.objects.get(user=ada.user).pk)
+        members.remove_member(ada, Membership.objects.get(user=ada.person).pk)
     with pytest.raises(LinkSpent):
         members.redeem_login_link(secret)
 
 
 def test_another_link_for_somebody_known_keeps_role_and_end(ada, edo, capsys):
     ends = timezone.now() + timedelta(days=3)
-    Membership.objects.filter(user=edo.user).update(ends_at=ends)
+    Membership.objects.filter(user=edo.person).update(ends_at=ends)
     call_command("loginlink", "ada", project="lab")
     call_command("loginlink", "edo", project="lab", role="reviewer")
-    assert Membership.objects.get(user=ada.user).role == "admin"
-    assert Membership.objects.filter(user=edo.user, role="reviewer", ends_at=ends).exists()
+    assert Membership.objects.get(user=ada.person).role == "admin"
+    assert Membership.objects.filter(user=edo.person, role="reviewer", ends_at=ends).exists()
     assert AuditEntry.objects.filter(verb="created a sign-in link for").count() == 2
 
 
 def test_members_page_counts_tokens_of_removed_people(project, ada):
     lea = person(project, "lea", "researcher")
     members.issue_token(lea, "hers", "export")
-    body = {"do": "remove", "membership": Membership.objects.get(user=lea.user).pk}
+    body = {"do": "remove", "membership": Membership.objects.get(user=lea.person).pk}
     page = html(as_person(ada).post("/people/", body, follow=True))
     assert "1 API token they created still works" in page

@@ -59,24 +59,24 @@ def test_an_invitation_with_a_known_name_asks_who_is_meant(ada, edo, elsewhere):
     """Without an answer it makes no link: it would sign a stranger in as the member."""
     if elsewhere:
         mine = members.ensure_member(members.ensure_project("other", "Other"), "ada", "admin")
-        Membership.objects.filter(user=edo.user).update(project=mine.project)
-    asked = {"do": "invite", "name": edo.user.username, "role": "expert"}
+        Membership.objects.filter(user=edo.person).update(project=mine.project)
+    asked = {"do": "invite", "name": edo.person.username, "role": "expert"}
     links = LoginLink.objects.count()
     page = as_person(ada).post("/people/", asked)
     assert page.status_code == 422 and "already a member of" in html(page)
-    assert LoginLink.objects.count() == links and Membership.objects.filter(user=edo.user).count() == 1
+    assert LoginLink.objects.count() == links and Membership.objects.filter(user=edo.person).count() == 1
     as_person(ada).post("/people/", {**asked, "who": "other"})
-    assert LoginLink.objects.latest("pk").user != edo.user
-    assert LoginLink.objects.latest("pk").user.first_name == f"{edo.user.username} (2)"
+    assert LoginLink.objects.latest("pk").user != edo.person
+    assert LoginLink.objects.latest("pk").user.first_name == f"{edo.person.username} (2)"
     as_person(ada).post("/people/", {**asked, "who": "same"})
-    assert LoginLink.objects.latest("pk").user == edo.user
+    assert LoginLink.objects.latest("pk").user == edo.person
 
 
 @pytest.mark.parametrize("who", ["edo", "rita"])
 def test_others_see_people_and_may_not_change_them(who, ada, request):
     client = as_person(request.getfixturevalue(who))
     assert 'value="invite"' not in html(client.get("/people/"))
-    mine = Membership.objects.get(user=ada.user)
+    mine = Membership.objects.get(user=ada.person)
     for body in ({"do": "invite", "name": "x", "role": "admin"}, {"do": "remove", "membership": mine.pk}):
         assert client.post("/people/", body).status_code == 422
     assert Membership.objects.filter(pk=mine.pk).exists()
@@ -100,12 +100,12 @@ def test_a_refused_invitation_says_why_and_keeps_what_was_typed(ada, body):
 def test_a_removed_person_is_out_at_the_next_page(ada, edo):
     client = as_person(edo)
     assert client.get("/queue/").status_code == 200
-    as_person(ada).post("/people/", {"do": "remove", "membership": Membership.objects.get(user=edo.user).pk})
+    as_person(ada).post("/people/", {"do": "remove", "membership": Membership.objects.get(user=edo.person).pk})
     assert client.get("/queue/").status_code == 403
 
 
 def test_a_person_of_another_project_cannot_be_removed_from_here(ada, max_):
-    theirs = Membership.objects.get(user=max_.user)
+    theirs = Membership.objects.get(user=max_.person)
     as_person(ada).post("/people/", {"do": "remove", "membership": theirs.pk})
     assert Membership.objects.filter(pk=theirs.pk).exists()
 
@@ -135,7 +135,7 @@ def test_a_reviewer_makes_no_token(rita):
 
 
 def test_a_project_is_chosen_among_ones_own(ada, elsewhere, max_):
-    members.ensure_member(elsewhere, ada.user.username, "viewer")
+    members.ensure_member(elsewhere, ada.person.username, "viewer")
     client = as_person(ada)
     assert "admin in <b>Lab</b>" in html(client.get("/people/"))
     assert "viewer in <b>Elsewhere</b>" in html(client.get("/projects/elsewhere/people/"))
@@ -187,7 +187,7 @@ def test_nonsense_in_addresses_and_forms_never_breaks_a_page(ada, nasty):
 
 
 def test_dialogs_about_a_member_escape_the_name(ada, edo):
-    User.objects.filter(pk=edo.user.pk).update(first_name="<i>Edo</i>")
+    User.objects.filter(pk=edo.person.pk).update(first_name="<i>Edo</i>")
     page = html(as_person(ada).get("/people/"))
     assert "<i>Edo" not in page
     for words in (
@@ -201,6 +201,6 @@ def test_dialogs_about_a_member_escape_the_name(ada, edo):
 def test_role_that_groups_decide_has_no_button(ada, edo, settings):
     settings.AWMWEB_OIDC_ISSUER = "https://login.example.org"
     gus = person(ada.project, "gus", "expert")
-    Membership.objects.filter(user=gus.user).update(from_provider=True)
+    Membership.objects.filter(user=gus.person).update(from_provider=True)
     page = html(as_person(ada).get("/people/"))
     assert "Change role of edo" in page and "Change role of gus" not in page and "Remove gus" in page

@@ -45,7 +45,7 @@ def test_read_pages_answer_in_an_archived_project(ada, rita, judged):
 
 
 def test_reviewer_reads_their_verdict_as_a_viewer(rita, judged):
-    Membership.objects.filter(user=rita.user).update(role=Role.VIEWER)
+    Membership.objects.filter(user=rita.person).update(role=Role.VIEWER)
     client = as_person(rita)
     assert "Your verdict differs" in html(client.get(f"/reviews/{judged.pk}/"))
     assert client.get("/reviews/mentions/").status_code == 200

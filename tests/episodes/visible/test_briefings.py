@@ -81,7 +81,7 @@ def test_blind_reviewer_of_the_task_reads_no_informed_words(ada, rita, edo):
     for address in (f"{url}briefing/1", f"{url}?raw=1"):
         assert WORDS in html(reader.get(address)) and WORDS in html(judge.get(address))
     assert reader.get(f"{url}find?q={WORDS}").json()["seqs"] == [1]
-    OutcomeHold.objects.create(episode=other, actor_key=f"user:{edo.user.pk}", by="review")
+    OutcomeHold.objects.create(episode=other, actor_key=f"user:{edo.person.pk}", by="review")
     for address in (url, f"{url}briefing/1", f"{url}?raw=1", f"/api/v1/episodes/{episode.pk}/steps"):
         assert WORDS in html(reader.get(address)) or address == url
         assert WORDS not in html(judge.get(address)), address

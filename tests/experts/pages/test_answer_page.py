@@ -281,7 +281,7 @@ def test_escalate_and_send_to_model_give_reasons(asked, ada, edo, project, model
     client = held(edo, ask)
     before = page(client, ask)
     assert "ada, offline" in before and "senior" not in before
-    Desk.objects.create(project=project, senior=Membership.objects.get(user=ada.user))
+    Desk.objects.create(project=project, senior=Membership.objects.get(user=ada.person))
     token = fresh(ask).assignment.lease_token
     why = "it is about {money}, and more of it than I may give away"
     body = {"lease_token": token, "to": "senior", "reason": why}

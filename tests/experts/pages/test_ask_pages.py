@@ -125,7 +125,7 @@ def test_page_of_an_ask_says_why_it_cannot_be_claimed(edo, ada, ask):
     Ask.objects.filter(pk=ask.pk).update(skills=["law"])
     page = html(client.get(f"/asks/{ask.pk}/"))
     assert "Requires: law." in page and "Claim and answer" not in page
-    desk.set_policy(ada, senior=Membership.objects.get(user=ada.user))
+    desk.set_policy(ada, senior=Membership.objects.get(user=ada.person))
     Ask.objects.filter(pk=ask.pk).update(skills=[], tier="senior")
     page = html(client.get(f"/asks/{ask.pk}/"))
     assert "Only the senior expert can claim it." in page and "Claim and answer" not in page

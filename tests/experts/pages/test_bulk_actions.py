@@ -137,7 +137,7 @@ def test_a_closed_ask_is_left_alone(asked, ada, edo):
 
 
 def test_a_stranger_steers_nothing_and_an_expert_may_only_pass(asked, ada, edo, rita, max_, project):
-    desk.set_policy(ada, senior=Membership.objects.get(user=ada.user, project=project))
+    desk.set_policy(ada, senior=Membership.objects.get(user=ada.person, project=project))
     ask = asked()
     for who, refusal in ((max_, NotFound), (edo, Forbidden), (rita, Forbidden)):
         with pytest.raises(refusal):

@@ -40,7 +40,7 @@ def rows(actor, query=""):
 
 
 def skilled(actor, *skills):
-    Membership.objects.filter(user=actor.user).update(skills=list(skills))
+    Membership.objects.filter(user=actor.person).update(skills=list(skills))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_claim_next_follows_run_order_and_eligibility(asked, ada, edo, set_):
     assert board.next_for(edo, timezone.now()).pk == asks[2].pk
     set_(asks[2], priority=0, tier="senior")
     assert board.next_for(edo, timezone.now()).pk == asks[2].pk  # nobody is named senior, so everybody is
-    desk.set_policy(ada, senior=Membership.objects.get(user=ada.user))
+    desk.set_policy(ada, senior=Membership.objects.get(user=ada.person))
     assert board.next_for(edo, timezone.now()) is None
     skilled(edo, "german")
     assert board.next_for(edo, timezone.now()).pk == asks[0].pk
@@ -269,7 +269,7 @@ def test_transfers_offer_what_exists_and_colleagues_by_name(asked, ada, edo, rit
     offered = re.findall(r'<option value="((?:user:|senior|people|llm)[^"]*)">([^<]+)</option>', page(ada))
     assert offered == [(edo.key, "edo, online"), ("people", "people")] * 2  # of one row, and of many
     settings.EXPERT_ENDPOINTS = {MODEL: object()}
-    desk.set_policy(ada, senior=Membership.objects.get(user=edo.user))
+    desk.set_policy(ada, senior=Membership.objects.get(user=edo.person))
     offered = re.findall(r'<option value="(?:senior|llm)">([^<]+)</option>', page(ada))
     assert offered == ["the senior expert, edo", "the model"] * 2
 

@@ -39,7 +39,7 @@ def test_every_value_of_the_desk_has_its_place_in_the_form():
 
 
 def test_values_are_saved_and_the_trail_says_who_changed_what(ada, edo, project):
-    senior = Membership.objects.get(user=edo.user)
+    senior = Membership.objects.get(user=edo.person)
     body = {**form(ada), "model_first": "on", "audit_share": "0,2", "per_hour": "30", "senior": str(senior.pk)}
     seen = html(as_person(ada).post("/desk/", body, follow=True))
     row = Desk.objects.get(project=project)
@@ -123,7 +123,7 @@ def test_others_read_and_may_not_change(ada, edo, rita, max_):
 def test_only_project_experts_can_become_senior(ada, rita, max_):
     for who in (rita, max_):
         with pytest.raises(PolicyRefused, match="senior"):
-            desk.set_policy(ada, senior=Membership.objects.get(user=who.user))
+            desk.set_policy(ada, senior=Membership.objects.get(user=who.person))
 
 
 @pytest.mark.django_db(transaction=True)
@@ -188,7 +188,7 @@ def endpoint(base_url):
 
 
 def test_an_admin_names_skills_and_the_trail_keeps_them(ada, edo, rita, max_, elsewhere):
-    mine = Membership.objects.get(user=edo.user)
+    mine = Membership.objects.get(user=edo.person)
     seen = as_person(ada).post(
         "/people/", {"do": "skills", "membership": mine.pk, "skills": " refunds,  two  words ,,refunds"}, follow=True
     )

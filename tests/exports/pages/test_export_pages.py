@@ -366,7 +366,7 @@ def test_download_breaks_off_when_its_reader_leaves(ada, store, monkeypatch):
     answers += [Client().get(f"/api/v1/exports/{export.pk}/download", headers={"Authorization": f"Bearer {secret}"})]
     parts = [iter(answer.streaming_content) for answer in answers]
     assert [len(next(part)) for part in parts] == [100, 100] and [len(next(part)) for part in parts] == [100, 100]
-    members.remove_member(ada, Membership.objects.get(user=ron.user, project=ada.project).pk)
+    members.remove_member(ada, Membership.objects.get(user=ron.person, project=ada.project).pk)
     members.revoke_token(ada, ApiToken.objects.get(digest=members.digest(secret)).pk)
     for part, refusal in zip(parts, (NotFound, Unauthenticated), strict=True):
         with pytest.raises(refusal):

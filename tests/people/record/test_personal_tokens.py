@@ -53,12 +53,12 @@ def test_own_token_is_revoked_by_its_person_or_an_issuer(edo, ada, project):
 
 def test_own_token_ends_with_role_and_membership(ada, edo, project):
     _, first = members.issue_token(edo, "one", "expert", personal=True)
-    membership = Membership.objects.get(user=edo.user)
+    membership = Membership.objects.get(user=edo.person)
     projects.change_role(ada, membership.pk, "viewer")
     assert members.token_of(first) is None
     projects.change_role(ada, membership.pk, "expert")
     assert members.token_of(first) is None
-    again = actor_of(Membership.objects.get(user=edo.user))
+    again = actor_of(Membership.objects.get(user=edo.person))
     _, second = members.issue_token(again, "two", "expert", personal=True)
     assert members.token_of(second) is not None
     removed = as_person(ada).post("/people/", {"do": "remove", "membership": membership.pk}, follow=True)

@@ -144,7 +144,7 @@ def test_archived_project_is_read_only(ada, client):
 
 def test_archived_project_takes_no_member_by_command(ada, edo, capsys):
     projects.archive(ada)
-    slug, name = ada.project.slug, edo.user.get_username()
+    slug, name = ada.project.slug, edo.person.get_username()
     for who, role in (("bob", "viewer"), ("bob", None), (name, "viewer")):
         with pytest.raises(CommandError, match="archived and read-only"):
             call_command("loginlink", who, project=slug, role=role)
@@ -152,7 +152,7 @@ def test_archived_project_takes_no_member_by_command(ada, edo, capsys):
     for role in (None, "expert"):
         call_command("loginlink", name, project=slug, role=role)
         assert "/login/once/" in capsys.readouterr().out
-    assert Membership.objects.get(user=edo.user, project=ada.project).role == "expert"
+    assert Membership.objects.get(user=edo.person, project=ada.project).role == "expert"
 
 
 def test_only_admins_manage_projects_and_read_the_audit_log(edo, ada):
@@ -165,7 +165,7 @@ def test_only_admins_manage_projects_and_read_the_audit_log(edo, ada):
 
 
 def test_role_change_ends_sessions_and_returns_a_login_link(ada, edo):
-    theirs = Membership.objects.get(user=edo.user, project=edo.project)
+    theirs = Membership.objects.get(user=edo.person, project=edo.project)
     before = as_person(edo)
     page = as_person(ada).post("/people/", {"do": "role", "membership": theirs.pk, "role": "viewer"})
     link = re.search(r'id="link" readonly value="[^"]+(/login/once/[^"]+)"', html(page))[1]
@@ -176,7 +176,7 @@ def test_role_change_ends_sessions_and_returns_a_login_link(ada, edo):
 
 
 def test_the_last_admin_keeps_the_role(ada, edo):
-    mine, theirs = (Membership.objects.get(user=one.user, project=ada.project) for one in (ada, edo))
+    mine, theirs = (Membership.objects.get(user=one.person, project=ada.project) for one in (ada, edo))
     client = as_person(ada)
     for role, words in (("viewer", "last admin"), ("admin", "already has")):
         page = client.post("/people/", {"do": "role", "membership": mine.pk, "role": role})

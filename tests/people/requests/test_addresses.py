@@ -25,7 +25,7 @@ FREE = {"health", "login", "logout", "projects", "scrape", "service_worker"}
 @pytest.fixture
 def both(ada, elsewhere):
     """A browser of Ada, who is an admin of Lab and an expert of Elsewhere."""
-    members.ensure_member(elsewhere, ada.user.username, "expert")
+    members.ensure_member(elsewhere, ada.person.username, "expert")
     return as_person(ada)
 
 
@@ -136,7 +136,7 @@ def test_token_of_another_project_is_refused_below_an_address(project, elsewhere
 
 
 def test_socket_admits_to_the_project_of_its_address(both, ada, ours, theirs, elsewhere):
-    scope = {"headers": [], "user": ada.user, "session": both.session}
+    scope = {"headers": [], "user": ada.person, "session": both.session}
     assert actor_for({**scope, PROJECT: "elsewhere"}).project == elsewhere
     assert actor_for({**scope, PROJECT: "lab"}, ours.project_id).project.slug == "lab"
     for slug, project_id in (("lab", theirs.project_id), ("no-such-project", None)):

@@ -45,8 +45,8 @@ def test_two_comments_at_one_step_both_stand(ada, rita, episode):
 
 
 def test_closed_account_is_not_named(ada, rita, episode):
-    rita.user.is_active = False
-    rita.user.save()
+    rita.person.is_active = False
+    rita.person.save()
     say(ada, episode, "@rita, look")
     assert not Mention.objects.exists()
 

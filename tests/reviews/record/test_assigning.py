@@ -148,7 +148,7 @@ def test_release_and_removal_free_the_slot(ada, rita, review):
     assigning.release(rita, review.pk, lease.lease_token)
     assert not ReviewSlot.objects.exclude(state="queued").exists()
     assigning.claim(rita, review.pk)
-    members.remove_member(ada, rita.user.memberships.get(project=ada.project).pk)
+    members.remove_member(ada, rita.person.memberships.get(project=ada.project).pk)
     assert not ReviewSlot.objects.exclude(state="queued").exists()
 
 

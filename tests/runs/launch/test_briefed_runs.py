@@ -269,7 +269,7 @@ def test_page_command_and_api_write_and_show_a_briefing(ada, rita, edo, project,
     assert html(sent).count(f">{source}</a>") == html(sent).count(f'data-copy-text="{source}"') == 2
     assert as_person(rita).post(f"/briefings/{scenario}/{idx}/", {"text": "No"}).status_code == 403
     assert "1 task has a briefing" in html(page.get("/briefings/"))
-    OutcomeHold.objects.create(episode_id=source, actor_key=f"user:{edo.user.pk}", by="review")
+    OutcomeHold.objects.create(episode_id=source, actor_key=f"user:{edo.person.pk}", by="review")
     blind = html(as_person(edo).get(f"/briefings/{scenario}/{idx}/"))
     assert "Withheld until your verdict." in blind and "Look" not in blind
     launch = {"HTTP_AUTHORIZATION": f"Bearer {token(project, 'launch')[1]}"}

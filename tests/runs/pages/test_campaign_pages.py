@@ -146,7 +146,7 @@ def test_viewer_reads_and_launches_nothing(campaign, ada):
 
 
 def test_erased_person_leaves_no_words_in_campaigns(campaign, ada):
-    erase_person(ada.user.username)
+    erase_person(ada.person.username)
     campaign.refresh_from_db()
     assert (campaign.change, campaign.name) == ({}, "[erased]")
     assert SECRET not in html(as_person(ada).get(f"/campaigns/{campaign.pk}/"))
