@@ -193,8 +193,6 @@ def get_attachment(request: HttpRequest, attachment_id: str) -> HttpResponse:
     reply["X-Content-Type-Options"] = "nosniff"
     # even if a browser took it for a page, that page could load, run and reach nothing
     reply["Content-Security-Policy"] = "default-src 'none'; sandbox"
-    reply["Cache-Control"] = "private, max-age=31536000, immutable"
-    reply["ETag"] = f'"{row.sha256}"'
     return reply
 
 

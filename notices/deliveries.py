@@ -83,11 +83,11 @@ def queue_for(subject: Subject) -> None:
     Called in the transaction that makes the subject claimable. Deliveries already queued for the same rank are
     unchanged.
     """
-    rows = Subscription.objects.current().filter(project=subject.project_id, is_confirmed=True, broken="")
-    listening = list(rows)
+    now = timezone.now()
+    rows = Subscription.objects.current().of_members(now)
+    listening = list(rows.filter(project=subject.project_id, is_confirmed=True, broken=""))
     if not listening:
         return
-    now = timezone.now()
     recipients = subject.recipients(now)
     queued = [
         Delivery(
@@ -154,9 +154,12 @@ def take(now: datetime) -> tuple[bool, Parcel | None]:
 
 
 def _pick(subscription: Subscription, rows: list[Delivery], now: datetime) -> Parcel | None:
+    is_reached = Subscription.objects.of_members(now).filter(pk=subscription.pk).exists()
     for row in rows:
         if subscription.ended_at is not None or subscription.broken:
             _end(row, DeliveryState.SKIPPED, subscription.broken or "Channel removed.")
+        elif not is_reached:
+            _end(row, DeliveryState.SKIPPED, "Not sent: the membership has expired, or a sign-in is needed.")
         # No attempt has recorded a result: the sender was killed each time.
         elif row.attempts >= ATTEMPTS_MAX:
             _end(row, DeliveryState.FAILED, row.words or "The sender stopped before it finished.")

@@ -12,11 +12,11 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Q, Value
+from django.db.models import Exists, OuterRef, Q, Value
 from django.utils import timezone
 
 from notices import subjects
-from people.models import IdField, Project
+from people.models import IdField, Membership, Project
 
 LISTENED = """EXISTS (
   SELECT FROM notices_subscription WHERE project_id = %(project)s AND ended_at IS NULL AND is_confirmed AND broken = ''
@@ -35,6 +35,11 @@ class Channel(models.TextChoices):
 class SubscriptionQuerySet(models.QuerySet["Subscription"]):
     def current(self) -> SubscriptionQuerySet:
         return self.filter(ended_at=None)
+
+    def of_members(self, now: datetime) -> SubscriptionQuerySet:
+        """Filter to those whose person acts in their project: no channel reaches anyone else."""
+        mine = Membership.objects.current(now).filter(project=OuterRef("project"), user=OuterRef("user"))
+        return self.filter(Exists(mine))
 
 
 class Subscription(models.Model):

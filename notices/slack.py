@@ -20,7 +20,7 @@ from slack_sdk.signature import SignatureVerifier
 
 from notices import deliveries, subjects
 from notices.deliveries import Parcel, SendResult
-from notices.models import Channel, Delivery, DeliveryState
+from notices.models import Channel, Delivery, DeliveryState, Subscription
 from people.access import Actor, person
 from people.models import Membership
 from people.text.plain_text import clean
@@ -174,7 +174,9 @@ def _with_person(found: Delivery | None) -> tuple[Delivery, Actor] | None:
 
 def redraw(kind: str, subject_id: str) -> None:
     """Bring the messages about a subject up to date: who holds it, or how it ended."""
-    rows = Delivery.objects.filter(kind=kind, subject_id=subject_id, state=DeliveryState.SENT).exclude(receipt={})
+    reached = Subscription.objects.of_members(timezone.now())
+    sent = Delivery.objects.filter(kind=kind, subject_id=subject_id, state=DeliveryState.SENT, subscription__in=reached)
+    rows = sent.exclude(receipt={})
     subject = subjects.read({(kind, subject_id)}).get((kind, subject_id))
     if subject is None:
         return

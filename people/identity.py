@@ -32,7 +32,7 @@ class Claimant:
     username: str
     groups: frozenset[str]
     says_groups: bool
-    """Whether the claim of groups was sent at all."""
+    """Whether the claim of groups was sent in a form that names groups, or none. Anything else is silence."""
 
 
 def read_map(text: str) -> dict[str, Rights]:
@@ -69,9 +69,8 @@ def identify(userinfo: Mapping[str, Any], id_token: Mapping[str, Any], claim: st
         raise Unfit(
             "It sent neither an email address nor a name. Ask those who run it to release the scopes profile and email."
         )
-    said = [value for value in (_at(userinfo, claim), _at(id_token, claim)) if value is not None]
-    groups = frozenset(group for value in said for group in _groups(value))
-    return Claimant(subject, words["name"] or username, username, groups, bool(said))
+    named = [groups for one in (userinfo, id_token) if (groups := _groups(_at(one, claim))) is not None]
+    return Claimant(subject, words["name"] or username, username, frozenset().union(*named), bool(named))
 
 
 def rights_of(groups: Iterable[str], mapping: Mapping[str, Rights]) -> Rights:
@@ -101,7 +100,9 @@ def _at(claims: Mapping[str, Any], path: str) -> Any:
     return found
 
 
-def _groups(value: object) -> list[str]:
+def _groups(value: object) -> list[str] | None:
+    """Return the groups that a claim names; None if it names none in a form that can be read, as if it was not sent."""
     if isinstance(value, str):
         return [value]
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    names = [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return names if names or value == [] else None

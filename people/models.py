@@ -153,9 +153,13 @@ def unheard_since(moment: datetime) -> Q:
 
 
 class MembershipQuerySet(models.QuerySet["Membership"]):
-    def current(self, now: datetime) -> MembershipQuerySet:
-        """Filter to memberships in force: not ended, and of an account that can still sign in."""
+    def in_force(self, now: datetime) -> MembershipQuerySet:
+        """Filter to memberships by which people can sign in: not ended, and of an account that is not closed."""
         return self.filter(Q(ends_at__isnull=True) | Q(ends_at__gt=now), user__is_active=True)
+
+    def current(self, now: datetime) -> MembershipQuerySet:
+        """Filter to memberships by which people act, over any way in: in force, and not refused by the provider."""
+        return self.in_force(now).filter(suspended_at=None)
 
 
 class Membership(models.Model):
@@ -174,6 +178,8 @@ class Membership(models.Model):
     entry = models.CharField(max_length=40, default=new_id, editable=False, db_index=True)
     from_provider = models.BooleanField(default=False, db_default=False)
     """Given by the groups of a sign-in provider, which then also takes it away."""
+    suspended_at = models.DateTimeField(null=True, blank=True)
+    """When the sign-in provider refused its person, who acts by it again from their next sign-in."""
 
     objects = MembershipQuerySet.as_manager()
 
@@ -187,6 +193,7 @@ class Membership(models.Model):
         return f"{self.user} is {self.role} of {self.project}"
 
     def is_current(self, now: datetime) -> bool:
+        """Return whether its person can sign in."""
         return self.ends_at is None or self.ends_at > now
 
 
@@ -435,3 +442,10 @@ def verb_in_words(verb: str) -> str:
 def display_name(user: User) -> str:
     """Return a person's name for pages and exports."""
     return user.get_full_name() or user.get_username()
+
+
+def keys_of(user: User) -> list[str]:
+    """Return all keys by which rows know an account: its own, and those of every personal token ever issued to it, also
+    of revoked ones."""
+    tokens = ApiToken.objects.filter(issued_by=user, personal=True).order_by("pk")
+    return [f"user:{user.pk}", *(f"token:{pk}" for pk in tokens.values_list("pk", flat=True))]

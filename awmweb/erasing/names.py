@@ -1,6 +1,7 @@
 """Reads: the names that an account has and had, by which rows without its key know it.
 
-Earlier names come from rows that have a key beside a name, and from the audit trail's entries of renamed members.
+Earlier names come from rows that have a key beside a name, and from the audit trail's entries of renamed members. Rows
+of a personal token have the name of the token, which its person wrote: it is erased where no other token has it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
-from awmweb.erasing.written import KEYED
-from people.models import AuditEntry, display_name
+from awmweb.erasing.written import KEYED, WORD
+from people.models import ApiToken, AuditEntry, Project, display_name
 from people.record.members import RENAMED
+
+SIGNS = "token {}"
+"""How rows name a token (`Actor.name`)."""
+NAMELESS = SIGNS.format(WORD)
 
 
 @dataclass(frozen=True)
@@ -22,18 +27,31 @@ class AccountNames:
     own: list[str]
     """Those of this account alone."""
     shared: list[str]
-    """Those that another account has or had, too."""
+    """Those that another account or token has or had, too."""
+    tokens: frozenset[str] = frozenset()
+    """Those that personal tokens of this account have."""
 
     @property
     def every(self) -> list[str]:
         return [*self.own, *self.shared]
 
+    def within(self, project: Project, user: User) -> AccountNames:
+        """Return those by which rows of this project can know the account: a token has a name in its project alone."""
+        here = ApiToken.objects.filter(project=project)
+        theirs = here.exclude(personal=True, issued_by=user).values_list("name", flat=True)
+        others, mine = {SIGNS.format(name) for name in theirs}, set(tokens_of(user, here))
+        own = [name for name in self.own if name not in self.tokens or name in mine - others]
+        shared = [name for name in self.shared if name not in self.tokens or name in mine]
+        return AccountNames(own, [*shared, *(name for name in self.own if name in mine & others)], self.tokens)
+
 
 def names_of(user: User) -> AccountNames:
     """Return the present name of an account and earlier ones, of all projects: rows have the name of their time."""
     key = f"user:{user.pk}"
-    found = {display_name(user), user.get_username()}
-    found.update(*(rows.filter(**{f"{of}_key": key}).values_list(of, flat=True).distinct() for rows, of in _keyed()))
+    tokens = set(tokens_of(user, ApiToken.objects.all()))
+    found = {display_name(user), user.get_username(), *tokens}
+    for rows, of in _keyed():
+        found.update(rows.filter(**{f"{of}_key": key}).values_list(of, flat=True).distinct())
     renamed = AuditEntry.objects.filter(verb=RENAMED)
     found.update(renamed.filter(target=user.get_username()).values_list("reason", flat=True))
     others = {name for one in User.objects.exclude(pk=user.pk) for name in (display_name(one), one.get_username())}
@@ -42,7 +60,13 @@ def names_of(user: User) -> AccountNames:
         others.update(theirs.values_list(of, flat=True).distinct())
     others.update(renamed.exclude(target=user.get_username()).values_list("reason", flat=True))
     found.discard("")
-    return AccountNames(sorted(found - others), sorted(found & others))
+    return AccountNames(sorted(found - others), sorted(found & others), frozenset(tokens))
+
+
+def tokens_of(user: User, tokens: QuerySet[ApiToken]) -> Iterator[str]:
+    """Return how rows name the personal tokens of an account, without those whose names are erased."""
+    mine = tokens.filter(personal=True, issued_by=user).exclude(name=WORD)
+    return (SIGNS.format(name) for name in mine.values_list("name", flat=True))
 
 
 def _keyed() -> Iterator[tuple[QuerySet[Any], str]]:

@@ -1,4 +1,5 @@
-"""Writes: erase what a person wrote, in every project. Their name stays with what they did.
+"""Writes: erase what a person wrote, in every project, on pages and by personal tokens. Their name stays with what they
+did; the names of their tokens are theirs, too, and go (`signatures.py`).
 
 Answers stay as rows, because asks, steps and statistics refer to them; their words go. Steps that show them change,
 their episodes are read again for the search, and datasets with rows of these episodes fall.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -17,11 +18,12 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from awmweb.demo.rows import erase
-from awmweb.erasing import datasets, episodes
+from awmweb.erasing import datasets, episodes, signatures
 from awmweb.erasing.episodes import some_of
-from awmweb.erasing.names import AccountNames, names_of
+from awmweb.erasing.names import NAMELESS, AccountNames, names_of
 from awmweb.erasing.written import DELETED, EMPTIED, NAMED, SET_UP, WORD
 from episodes.models import (
+    RUN_HERE,
     Episode,
     EpisodeFacts,
     EpisodeWords,
@@ -38,7 +40,7 @@ from experts.models import ERASED, Advice, Ask, StandingAnswer
 from notices.models import Delivery, Subscription
 from people.access import Actor, may_manage_people, system
 from people.errors import NotFound
-from people.models import AuditEntry, Hold, Membership, Project, Tombstone
+from people.models import AuditEntry, Hold, Membership, Project, Tombstone, keys_of
 from people.record import holding
 from people.record.audit import record
 from people.text.in_words import count
@@ -60,40 +62,41 @@ def erase_person(username: str) -> list[Tombstone]:
     held = Hold.objects.filter(project=OuterRef("pk"), released_at=None)
     # those with a hold first: one in which the account wrote refuses before anything is erased
     projects = Project.objects.annotate(held=Exists(held)).order_by("-held", "slug")
-    names = names_of(user)  # before rows with earlier ones go
-    found = [_erase_in(system(project), user, names) for project in projects]
+    keys, names = keys_of(user), names_of(user)  # before rows with earlier ones go
+    found = [_erase_in(system(project), user, keys, names.within(project, user)) for project in projects]
     return [one for one in found if one is not None]
 
 
 @transaction.atomic
-def _erase_in(actor: Actor, user: User, names: AccountNames) -> Tombstone | None:
+def _erase_in(actor: Actor, user: User, keys: Sequence[str], names: AccountNames) -> Tombstone | None:
     """1. answers and their steps, 2. other rows, 3. rows by name, 4. search, 5. datasets, 6. the tombstone."""
     may_manage_people(actor)
     holding.guard(actor.project)
-    project, key = actor.project, f"user:{user.pk}"
+    project = actor.project
     counts: Counter[str] = Counter()
-    touched, proved = _answers(project, key, counts), set[str]()
+    touched, proved = _answers(project, keys, names.tokens, counts), set[str]()
     for model, field, path in DELETED:
-        rows = model._default_manager.filter(**{field: key, path: project})
+        rows = model._default_manager.filter(**{f"{field}__in": keys, path: project})
         if model is Correction:
             proved = _forked(project, rows, counts)
             touched |= set(rows.values_list("episode_id", flat=True)) | proved
         if model is SavedView:
             _copies_of_views(project, list(rows.values("pk", "name", "query")), counts)
-        for label, keys in erase(model, list(rows.values_list("pk", flat=True))).items():
-            counts[label] += len(keys)
-    ahead = StandingAnswer.objects.filter(project=project, author_key=key)
+        for label, gone in erase(model, list(rows.values_list("pk", flat=True))).items():
+            counts[label] += len(gone)
+    ahead = StandingAnswer.objects.filter(project=project, author_key__in=keys)
     counts["experts.StandingAnswer: words"] += episodes.end_standing(ahead)
     for model, field, path, empty in EMPTIED:
-        _empty(model._default_manager.filter(**{field: key, path: project}), empty, counts)
+        _empty(model._default_manager.filter(**{f"{field}__in": keys, path: project}), empty, counts)
     _channels(project, user, counts)
     _quoted_in_audit(project, names.own, counts)
     for model, field, path, empty in NAMED:
         _empty(model._default_manager.filter(**{f"{field}__in": names.own, path: project}), empty, counts)
     for name in names.own:
-        touched |= _briefings(project, name, counts)
-    acted = _acted(project, key, names)
+        touched |= _briefings(project, name, names.tokens, counts)
+    acted = _acted(project, keys, names)
     stays = _named(acted) + _set_up(project, names)
+    signatures.erase(project, user, names, counts)
     if +counts or stays or Membership.objects.filter(project=project, user=user).exists():
         _hints(project, counts)
     if not +counts and not stays:
@@ -110,7 +113,10 @@ def _erase_in(actor: Actor, user: User, names: AccountNames) -> Tombstone | None
         left.append(
             f"{len(proved):,} branches that began with their corrections, erase them with --episode: {some_of(proved)}"
         )
-    left += [f"rows that have only the name {name}, which another account has, too" for name in names.shared]
+    left += [
+        f"rows that have only the name {name}, which another {'token' if name in names.tokens else 'account'} has, too"
+        for name in names.shared
+    ]
     return Tombstone.objects.create(
         project=project,
         kind=Tombstone.Kind.PERSON,
@@ -171,14 +177,17 @@ def _forked(project: Project, corrections: QuerySet[Any], counts: Counter[str]) 
     return set(Episode.every.filter(fork__in=made).values_list("pk", flat=True))
 
 
-def _acted(project: Project, key: str, names: AccountNames) -> dict[str, set[str]]:
+def _acted(project: Project, keys: Sequence[str], names: AccountNames) -> dict[str, set[str]]:
     """Return the episodes in which a person did something rather than wrote it: only erasing them takes it away."""
-    drove = WheelOrder.objects.filter(episode__project=project, author_key=key).values_list("episode_id", flat=True)
-    acted = PersonTurn.objects.filter(episode__project=project, author_key=key).values_list("episode_id", flat=True)
+    mine = {"episode__project": project, "author_key__in": keys}
+    drove = WheelOrder.objects.filter(**mine).values_list("episode_id", flat=True)
+    acted = PersonTurn.objects.filter(**mine).values_list("episode_id", flat=True)
     forked = Fork.objects.filter(project=project, created_by__in=names.every).values_list("parent_id", flat=True)
+    loops = Episode.every.filter(project=project, started_by__in=names.own).exclude(origin__in=RUN_HERE)
     return {
         "episodes in which they acted for the agent": set(drove) | set(acted),
         "episodes that they forked, with what they changed": set(forked),
+        "episodes that loops recorded in their name": set(loops.values_list("pk", flat=True)),
     }
 
 
@@ -213,11 +222,11 @@ def _empty(rows: QuerySet[Any], empty: Mapping[str, Any], counts: Counter[str]) 
     counts[f"{rows.model._meta.label}: words"] += rows.filter(has_words).update(**empty)
 
 
-def _answers(project: Project, key: str, counts: Counter[str]) -> set[str]:
+def _answers(project: Project, keys: Sequence[str], tokens: Collection[str], counts: Counter[str]) -> set[str]:
     """Take the words out of answers, of copies that a cache gave, and of the steps that show them; return the
     episodes."""
     mine = Advice.objects.filter(ask__project=project)
-    found = set(mine.filter(author_key=key).values_list("pk", flat=True))
+    found = set(mine.filter(author_key__in=keys).values_list("pk", flat=True))
     fresh = found
     while fresh:
         fresh = set(mine.filter(taken_from__in=fresh).values_list("pk", flat=True)) - found
@@ -238,7 +247,7 @@ def _answers(project: Project, key: str, counts: Counter[str]) -> set[str]:
         copied = Q(episode__in=branches[asked], body__contains=one.ask_id)
         steps = Step.objects.filter(Q(episode=asked, seq=one.ask.seq) | copied, kind=StepKind.ASK)
         for step in steps.order_by("pk").select_for_update():
-            if _reword(step, one, decision):
+            if _reword(step, one, decision, NAMELESS if one.author in tokens else one.author):
                 touched.add(step.episode_id)
                 counts["episodes.Step: answers"] += 1
     return touched
@@ -255,7 +264,7 @@ def without_words(decision: Any) -> Any:
     return {name: value for name, value in kept.items() if value is not None}
 
 
-def _reword(step: Step, answer: Advice, decision: Any) -> bool:
+def _reword(step: Step, answer: Advice, decision: Any, author: str) -> bool:
     """Take the words of an answer out of a step; false if it has none of them."""
     body = json.loads(step.body)
     said = body.get("advice")
@@ -263,21 +272,21 @@ def _reword(step: Step, answer: Advice, decision: Any) -> bool:
     if not isinstance(said, dict) or body.get("ask") != answer.ask_id or said.get("author") != answer.author:
         return False
     advice = {name: one for name, one in said.items() if name not in ("tool_calls", "files", "decision")}
-    advice |= {"text": WORD, **({"decision": decision} if decision is not None else {})}
+    advice |= {"text": WORD, "author": author, **({"decision": decision} if decision is not None else {})}
     if advice == said:
         return False
     _store(step, {**body, "advice": advice})
     return True
 
 
-def _briefings(project: Project, name: str, counts: Counter[str]) -> set[str]:
+def _briefings(project: Project, name: str, tokens: Collection[str], counts: Counter[str]) -> set[str]:
     """Take the words out of briefings that were given to agents; return their episodes."""
     touched = set()
     rows = Step.objects.filter(kind=StepKind.BRIEFING, episode__project=project, body__contains=json.dumps(name))
     for step in rows.iterator():
         body = json.loads(step.body)
         if body.get("author") == name and body.get("text") != WORD:
-            _store(step, {**body, "text": WORD})
+            _store(step, {**body, "text": WORD, "author": NAMELESS if name in tokens else name})
             touched.add(step.episode_id)
             counts["episodes.Step: briefings"] += 1
     return touched

@@ -20,12 +20,14 @@ from experts.models import (
     Attachment,
     Decline,
     Draft,
+    Presence,
     QueueView,
     QuickReply,
     StandingAnswer,
 )
 from exports.models import Export, Push
 from imports.models import Import
+from notices.models import Delivery
 from people.models import AuditEntry, Hold
 from reviews.models import Annotation, Correction, LabelSchema, ReviewDecline, ReviewQueue, Ruling, Verdict
 from runs.models import Briefing, Campaign, PersonTurn, Plan
@@ -66,6 +68,17 @@ KEYED: Sequence[tuple[type[Model], str]] = (
     (AskEvent, "actor"),
 )
 """Rows with an author's key beside the name that the author had then."""
+SIGNED = frozenset(
+    {"actor", "author", "changed_by", "created_by", "ended_by", "holder_name", "made_by", "placed_by"}
+    | {"released_by", "reported_by", "requested_by", "started_by", "undone_by"}
+)
+"""Fields with the name of who did something. That of a person stays; that of a token is a word of its person."""
+QUOTED: Sequence[tuple[type[Model], str, str]] = (
+    (Delivery, "words", "subscription__project"),
+    (Delivery, "shown", "subscription__project"),
+    (Presence, "name", "project"),
+)
+"""Texts in which awmweb writes such a name."""
 ELSEWHERE: Sequence[type[Model]] = (Advice, StandingAnswer)
 """What takes more than an empty field: `persons.py` has a function for each."""
 ACTED: Sequence[type[Model]] = (WheelOrder, PersonTurn, Fork)

@@ -127,6 +127,7 @@ def begin_session(request: HttpRequest, user: User, entries: list[str], project:
     request.session.cycle_key()
     request.session[SESSION_ENTRIES] = entries
     request.session[SESSION_PROJECT] = project
+    members.end_suspension(user, entries)
 
 
 def _is_no_visit(request: HttpRequest) -> bool:

@@ -167,6 +167,8 @@ class Provider(DefaultSocialAccountAdapter):
         except Unfit as unfit:
             log.warning("the sign-in provider's claims do not fit: %s", unfit)
             _stop(request, 403, f"{settings.AWMWEB_OIDC_NAME} did not say who you are.", str(unfit))
+        if not who.says_groups:  # which is no reason to end what someone has: see `following`
+            _refuse_stranger(request, who)
         rights = rights_of(who.groups, settings.AWMWEB_OIDC_MAP)
         try:
             user = _known(sociallogin, who, rights) if sociallogin.is_existing else _new(sociallogin, who, rights)
@@ -200,7 +202,7 @@ def _refuse_stranger(request: HttpRequest, who: Claimant) -> NoReturn:
 
 
 def _holds_some(user: User) -> bool:
-    return Membership.objects.current(timezone.now()).filter(user=user).exists()
+    return Membership.objects.in_force(timezone.now()).filter(user=user).exists()
 
 
 def _known(sociallogin: SocialLogin, who: Claimant, rights: Rights) -> User | None:
@@ -246,14 +248,15 @@ class Accounts(DefaultAccountAdapter):
 
     def login(self, request: HttpRequest, user: AbstractBaseUser) -> None:
         """Begin the session, with all memberships of the account: the provider vouches for the person."""
-        mine = Membership.objects.current(timezone.now()).filter(user=user.pk).select_related("project", "user")
+        mine = Membership.objects.in_force(timezone.now()).filter(user=user.pk).select_related("project", "user")
         found = list(mine.order_by("pk"))
         if not found:
             raise LinkSpent("You are in no project any more.")
         super().login(request, user)
         # Django's `login` keeps the key of a session that the same account already has.
         request.session.cycle_key()
-        request.session[SESSION_ENTRIES] = [one.entry for one in found]
+        request.session[SESSION_ENTRIES] = entries = [one.entry for one in found]
+        members.end_suspension(cast(User, user), entries)
         request.session[SESSION_PROJECT] = found[0].project.slug
         request.session.set_expiry(settings.AWMWEB_OIDC_SESSION_H * 3600)
         for one in found:

@@ -119,7 +119,7 @@ def _passed(request: HttpRequest, found: dict[str, Any], user: User) -> HttpResp
         request.session.cycle_key()
     else:
         # rights can have changed while the sign-in waited
-        entries = Membership.objects.current(timezone.now()).filter(user=user, entry__in=found["entries"])
+        entries = Membership.objects.in_force(timezone.now()).filter(user=user, entry__in=found["entries"])
         if found["entries"][0] not in set(entries.values_list("entry", flat=True)):
             return render(request, "people/link_spent.html", status=410)
         begin_session(request, user, found["entries"], found["project"])
@@ -198,7 +198,7 @@ def _refuse_part(request: MemberRequest) -> None:
     user = request.actor.person
     if user is None or factors.is_asked(user):  # they gave the factor that they have
         return
-    if memberships(request).count() < Membership.objects.current(timezone.now()).filter(user=user).count():
+    if memberships(request).count() < Membership.objects.in_force(timezone.now()).filter(user=user).count():
         raise Invalid("A factor counts in all your projects. Open links of all your projects in this browser first.")
 
 

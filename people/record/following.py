@@ -26,7 +26,7 @@ from django.utils import timezone
 
 from people.access import system
 from people.errors import Invalid
-from people.identity import Rights, Unfit, identify, rights_of
+from people.identity import Claimant, Rights, Unfit, identify, rights_of
 from people.models import Membership, Project, ProviderTicket, Role, new_id
 from people.record import members
 from people.record.audit import record
@@ -100,8 +100,8 @@ def _end(membership: Membership, at_sign_in: bool) -> None:
 
 
 def _end_ways_in(membership: Membership) -> None:
-    """End sessions, sockets, links and personal tokens of a membership that stays."""
-    Membership.objects.filter(pk=membership.pk).update(entry=new_id())
+    """End sessions, sockets, links, personal tokens and channels of a membership that stays, until the next sign-in."""
+    Membership.objects.filter(pk=membership.pk).update(entry=new_id(), suspended_at=timezone.now())
     members.revoke_personal_tokens(membership)
 
 
@@ -109,8 +109,8 @@ def _end_ways_in(membership: Membership) -> None:
 def suspend(user: User) -> None:
     """End all ways in of a person for whom the provider does not vouch any more.
 
-    What it gave ends now and comes back with the next sign-in, so that skills are kept: a provider also refuses those
-    whose sign-in there is over.
+    What it gave ends now, and what others gave is suspended. Both come back with the next sign-in, so that skills and
+    channels are kept: a provider also refuses those whose sign-in there is over.
     """
     now = timezone.now()
     for one in Membership.objects.current(now).filter(user=user).select_related("project", "user"):
@@ -231,12 +231,21 @@ def _heard(ticket: ProviderTicket, same: QuerySet[ProviderTicket], claims: Any, 
             raise NotVouched  # OpenID Connect Core 5.3.2: such an answer must not be used
     except (NotVouched, Unfit, KeyError) as error:
         return _refused(ticket, same, error)
-    rights = rights_of(person.groups, settings.AWMWEB_OIDC_MAP)
     if same.exists():
-        follow(ticket.user, rights)
-        if not rights:
-            suspend(ticket.user)
+        _follow_groups(ticket.user, person)
     return 1
+
+
+def _follow_groups(user: User, person: Claimant) -> None:
+    """Follow the groups that a provider names. Silence is no answer about them (OpenID Connect Core 12.2 lets an answer
+    to a refresh leave claims out): what was stays until the session ends, and the next sign-in has to name them."""
+    if not person.says_groups:
+        log.warning("the sign-in provider says nothing of the groups of %s: their rights stay", user)
+        return
+    rights = rights_of(person.groups, settings.AWMWEB_OIDC_MAP)
+    follow(user, rights)
+    if not rights:
+        suspend(user)
 
 
 def _refused(ticket: ProviderTicket, same: QuerySet[ProviderTicket], error: Exception) -> int:

@@ -24,6 +24,7 @@ from people.models import (
     ApiToken,
     LoginLink,
     Membership,
+    MembershipQuerySet,
     Project,
     Role,
     TokenScope,
@@ -175,7 +176,7 @@ def redeem_login_link(secret: str) -> tuple[User, list[str]]:
     if spent != 1:
         raise LinkSpent
     link = LoginLink.objects.select_related("user").get(digest=digest(secret))
-    opened = Membership.objects.current(now).filter(user=link.user, entry__in=link.opens)
+    opened = Membership.objects.in_force(now).filter(user=link.user, entry__in=link.opens)
     entries = sorted(opened.values_list("entry", flat=True), key=link.opens.index)
     if not entries:
         raise LinkSpent
@@ -305,9 +306,14 @@ def _refuse_namesake(actor: Actor, username: str, role: str) -> None:
         raise Invalid(f"{display_name(known.user)} is already a member, with role {known.role}. Use another name.")
 
 
+def end_suspension(user: User, entries: Sequence[str]) -> None:
+    """Let someone act again by the memberships to which they have just signed in."""
+    Membership.objects.filter(user=user, entry__in=entries).update(suspended_at=None)
+
+
 def _admins(now: datetime) -> QuerySet[Membership]:
     """Return those who are admins still; one whose membership has ended or whose account is closed cannot sign in."""
-    return Membership.objects.current(now).filter(role=Role.ADMIN)
+    return Membership.objects.in_force(now).filter(role=Role.ADMIN)
 
 
 def _admin_of(actor: Actor) -> QuerySet[Membership, Any]:
@@ -316,11 +322,20 @@ def _admin_of(actor: Actor) -> QuerySet[Membership, Any]:
 
 
 def refuse_last_admin_change(actor: Actor, username: str, role: str, ends_at: datetime | None) -> None:
-    # Locked, so that two admins who demote each other do not both find another one left.
-    admins = scoped(_admins(timezone.now()).select_for_update(of=("self",)), actor.project)
     stays = role == Role.ADMIN and ends_at is None
-    if not stays and [one.user.username for one in admins.select_related("user")] == [username]:
+    if not stays and username in _last_admins(actor.project).values_list("user__username", flat=True):
         raise Invalid("The last admin of a project cannot change role or get an expiry.")
+
+
+def _last_admins(project: Project) -> MembershipQuerySet:
+    """Return whom a project cannot lose: its only admin, and the only one whom the sign-in provider does not refuse.
+
+    Admins are locked, so that two who demote each other do not both find another one left.
+    """
+    admins = list(scoped(_admins(timezone.now()).select_for_update(of=("self",)), project))
+    acting = [one for one in admins if one.suspended_at is None]
+    last = {one.pk for some in (admins, acting) if len(some) == 1 for one in some}
+    return Membership.objects.filter(pk__in=last)
 
 
 @transaction.atomic
@@ -334,9 +349,7 @@ def remove_member(actor: Actor, membership_id: int) -> None:
     membership = scoped(Membership.objects.select_related("user"), actor.project).filter(pk=membership_id).first()
     if membership is None:
         raise NotFound
-    # As in `refuse_last_admin_change`: two removals at the same time take turns here.
-    admins = scoped(_admins(timezone.now()).select_for_update(of=("self",)), actor.project)
-    if [one.pk for one in admins] == [membership.pk]:
+    if _last_admins(actor.project).filter(pk=membership.pk).exists():
         raise Invalid("The last admin of a project cannot be removed.")
     end_membership(actor, membership)
 

@@ -50,6 +50,13 @@ def test_groups_of_both_answers_count_and_absence_is_told_apart():
     assert not identify({"sub": "1", "name": "A"}, {"sub": "1"}, "groups").says_groups
 
 
+@pytest.mark.parametrize(
+    ("claim", "says"), [([], True), ("", True), (None, False), ({"a": True}, False), ([{"id": "a"}], False), (7, False)]
+)
+def test_groups_in_no_known_form_are_silence(claim, says):
+    assert identify({"sub": "1", "name": "A", "groups": claim}, {"sub": "1"}, "groups").says_groups == says
+
+
 def test_answers_about_two_people_are_refused():
     with pytest.raises(Unfit, match="do not agree"):
         identify({"sub": "1", "name": "A"}, {"sub": "2", "name": "A"}, "groups")

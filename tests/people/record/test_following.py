@@ -84,7 +84,9 @@ def test_last_admin_keeps_the_role_and_loses_old_sessions(db, elsewhere, rights)
     entry = kim.memberships.get().entry
     following.follow(kim, rights, at_sign_in=True)
     following.follow(kim, rights)
-    assert held(kim) == {"elsewhere": "admin"} and len(trail("kept the last admin")) == 1
+    kept = Membership.objects.in_force(timezone.now()).filter(user=kim)
+    assert [one.role for one in kept] == ["admin"] and len(trail("kept the last admin")) == 1
+    assert held(kim) == ({"elsewhere": "admin"} if rights else {})  # refused, they act again once they sign in
     assert (kim.memberships.get().entry == entry) == bool(rights)
     person(elsewhere, "lou", "admin")
     following.follow(kim, rights)
@@ -261,6 +263,16 @@ def test_groups_of_an_id_token_count_after_the_sign_in(zoe, terse):
     assert following.check_due(later(62)) == 1 and held(zoe) == {"lab": "viewer"}
     terse.about = {"sub": "z", "groups": []}
     assert following.check_due(later(93)) == 1 and held(zoe) == {}
+
+
+@pytest.mark.parametrize("about", [{}, {"groups": None}, {"groups": {"lab-experts": True}}, {"groups": [{"id": 7}]}])
+def test_silence_about_groups_keeps_what_was(zoe, terse, about, caplog):
+    terse.about = {"sub": "z", "groups": None} | about
+    following.keep_ticket(zoe, "refresh", "", "z")
+    assert following.check_due(later()) == 1 and held(zoe) == {"lab": "expert"}
+    assert "says nothing of the groups of zoe: their rights stay" in caplog.text
+    terse.about = {"sub": "z", "groups": []}
+    assert following.check_due(later(62)) == 1 and held(zoe) == {}
 
 
 def test_id_token_of_another_client_is_not_believed(zoe, terse):
