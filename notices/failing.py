@@ -35,5 +35,5 @@ def channels(actor: Actor, now: datetime) -> Iterator[Need]:
         # those since the last one that arrived
         failed = list(takewhile(lambda one: one.state == DeliveryState.FAILED, results))
         if failed:
-            why = f"{count(len(failed), 'notification')} failed. {failed[0].words}"
+            why = f"{count(len(failed), 'notification')} failed: {failed[0].words}"
             yield Need(f"{Channel(kind).label} notifications", why, failed[0].ended_at)

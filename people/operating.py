@@ -36,7 +36,8 @@ class Need:
 
     @property
     def reason(self) -> str:
-        return first_line(self.why, WORDS) or "No reason was given."
+        said = first_line(self.why, WORDS) or "No reason was given."
+        return said[0].upper() + said[1:]
 
 
 Check = Callable[[Actor, datetime], Iterable[Need]]

@@ -40,7 +40,7 @@ def models(actor: Actor, now: datetime) -> Iterator[Need]:
         failed = next((place for place, one in enumerate(newest) if one[0] != "model"), len(newest))
         if failed:
             what = f"Agent model {name}" if name else "Agent model"
-            yield Need(what, f"{count(failed, 'episode')} failed. {newest[0][1]}", newest[0][2], "models")
+            yield Need(what, f"{count(failed, 'episode')} failed: {newest[0][1]}", newest[0][2], "models")
 
 
 def servers(actor: Actor, _now: datetime) -> Iterator[Need]:
@@ -52,7 +52,7 @@ def servers(actor: Actor, _now: datetime) -> Iterator[Need]:
     told = waiting.annotate(episodes=Count("episode", distinct=True), newest=Max("pk"))
     for one in told.order_by("episode__environment"):
         last = EpisodeEvent.objects.get(pk=one["newest"])
-        why = f"{count(one['episodes'], 'episode')} queued. {last.reason}"
+        why = f"{count(one['episodes'], 'episode')} queued: {last.reason}"
         yield Need(f"Environment {one['episode__environment']}", why, last.at, "environment")
 
 

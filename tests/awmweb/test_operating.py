@@ -103,7 +103,7 @@ def test_agent_models_count_what_failed_since_the_last_success(ada, max_):
         ended(ada, f"f{n}", state=EpisodeState.FAILED, fault="model", fault_detail="429 Too many", policy_name="small")
     ended(ada, "other", policy_name="large")
     ended(ada, "outside", origin="external", state=EpisodeState.FAILED, fault="model", policy_name="theirs")
-    assert listed(ada) == [("Agent model small", "3 episodes failed. 429 Too many")]
+    assert listed(ada) == [("Agent model small", "3 episodes failed: 429 Too many")]
     assert listed(max_) == [], "of another project"
     ended(ada, "again", policy_name="small")
     assert listed(ada) == []
@@ -123,7 +123,7 @@ def test_judge_is_listed_until_it_judges(ada):
 def test_environment_servers_and_what_waits_for_them(ada, settings):
     waiting = ended(ada, "w", state=EpisodeState.QUEUED, ended_at=None, environment="lab")
     noting.note_no_server(waiting.pk, "Server at capacity: 1/1 sessions active.")
-    assert listed(ada) == [("Environment lab", "1 episode queued. Server at capacity: 1/1 sessions active.")]
+    assert listed(ada) == [("Environment lab", "1 episode queued: Server at capacity: 1/1 sessions active.")]
     Episode.objects.filter(pk=waiting.pk).update(state=EpisodeState.RUNNING)
     assert listed(ada) == []
     up, settings.AWMENV_URL = settings.AWMENV_URL, "ws://127.0.0.1:9"
@@ -145,7 +145,7 @@ def test_channels_are_listed_by_their_newest_result(ada, edo):
     result(DeliveryState.SENT, 30)
     result(DeliveryState.FAILED, 20)
     result(DeliveryState.FAILED, 10)
-    assert listed(ada) == [("Email notifications", "2 notifications failed. The server refused it: 535.")]
+    assert listed(ada) == [("Email notifications", "2 notifications failed: The server refused it: 535.")]
     result(DeliveryState.SENT, 5)
     assert listed(ada) == []
     slack = {**mail, "kind": "slack", "target": "U1"}

@@ -56,7 +56,7 @@ def test_refusing_models_are_on_home_and_on_the_page_of_the_run(house, refusing,
         until(lambda: sum(one["episodes"] for one in launcher.get(f"/runs/{run}").json()["causes"]) == 3, 180, 0.5)
     admin = person(house.link("ada", "admin"), at_home=True)
     needs = admin.get_by_role("region", name="Needs an operator")
-    model, agent = needs.get_by_text("Expert model expert (wise)"), needs.get_by_text("Agent model")
+    model, agent = needs.get_by_text("Expert model wise"), needs.get_by_text("Agent model")
     until(lambda: admin.reload() and model.is_visible() and agent.is_visible(), 180, 0.5)
     expect(needs).to_contain_text("Incorrect API key provided")
     folder = os.environ.get("SHOTS")
