@@ -976,7 +976,7 @@ class WholeResults(Shape):
 
 
 class Outcome(Shape):
-    """What the verifier found."""
+    """What the verifier found, or what a loop, a file or an environment without a verifier reported."""
 
     reward_type: str
     reward: float | None = None

@@ -30,6 +30,7 @@ from episodes.visible import visibility
 from experts.find import availability, board
 from experts.find.eligibility import Spot
 from experts.models import Ask
+from people import operating
 from people.access import (
     Actor,
     MemberRequest,
@@ -141,6 +142,7 @@ def home(request: MemberRequest) -> HttpResponse:
             "exportable_max": EXPORTABLE_MAX,
             "played": scoped(Episode.objects.all(), actor.project).exists(),
             "new_here": not found and not scoped(Ask.objects.all(), actor.project).exists(),
+            "needs": operating.needs_of(actor, now),
             "may_advise": advises,
             "may_launch": holds(actor, may_launch),
             "may_export": holds(actor, may_export),
@@ -183,7 +185,7 @@ def _today(actor: Actor, since: datetime) -> list[tuple[str, str, str]]:
         ("Asks answered", f"{asks['answered']:,}", f"{asks['mine']:,} by you" if asks["mine"] else ""),
         ("Median time to answer", _median(asks["median"]), ""),
         ("Fell back", f"{asks['fell_back']:,}", f"of {asks['asked']:,}" if asks["asked"] else ""),
-        ("Episodes verified", f"{verified.count():,}", f"{complete:,} complete" if complete else ""),
+        ("Outcomes", f"{verified.count():,}", f"{complete:,} complete" if complete else ""),
         ("Failed (fault)", f"{faults:,}", ""),
     ]
 

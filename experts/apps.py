@@ -14,7 +14,9 @@ class ExpertsConfig(AppConfig):
         from episodes.find import columns, sorting
         from episodes.record import recording
         from experts import advising, closing, endings, looking, notifications, queue
+        from experts.find import failing
         from notices import subjects
+        from people import operating
         from people.record import members
 
         recording.on_end(closing.cancel_of_episode)
@@ -23,3 +25,4 @@ class ExpertsConfig(AppConfig):
         columns.register("waited", endings.waited_in)
         sorting.register("waited", endings.by_wait)
         subjects.register(notifications.AskKind())
+        operating.register("expert models", failing.models)

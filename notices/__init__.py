@@ -7,6 +7,7 @@
     address_registry  IP addresses with a special purpose
     outbound          one POST to the public network
     webpush           Web Push messages and their keys
+    failing           channels that fail, for operators
     quoting           a receiver's response as one clean line
     allowances        writes: limits for unconfirmed addresses
     subscriptions     writes: channels and quiet hours

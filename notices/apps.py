@@ -1,4 +1,5 @@
-"""The notices app. Registers that a person who leaves a project gets no more notifications about it."""
+"""The notices app. Registers that a person who leaves a project gets no more notifications about it, and which
+channels need an operator."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ class NoticesConfig(AppConfig):
     name = "notices"
 
     def ready(self) -> None:
-        from notices import subscriptions
+        from notices import failing, subscriptions
+        from people import operating
         from people.record import members
 
         members.on_leave(subscriptions.forget)
+        operating.register("channels", failing.channels)

@@ -10,6 +10,7 @@
     access        one function per right; scoped querysets
     revalidation  whether open sockets may stay open
     audit_trail   reads of the audit trail
+    operating     what needs an operator, as apps register it
     measures      counts and times of processes, in Valkey
     sealing       boxes for secrets in the database
     rates         a share with its interval

@@ -1,4 +1,4 @@
-"""The people app."""
+"""The people app. Registers what needs an operator of Valkey and of the sign-in provider."""
 
 from __future__ import annotations
 
@@ -7,3 +7,9 @@ from django.apps import AppConfig
 
 class PeopleConfig(AppConfig):
     name = "people"
+
+    def ready(self) -> None:
+        """Import the modules that need models; Django allows that only now."""
+        from people import operating
+
+        operating.register("valkey", operating.of_valkey)

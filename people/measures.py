@@ -58,7 +58,7 @@ MEASURES = {
     "awmweb_asks_closed_total": Measure("Asks that closed; reason is that of a fallback.", ("status", "reason")),
     "awmweb_ask_wait_seconds": Measure("From an ask to its end.", ("status",), SLOW),
     "awmweb_episodes_ended_total": Measure("Episodes that ended.", ("state", "fault")),
-    "awmweb_outcomes_total": Measure("Outcomes of the verifier.", ("reward_type",)),
+    "awmweb_outcomes_total": Measure("Outcomes, and who found them.", ("reward_type", "source")),
 }
 """Every measure; `/metrics`, the dashboard and the documents follow this table."""
 LEVELS = {

@@ -13,12 +13,16 @@ class RunsConfig(AppConfig):
         """Import the modules that need models; Django allows that only now."""
         from episodes.find import columns
         from episodes.record import recording, rejudging
+        from people import operating
         from runs.launch import feeding, launching, paying
         from runs.plan import spending
-        from runs.show import errata
+        from runs.show import errata, failing
 
         recording.on_queued(lambda episode_id: launching.wake_worker(episode_id))
         recording.on_end(feeding.episode_ended)
         rejudging.on_change(paying.forget)
         rejudging.on_reading(rejudging.RUN, errata.numbers_of_runs)
         columns.register("tokens", spending.tokens_in)
+        operating.register("agent models", failing.models)
+        operating.register("environment servers", failing.servers)
+        operating.register("judge", failing.judge)

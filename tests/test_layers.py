@@ -97,6 +97,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
             "audit_trail",
             "identity",
             "measures",
+            "operating",
             "postgres",
             "rates",
             "revalidation",
@@ -108,7 +109,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     ),
     "notices": (
         {*GROUND, "events", "subjects"},
-        {"address_registry", "outbound", "quoting", "webpush"},
+        {"address_registry", "failing", "outbound", "quoting", "webpush"},
         {"allowances", "deliveries", "slack", "subscriptions"},
         {"sending", *DOORS},
     ),

@@ -35,6 +35,7 @@ from episodes.models.outcomes import (
     Rejudging,
     VerifierOutcome,
     VerifierVersion,
+    found_here,
 )
 from episodes.models.splits import Split, SplitTask
 from episodes.models.steps import AppendOnly, EpisodeEvent, Step
@@ -80,4 +81,5 @@ __all__ = [
     "VerifierVersion",
     "Wheel",
     "WheelOrder",
+    "found_here",
 ]

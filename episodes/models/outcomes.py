@@ -8,16 +8,28 @@ from django.db.models import Q
 from awmenv.health import Health
 from awmenv.offers import OF_ENVIRONMENT
 from episodes.models.episodes import Episode, Run
-from episodes.models.kinds import Origin
+from episodes.models.kinds import RUN_HERE, Origin
 from episodes.models.steps import AppendOnly
 from people.models import IdField, JsonText, Project
+
+
+def found_here(outcome: str = "", episode: str = "episode__") -> Q:
+    """Return the condition of outcomes that awmweb's own worker got: from a verifier, or from an environment that has
+    none and reports its own. What an external loop or a file reports is not among them. The arguments are the paths to
+    the outcome and to its episode."""
+    of_environment = Q(**{f"{outcome}source": "reported", f"{episode}origin__in": RUN_HERE})
+    return Q(**{f"{outcome}source": "verifier"}) | of_environment
 
 
 class OutcomeQuerySet(models.QuerySet["VerifierOutcome"]):
     def verdicts(self) -> OutcomeQuerySet:
         """Return the outcomes that count in rates: without those of a failed verifier or judge, of assisted
         episodes, and of those that continue another one's prompt."""
-        return self.unaided().filter(source="verifier").exclude(reward_type="judge_error")
+        return self.unaided().found_here().exclude(reward_type="judge_error")
+
+    def found_here(self) -> OutcomeQuerySet:
+        """Return those that awmweb's own worker got; see the function of this name."""
+        return self.filter(found_here())
 
     def counted(self) -> OutcomeQuerySet:
         """Return those of counted episodes; see `CountedEpisodes`."""
@@ -31,8 +43,9 @@ class OutcomeQuerySet(models.QuerySet["VerifierOutcome"]):
 
 
 class VerifierOutcome(AppendOnly):
-    """The outcome of the verifier, one per episode and version of its verifier. `reported` ones come from the loop and
-    are kept apart; the environment server's statement about `session` proves `attested` ones.
+    """The outcome of the verifier, one per episode and version of its verifier. `reported` ones come from an external
+    loop, a file, or an environment without a verifier, and are kept apart; the environment server's statement about
+    `session` proves `attested` ones.
 
     The one that counts has the source `verifier`: that of the newest repaired verifier in force that found another
     outcome, else the first one. `record/rejudging.py` sets those before it aside as `superseded`; nothing else of an

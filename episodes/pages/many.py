@@ -303,8 +303,8 @@ def _headline(tally: wall.Tallies) -> str:
     total = tally.total_words
     counts = f"{total[0].upper()}{total[1:]} recorded, {tally.live:,} live."
     if not tally.verified:
-        return f"No verified episodes yet. {counts}"
-    verified = "verified episode is" if tally.verified == 1 else "verified episodes are"
+        return f"No outcomes yet. {counts}"
+    verified = "outcome is" if tally.verified == 1 else "outcomes are"
     newest = "the newest " * tally.is_newest
     return f"{tally.complete:,} of {newest}{tally.verified:,} {verified} complete. {counts}"
 

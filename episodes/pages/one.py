@@ -18,9 +18,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from episodes.find import held, in_episode
 from episodes.models import Episode, EpisodeState
-from episodes.record import noting, recording
+from episodes.record import recording
 from episodes.show import page, wall, windows
 from episodes.show.windows import number, numbers
+from episodes.stored.settled import NO_SERVER
 from episodes.visible import trajectory
 from episodes.visible.lens import Lens, lens_of
 from people.access import (
@@ -146,7 +147,7 @@ def _raw(request: MemberRequest, one: Episode, seq: int) -> HttpResponse:
 def _context(request: MemberRequest, lens: Lens, one: Episode) -> dict[str, Any]:
     """Return what the head, the side panel and the asks show; the outcome only once there is one."""
     ending, asked = page.ending_of(request.actor, lens, one), page.asked_in(lens, one)
-    no_server = one.events.filter(verb=noting.NO_SERVER).first() if one.state == EpisodeState.QUEUED else None
+    no_server = one.events.filter(verb=NO_SERVER).first() if one.state == EpisodeState.QUEUED else None
     return {
         "episode": one,
         "head": page.head_of(one, ending.outcome, asked.open, no_server is not None),

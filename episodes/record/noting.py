@@ -11,11 +11,10 @@ from awmenv.models import BuildReport
 from episodes.models import Episode, EpisodeState
 from episodes.record.appending import note
 from episodes.record.recording import announce, locked
-from episodes.stored.settled import NOT_VERIFIED
+from episodes.stored.settled import NO_SERVER, NOT_VERIFIED
 from people.access import Actor
 
 RESTORED = "restored"
-NO_SERVER = "no environment server"
 UNBRIEFED = "no briefing"
 MODEL_FAILED = "expert model failed"
 FOUND = """

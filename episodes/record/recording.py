@@ -522,9 +522,10 @@ def record_outcome(
     final: str = "",
     version: VerifierVersion | None = None,
 ) -> bool:
-    """Store the verifier's outcome once: the row, a verification step after the last one, and a frame for people only.
-    The project's queue hears that there is one, not which: among its listeners are those who judge blind.
-    False if there is one of this source: the same word again, after an answer that got lost.
+    """Store an outcome once, the verifier's or that of an environment without one: the row, a verification step after
+    the last one, and a frame for people only. The project's queue hears that there is one, not which: among its
+    listeners are those who judge blind. False if there is one of this source: the same word again, after an answer that
+    got lost.
 
     The check of the verifier is only in the row. `final` is the digest of the final database; it is stored with the
     record of the world, for certificates. `version` is the repaired verifier that found the outcome.
@@ -555,7 +556,8 @@ def record_outcome(
     events.publish(events.people_topic(episode.pk), {**frame, **said})
     events.publish(events.queue_topic(episode.project_id), frame)
     if not episode.is_branch:
-        transaction.on_commit(functools.partial(measures.count, "awmweb_outcomes_total", outcome.reward_type))
+        said_by = outcome.reward_type, outcome.source
+        transaction.on_commit(functools.partial(measures.count, "awmweb_outcomes_total", *said_by))
     return True
 
 

@@ -52,6 +52,7 @@ class EpisodeRow:
     elapsed: float
     last_action: str = ""
     outcome: str = ""
+    source: str = ""
     health: Health | None = None
     last_at: datetime | None = None
     stalled: bool = False
@@ -122,6 +123,7 @@ def row_of(
         elapsed=(end - start).total_seconds(),
         last_action=_name(last) if last else "",
         outcome=outcome.reward_type if outcome else "",
+        source=outcome.source if outcome else "",
         health=outcome.checked if outcome else None,
         last_at=last_at,
         stalled=acting and (now - last_at).total_seconds() > STALLED_S,
@@ -173,7 +175,7 @@ def recent_outcomes(actor: Actor, count: int = 8) -> list[VerifierOutcome]:
 
 def rows_with_outcomes(actor: Actor, episodes: Iterable[Episode]) -> list[EpisodeRow]:
     now, rows = timezone.now(), list(episodes)
-    found = visibility.of_episodes(actor, [episode.pk for episode in rows]).filter(source=visibility.VERIFIER)
+    found = visibility.of_episodes(actor, [episode.pk for episode in rows]).found_here()
     by_episode = {one.episode_id: one for one in found.defer(*HEAVY)}
     return [row_of(episode, now, by_episode.get(episode.pk)) for episode in rows]
 
@@ -209,8 +211,9 @@ def total_of(actor: Actor) -> int:
 
 
 def complete_up_to(actor: Actor, most: int) -> int:
-    """Return the number of complete episodes, counted up to `most`."""
-    return up_to(visibility.verdicts_of(actor).filter(reward_type="complete"), most)
+    """Return the number of episodes that their verifier found complete, counted up to `most`."""
+    found = visibility.verdicts_of(actor).filter(source=VerifierOutcome.Source.VERIFIER, reward_type="complete")
+    return up_to(found, most)
 
 
 def tallies(actor: Actor) -> Tallies:

@@ -7,22 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from django.db.models import OuterRef
+from django.db.models import OuterRef, Q
 
 from awmenv.health import Health
 from episodes.models import (
     Episode,
     OutcomeQuerySet,
     VerifierOutcome,
+    found_here,
 )
 from people.access import scoped
 from people.models import Project
 
 VERIFIER = VerifierOutcome.Source.VERIFIER
+FOUND = found_here() | Q(source=VerifierOutcome.Source.ATTESTED)
+"""The outcomes that lists filter by and a curriculum counts: those that awmweb's own worker got, or that an environment
+server signed."""
 
 
-def of_episode(episode: Episode | str, source: str = VERIFIER) -> VerifierOutcome | None:
-    return VerifierOutcome.objects.filter(episode=episode, source=source).first()
+def of_episode(episode: Episode | str) -> VerifierOutcome | None:
+    """Return the outcome that awmweb's own worker got."""
+    return VerifierOutcome.objects.filter(episode=episode).found_here().first()
 
 
 def standing() -> OutcomeQuerySet:
@@ -31,7 +36,7 @@ def standing() -> OutcomeQuerySet:
 
 
 def by_source(episode: Episode) -> dict[str, VerifierOutcome]:
-    """Return the verifier's outcome, and the one that the loop reported."""
+    """Return the verifier's outcome, and the reported one."""
     return {one.source: one for one in standing().filter(episode=episode)}
 
 
@@ -58,8 +63,8 @@ def of_episodes(episodes: Iterable[str]) -> OutcomeQuerySet:
 
 
 def of_project(project: Project) -> OutcomeQuerySet:
-    """Return the verifiers' outcomes in a project."""
-    return scoped(VerifierOutcome.objects.counted().filter(source=VERIFIER), project, "episode__project")
+    """Return the outcomes in a project that awmweb's own worker got."""
+    return scoped(VerifierOutcome.objects.counted().found_here(), project, "episode__project")
 
 
 def verdicts_of(project: Project) -> OutcomeQuerySet:
@@ -68,10 +73,8 @@ def verdicts_of(project: Project) -> OutcomeQuerySet:
 
 
 def proved_of(project: Project) -> OutcomeQuerySet:
-    """Return the outcomes that count in a curriculum: those of awmweb's verifier, or those that an environment server
-    signed."""
-    known = [VERIFIER, VerifierOutcome.Source.ATTESTED]
-    return scoped(VerifierOutcome.objects.counted().unaided().filter(source__in=known), project, "episode__project")
+    """Return the outcomes that count in a curriculum."""
+    return scoped(VerifierOutcome.objects.counted().unaided().filter(FOUND), project, "episode__project")
 
 
 def has_session(session: str) -> bool:

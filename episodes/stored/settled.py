@@ -15,14 +15,17 @@ from episodes.models import (
     VerifierOutcome,
 )
 
-NOT_VERIFIED, NOT_ATTESTED = "not verified", "not attested"
+NOT_VERIFIED, NOT_ATTESTED, NO_SERVER = "not verified", "not attested", "no environment server"
+"""Verbs of the history that say what did not come."""
 
 
 def unverified() -> QuerySet[Episode]:
     """Return finished built-in episodes without an outcome or a reason for none: their worker was lost in between."""
     finished = Episode.every.filter(state=EpisodeState.FINISHED, origin__in=RUN_HERE)
     reports = EpisodeEvent.objects.filter(episode=OuterRef("pk"), verb=NOT_VERIFIED)
-    judged = VerifierOutcome.objects.filter(episode=OuterRef("pk"), source=VerifierOutcome.Source.VERIFIER)
+    # of an episode that ran here, a reported outcome is that of its environment
+    here = (VerifierOutcome.Source.VERIFIER, VerifierOutcome.Source.REPORTED)
+    judged = VerifierOutcome.objects.filter(episode=OuterRef("pk"), source__in=here)
     return finished.filter(~Exists(reports), ~Exists(judged))
 
 

@@ -59,6 +59,7 @@ ASKS = {
     "cancelled": ("a-cancelled", "idle", "Cancelled"),
 }
 OUTCOMES = {"complete": ("v-complete", "good"), "others": ("v-others", "bad"), "judge_error": ("v-judge", "ver")}
+REPORTED = format_html(' <small class="meta" title="{}">reported</small>', "No verifier found this outcome.")
 TIERS = {
     "container": ", a disposable container declared by the operator",
     "degraded": ", packs declared trusted by the operator",
@@ -89,13 +90,15 @@ def ask_state(value: str) -> SafeString:
 
 
 @register.simple_tag
-def outcome_state(value: str | None, ended: bool = False) -> SafeString:
-    """Draw the hexagon of an outcome; a reward type without a shape of its own is shown by its wire name."""
+def outcome_state(value: str | None, ended: bool = False, source: str = "") -> SafeString:
+    """Draw the hexagon of an outcome; a reward type without a shape of its own is shown by its wire name. One that no
+    verifier found says so."""
     if not value:
         return _st("v-hex", "idle", "Not verified" if ended else "Not verified yet")
     symbol, css = OUTCOMES.get(value, ("v-hex", "mono"))
     words, title = clean(line.outcome_words(value)), f"reward_type {clean(value)}"
-    return format_html('<span class="st {}" title="{}">{}{}</span>', css, title, g(symbol), words)
+    drawn = format_html('<span class="st {}" title="{}">{}{}</span>', css, title, g(symbol), words)
+    return drawn if source != "reported" else drawn + REPORTED
 
 
 @register.simple_tag

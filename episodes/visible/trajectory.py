@@ -124,6 +124,7 @@ def build(episode: Episode) -> Trajectory:
         "tools",
         "final_answer",
     )
+    by_source = outcomes.by_source(episode)
     maybe = ("scenario", "scenario_digest", "arm", "split", "checkpoint", "group_key", "stop_reason", "fault")
     return Trajectory.model_validate(
         {name: getattr(episode, name) for name in same}
@@ -133,8 +134,8 @@ def build(episode: Episode) -> Trajectory:
             "project": episode.project.slug,
             "run": episode.run_id,
             "steps": steps_of(episode),
-            "outcome": _value(outcomes.of_episode(episode)),
-            "reported": _value(outcomes.of_episode(episode, "reported")),
+            "outcome": _value(by_source.get("verifier")),
+            "reported": _value(by_source.get("reported")),
         }
     )
 

@@ -18,7 +18,6 @@ from episodes.stored import outcomes
 from people.access import Actor, sees_outcomes
 
 Rows = TypeVar("Rows", bound=QuerySet[Any])
-VERIFIER = outcomes.VERIFIER
 
 
 def sees_outcome(actor: Actor, episode: Episode | str) -> bool:
@@ -111,7 +110,7 @@ def of_episodes(actor: Actor, episodes: Iterable[str]) -> OutcomeQuerySet:
 
 
 def of_project(actor: Actor) -> OutcomeQuerySet:
-    """Return the verifiers' outcomes in the actor's project."""
+    """Return the outcomes in the actor's project that awmweb's own worker got."""
     return with_open_outcome(actor, outcomes.of_project(actor.project), "episode_id")
 
 

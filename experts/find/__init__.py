@@ -3,6 +3,7 @@
     reading       asks as their asker sees them
     arriving      the desk as a new ask finds it
     availability  routing policy, presence, load
+    failing       expert models that do not answer
     eligibility   what a person can claim, and why not
     authority     whether a standing answer's author could answer
     filters       facets, search and sort of the queue

@@ -19,7 +19,7 @@ from django.db.models.lookups import IsNull
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from episodes.models import Episode, Origin, Run, Step
+from episodes.models import Episode, Origin, Run, Step, found_here
 from episodes.stored import run_names
 from episodes.visible import visibility
 from experts.metrics import statistics
@@ -184,7 +184,8 @@ def metrics_of(actor: Actor, look: Look, now: datetime) -> Numbers:
 def _rows(actor: Actor, look: Look, now: datetime) -> list[AskRecord]:
     """Return the newest asks, one more than are counted."""
     # of a person at the wheel, or of another episode's first steps, an outcome says nothing about the advice
-    by_verifier = Q(episode__outcomes__source="verifier", episode__assisted=False, episode__knowledge="")
+    alone = Q(episode__assisted=False, episode__knowledge="")
+    by_verifier = alone & found_here("episode__outcomes__", "episode__")
     asks = scoped(Ask.objects.filter(look.within(now)), actor.project).exclude(episode__origin=Origin.BRANCH)
     asks = asks.annotate(
         verdict=FilteredRelation("episode__outcomes", condition=by_verifier),

@@ -24,7 +24,10 @@ REASONS: dict[str, tuple[str, str]] = {
     "near_held_out": ("Similar to a held-out task", "Its task's text is nearly that of a held-out task."),
     "evaluation": ("Evaluation run", "It belongs to an evaluation run, which is never trained on."),
     "control_tool": ("Agent had control tools", "The agent had a control tool and could see its reward."),
-    "reported_only": ("Outcome reported only by the loop", "Only the loop itself reported an outcome."),
+    "reported_only": (
+        "Outcome only reported",
+        "Only its loop, its file or its environment reported an outcome. No verifier of awmweb found it.",
+    ),
     "not_verified": ("Not verified", "No verifier has judged it."),
     "not_complete": ("Not complete", "The verifier did not find the task complete."),
     "gave_up": ("Agent gave up", "The agent ended it by giving up."),

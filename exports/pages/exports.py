@@ -48,7 +48,7 @@ ADVICE = (
 REASONING = (("keep", "Keep"), ("keep_masked", "Keep, without loss"), ("drop", "Drop"))
 REDACT = (("secrets", "Secrets"), ("personal", "Secrets and personal data"), ("off", "Nothing"))
 OPT_INS = (
-    ("reported", "Outcomes reported only by the loop"),
+    ("reported", "Outcomes that a loop, a file or an environment reported"),
     ("informed", "Advice from experts who saw the verifier"),
     ("gave_up", "Episodes in which the agent gave up"),
     ("passes_untouched", "Tasks whose verifier passes an unmodified database"),

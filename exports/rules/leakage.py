@@ -118,7 +118,7 @@ def is_control(name: str) -> bool:
 
 
 def not_trusted(record: Record, ground: Ground) -> str | None:
-    """Leave out episodes without an outcome, or with an outcome that only the loop reported."""
+    """Leave out episodes without an outcome, or with one that only the loop or the environment reported."""
     if result_of(record, ground) is not None:
         return None
     return "reported_only" if record.results else "not_verified"

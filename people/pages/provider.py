@@ -32,7 +32,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from people import measures
+from people import measures, operating
 from people.access import SESSION_ENTRIES, SESSION_PROJECT, person
 from people.errors import LinkSpent
 from people.identity import Claimant, Rights, Unfit, identify, rights_of
@@ -104,6 +104,7 @@ def _is_hurried(address: str) -> bool:
 
 def _away(request: HttpRequest, error: BaseException | None) -> HttpResponse:
     log.warning("the sign-in provider gives no usable answer: %r", error)
+    operating.note_provider(f"A sign-in got no usable answer: {error}")
     return _refuse(
         request,
         503,

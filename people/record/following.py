@@ -24,6 +24,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from people import operating
 from people.access import system
 from people.errors import Invalid
 from people.identity import Claimant, Rights, Unfit, identify, rights_of
@@ -126,6 +127,7 @@ def suspend(user: User) -> None:
 def keep_ticket(user: User, refresh: str, access: str, subject: str = "") -> None:
     """Keep what the provider is asked with, sealed: the refresh token, or else the access token while it lasts; and
     whom its answers must be about."""
+    operating.note_provider("")
     if refresh or access:
         found = {"sealed": _seal(refresh or access), "is_refresh": bool(refresh), "checked_at": timezone.now()}
         found["subject"] = subject
@@ -160,6 +162,10 @@ def check_due(now: datetime | None = None) -> int:
                 answered += _check(_Asking(pool, http, found), waiting[start : start + TOGETHER], now)
     except (httpx.HTTPError, Unfit) as error:
         log.warning("the sign-in provider is unavailable: %r", error)
+        operating.note_provider(f"It gives no answer: {error}")
+    else:
+        if answered:
+            operating.note_provider("")
     return answered
 
 
@@ -251,6 +257,7 @@ def _follow_groups(user: User, person: Claimant) -> None:
 def _refused(ticket: ProviderTicket, same: QuerySet[ProviderTicket], error: Exception) -> int:
     if not isinstance(error, NotVouched):
         log.warning("the sign-in provider gives no answer about %s: %r", ticket.user, error)
+        operating.note_provider(f"It gives no answer about some people: {error}")
         return 0
     if same.exists():
         suspend(ticket.user)

@@ -33,7 +33,7 @@ def of_episodes(episodes: Iterable[Episode]) -> dict[str, tuple[float, str]]:
     for episode, decision in said.values_list("episode_id", "decision"):
         by_models.setdefault(episode, set()).add(decision)
     found = dict.fromkeys(ids, (0.0, ""))
-    for one in outcomes.of_episodes(ids).filter(source=outcomes.VERIFIER):
+    for one in outcomes.of_episodes(ids).found_here():
         wanted = SAYS.get(one.reward_type)
         # an error of the judge is no result, so a person has to look
         near = one.reward_type == "judge_error" or (one.reward is not None and NEAR[0] <= one.reward <= NEAR[1])

@@ -23,7 +23,7 @@ from runs.launch import estimating, planning, preflight
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.plans import PlanDocument, plan_of
-from runs.show import errata
+from runs.show import causes, errata
 from runs.show.asking import RunAsking, asking_of, row_of
 from runs.show.comparison import RunComparison, compare_run
 from runs.statistics.costs import Cost
@@ -122,10 +122,22 @@ class CostView(Schema):
     human_s: float
 
 
+class CauseView(Schema):
+    """A cause that episodes of a run have in common: `state` is theirs, `episode` the newest of them. Causes that
+    differ in IDs and times alone are one."""
+
+    state: str
+    fault: str | None
+    words: str
+    episodes: int
+    episode: str
+
+
 class RunDetail(Schema):
-    """One run with the cost of each arm. `state` and `prices` are null for a run without a plan; `prices` are those at
-    its launch, by role and endpoint, in US dollars per million tokens. `server` is what a further environment server
-    reported about itself at the launch."""
+    """One run with the cost of each arm. `causes` say why episodes failed, wait or have no outcome, the most frequent
+    first; other causes are those of `more_causes` episodes. `state` and `prices` are null for a run without a plan;
+    `prices` are those at its launch, by role and endpoint, in US dollars per million tokens. `server` is what a further
+    environment server reported about itself at the launch."""
 
     id: str
     name: str
@@ -135,6 +147,8 @@ class RunDetail(Schema):
     server: Object | None
     costs: list[CostView]
     errata: list[ErratumView]
+    causes: list[CauseView]
+    more_causes: int
 
 
 class Retried(Schema):
@@ -221,6 +235,7 @@ def read_run(request: HttpRequest, run_id: str) -> RunDetail:
     may_read(actor)
     run = visible_or_404(Run.objects.all(), actor, run_id)
     plan = Plan.objects.filter(run=run).first()
+    why = causes.causes_of(actor, run)
     return RunDetail(
         id=run.pk,
         name=run.name,
@@ -231,6 +246,13 @@ def read_run(request: HttpRequest, run_id: str) -> RunDetail:
         server=plan.server or None if plan else None,
         costs=[_cost(one) for one in spending.costs_of(run)],
         errata=[erratum_view(one) for one in errata.of_run(actor, run.pk)],
+        causes=[
+            CauseView(
+                state=one.state, fault=one.fault or None, words=one.words, episodes=one.episodes, episode=one.newest
+            )
+            for one in why.shown
+        ],
+        more_causes=why.more,
     )
 
 

@@ -132,6 +132,18 @@ def _launch(
     return plan, True
 
 
+@transaction.atomic
+def keep_server(run: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Store what a server offers that was full or silent at the launch, and return what counts: what the first episode
+    found out is the promise that all are held to."""
+    plan = Plan.objects.select_for_update().get(run=run)
+    if not plan.server.get("digest"):
+        plan.server = found
+        plan.save(update_fields=["server"])
+    stored: dict[str, Any] = plan.server
+    return stored
+
+
 def _refuse_no_registry(document: PlanDocument, tasks: Sequence[Task]) -> None:
     """Refuse a registry as expert where no task has one. Tasks without one can stand beside: there, no question is
     right."""

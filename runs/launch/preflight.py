@@ -269,7 +269,7 @@ class PreflightResult:
 def finding(plan: Plan) -> PreflightResult:
     """Return the result of an ended trial."""
     states = dict(plan.tries.values_list("episode_id", "episode__state"))
-    rows = outcomes.of_episodes(states).unaided().filter(source=outcomes.VERIFIER)
+    rows = outcomes.of_episodes(states).unaided().found_here()
     judged = {episode: (reward_type, reward) for episode, reward_type, reward in rows.values_list(
         "episode_id", "reward_type", "reward"
     )}  # fmt: skip

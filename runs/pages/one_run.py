@@ -14,7 +14,7 @@ from runs.launch import briefings, preflight
 from runs.models import Arm
 from runs.plan import limits, servers
 from runs.plan.plans import briefing_words, to_yaml
-from runs.show import asking, charts, curve, errata, overview, tables
+from runs.show import asking, causes, charts, curve, errata, overview, tables
 from runs.show.comparison import RunComparison
 from runs.show.overview import RunCard, TaskRow
 from runs.show.tables import TABLES, of_completions, repeats
@@ -26,12 +26,13 @@ REWARDS_DRAWN = 2000
 
 @dataclass(frozen=True)
 class RunHead:
-    """The head of the page: the finding, and what the run waits for."""
+    """The head of the page: the finding, what the run waits for, and why episodes failed."""
 
     sentence: str
     card: RunCard
     waits: list[str]
     server: servers.ServerReport | None
+    causes: causes.Causes
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def shown(actor: Actor, found: RunComparison) -> Mapping[str, Any]:
     """Return the values of the page by the names its template uses."""
     card = overview.card_of(found)
     return {
-        "head": _head(found, card),
+        "head": _head(actor, found, card),
         "findings": _findings(actor, found, card),
         "tasks": _tasks(found, [arm.name for arm in card.arms]),
         "claims": _claims(found),
@@ -107,11 +108,11 @@ def shown(actor: Actor, found: RunComparison) -> Mapping[str, Any]:
     }
 
 
-def _head(found: RunComparison, card: RunCard) -> RunHead:
+def _head(actor: Actor, found: RunComparison, card: RunCard) -> RunHead:
     plan = found.plan
     sentence = preflight.finding(plan).words if preflight.is_trial(plan) else found.sentence
     server = servers.ServerReport(**plan.server) if plan.server else None
-    return RunHead(sentence, card, limits.waits(plan), server)
+    return RunHead(sentence, card, limits.waits(plan), server, causes.causes_of(actor, plan.run))
 
 
 def _findings(actor: Actor, found: RunComparison, card: RunCard) -> RunFindings:

@@ -64,6 +64,11 @@ def with_room(before: str = "", lost: str = "") -> str:
     return known[0] if len(known) == 1 else _rooms.choose(known, before, lost)
 
 
+def silent(age_s: float) -> list[str]:
+    """Return the built-in servers that did not respond when they were asked, at most `age_s` seconds ago."""
+    return _rooms.silent(urls(), age_s)
+
+
 def http_address(url: str) -> str:
     """Return the HTTP address of a server whose socket is at `url`."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -122,6 +127,12 @@ class Rooms:
             if chosen:
                 found[chosen].sent += 1
             return chosen or known[0]
+
+    def silent(self, known: Sequence[str], age_s: float) -> list[str]:
+        with self._lock:
+            now = time.monotonic()
+            self._ask([url for url in known if url not in self._known or now - self._known[url].asked_at > age_s])
+            return [http_address(url) for url in known if not self._known[url].responds]
 
     def _is_old(self, url: str) -> bool:
         room = self._known.get(url)

@@ -41,7 +41,7 @@ def tries_of(plans: Iterable[str]) -> QuerySet[PlannedTry]:
     of_tries = Q(episode__planned__plan__in=list(plans), episode__state=EpisodeState.FINISHED)
     reports = EpisodeEvent.objects.filter(of_tries, verb=NOT_VERIFIED).exclude(reason__regex=WITHOUT)
     lost = set(reports.values_list("episode_id", flat=True))  # few: an episode with an outcome has no such event
-    lost -= set(outcomes.of_episodes(lost).filter(source=outcomes.VERIFIER).values_list("episode_id", flat=True))
+    lost -= set(outcomes.of_episodes(lost).found_here().values_list("episode_id", flat=True))
     faulty = Q(episode__state=EpisodeState.FAILED, episode__fault__in=INFRASTRUCTURE)
     helped = Q(episode__assisted=True, episode__state__in=(EpisodeState.FINISHED, EpisodeState.FAILED))
     return tries.filter(faulty | helped | Q(episode__in=lost))

@@ -25,12 +25,12 @@ from django.conf import settings
 
 from awmclient.schema import ToolSpec, tools_problem
 from awmenv.client import EnvironmentClient
-from awmenv.errors import AwmenvError, CapacityReached
+from awmenv.errors import AwmenvError, CapacityReached, ServerTimeout, ServerUnreachable, SessionLost
 from awmenv.models import one_line
-from awmenv.offers import MAX_SPLITS, SEED, task_text
+from awmenv.offers import MAX_SPLITS, SEED, Offer, task_text
 from awmenv.plain import PlainClient
 from people.text.plain_text import writable
-from runs.errors import NotPlayable, UnknownEnvironment
+from runs.errors import NoServer, NotPlayable, UnknownEnvironment
 from runs.plan import choosing
 from runs.plan.choosing import http_address
 
@@ -116,15 +116,17 @@ class ServerReport:
     @property
     def offers(self) -> list[str]:
         """Sentences on what a plain server offers, and on what cannot be had of it."""
-        if not self.plain or not self.digest:
+        if not self.plain:
             return []
+        if not self.digest:
+            return ["It was full at the launch. The first episode that gets a session finds out what it offers."]
         more = f" and {len(self.tools) - SHOWN_TOOLS} more" if len(self.tools) > SHOWN_TOOLS else ""
         tasks = ", ".join(f"{number:,} in {name}" for name, number in self.splits.items())
         found = [
             f"{self.kind.capitalize()}: {', '.join(self.tools[:SHOWN_TOOLS])}{more} (schemas {self.digest[:12]}).",
             *([f"Left out, because awmweb uses these names: {', '.join(self.reserved)}."] if self.reserved else []),
             f"Tasks: {tasks}." if tasks else "It lists no tasks: a task is a seed, or an ID that the plan lists.",
-            "Reward and end come with its own steps. There is no verifier.",
+            "Outcomes are reported: reward and end come with its own steps, and no verifier runs.",
             "Not to be had: state differences, restored worlds, certificates, hidden control tools.",
         ]
         if self.sessions is not None:
@@ -177,7 +179,8 @@ def asked(at: ServerProfile) -> tuple[ServerReport, dict[str, Any]]:
 
 def discover(at: ServerProfile) -> ServerReport:
     """Ask a server what it is and, if it is a plain one, what it offers. Raises `NotPlayable` if an agent can use
-    nothing of it, or if it breaks the protocol; a server that does not respond is reported."""
+    nothing of it, or if it breaks the protocol. A server that does not respond is reported; so is a full one, without
+    what only a session says (`digest` is empty). Raises `NoServer` if it falls silent halfway."""
     report, schema = asked(at)
     if not report.plain:
         return report
@@ -238,33 +241,38 @@ def _is_plain(schema: Mapping[str, Any]) -> bool:
 async def _discovered(at: ServerProfile, report: ServerReport, schema: dict[str, Any]) -> ServerReport:
     """Return a plain server's report with what it offers: asks a session of its own for it, and ends it."""
     try:
-        async with asyncio.timeout(DISCOVERY_S), _client(at, DISCOVERY_S) as client:
+        async with asyncio.timeout(DISCOVERY_S):
+            report = replace(report, splits=await splits_of(at))
             async with at.plain_client(schema) as session:
-                offer = await session.offered()
-                specs = [
-                    ToolSpec(name=one.name, description=one.description, input_schema=one.input_schema)
-                    for one in offer.tools
-                ]
-                if problem := tools_problem(specs):
-                    raise NotPlayable(f"The environment server {at.name} cannot be used. {problem}")
-                sessions = await _few(at)
-            splits = await _splits(client)
-    except TimeoutError:
-        raise NotPlayable(
-            f"The environment server {at.name} did not say in {DISCOVERY_S:g} s what it offers."
-        ) from None
+                found = with_offer(at, report, await session.offered())
+                return replace(found, sessions=await _few(at))
+    except CapacityReached as full:
+        # a state that passes: the episodes wait for a session, and the first one asks
+        return replace(report, sessions=full.sessions)
+    except _PASSING as error:
+        raise _silent(at, error) from error
     except (AwmenvError, httpx.HTTPError, ValueError) as error:
         raise NotPlayable(f"The environment server {at.name} cannot be used. {reason_of(error)}") from error
-    names = [tool.name for tool in offer.tools]
-    return replace(
-        report,
-        kind=offer.kind,
-        tools=names,
-        digest=offer.digest,
-        splits=splits,
-        sessions=sessions,
-        reserved=list(offer.reserved),
-    )
+
+
+def with_offer(at: ServerProfile, report: ServerReport, offer: Offer) -> ServerReport:
+    """Return the report of a plain server with what a session offers. Raises `NotPlayable` for tools that no agent can
+    have."""
+    tools = offer.tools
+    specs = [ToolSpec(name=one.name, description=one.description, input_schema=one.input_schema) for one in tools]
+    if problem := tools_problem(specs):
+        raise NotPlayable(f"The environment server {at.name} cannot be used. {problem}")
+    names, reserved = [tool.name for tool in tools], list(offer.reserved)
+    return replace(report, kind=offer.kind, tools=names, digest=offer.digest, reserved=reserved)
+
+
+_PASSING = (TimeoutError, httpx.TransportError, ServerUnreachable, ServerTimeout, SessionLost)
+"""What a server that fell silent raises. It can respond again, so it is no refusal of the plan."""
+
+
+def _silent(at: ServerProfile, error: Exception) -> NoServer:
+    why = f"it did not answer in {DISCOVERY_S:g} s" if isinstance(error, TimeoutError) else reason_of(error)
+    return NoServer(f"The environment server {at.name} does not say what it offers: {why}. Launch again later.")
 
 
 async def _few(at: ServerProfile) -> int | None:
@@ -279,8 +287,13 @@ async def _few(at: ServerProfile) -> int | None:
     return None
 
 
-async def _splits(client: httpx.AsyncClient) -> dict[str, int]:
+async def splits_of(at: ServerProfile) -> dict[str, int]:
     """Return the number of tasks by split, from the Task API; empty if there is none."""
+    async with asyncio.timeout(DISCOVERY_S), _client(at, DISCOVERY_S) as client:
+        return await _splits(client)
+
+
+async def _splits(client: httpx.AsyncClient) -> dict[str, int]:
     name = await _environment_name(client)
     listed = await _json(client, f"/{name}/splits") if name else None
     named = (
@@ -329,7 +342,9 @@ async def _task_texts(at: ServerProfile, split: str, indexes: list[int]) -> dict
                         found[index], size = text, size + len(text)
                 if size > MAX_TEXTS:
                     raise ValueError(f"The words of its tasks have more than {MAX_TEXTS >> 20} MB.")
-    except (TimeoutError, httpx.HTTPError, ValueError) as error:
+    except _PASSING as error:
+        raise _silent(at, error) from error
+    except (httpx.HTTPError, ValueError) as error:
         raise NotPlayable(f"The environment server {at.name} did not name its tasks. {reason_of(error)}") from error
     return found
 

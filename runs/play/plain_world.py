@@ -6,16 +6,22 @@ It has the face of the AWM world in `playing.py`, so that nothing else asks whic
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
-from awmenv.errors import BrokenServer
+import httpx
+
+from awmenv.errors import BrokenServer, ServerUnreachable
 from awmenv.models import Observation
-from awmenv.offers import reset_arguments
+from awmenv.offers import Offer, reset_arguments
 from awmenv.plain import PlainClient
 from episodes.models import Episode
+from runs.errors import NotPlayable
+from runs.launch import planning
 from runs.models import Plan
 from runs.plan.plans import COMPLETE_AT
-from runs.plan.servers import ServerProfile, ServerReport
+from runs.plan.servers import ServerProfile, ServerReport, reason_of, splits_of, with_offer
+from runs.play.database import in_database
 
 
 def plain_world(episode: Episode, at: ServerProfile, now: ServerReport, schema: Mapping[str, Any]) -> PlainWorld:
@@ -24,6 +30,17 @@ def plain_world(episode: Episode, at: ServerProfile, now: ServerReport, schema: 
     stored = plan.server if plan is not None else {}
     complete_at = float(plan.document.get("complete_at", COMPLETE_AT)) if plan is not None else COMPLETE_AT
     return PlainWorld(episode, at, now, schema, ServerReport(**stored) if stored else None, complete_at)
+
+
+async def _first_word(at: ServerProfile, now: ServerReport, then: ServerReport, offer: Offer) -> ServerReport:
+    """Return what a server offers that was full or silent at the launch, so that it could not say it."""
+    try:
+        splits = then.splits or await splits_of(at)
+        return replace(with_offer(at, now, offer), splits=splits, sessions=then.sessions)
+    except (TimeoutError, httpx.TransportError) as error:
+        raise ServerUnreachable(f"Cannot reach the environment server {at.name}: {reason_of(error)}") from error
+    except (NotPlayable, ValueError) as error:
+        raise BrokenServer(str(error)) from error
 
 
 class PlainWorld(PlainClient):
@@ -40,12 +57,16 @@ class PlainWorld(PlainClient):
         complete_at: float,
     ) -> None:
         super().__init__(at.url, at.headers, timeout_s=at.timeout_s, schema=schema, complete_at=complete_at)
-        self.episode, self._now, self._then = episode, now, then
+        self.episode, self._at, self._now, self._then = episode, at, now, then
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         try:
             self.offer = await self.offered()
+            if self._then is not None and not self._then.digest:
+                found = await _first_word(self._at, self._now, self._then, self.offer)
+                stored = await in_database(planning.keep_server)(self.episode.run_id, found.stored())
+                self._then = ServerReport(**stored)
             self._refuse_other(self.offer.digest)
         except BaseException:
             await self.close()
@@ -54,8 +75,8 @@ class PlainWorld(PlainClient):
 
     def _refuse_other(self, digest: str) -> None:
         then, now = self._then, self._now
-        if then is None or not then.digest:
-            raise BrokenServer("The server did not respond at the launch, so nothing is known of what it offers.")
+        if then is None:
+            raise BrokenServer("No launch on this server is stored, so nothing is known of what it offers.")
         if then.digest != digest:
             raise BrokenServer(
                 f"The server offers something else than at the launch: schemas {then.digest[:12]} then, {digest[:12]} "

@@ -32,6 +32,7 @@ from awmenv.client import EnvironmentClient, socket_url
 from awmenv.errors import AwmenvError, CapacityReached, ServerTimeout, ServerUnreachable, SessionLost
 from awmenv.health import Health
 from awmenv.models import BuildReport, Observation
+from awmenv.offers import OF_ENVIRONMENT
 from episodes.models import Episode
 from episodes.record import noting, recording
 from episodes.stored import repairs, settled
@@ -431,6 +432,8 @@ def _outcome(said: Any, mode: str) -> Outcome:
     details = {"verify_result": said.verify_result, "error": said.error, "mode": mode}
     details |= {name: said.metadata[name] for name in ("duration_ms", "tier") if name in said.metadata}
     return Outcome(
+        # an environment without a verifier says it of itself
+        source="reported" if mode == OF_ENVIRONMENT else "verifier",
         reward_type=said.reward_type or "verifier_error",
         reward=said.reward,
         details={name: value for name, value in details.items() if value is not None},

@@ -2,6 +2,8 @@
 
     comparison  tries, counts and comparison of a run
     overview    progress and tasks of runs
+    failing     models and servers that do not answer
+    causes      why episodes failed or wait, grouped
     asking      questions of a run against registries
     errata      what a repaired verifier changed in runs
     forks       branches of an episode, and what they show

@@ -108,7 +108,7 @@ def continued(actor: Actor, root: Episode, found: Sequence[Episode]) -> list[Con
     rows = Continuation.objects.filter(parent__in=[one.pk for one in found], episode__project=actor.project)
     places = list(rows.select_related("episode").order_by("episode__created_at", "pk")[:TREE_MAX])
     # not what counts in a rate: that leaves all of them out
-    known = visibility.of_episodes(actor, [one.episode_id for one in places]).filter(source=visibility.VERIFIER)
+    known = visibility.of_episodes(actor, [one.episode_id for one in places]).found_here()
     ends = dict(known.values_list("episode_id", "reward_type")) if sees_ends(actor, root) else {}
     return [ContinuedEpisode(one, ends.get(one.episode_id, "")) for one in places]
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from people.access import system
 from people.text.figures import Chart
 from people.text.in_words import count
 from people.text.plain_text import printable
 from runs.models import Plan
 from runs.plan import spending
 from runs.plan.servers import ServerReport
-from runs.show import asking, charts, curve, drawing, rewarding
+from runs.show import asking, causes, charts, curve, drawing, rewarding
 from runs.show.comparison import RunComparison
 from runs.show.tables import (
     TABLES,
@@ -95,6 +96,7 @@ def markdown(found: RunComparison, paid: Sequence[Row], drawings: Mapping[str, C
             ],
         ),
         *_drawn(drawings, "completions"),
+        *_of_causes(found),
         *_of_server(plan),
     ]
     if found.ruled_later:
@@ -123,6 +125,15 @@ def markdown(found: RunComparison, paid: Sequence[Row], drawings: Mapping[str, C
     parts += more
     parts += ["## Repeat this run", "```\n.venv/bin/python manage.py run plan.yaml\n```"]
     return "\n\n".join(parts) + "\n"
+
+
+def _of_causes(found: RunComparison) -> list[str]:
+    """Return why episodes failed, wait or have no outcome, grouped."""
+    why = causes.causes_of(system(found.plan.run.project), found.plan.run)
+    if not why.shown:
+        return []
+    more = [f"- {count(why.more, 'more episode')} with other causes"] if why.more else []
+    return ["## Causes", "\n".join([*(f"- {one.line}: {plain(one.words)}" for one in why.shown), *more])]
 
 
 def _of_server(plan: Plan) -> list[str]:

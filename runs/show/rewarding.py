@@ -54,7 +54,7 @@ def judged(plan: Plan) -> Judged:
         "position", "seed", "arm__place"
     )
     places = {row[0]: row[1:] for row in tries.values_list("episode_id", "arm__name", "scenario", "task_idx", "seed")}
-    found = outcomes.of_episodes(list(places)).filter(source=outcomes.VERIFIER)
+    found = outcomes.of_episodes(list(places)).found_here()
     types = dict(found.values_list("episode_id", "reward_type"))
     tasks = {pk: f"{places[pk][1]}/{places[pk][2]}" for pk in places if pk in types}
     arms = {pk: (places[pk][0], places[pk][3]) for pk in tasks}

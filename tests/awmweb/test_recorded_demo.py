@@ -36,7 +36,7 @@ PAGES = {
     "/curriculum/": "step 12",
     "/desk/metrics/": "33 of 33 asks were answered in time",
     "/exports/": "rows from",
-    "/episodes/": "114 verified episodes",
+    "/episodes/": "114 outcomes",
 }
 
 

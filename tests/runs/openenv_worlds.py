@@ -171,8 +171,12 @@ def guess() -> Any:
     return create_app(Guess, GuessAction, GuessObservation, "guess")
 
 
-def tasked() -> Any:
-    return create_app(Tasked, GuessAction, GuessObservation, "tasked", max_concurrent_envs=4)
+def tasked(slots: int = 4) -> Any:
+    return create_app(Tasked, GuessAction, GuessObservation, "tasked", max_concurrent_envs=slots)
+
+
+def tasked_once() -> Any:
+    return tasked(1)
 
 
 @contextlib.contextmanager

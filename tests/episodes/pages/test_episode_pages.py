@@ -49,7 +49,7 @@ def text(client, url):
 
 def test_the_list_counts_filters_and_pages(ada, episode, ended):
     client = as_person(ada)
-    assert "0 of 1 verified episode is complete. 1 recorded, 0 live." in text(client, "/episodes/")
+    assert "0 of 1 outcome is complete. 1 recorded, 0 live." in text(client, "/episodes/")
     assert "helpdesk_2 / 4" in text(client, "/episodes/?state=finished&outcome=others&q=ticket&scenario=helpdesk_2")
     for query in (
         "state=running",

@@ -164,10 +164,10 @@ def test_selection_of_all_is_what_the_list_found(ada, desk, page, monkeypatch):
 
 
 def test_totals_are_bounded(ada, desk, page, monkeypatch):
-    assert "1 of 2 verified episodes are complete. 3 recorded, 1 live." in page()
+    assert "1 of 2 outcomes are complete. 3 recorded, 1 live." in page()
     monkeypatch.setattr(wall, "TOTAL_MAX", 2)
     monkeypatch.setattr(wall, "VERIFIED_MAX", 1)
-    assert "0 of the newest 1 verified episode is complete. More than 2 recorded, 1 live." in page()
+    assert "0 of the newest 1 outcome is complete. More than 2 recorded, 1 live." in page()
     assert "1 of more than 2 episodes match." in page("?scenario=desk_2")
 
 

@@ -94,7 +94,7 @@ def test_judge_error_is_in_no_rate(rita, ada, project):
     ended(ada, project, SOUND, reward_type="complete")
     (page,) = texts(rita, PAGES[:1], one)
     assert "Unknown outcome" in page
-    assert "1 of 1 verified episode is complete" in next(texts(rita, LISTS, one))
+    assert "1 of 1 outcome is complete" in next(texts(rita, LISTS, one))
 
 
 def test_queue_hears_of_an_outcome_but_not_which(ada, project, monkeypatch, django_capture_on_commit_callbacks):

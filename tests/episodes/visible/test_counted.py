@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -117,6 +118,32 @@ def test_only_named_modules_read_branches_with_others():
     direct = {name for name, taken in found.items() if "VerifierOutcome.objects" in taken}
     writes = {"episodes.record.recording", "episodes.record.rejudging", "episodes.record.whole"}
     assert direct == {*writes, "episodes.stored.outcomes", "episodes.stored.settled"}
+
+
+BY_SOURCE = {
+    "curriculum.counting": "of two outcomes of an episode, the verifier's",
+    "curriculum.show.generations": "of two outcomes of an episode, the verifier's",
+    "episodes.models.outcomes": "the condition itself",
+    "episodes.record.rejudging": "what a repaired verifier judges again",
+    "episodes.show.page": "the two outcomes of an external loop's episode",
+    "episodes.show.wall": "what exports take by themselves",
+    "episodes.stored.outcomes": "checks of verifiers",
+    "episodes.stored.settled": "verdicts that are owed",
+    "episodes.visible.trajectory": "the two outcomes of an episode",
+    "exports.select.reading": "the word of an export",
+    "exports.select.selecting": "the sources that a recipe trusts",
+}
+"""Modules that tell outcomes of verifiers from others, and why. All others take `found_here`: an environment without a
+verifier *reports* its outcome, and it counts as a verifier's does."""
+VERIFIERS_ALONE = re.compile(
+    r'\.VERIFIER\b|source(__in)?["\'\]]*\s*(=|:|==|in|not in)\s*[\[\(]?"verifier"|get\("verifier"\)'
+)
+
+
+def test_only_named_modules_take_outcomes_of_verifiers_alone():
+    files = {name: ROOT.joinpath(*name.split(".")).with_suffix(".py").read_text() for name in modules()}
+    found = {name for name, text in files.items() if VERIFIERS_ALONE.search(text)}
+    assert found == set(BY_SOURCE)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import threading
+import time
 from pathlib import Path
 
 import openenv.cli
@@ -19,7 +20,11 @@ from awmclient.chat import EndpointConfig
 from awmclient.policies import Turn
 from awmclient.toolcalls import Call
 from episodes.models import Episode, Run
-from runs.errors import BadPlan, NotPlayable, UnknownPolicy, UnknownTask
+from episodes.stored import settled
+from episodes.visible.trajectory import build
+from exports.recipe import Recipe
+from exports.select import selecting
+from runs.errors import BadPlan, NoServer, NotPlayable, UnknownPolicy, UnknownTask
 from runs.launch import launching, planning
 from runs.plan import replaceable, servers
 from runs.plan.plans import plan_from_yaml
@@ -43,6 +48,7 @@ from tests.runs.openenv_worlds import (
     spoiled_step,
     spoiled_tools,
     tasked,
+    tasked_once,
 )
 from tests.runs.planned import document, launched
 
@@ -182,9 +188,73 @@ def test_episode_waits_in_the_queue_for_the_one_session(ada, serving, monkeypatc
         playing.play(pk, "w")
         episode = Episode.objects.get(pk=pk)
         assert (episode.state, episode.attempt, again, Guess.resets) == ("queued", 0, [launching.AGAIN_S], [])
-        with pytest.raises(NotPlayable, match="capacity"):
-            launched(ada, **ALONE, tasks=["seed/5"])
     until(lambda: playing.play(pk, "w") or Episode.objects.get(pk=pk).state == "finished", 10)
+
+
+@pytest.mark.parametrize("serving", [tasked_once], indirect=True)
+def test_launch_on_a_full_server_is_queued(ada, rita, serving, monkeypatch):
+    """What only a session says is found out by the first episode that gets one, and holds for all after it."""
+    monkeypatch.setattr(playing, "policy_of", lambda episode: Calls(("guess", {"number": 1})))
+    with connect(serving.url.replace("http", "ws") + "/ws", proxy=None) as holder:
+        holder.send('{"type": "state"}')
+        holder.recv()
+        plan = launched(ada, **ALONE, tasks=["test/0", "test/1"])
+        assert (plan.server["digest"], plan.server["splits"]) == ("", {"train": 3, "test": 2})
+        assert "It was full at the launch" in html(as_person(rita).get(f"/runs/{plan.pk}/"))
+        first, second = plan.tries.order_by("position").values_list("episode_id", flat=True)
+        playing.play(first, "w")
+        assert Episode.objects.get(pk=first).state == "queued"
+    until(lambda: playing.play(first, "w") or Episode.objects.get(pk=first).state == "finished", 10)
+    plan.refresh_from_db()
+    assert (plan.server["kind"], plan.server["tools"]) == ("actions", ["guess"]) and len(plan.server["digest"]) == 64
+    until(lambda: playing.play(second, "w") or Episode.objects.get(pk=second).state == "finished", 10)
+    assert planning.keep_server(plan.run_id, {"digest": "of another"}) == plan.server, "the first word holds"
+
+
+@pytest.mark.parametrize("serving", [drawers], indirect=True)
+def test_server_that_was_silent_at_the_launch_plays_the_run(ada, serving, settings, monkeypatch):
+    settings.ENVIRONMENTS = {"lab": {"url": "http://127.0.0.1:9"}}
+    plan = launched(ada, **ALONE, tasks=["seed/2"], texts={"seed/2": "Find the key."})
+    settings.ENVIRONMENTS = {"lab": {"url": serving.url, "timeout_s": 60.0}}
+    assert played(monkeypatch, plan, ("take", {"drawer": 2}))[0].outcomes.get().reward_type == "complete"
+    plan.refresh_from_db()
+    assert (plan.server["problem"], plan.server["tools"]) == ("", ["look", "take"])
+
+
+def test_server_that_falls_silent_at_the_launch_is_no_fault_of_the_plan(ada, settings, monkeypatch):
+    monkeypatch.setattr(servers, "DISCOVERY_S", 0.5)
+    with served(drawers()) as server:
+        settings.ENVIRONMENTS = {"lab": {"url": server.url}}
+        server.spoil = lambda said: time.sleep(2) or said
+        with pytest.raises(NoServer, match="does not say what it offers: it did not answer in 0.5 s") as refused:
+            launched(ada, **ALONE)
+    assert refused.value.status == 503 and not Run.objects.exists()
+
+
+@pytest.mark.parametrize("serving", [drawers], indirect=True)
+def test_reward_of_a_plain_server_is_reported_and_counts(ada, rita, serving, monkeypatch):
+    """No verifier of awmweb found it, so nothing calls it verified; the run it belongs to counts it all the same."""
+    plan = launched(ada, **{**ALONE, "arms": [{"name": "alone"}, {"name": "other"}]}, tasks=["seed/2"])
+    for pk in plan.tries.values_list("episode_id", flat=True):
+        monkeypatch.setattr(playing, "policy_of", lambda episode: Calls(("take", {"drawer": 2})))
+        playing.play(pk, "w")
+    episode = Episode.objects.get(pk=pk)
+    assert episode.outcomes.get().source == "reported"
+    said = build(episode)
+    assert said.outcome is None and (said.reported.reward_type, said.reported.source) == ("complete", "reported")
+    found = compare_run(ada, plan.run_id)
+    assert [(arm.complete, arm.others, dict(arm.excluded)) for arm in found.arms] == [(1, 0, {}), (1, 0, {})]
+    assert "Outcomes are reported: reward and end come with its own steps" in markdown(found, [], {})
+    listed = as_person(rita).get("/api/v1/episodes?outcome=complete").json()["items"]
+    assert {one["outcomes"][0]["source"] for one in listed} == {"reported"} and len(listed) == 2
+    for path in (f"/episodes/{pk}/", "/episodes/", "/"):
+        assert 'title="No verifier found this outcome.">reported<' in html(as_person(rita).get(path)), path
+    assert "Reported by the environment itself; no verifier ran." in html(as_person(rita).get(f"/episodes/{pk}/"))
+    recipe = Recipe.model_validate({"format": "sft", "license": "cc0-1.0"})
+    rows = selecting.matching(ada.project, recipe)
+    assert not selecting.usable(rows, recipe).exists()
+    assert selecting.usable(rows, recipe.model_copy(update={"include": ["reported"]})).count() == 2
+    assert not settled.unverified().exists(), "no worker fetches an outcome that is there"
 
 
 @pytest.mark.parametrize("serving", [tasked], indirect=True)
