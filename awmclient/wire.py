@@ -27,6 +27,8 @@ CONNECT_S = 5.0
 READ_S = 30.0
 AGAIN = (408, 429, 503)
 """Codes of requests without effect: a slow body, too many requests, an unavailable database."""
+FULL, FULL_S = "no_space", 3600.0
+"""The code of a dashboard whose disk is full, and for how long space is waited for: a person has to make it."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # Raised before a byte was sent: even a call that must not repeat can go again.
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -40,6 +42,15 @@ class Reply:
     body: dict[str, Any]
     content: bytes = b""
     """What came instead of JSON, where that was asked for."""
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """Why a request goes again, and the pause that the dashboard asked for."""
+
+    why: str
+    pause_s: float | None = None
+    is_full: bool = False
 
 
 class _Bearer(httpx.Auth):
@@ -123,22 +134,27 @@ class Wire:
         read_s: float = READ_S,
         repeatable: bool = True,
     ) -> Reply:
-        """Send until there is a response, for at most `retry_s`.
+        """Send until there is a response, for at most `retry_s`; for an hour to a dashboard whose disk is full, if the
+        caller leaves the time to us.
 
         A call that is not `repeatable` is retried only if it was never sent.
         """
         content = body if body is None or isinstance(body, bytes) else encode(body)
         kind = "application/octet-stream" if isinstance(body, bytes) else "application/json"
-        give_up = _now() + (self.retry_s if retry_s is None else retry_s)
+        give_up, waits_for_space = _now() + (self.retry_s if retry_s is None else retry_s), retry_s is None
         pause = FIRST_PAUSE_S
         while True:
-            reply, why, asked_for = await self._once(method, path, content, kind, read_s, repeatable, wants_bytes)
-            if reply is not None:
-                return reply
-            # With jitter, so that many loops that lost one dashboard do not return together.
-            wait = asked_for if asked_for is not None else pause * (0.5 + random.random())  # noqa: S311
+            result = await self._once(method, path, content, kind, read_s, repeatable, wants_bytes)
+            if isinstance(result, Reply):
+                return result
+            if result.is_full and waits_for_space:
+                give_up, waits_for_space = _now() + FULL_S, False
+            # With jitter, so that many loops that lost one dashboard do not return together. Of a full one the pause
+            # that it asks for is a beginning: it can stay full for long.
+            own = pause * (0.5 + random.random())  # noqa: S311
+            wait = own if result.pause_s is None else max(own, result.pause_s) if result.is_full else result.pause_s
             if _now() + wait > give_up:
-                raise Unreachable(f"{method} {path}: {why}")
+                raise Unreachable(f"{method} {path}: {result.why}")
             await asyncio.sleep(wait)
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
@@ -151,8 +167,8 @@ class Wire:
         read_s: float,
         repeatable: bool,
         wants_bytes: bool,
-    ) -> tuple[Reply | None, str, float | None]:
-        """Try once. Return a reply, or the failure and the pause that the dashboard asked for."""
+    ) -> Reply | _Failure:
+        """Try once."""
         headers = {} if content is None else {"Content-Type": kind}
         timeout = httpx.Timeout(read_s, connect=CONNECT_S)
         try:
@@ -161,14 +177,17 @@ class Wire:
             )
         except httpx.TransportError as error:
             if repeatable or isinstance(error, _NEVER_SENT):
-                return None, _cause(error), None
+                return _Failure(_cause(error))
             raise Unreachable(f"{method} {path}: {_cause(error)}") from None
         except httpx.HTTPError as error:  # an unreadable response, such as invalid compression
             raise Refused(f"{method} {path}: {_cause(error)}", "unreadable", 502) from None
         # A 500 can follow the effect of the call, so only repeatable ones go again.
         if answer.status_code in AGAIN or (answer.status_code >= 500 and repeatable):
-            return None, f"the dashboard answered {answer.status_code}", retry_after(answer)
-        return _read(method, path, answer, wants_bytes), "", None
+            code, message = _refusal(_json(answer))
+            is_full = code == FULL
+            why = message if is_full else f"the dashboard answered {answer.status_code}"
+            return _Failure(why, retry_after(answer), is_full)
+        return _read(method, path, answer, wants_bytes)
 
 
 def _now() -> float:
@@ -206,12 +225,17 @@ def _read(method: str, path: str, answer: httpx.Response, wants_bytes: bool = Fa
         return Reply(status, {}, answer.content)
     body = _json(answer)
     if status >= 400:
-        error = body.get("error") if isinstance(body, dict) else None
-        code, message = (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, None)
-        raise refusal(status, code, str(message or f"{method} {path}: the dashboard answered {status}"))
+        code, message = _refusal(body)
+        raise refusal(status, code, message or f"{method} {path}: the dashboard answered {status}")
     if not isinstance(body, dict):
         raise Refused(f"{method} {path}: this address is not an awmweb dashboard", "not_a_dashboard", status)
     return Reply(status, body)
+
+
+def _refusal(body: Any) -> tuple[Any, str]:
+    """Return code and message of a refusal's envelope; None and nothing of any other body."""
+    error = body.get("error") if isinstance(body, dict) else None
+    return (error.get("code"), str(error.get("message") or "")) if isinstance(error, dict) else (None, "")
 
 
 def _json(answer: httpx.Response) -> Any:

@@ -11,6 +11,7 @@ Imports nothing, so that the supervisor (`awmweb.embedded`) stays small.
     kept_files   static files of other versions
     preloaded    what is imported before services are forked
     celery       two queues with separate workers
+    beat         the schedule of periodic tasks
     logs         no secret in a log line
     apps         registration of the app
     tasks        loads the demo, runs retention rules

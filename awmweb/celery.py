@@ -89,6 +89,8 @@ def begin_task(task_id: str, task: Any, args: Sequence[Any], **_: object) -> Non
 def measure_task(task_id: str, task: Any, state: str | None, **_: object) -> None:
     logs.enter()
     measures.count("awmweb_tasks_total", task.name, str(state or "unknown").lower())
+    if task.name in BY_BEAT:
+        measures.note_run(task.name)
     if (began := _begun.pop(task_id, None)) is not None:
         measures.observe("awmweb_task_seconds", time.monotonic() - began, task.name)
     if (made := _spans.pop(task_id, None)) is not None:

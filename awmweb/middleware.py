@@ -19,7 +19,7 @@ from django.utils.deprecation import MiddlewareMixin
 from django.views import defaults
 
 from people.access import SESSION_PROJECT, memberships
-from people.errors import AWAY, AppError, Away, NotFound, Overlong, away_of
+from people.errors import AWAY, AppError, Away, NoSpace, NotFound, Overlong, away_of, is_of_full_disk
 from people.http import IS_HEAD, refusal
 from people.requests import addresses
 from people.text.plain_text import cleaned, with_line_ends
@@ -146,10 +146,10 @@ class Refusals(MiddlewareMixin):
         return self.process_exception(request, NotFound()) if any("\x00" in value for value in given) else None
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        if isinstance(error, AWAY):
+        if isinstance(error, AWAY) or is_of_full_disk(error):
             away = away_of(error)
             if not isinstance(away, Overlong):
-                return _away(error)
+                return _away(error, away)
             log.warning("%s takes too long: %s", request.path, error)
             error = away
         if isinstance(error, ObjectDoesNotExist):  # it was deleted since the view found it
@@ -167,15 +167,16 @@ class Refusals(MiddlewareMixin):
 def server_error(request: HttpRequest) -> HttpResponse:
     """Return the page for an error outside of any view, such as an unavailable database (`handler500` of Django)."""
     error = sys.exc_info()[1]
-    if isinstance(error, AWAY):
-        return refusal(away_of(error)) if request.path_info.startswith("/api/") else _away(error)
+    if isinstance(error, AWAY) or is_of_full_disk(error):
+        away = away_of(error)
+        return refusal(away) if request.path_info.startswith("/api/") else _away(error, away)
     return defaults.server_error(request)
 
 
-def _away(error: Exception) -> HttpResponse:
-    """Return the page for an unavailable database, which needs no query itself."""
-    log.warning("database unavailable: %s", error)
-    page = HttpResponse(render_to_string("503.html"), status=Away.status)
+def _away(error: BaseException | None, away: Away) -> HttpResponse:
+    """Return the page for an unavailable database or a full disk, which needs no query itself."""
+    log.warning("database or disk unavailable: %s", error)
+    page = HttpResponse(render_to_string("503.html", {"is_full": isinstance(away, NoSpace)}), status=Away.status)
     page["Retry-After"] = "2"
     return page
 

@@ -529,6 +529,7 @@ if AWMWEB_OIDC_ISSUER:
         "schedule": 5.0,
         "options": {"expires": 5},
     }
+CELERY_BEAT_SCHEDULER = "awmweb.beat:Scheduler"
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "beat" / "schedule")
 
 AWMWEB_TRACES_TO = traces_to("AWMWEB_TRACES_TO")

@@ -19,6 +19,7 @@ from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET, require_POST
 
 from awmclient.chat import EndpointConfig
+from awmweb import beat
 from awmweb.demo import removing
 from awmweb.erasing import episodes as erasing
 from episodes import events
@@ -230,13 +231,15 @@ def erase_episode(request: MemberRequest, pk: str) -> HttpResponse:
 
 @require_GET
 def health(request: HttpRequest) -> JsonResponse:
-    """Report whether the database responds, and Valkey separately: without it pages work, with a delay."""
+    """Report whether the database responds, and apart from it what pages work without: Valkey, and periodic tasks by
+    the seconds since each ran."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("select 1")
     except AWAY:
         return JsonResponse({"status": "away", "version": settings.VERSION}, status=503)
-    return JsonResponse({"status": "ok", "version": settings.VERSION, "hints": _hints()})
+    ran = beat.seconds_since()
+    return JsonResponse({"status": "ok", "version": settings.VERSION, "hints": _hints(), "beat": ran})
 
 
 def _hints() -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
 from django.db import InterfaceError, OperationalError
-from psycopg.errors import QueryCanceled
+from psycopg.errors import DiskFull, QueryCanceled
 
 AWAY = (OperationalError, InterfaceError)
 """What the database raises while it is unavailable or gives up a statement; the same call can succeed later. Its other
@@ -124,6 +126,12 @@ class Away(AppError):
     status = 503
 
 
+class NoSpace(Away):
+    """The disk of the server is full. Free some space there; retry until then."""
+
+    code = "no_space"
+
+
 class Overlong(Away):
     """This takes the database too long. Narrow the filters, or ask for less."""
 
@@ -131,8 +139,18 @@ class Overlong(Away):
 
 
 def away_of(error: BaseException | None) -> Away:
-    """Return the refusal for one of `AWAY`: a read that was ended at its limit of time is not a missing database."""
-    return Overlong() if isinstance(getattr(error, "__cause__", None), QueryCanceled) else Away()
+    """Return the refusal for one of `AWAY` or of a full disk. A read that was ended at its limit of time is not a
+    missing database, and a database that is away on a full disk waits for space."""
+    if isinstance(getattr(error, "__cause__", None), QueryCanceled):
+        return Overlong()
+    return NoSpace() if is_of_full_disk(error) or settings.DISK_IS_FULL() else Away()
+
+
+def is_of_full_disk(error: BaseException | None) -> bool:
+    """Return whether a write of the database or of a file found no space."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return isinstance(getattr(error, "__cause__", None), DiskFull)
 
 
 class Broken(AppError):

@@ -30,7 +30,18 @@ from ninja.security import APIKeyCookie, HttpBearer
 
 from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES, ErrorEnvelope
 from people.access import Actor, bearer, chosen_membership, person
-from people.errors import AWAY, AppError, Broken, Invalid, NotFound, TooLarge, Unauthenticated, away_of, words_of
+from people.errors import (
+    AWAY,
+    AppError,
+    Broken,
+    Invalid,
+    NotFound,
+    TooLarge,
+    Unauthenticated,
+    away_of,
+    is_of_full_disk,
+    words_of,
+)
 from people.known_tokens import TOKENS
 from people.record.members import token_of
 from people.requests.bodies import Send, bearer_secret, header
@@ -191,8 +202,8 @@ def as_refusal(error: Exception) -> AppError:
     """Return the refusal for an error. An unexpected error is logged."""
     if isinstance(error, AppError):
         return error
-    if isinstance(error, AWAY):
-        log.warning("database away: %s", error)
+    if isinstance(error, AWAY) or is_of_full_disk(error):
+        log.warning("database or disk away: %s", error)
         return away_of(error)
     log.error("an API call failed", exc_info=error)
     return Broken()
@@ -252,7 +263,7 @@ def build_api(**options: Any) -> Api:
     def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
         return refusal(as_refusal(error))
 
-    for away in AWAY:
+    for away in (*AWAY, OSError):
         api.exception_handler(away)(database_away)
     return api
 

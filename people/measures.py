@@ -24,7 +24,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 log = logging.getLogger(__name__)
-KEY, PROCESSES = "awmweb:measures", "awmweb:processes"
+KEY, PROCESSES, RAN = "awmweb:measures", "awmweb:processes", "awmweb:ran"
 SEND_S = 5.0
 SILENT_S = 20.0
 """A process that has not reported for so long has ended."""
@@ -69,6 +69,8 @@ LEVELS = {
 _levels: dict[str, Callable[[], float]] = {}
 _counts: dict[tuple[str, str, tuple[str, ...]], float] = {}
 _known: dict[str, set[tuple[str, ...]]] = {}
+_ran: dict[str, float] = {}
+"""When periodic tasks ended here, since the last report."""
 _lock = threading.Lock()
 _ending = threading.Event()
 
@@ -97,6 +99,12 @@ def _add(name: str, part: str, labels: tuple[str, ...], by: float) -> None:
     _counts[key] = _counts.get(key, 0.0) + by
 
 
+def note_run(task: str) -> None:
+    """Report that a periodic task has ended now."""
+    with _lock:
+        _ran[task] = time.time()
+
+
 def watch(name: str, level: Callable[[], float]) -> None:
     """Have a level of this process read each time it reports."""
     assert name in LEVELS, name
@@ -116,12 +124,15 @@ def connection() -> redis.Redis:
 def send(process: str) -> bool:
     """Report once; False without Valkey, and the counts are kept for the next time."""
     with _lock:
-        due = dict(_counts)
+        due, ran = dict(_counts), dict(_ran)
         _counts.clear()
+        _ran.clear()
     me = {"at": time.time(), "process": process, "now": {name: level() for name, level in _levels.items()}}
     together = connection().pipeline(transaction=True)
     for (name, part, labels), by in due.items():
         together.hincrbyfloat(KEY, json.dumps([name, part, *labels]), by)
+    if ran:
+        together.hset(RAN, mapping={task: str(at) for task, at in ran.items()})
     together.hset(PROCESSES, f"{process} {socket.gethostname()} {os.getpid()}", json.dumps(me))
     try:
         together.execute()
@@ -130,6 +141,7 @@ def send(process: str) -> bool:
         with _lock:
             for key, by in due.items():
                 _counts[key] = _counts.get(key, 0.0) + by
+            _ran.update(ran | _ran)
         return False
     return True
 

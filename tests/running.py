@@ -27,6 +27,7 @@ from typing import Any
 import httpx
 import psutil
 
+from awmweb.embedded.services import kind
 from tests.commands import ROOT, Commands
 
 START_S = 240
@@ -100,7 +101,7 @@ class Product:
     def processes(self) -> dict[psutil.Process, str]:
         """The supervisor and everything below it, each with the part of the product it belongs to."""
         top = psutil.Process(self.process.pid)
-        parts = {pid: name for name, pid in self.children().items()} | {top.pid: "supervisor"}
+        parts = {pid: kind(name) for name, pid in self.children().items()} | {top.pid: "supervisor"}
         tree = [top, *top.children(recursive=True)]
         found = {}
         for one in tree:
@@ -109,10 +110,11 @@ class Product:
         return found
 
     def kill(self, name: str) -> int:
-        """kill -9 of one child; returns the pid that died."""
-        pid = self.children()[name]
-        os.kill(pid, signal.SIGKILL)
-        return pid
+        """kill -9 of a service, with all its processes; returns the first pid that died."""
+        pids = [pid for one, pid in self.children().items() if kind(one) == name]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        return pids[0]
 
     def healthy(self) -> bool:
         try:

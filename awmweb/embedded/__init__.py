@@ -12,6 +12,7 @@ belongs to others. The package is standard library only, so that the supervising
     servers         both embedded servers together
     postgres        the embedded PostgreSQL
     valkey          the embedded Valkey
+    space           free space of disks
     paths           folders, sockets, secrets, programs
     known_settings  settings for commands of another shell
     backup          backup and restore

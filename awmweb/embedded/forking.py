@@ -47,6 +47,8 @@ class ForkRequest(TypedDict):
     environment: dict[str, str]
     orphan_signal: int
     parent: int
+    inherited: list[int]
+    """The numbers under which it has the last files."""
 
 
 class ForkedProcess:
@@ -105,12 +107,13 @@ class ForkServer:
         """
         with spec.log.open("ab") as log:
             files = [log.fileno(), log.fileno()] if output is None else [output, sys.stderr.fileno()]
-            handles = [*files, *([gate.inner] if gate else [])]
+            handles = [*files, *([gate.inner] if gate else []), *spec.handles]
             wanted = ForkRequest(
                 command=list(spec.command[1:]),
                 environment=dict(spec.environment),
                 orphan_signal=spec.orphan_signal,
                 parent=os.getpid(),
+                inherited=list(spec.handles),
             )
             try:
                 socket.send_fds(self._line, [json.dumps(wanted).encode()], handles)
@@ -183,10 +186,14 @@ def _serve(line: socket.socket) -> ForkRequest | None:
 
 def _become(wanted: ForkRequest, handles: list[int]) -> None:
     """Take files, environment and parent of the process that this one is to be."""
-    output, errors, *gate = handles
+    first_inherited = len(handles) - len(wanted["inherited"])
+    output, errors, *gate = handles[:first_inherited]
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (output, 1), (errors, 2)):
         os.dup2(source, target)
+        os.close(source)
+    for source, target in zip(handles[first_inherited:], wanted["inherited"], strict=True):
+        os.dup2(source, target, inheritable=False)  # no program is started in this place
         os.close(source)
     os.environ.clear()
     os.environ.update(wanted["environment"])

@@ -11,10 +11,11 @@ VARIABLE = "AWMWEB_GATE"  # the file descriptor to wait for; only a supervisor s
 
 
 class StartGate:
-    """The parent's end. A gate that closes before it opened ends the child, also when the parent is killed."""
+    """The parent's end. A gate that closes before it opened ends the children, also when the parent is killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, readers: int = 1) -> None:
         self.inner, self._outer = os.pipe()
+        self._readers = readers
 
     @property
     def environment(self) -> dict[str, str]:
@@ -27,8 +28,8 @@ class StartGate:
         return {VARIABLE: str(end)}
 
     def open(self) -> None:
-        """Let the child go on."""
-        os.write(self._outer, b"1")
+        """Let the children go on; each takes a byte."""
+        os.write(self._outer, b"1" * self._readers)
         self.close()
 
     def close(self) -> None:

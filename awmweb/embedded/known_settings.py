@@ -4,11 +4,8 @@ Written by `supervisor`, read by `manage.py` before Django's settings are.
 """
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 
 from awmweb.embedded.paths import data_folder
 
@@ -19,18 +16,15 @@ NAMES = re.compile(
     r"AWMWEB_(AGENT|EXPERT|PRICE|ENVIRONMENT)S"
     r"|AWMWEB_ENVIRONMENT_[A-Z0-9_]+_(URL|TIMEOUT_S)"
     r"|AWMWEB_(AGENT|EXPERT)_([A-Z0-9_]+_)?(BASE_URL|MODEL|TIMEOUT_S|PARALLEL)"
-    r"|AWMENV_(URL|PORT|PARTIAL|PACKS|CACHE_DIR|MIN_TIER|DECLARED_TIER)"
+    r"|AWMENV_(URL|HOST|PORT|PARTIAL|PACKS|CACHE_DIR|MIN_TIER|DECLARED_TIER)"
     r"|AWMENV_(LOAD_TIMEOUT|CALL_TIMEOUT|VERIFIER_TIMEOUT|VERIFIER_SLOTS|SESSION_(CPU_S|MEMORY_MB|DISK_MB))"
 )
 
 
-def leave(var: Path, environ: Mapping[str, str]) -> None:
-    """Write the settings for commands. The file is private to the owner and replaced atomically."""
+def text(environ: Mapping[str, str]) -> str:
+    """Return the content of the file."""
     known = {name: value for name, value in sorted(environ.items()) if NAMES.fullmatch(name) and value.strip()}
-    handle, name = tempfile.mkstemp(dir=var)  # mode 0600
-    with os.fdopen(handle, "w") as out:
-        json.dump(known, out, indent=1)
-    os.replace(name, var / FILE)
+    return json.dumps(known, indent=1)
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:

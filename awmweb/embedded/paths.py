@@ -253,6 +253,18 @@ def write_once(file: Path, text: str) -> None:
         os.unlink(name)
 
 
+def replace_file(file: Path, text: str) -> None:
+    """Write a private file that readers see as it was or as it is. A write that fails leaves the earlier one."""
+    handle, name = tempfile.mkstemp(dir=file.parent)
+    try:
+        with os.fdopen(handle, "w") as out:
+            out.write(text)
+        os.replace(name, file)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
 def read_secrets(here: Paths) -> Secrets:
     """Return the generated passwords, or empty ones before the first start."""
     try:

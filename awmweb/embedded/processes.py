@@ -35,6 +35,7 @@ class Spec:
     account: Account | None = None
     stop_signal: int = signal.SIGTERM
     orphan_signal: int = signal.SIGKILL  # sent by the kernel if the parent ends first
+    handles: tuple[int, ...] = ()  # open files of ours that it gets under the same numbers
 
 
 class Handle(Protocol):
@@ -69,7 +70,7 @@ class ChildProcess:
                 spec.command,
                 cwd=spec.cwd,
                 env={**spec.environment, **(gate.environment if gate else {})},
-                pass_fds=[*pass_fds, *([gate.inner] if gate else [])],
+                pass_fds=[*pass_fds, *spec.handles, *([gate.inner] if gate else [])],
                 stdin=subprocess.DEVNULL,
                 stdout=log if output is None else output,
                 stderr=subprocess.STDOUT if output is None else None,
@@ -85,6 +86,18 @@ class ChildProcess:
     def running(self) -> bool:
         """Whether it is still running."""
         return self.process.poll() is None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal has stopped it, as a debugger or `kill -STOP` does."""
+        if not self.running:
+            return False
+        try:
+            # it stays to be waited for, so that a later look has the same answer
+            stop = os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return False
+        return stop is not None
 
     def send(self, number: int) -> None:
         """Send a signal to the process alone."""
@@ -143,11 +156,9 @@ def birth(pid: int) -> str:
     return answer.stdout.strip()
 
 
-def remember(file: Path, children: Sequence[ChildProcess]) -> None:
-    """Store the running pids, so that a start after an unclean stop finds what is left."""
-    unfinished = file.with_suffix(".new")
-    unfinished.write_text(json.dumps({child.spec.name: [child.process.pid, child.birth] for child in children}))
-    unfinished.replace(file)
+def pids_of(children: Sequence[ChildProcess]) -> str:
+    """Return the running pids as a start after an unclean stop reads them (`end_leftovers`)."""
+    return json.dumps({child.spec.name: [child.process.pid, child.birth] for child in children})
 
 
 def end_leftovers(file: Path, keep: Callable[[str], bool]) -> list[str]:
@@ -183,9 +194,13 @@ def rotate(log: Path) -> None:
     """Keep a log small. The child keeps appending to the same file, so it is copied and truncated."""
     if log.exists() and log.stat().st_size > LOG_LIMIT:
         older = log.with_name(log.name + ".1")
-        with log.open("rb") as source, older.open("wb") as target:
-            while block := source.read(1 << 20):
-                target.write(block)
+        try:
+            with log.open("rb") as source, older.open("wb") as target:
+                while block := source.read(1 << 20):
+                    target.write(block)
+        except OSError:
+            older.unlink(missing_ok=True)  # no space for both: the newer one stays
+            return
         os.truncate(log, 0)
 
 

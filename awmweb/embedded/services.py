@@ -33,7 +33,8 @@ PLAIN = {
 }
 PLAIN |= {"http_proxy", "https_proxy", "no_proxy", "HF_HOME", "HF_ENDPOINT"}
 
-
+LISTENER = 99
+"""The number of the file by which several web processes listen: above those that a process opens before it."""
 ELSEWHERE = ("worker", "rollouts", "beat", "env")
 """Services that can be left to another machine."""
 
@@ -49,6 +50,7 @@ class Options:
     env_port: int
     public_url: str = ""
     web_processes: int = 1
+    env_host: str = "127.0.0.1"
     external_database: bool = False
     external_queue: bool = False
     without: tuple[str, ...] = ()
@@ -59,8 +61,23 @@ class Options:
     @property
     def local_url(self) -> str:
         """The address of the web process on this machine."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.host)
-        return f"http://{f'[{host}]' if ':' in host and '[' not in host else host}:{self.port}"
+        return f"http://{reached_at(self.host)}:{self.port}"
+
+    @property
+    def env_url(self) -> str:
+        """The address of the environment server on this machine."""
+        return f"http://{reached_at(self.env_host)}:{self.env_port}"
+
+
+def reached_at(host: str) -> str:
+    """Return how this machine itself names an address on which it listens."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{host}]" if ":" in host and "[" not in host else host
+
+
+def kind(name: str) -> str:
+    """Return which service a process is of: `web-2` is one of `web`."""
+    return name.partition("-")[0]
 
 
 def commands(options: Options) -> dict[str, list[str]]:
@@ -70,14 +87,14 @@ def commands(options: Options) -> dict[str, list[str]]:
     worker = [*celery, "worker", "--loglevel", "info", "--pool", "threads", "--without-gossip", "--without-mingle"]
     packs = [part for folder in pack_folders(options) for part in ("--packs", str(folder))]
     packs += ["--packs-in", str(Path(options.var) / "packs")]
-    web = ["-m", "uvicorn", "awmweb.asgi:application", "--host", options.host, "--port", str(options.port)]
-    if options.web_processes > 1:
-        # A worker that is only slow to start or to be heard on a busy machine must not be killed with all its sockets;
-        # but uvicorn does not see the death of one that it has just asked, and replaces it only after this time.
-        web += ["--workers", str(options.web_processes), "--timeout-worker-healthcheck", "20"]
+    # several share one socket, which is the supervisor's: uvicorn's own parent of workers is one more process to lose
+    port = (
+        ["--fd", str(LISTENER)] if options.web_processes > 1 else ["--host", options.host, "--port", str(options.port)]
+    )
+    web = ["-m", "uvicorn", "awmweb.asgi:application", *port]
     schedule = str(Path(options.var) / "beat-schedule")
     return {
-        "env": ["-m", "awmenv.server", *packs, "--host", "127.0.0.1", "--port", str(options.env_port)],
+        "env": ["-m", "awmenv.server", *packs, "--host", options.env_host, "--port", str(options.env_port)],
         "web": [
             *web,
             "--ws",
@@ -98,30 +115,30 @@ def commands(options: Options) -> dict[str, list[str]]:
 
 
 def specs(options: Options) -> dict[str, Spec]:
-    """Return the specs of all services, in start order."""
-    var = Path(options.var)
-    return {
-        name: Spec(
-            name,
-            [sys.executable, *command],
-            var / "logs" / f"{name}.log",
-            Path(options.base),
-            environment(name, options),
-            orphan_signal=signal.SIGTERM if name in _parents(options) else signal.SIGKILL,
-        )
-        for name, command in commands(options).items()
-        if name not in options.without
-    }
+    """Return the specs of all processes, in start order. Further web processes are `web-2` and so on."""
+    webs = ["web", *(f"web-{number}" for number in range(2, options.web_processes + 1))]
+    running = [name for name in commands(options) if name not in options.without]
+    processes = [name for service in running for name in (webs if service == "web" else [service])]
+    return {name: _spec(name, options) for name in processes}
 
 
-def _parents(options: Options) -> set[str]:
-    """Return services that end child processes themselves: env its sandboxes, a web process its workers."""
-    return {"env", "web"} if options.web_processes > 1 else {"env"}
+def _spec(name: str, options: Options) -> Spec:
+    service = kind(name)
+    return Spec(
+        name,
+        [sys.executable, *commands(options)[service]],
+        Path(options.var) / "logs" / f"{service}.log",
+        Path(options.base),
+        environment(service, options),
+        # the environment server ends its sandboxes itself
+        orphan_signal=signal.SIGKILL if shares(service) else signal.SIGTERM,
+        handles=(LISTENER,) if service == "web" and options.web_processes > 1 else (),
+    )
 
 
-def shares(name: str, options: Options) -> bool:
-    """Return whether a service may be forked: a process that starts others in its own way may not."""
-    return name not in _parents(options)
+def shares(name: str) -> bool:
+    """Return whether a service may be forked: the environment server runs other people's code, and may not."""
+    return name != "env"
 
 
 def environment(name: str, options: Options) -> dict[str, str]:
@@ -148,19 +165,34 @@ def pack_folders(options: Options) -> list[Path]:
 
 def check_ports(options: Options) -> None:
     """Check the ports before anything starts. The error names the setting to change."""
-    wanted = [(options.host, options.port, "AWMWEB_PORT"), ("127.0.0.1", options.env_port, "AWMENV_PORT")]
-    for host, port, setting in wanted:
-        try:
-            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-            with socket.socket(family, kind, protocol) as line:
-                # As the servers do: connections of the last run that still time out do not block the port.
-                line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                line.bind(address)
-        except OSError as error:
-            raise EmbeddedError(
-                f"Port {port} on {host} cannot be opened ({error.strerror or error}). Set {setting} to a free port, "
-                f"for example `{setting}={port + 1} make run`."
-            ) from error
+    if options.web_processes == 1:  # several have their socket already
+        _bound(options.host, options.port, "AWMWEB_PORT").close()
+    if "env" not in options.without:
+        _bound(options.env_host, options.env_port, "AWMENV_PORT").close()
+
+
+def listener(options: Options) -> socket.socket | None:
+    """Return the socket that several web processes share, under the number that they get. None of them listens yet."""
+    if options.web_processes == 1:
+        return None
+    with _bound(options.host, options.port, "AWMWEB_PORT") as line:
+        os.dup2(line.fileno(), LISTENER, inheritable=False)
+        return socket.socket(line.family, line.type, line.proto, LISTENER)
+
+
+def _bound(host: str, port: int, setting: str) -> socket.socket:
+    try:
+        family, form, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        line = socket.socket(family, form, protocol)
+        # As the servers do: connections of the last run that still time out do not block the port.
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        line.bind(address)
+    except OSError as error:
+        raise EmbeddedError(
+            f"Port {port} on {host} cannot be opened ({error.strerror or error}). Set {setting} to a free port, "
+            f"for example `{setting}={port + 1} make run`."
+        ) from error
+    return line
 
 
 def healthy(url: str) -> bool:

@@ -20,23 +20,33 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-from awmweb.embedded import forking, known_settings, postgres, services, valkey
+from awmweb.embedded import forking, known_settings, postgres, services, space, valkey
 from awmweb.embedded.forking import ForkServer
 from awmweb.embedded.gate import StartGate
-from awmweb.embedded.paths import EmbeddedError, Secrets, data_paths, ensure_folders, postgres_programs
-from awmweb.embedded.processes import ChildProcess, Spec, end_leftovers, last_lines, remember, rotate
+from awmweb.embedded.paths import (
+    EmbeddedError,
+    Paths,
+    Secrets,
+    data_paths,
+    ensure_folders,
+    postgres_programs,
+    replace_file,
+)
+from awmweb.embedded.processes import ChildProcess, Spec, end_leftovers, last_lines, pids_of, rotate
 from awmweb.embedded.servers import locked
 
 BACK_OFF = (0.5, 30.0)  # first and longest pause before a restart
 STABLE_S = 60.0  # a run of this length resets the pause
+STOPPED_S = 20.0  # a process that a signal has stopped (SIGSTOP) is ended after this time, and restarted
+LOOK_S = 5.0  # between two looks at logs, disks and stopped processes
 # Who ends when, and how long each stage may take: together under the twenty seconds that a stop may take. Rollouts end
 # before their environments, or they would blame the environment for what we did; the database is last, so that every
 # commit under way is kept.
-STAGES = [
-    ({"beat", "web", "worker", "rollouts"}, 4.0),
-    ({"env"}, 4.0),
-    ({valkey.NAME}, 2.0),
-    ({postgres.NAME}, 6.0),
+STAGES: list[tuple[Callable[[str], bool], float]] = [
+    (lambda name: name not in {"env", valkey.NAME, postgres.NAME}, 4.0),
+    (lambda name: name == "env", 4.0),
+    (lambda name: name == valkey.NAME, 2.0),
+    (lambda name: name == postgres.NAME, 6.0),
 ]
 QUIT_SECONDS = 2.0  # for a database that did not end in time
 DEATHS_BEFORE_READY = 3
@@ -57,6 +67,8 @@ class Kept:
     child: ChildProcess | None = None
     deaths: int = 0
     due: float = 0.0
+    stopped_at: float | None = None
+    """Since when a signal has stopped it."""
 
     def pause(self) -> float:
         """Return the seconds before the next start: doubling, and reset after a long run."""
@@ -80,7 +92,11 @@ class Supervisor:
         self.began = time.monotonic()
         self.kept: list[Kept] = []
         self.forks: ForkServer | None = None
-        self.gates = {"prepare": StartGate(), "web": StartGate()}
+        self.gates = {"prepare": StartGate(), "web": StartGate(readers=options.web_processes)}
+        self.listener = services.listener(options)
+        self.unwritten: dict[Path, str] = {}
+        """Files of this process that are not written yet, with their content. A full disk is waited for."""
+        self.is_full = self.cannot_write = False
         self.stopping = False
         self.ready = False
         self.wake, self.waker = os.pipe()
@@ -95,25 +111,22 @@ class Supervisor:
                 if self.forks:  # which loads the product meanwhile
                     self._servers(passwords)
                 with self._preparing() as process:
-                    if (
-                        self.options.web_processes == 1
-                    ):  # several are processes of a parent, which serves before they load
-                        self._services("web", gate=self.gates["web"])
+                    self._services("web", gate=self.gates["web"])
                     if not self.forks:
                         self._servers(passwords)
                     login = self._prepare(process)
                 self._wait_healthy("web", self.options.local_url)
                 if "env" not in self.options.without:
-                    self._wait_healthy("env", f"http://127.0.0.1:{self.options.env_port}")
+                    self._wait_healthy("env", self.options.env_url)
                 self._services("worker", "rollouts", "beat")  # last, because the others need both cores until then
             self.ready = True
             address = self.options.public_url or self.options.local_url
             # Before the ready line, on which scripts and other commands wait.
-            self.here.address.write_text(address)
-            known_settings.leave(self.here.var, os.environ)
-            print(f"awmweb ready: {address}{login}", flush=True)
+            self._leave(self.here.address, address)
+            self._leave(self.here.var / known_settings.FILE, known_settings.text(os.environ))
+            self._print(f"awmweb ready: {address}{login}")
             while True:
-                self._tend(5.0)
+                self._tend(LOOK_S)
         except StopRequested:
             self._say("stopping")
         finally:
@@ -141,12 +154,12 @@ class Supervisor:
 
     def _services(self, *names: str, gate: StartGate | None = None) -> None:
         for name, spec in services.specs(self.options).items():
-            if name in names:
+            if services.kind(name) in names:
                 self._keep(name, partial(ChildProcess.start, spec), self._started(spec, gate))
 
     def _started(self, spec: Spec, gate: StartGate | None) -> ChildProcess:
         """Start a service for the first time: as a fork if it can be one."""
-        forked = self.forks.start(spec, gate) if self.forks and services.shares(spec.name, self.options) else None
+        forked = self.forks.start(spec, gate) if self.forks and services.shares(spec.name) else None
         return forked or ChildProcess.start(spec, gate)
 
     @contextmanager
@@ -195,7 +208,7 @@ class Supervisor:
                 login = line.removeprefix("@login ").strip()
             elif line.startswith("@migrated"):
                 self.gates["web"].open()
-                self._services("env", *(["web"] if self.options.web_processes > 1 else []))
+                self._services("env")
             elif line.strip():
                 self._say(line.rstrip())
         if preparation.child.process.wait() or not login:
@@ -212,7 +225,7 @@ class Supervisor:
 
     def _keep(self, name: str, launch: Callable[[], ChildProcess], child: ChildProcess | None = None) -> None:
         """Keep a child running: the one that has been started, or one that `launch` starts now and after each exit."""
-        kept = Kept(name, self.here.logs / f"{name}.log", launch)
+        kept = Kept(name, self.here.logs / f"{services.kind(name)}.log", launch)
         self.kept.append(kept)
         kept.child = child or launch()
         self._note_pids()
@@ -227,9 +240,34 @@ class Supervisor:
         for kept in self.kept:
             if kept.child and not kept.child.running:
                 self._note_death(kept)
+            self._end_stopped(kept)
             if not kept.child and time.monotonic() >= kept.due:
                 self._restart(kept)
             rotate(kept.log)
+        self._watch_space()
+        self._write()
+
+    def _end_stopped(self, kept: Kept) -> None:
+        """Kill a process that someone has stopped: it holds work and serves none."""
+        if not kept.child or not kept.child.is_stopped:
+            kept.stopped_at = None
+        elif kept.stopped_at is None:
+            kept.stopped_at = time.monotonic()
+        elif time.monotonic() - kept.stopped_at > STOPPED_S:
+            kept.stopped_at = None
+            self._say(f"{kept.name} was stopped by a signal for {STOPPED_S:.0f} s")
+            kept.child.send(signal.SIGKILL)
+
+    def _watch_space(self) -> None:
+        """Report once that a disk is full, and restart everything immediately when it has space again."""
+        folder = space.full_among(self.here.var, self.here.home)
+        if folder and not self.is_full:
+            self._say(f"{space.in_words(folder)}. Free some space: awmweb continues by itself")
+        if self.is_full and not folder:
+            self._say(f"the disk has space again: {space.sizes(self.here.home)[0] / 1e6:.0f} MB free")
+            for kept in self.kept:
+                kept.deaths, kept.due = 0, 0.0
+        self.is_full = folder is not None
 
     def _note_death(self, kept: Kept) -> None:
         child = kept.child
@@ -243,6 +281,9 @@ class Supervisor:
     def _count_death(self, kept: Kept, lived: float, what: str) -> None:
         kept.deaths = 1 if lived >= STABLE_S else kept.deaths + 1
         kept.due = time.monotonic() + kept.pause()
+        self._watch_space()
+        if self.is_full and kept.deaths > 1:
+            return  # what it is waiting for has been said
         self._say(f"{kept.name} {what}; restarting in {kept.pause():.1f} s")
         if kept.deaths % DEATHS_BEFORE_READY == 0:
             for line in last_lines(kept.log):
@@ -261,11 +302,13 @@ class Supervisor:
         self._say(f"{kept.name} restarted")
 
     def _stop(self) -> None:
+        if self.listener:
+            self.listener.close()  # the port closes with the last web process
         # Children that wait at a gate end when it closes.
         for gate in self.gates.values():
             gate.close()
-        for names, patience in STAGES:
-            children = [kept.child for kept in self.kept if kept.child and kept.name in names]
+        for is_due, patience in STAGES:
+            children = [kept.child for kept in self.kept if kept.child and is_due(kept.name)]
             for child in children:
                 child.send(child.spec.stop_signal)
             self._wait_ended(children, patience)
@@ -284,7 +327,25 @@ class Supervisor:
             self._drain()
 
     def _note_pids(self) -> None:
-        remember(self.here.children, [kept.child for kept in self.kept if kept.child])
+        self._leave(self.here.children, pids_of([kept.child for kept in self.kept if kept.child]))
+
+    def _leave(self, file: Path, content: str) -> None:
+        """Write a file of this process, now or as soon as it can be written."""
+        self.unwritten[file] = content
+        self._write()
+
+    def _write(self) -> None:
+        for file in list(self.unwritten):
+            try:
+                replace_file(file, self.unwritten[file])
+            except OSError as error:
+                self._watch_space()
+                if not self.cannot_write and not self.is_full:
+                    self._say(f"{file} cannot be written ({error.strerror}); trying again every {LOOK_S:.0f} s")
+                self.cannot_write = True
+                return
+            del self.unwritten[file]
+        self.cannot_write = False
 
     def _listen(self) -> None:
         for end in (self.wake, self.waker):
@@ -309,10 +370,23 @@ class Supervisor:
             return
 
     def _say(self, text: str) -> None:
+        self._print(f"[{time.monotonic() - self.began:6.1f} s] {text}")
+
+    def _print(self, line: str) -> None:
         try:
-            print(f"[{time.monotonic() - self.began:6.1f} s] {text}", flush=True)
+            print(line, flush=True)
         except OSError:
-            return  # the terminal is closed; the children continue
+            return  # the terminal is closed, or the disk of its file is full; the children continue
+
+
+def wait_for_space(here: Paths, pause_s: float = LOOK_S) -> None:
+    """Wait until a product that was started before has space to start. A first start says what failed."""
+    is_told = False
+    while here.credentials.exists() and (folder := space.full_among(here.var, here.home)):
+        if not is_told:
+            print(f"{space.in_words(folder)}. awmweb starts when {space.SCARCE / 1e6:.0f} MB are free", flush=True)
+            is_told = True
+        time.sleep(pause_s)
 
 
 def _cause(code: int) -> str:
@@ -322,12 +396,19 @@ def _cause(code: int) -> str:
 def main() -> int:
     """Run the product; the options are one JSON object."""
     options = services.Options(**json.loads(sys.argv[1]))
-    supervisor = Supervisor(options)
+    here = data_paths(Path(options.var))
     try:
-        with locked(supervisor.here):
+        wait_for_space(here)
+        supervisor = Supervisor(options)
+        with locked(here):
             supervisor.run()
     except EmbeddedError as error:
         print(f"\nawmweb did not start: {error}", file=sys.stderr, flush=True)
+        return 1
+    except OSError as error:
+        if error.errno not in space.FULL:
+            raise
+        print(f"\nawmweb did not start. {space.in_words(here.var)}.", file=sys.stderr, flush=True)
         return 1
     return 0
 

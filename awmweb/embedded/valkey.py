@@ -10,6 +10,7 @@ import socket
 import time
 from pathlib import Path
 
+from awmweb.embedded import space
 from awmweb.embedded.paths import QUEUE_SOCKET, EmbeddedError, Paths, Secrets, account, own_folder, valkey_program
 from awmweb.embedded.processes import ChildProcess, Spec, last_lines
 
@@ -46,20 +47,28 @@ def start(here: Paths, passwords: Secrets) -> ChildProcess:
     child = _launch(here, passwords)
     if _answers(child, here, passwords.queue):
         return child
-    # A server that still runs is slow, not damaged: its data must not be set aside.
-    gave_up_by_itself = not child.running
+    # A server that still runs is slow, and one on a full disk cannot write: its data is not damaged, and stays.
+    is_damaged = not child.running and not space.full_among(here.queue)
     child.stop(1)
-    if not gave_up_by_itself or not (here.queue / "appendonlydir").exists():
+    if not is_damaged or not (here.queue / "appendonlydir").exists():
         raise _failed(here)
     aside = here.queue.with_name(f"valkey.unreadable-{int(time.time())}")
     here.queue.rename(aside)
-    child = _launch(here, passwords)
-    if _answers(child, here, passwords.queue):
-        return child
-    child.stop(1)
-    shutil.rmtree(here.queue)
-    aside.rename(here.queue)  # it failed with an empty folder as well: the data was not the cause
+    try:
+        child = _launch(here, passwords)
+        if _answers(child, here, passwords.queue):
+            return child
+        child.stop(1)
+    except OSError:
+        _put_back(aside, here)
+        raise
+    _put_back(aside, here)  # it failed with an empty folder as well: the data was not the cause
     raise _failed(here)
+
+
+def _put_back(aside: Path, here: Paths) -> None:
+    shutil.rmtree(here.queue, ignore_errors=True)
+    aside.rename(here.queue)
 
 
 def ping(here: Paths, password: str) -> bool:

@@ -2,6 +2,7 @@
 
     stored     figures of the database, at a scrape
     processes  what all processes counted
+    disks      free space of this machine's disks
     page       the page `/metrics`
 
 Counting itself is `people.measures`.

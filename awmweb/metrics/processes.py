@@ -13,6 +13,7 @@ import httpx
 import redis
 from django.conf import settings
 
+from awmweb import beat
 from awmweb.metrics.stored import Figure, Histogram, Series
 from people.measures import KEY, LEVELS, MEASURES, PROCESSES, SILENT_S, SUM, client, connection
 from runs.plan.servers import object_of
@@ -39,12 +40,14 @@ def _of_valkey() -> list[Figure | Histogram]:
         reports: Any = connection().hgetall(PROCESSES)
         with client(_broker_url()) as broker:
             lengths: Any = [broker.llen(name) for name in QUEUES]
+        late: Series = {(task,): seconds for task, seconds in beat.overdue().items()}
     except (redis.RedisError, OSError):
         return [_up("awmweb_valkey_up", "Whether Valkey responds.", False)]
     queued: Series = {(name,): float(length) for name, length in zip(QUEUES, lengths, strict=True)}
     return [
         _up("awmweb_valkey_up", "Whether Valkey responds.", True),
         Figure("awmweb_tasks_queued", "Tasks that no worker has taken.", ("queue",), queued),
+        Figure("awmweb_task_overdue_seconds", "For how long each periodic task is due.", ("task",), late),
         *_levels({name: json.loads(said) for name, said in reports.items()}),
         *_counted(counts),
     ]
@@ -57,9 +60,10 @@ def _broker_url() -> str:
 
 def _levels(reports: dict[str, Any]) -> list[Figure]:
     now = time.time()
-    here = [one for one in reports.values() if now - one["at"] < SILENT_S]
-    if ended := [name for name, one in reports.items() if now - one["at"] >= SILENT_S]:
+    # also one from the future, which a wrong clock has left
+    if ended := [name for name, one in reports.items() if abs(now - one["at"]) >= SILENT_S]:
         connection().hdel(PROCESSES, *ended)
+    here = [one for name, one in reports.items() if name not in ended]
     running: Series = {(name,): float(sum(one["process"] == name for one in here)) for name in NAMES}
     levels = [
         Figure(name, words, (), {(): float(sum(one["now"].get(name, 0) for one in here))})

@@ -92,6 +92,19 @@ async def test_a_wish_beyond_our_patience_is_an_unreachable_dashboard(server, da
     assert now() - start < 60
 
 
+async def test_full_disk_of_the_dashboard_is_waited_for(server, monkeypatch):
+    """Longer than any other fault, and only as long as its caller allows."""
+    monkeypatch.setattr("awmclient.wire.LONGEST_PAUSE_S", 0.05)
+    full = {"error": {"code": "no_space", "message": "The disk of the server is full."}}
+    async with HttpDashboard(server.url, TOKEN, retry_s=0.1) as dash:
+        episode = await dash.start_episode("Look")
+        server.faults.extend(JSONResponse(full, status_code=503) for _ in range(20))
+        assert await episode.append([NOTE]) == 1
+        server.faults.extend(JSONResponse(full, status_code=503) for _ in range(20))
+        with pytest.raises(Unreachable, match="The disk of the server is full"):
+            await dash._wire.send("GET", "/asks/none", retry_s=0.1)
+
+
 async def test_a_lost_answer_does_not_write_a_step_twice(server, dash):
     episode = await dash.start_episode("Look")
     server.lose_answers = 2

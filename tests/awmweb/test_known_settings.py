@@ -13,7 +13,7 @@ import pytest
 
 import manage
 from awmweb.embedded import known_settings
-from awmweb.embedded.paths import DATABASE_SOCKET, data_paths
+from awmweb.embedded.paths import DATABASE_SOCKET, data_paths, replace_file
 from tests.awmenv.hostile_packs import pack
 from tests.awmenv.test_partial import partial_pack
 from tests.commands import ROOT
@@ -58,15 +58,19 @@ def another_shell(var: Path, *arguments: str, **more: str) -> subprocess.Complet
         )
 
 
+def leave(var: Path) -> None:
+    replace_file(var / known_settings.FILE, known_settings.text(PRODUCT))
+
+
 def test_settings_left_for_commands_hold_no_secret(tmp_path):
-    known_settings.leave(tmp_path, PRODUCT)
+    leave(tmp_path)
     file = tmp_path / known_settings.FILE
     assert file.stat().st_mode & 0o777 == 0o600
     assert "wise" in file.read_text() and "tiny" in file.read_text() and "secret" not in file.read_text()
 
 
 def test_command_in_another_shell_knows_the_model(tmp_path):
-    known_settings.leave(tmp_path, PRODUCT)
+    leave(tmp_path)
     look = (
         "from django.conf import settings as s; print(*[one.model for one in s.AGENT_ENDPOINTS.values()],"
         " list(s.EXPERT_ENDPOINTS))"
@@ -78,7 +82,7 @@ def test_command_in_another_shell_knows_the_model(tmp_path):
 def test_loadpack_in_another_shell_rejects_partial_scenarios(tmp_path):
     var = tmp_path / "var"
     var.mkdir()
-    known_settings.leave(var, PRODUCT)
+    leave(var)
     folder = pack(partial_pack(tmp_path / "mine"), name="whole_1")
     done = another_shell(var, "loadpack", str(folder), "--unchecked", AWMENV_PARTIAL="1")
     assert f"1 scenario in {var}/packs/mine, 1 rejected" in done.stdout, done.stderr

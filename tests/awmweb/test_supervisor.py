@@ -13,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -212,6 +213,42 @@ def test_child_goes_on_if_its_gate_opens_and_ends_if_it_closes(own_folder, word,
     assert child.running
     getattr(door, word)()
     assert child.process.wait(60) == code and said in log.read_text()
+
+
+def answered_by(run, count):
+    """Return the pids of the web processes that answer this many connections in turn."""
+    address = f"http://127.0.0.1:{run.port}/"
+    return {int(httpx.get(address, timeout=60).text) for _ in range(count)}
+
+
+@as_self
+def test_port_stays_open_while_web_processes_are_killed(run):
+    """One is killed, and the other one answers; both are killed, and requests wait for new ones. None is refused."""
+    run.person.have_started_before()
+    run.start(web_processes=2).until_ready()
+    before = run.pids()
+    assert set(before) == NAMES | {"web-2"} and not (run.person.var / "logs" / "web-2.log").exists()
+    psutil.Process(before["web"]).kill()
+    answers = answered_by(run, 20)
+    wait_until(lambda: "web restarted" in run.output, 60, "news of web")
+    assert answers <= {before["web-2"], run.pids()["web"]}
+    killed = {run.pids()[name] for name in ("web", "web-2")}
+    for pid in killed:
+        psutil.Process(pid).kill()
+    assert not answered_by(run, 1) & killed
+    assert run.stop() < 20
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", run.port), 5)
+
+
+@as_self
+def test_process_stopped_by_a_signal_is_replaced(run):
+    run.person.have_started_before()
+    run.start().until_ready()
+    before = run.pids()["rollouts"]
+    psutil.Process(before).suspend()
+    wait_until(lambda: run.pids().get("rollouts", before) != before, 120, "a new process")
+    assert "rollouts was stopped by a signal for 20 s" in run.output
 
 
 @as_self

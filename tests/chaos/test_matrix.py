@@ -11,7 +11,6 @@ import os
 import signal
 import time
 
-import psutil
 import pytest
 
 from tests.chaos.actors import Watcher, Writer, content
@@ -19,30 +18,17 @@ from tests.running import product, until
 
 EVERYTHING = ["one web process", "web", "worker", "rollouts", "env", "valkey", "postgres"]
 STALL_S = 6.0
-BACK_S = 90  # a web process that dies while uvicorn asks whether it lives is replaced 20 s later
+BACK_S = 90
 
 
 def kill(house, name):
     """kill -9; returns what tells whether it is back."""
-    if name != "one web process":
+    if name == "one web process":
+        name, dead = "web-2", house.children()["web-2"]
+        os.kill(dead, signal.SIGKILL)
+    else:
         dead = house.kill(name)
-        return lambda: house.children().get(name, dead) != dead
-    parent = psutil.Process(house.children()["web"])
-    victim = serving(parent)[0]
-    os.kill(victim.pid, signal.SIGKILL)
-    return lambda: victim.pid not in {one.pid for one in serving(parent)} and len(serving(parent)) == 2
-
-
-def serving(parent):
-    """The processes that hold the port, without multiprocessing's own."""
-    return [one for one in parent.children() if _serves(one)]
-
-
-def _serves(process):
-    try:
-        return "spawn_main" in " ".join(process.cmdline())
-    except psutil.Error:  # ended meanwhile
-        return False
+    return lambda: house.children().get(name, dead) != dead
 
 
 class Load:

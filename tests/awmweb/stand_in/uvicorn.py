@@ -2,6 +2,7 @@
 
 import http.server
 import os
+import socket
 import sys
 
 
@@ -11,13 +12,20 @@ class Health(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
+        self.wfile.write(str(os.getpid()).encode())
 
 
 def serve():
     if os.environ.get("STAND_IN_WEB_FAILS"):
         sys.exit("no module named nothing")
-    port = int(sys.argv[sys.argv.index("--port") + 1])
-    http.server.ThreadingHTTPServer(("127.0.0.1", port), Health).serve_forever()
+    if "--fd" in sys.argv:
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Health, bind_and_activate=False)
+        server.socket = socket.socket(fileno=int(sys.argv[sys.argv.index("--fd") + 1]))
+        server.server_activate()
+    else:
+        port = int(sys.argv[sys.argv.index("--port") + 1])
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Health)
+    server.serve_forever()
 
 
 if __name__ == "__main__":
