@@ -1,5 +1,6 @@
-"""Log lines without secrets, as text or as JSON: Django logs the address of a refused request, and those of sign-in and
-answer links are secrets."""
+"""Log lines without secrets, as text or as JSON: Django logs the address of a refused request, those of sign-in and
+answer links are secrets, and a query has codes of a provider and words of people. The files in `docs/proxy` keep the
+same out of the logs of nginx and Caddy."""
 
 from __future__ import annotations
 
@@ -9,11 +10,20 @@ import re
 from contextvars import ContextVar, Token
 from datetime import UTC, datetime
 from random import getrandbits
+from urllib.parse import quote
 
 from awmenv import spans
 
-# The second form is a link inside a query, such as `next=`, where slashes are encoded.
-LINK = re.compile(r"(/login/once/|/answer/|%2Flogin%2Fonce%2F|%2Fanswer%2F)[^\s\"'<>]+", re.IGNORECASE)
+SECRET_ADDRESSES = ("/login/once/", "/answer/")
+"""What follows one of these in an address signs a person in, or answers for them.
+
+`tests/awmweb/test_addresses_in_logs.py` compares the addresses of awmweb and the logs of the documented proxies."""
+# Also inside another address, such as in `next=`, where slashes are encoded; and each query.
+LINK = re.compile(
+    rf"({'|'.join(re.escape(form) for one in SECRET_ADDRESSES for form in (one, quote(one, safe='')))}"
+    r"|(?<=[\w/])\?)[^\s\"'<>]+",
+    re.IGNORECASE,
+)
 ABOUT = re.compile(r"/(episode|ask)s/([0-9a-z]{20})(?=/|$)")
 Ids = dict[str, str]
 _ids: ContextVar[Ids] = ContextVar("ids", default={})  # noqa: B039  never changed in place

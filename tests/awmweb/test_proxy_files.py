@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
+import ssl
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from imports.importing import UPLOAD_MAX
 from tests.commands import ROOT
 
 FILES = ROOT / "docs" / "proxy"
+PROGRAMS = {"nginx": shutil.which("nginx") or shutil.which("/usr/sbin/nginx"), "caddy": shutil.which("caddy")}
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
@@ -46,8 +49,47 @@ def nginx_file(folder: Path, key: Path, cert: Path, changed: Mapping[str, str] |
     return whole
 
 
+def caddy_file(folder: Path, key: Path, cert: Path, house: str, port: int) -> Path:
+    """Write the documented file with a name and ports of this machine, and without what changes the machine."""
+    text = (FILES / "Caddyfile").read_text()
+    for old, new in {
+        "awm.example.org {": f"localhost:{port} {{\n\ttls {cert} {key}",
+        "127.0.0.1:8000": house,
+        "{\n\t# Errors are logged": "{\n\tadmin off\n\tauto_https disable_redirects\n\t# Errors are logged",
+    }.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    whole = folder / "Caddyfile"
+    whole.write_text(text)
+    return whole
+
+
+@contextmanager
+def proxying(name: str, folder: Path, tls: tuple[Path, Path], house: str, port: int) -> Iterator[ssl.SSLContext]:
+    """Run a documented proxy at a port of this machine in front of `house`; yield what trusts its certificate.
+
+    Everything that it logs is in `folder`.
+    """
+    program, (key, cert) = PROGRAMS[name], tls
+    if program is None:
+        pytest.skip(f"{name} is not installed here")
+    if name == "nginx":
+        here = {"127.0.0.1:8000": house, "listen 443 ssl": f"listen {port} ssl"}
+        command = [program, "-c", nginx_file(folder, key, cert, here), "-g", "daemon off; user root;"]
+    else:
+        command = [program, "run", "--config", caddy_file(folder, key, cert, house, port)]
+    own = {"PATH": "/usr/sbin:/usr/bin:/bin", "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=own, stdout=log, stderr=log)
+    try:
+        yield ssl.create_default_context(cafile=str(cert))
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
 def test_nginx_reads_the_file_of_the_docs(tmp_path):
-    nginx = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
+    nginx = PROGRAMS["nginx"]
     if nginx is None or shutil.which("openssl") is None:
         pytest.skip("nginx or openssl is not installed here")
     whole = nginx_file(tmp_path, *certificate(tmp_path))
@@ -56,7 +98,7 @@ def test_nginx_reads_the_file_of_the_docs(tmp_path):
 
 
 def test_caddy_reads_the_file_of_the_docs():
-    caddy = shutil.which("caddy")
+    caddy = PROGRAMS["caddy"]
     if caddy is None:
         pytest.skip("Caddy is not installed here")
     command = [caddy, "adapt", "--config", FILES / "Caddyfile", "--adapter", "caddyfile"]

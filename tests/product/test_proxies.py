@@ -5,12 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import shutil
-import ssl
-import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,29 +14,13 @@ import pytest
 from websockets.sync.client import connect
 
 from people.models import new_id
-from tests.awmweb.test_proxy_files import FILES, certificate, nginx_file
+from tests.awmweb.test_proxy_files import PROGRAMS, certificate, proxying
 from tests.product.test_mcp import ACCEPT, HELLO, asking, said
 from tests.provider import provider
 from tests.running import Product, free_ports, product, until
 
-NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
-PROGRAMS = {"nginx": NGINX, "caddy": shutil.which("caddy")}
 STEPS, STEP = 3, "".join(hashlib.sha256(str(number).encode()).hexdigest() for number in range(65_000))
 """Four megabytes that no one compresses to less than half."""
-
-
-def caddy_file(folder: Path, key: Path, cert: Path, house: str, port: int) -> Path:
-    """Write the documented file with a name and ports of this machine, and without what changes the machine."""
-    text = (FILES / "Caddyfile").read_text()
-    for old, new in {
-        "awm.example.org {": f"localhost:{port} {{\n\ttls {cert} {key}",
-        "127.0.0.1:8000": house.removeprefix("http://"),
-    }.items():
-        assert text.count(old) == 1
-        text = text.replace(old, new)
-    whole = folder / "Caddyfile"
-    whole.write_text(f"{{\n\tadmin off\n\tauto_https disable_redirects\n}}\n{text}")
-    return whole
 
 
 @pytest.fixture(scope="module")
@@ -69,27 +49,11 @@ def export_token(behind):
 @pytest.fixture(scope="module", params=PROGRAMS)
 def proxied(request, behind, tls, tmp_path_factory):
     """The address of people, with a proxy that answers there, and what trusts its certificate."""
-    program, (key, cert) = PROGRAMS[request.param], tls
-    if program is None:
-        pytest.skip(f"{request.param} is not installed here")
     url, folder = behind.environment["AWMWEB_PUBLIC_URL"], tmp_path_factory.mktemp("proxy")
     port = int(url.rpartition(":")[2])
-    if request.param == "nginx":
-        here = {"127.0.0.1:8000": behind.url.removeprefix("http://"), "listen 443 ssl": f"listen {port} ssl"}
-        file = nginx_file(folder, key, cert, here)
-        command = [program, "-c", file, "-g", "daemon off; user root;"]
-    else:
-        command = [program, "run", "--config", caddy_file(folder, key, cert, behind.url, port)]
-    own = {"PATH": "/usr/sbin:/usr/bin:/bin", "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, env=own, stdout=log, stderr=log)
-    trust = ssl.create_default_context(cafile=str(cert))
-    try:
+    with proxying(request.param, folder, tls, behind.url.removeprefix("http://"), port) as trust:
         until(lambda: _answers(url, trust), 60)
         yield url, trust
-    finally:
-        process.terminate()
-        process.wait(60)
 
 
 def _answers(url, trust):
