@@ -21,7 +21,15 @@ ON_LOOPS = ("episodes.live", "experts.consumers", "experts.mcp.server", "people.
 """Modules whose plain functions run on a loop, too, as callbacks or from coroutines."""
 PARSERS = {
     *("json.loads", "json.load", "orjson.loads", "pickle.loads", "yaml.safe_load"),
-    *("json", "model_validate", "model_validate_json", "validate_python", "validate_json", "FromString", "ParseFromString"),
+    *(
+        "json",
+        "model_validate",
+        "model_validate_json",
+        "validate_python",
+        "validate_json",
+        "FromString",
+        "ParseFromString",
+    ),
 }
 """Whole names, or those of methods."""
 WAYS = {f"awmenv.server.strict.{name}" for name in ("read", "read_text", "read_words")}

@@ -49,7 +49,9 @@ def message_of(raw: bytes) -> ClientMessage:
         rest = {**fields, "result": {}}  # an answer to a question of ours, which `tasks` reads
     for_sdk = json.dumps(rest).encode()
     if len(for_sdk) > SDK_BYTES or holds_more_than(for_sdk, SDK_VALUES):
-        raise TooLarge(f"Beside a call's arguments, a message has at most {SDK_BYTES >> 10} kB and {SDK_VALUES:,} values.")
+        raise TooLarge(
+            f"Beside a call's arguments, a message has at most {SDK_BYTES >> 10} kB and {SDK_VALUES:,} values."
+        )
     return ClientMessage(fields, arguments, PendingCall.of(fields), for_sdk)
 
 

@@ -36,9 +36,13 @@ def test_arguments_that_are_no_object_stay_for_the_sdk(arguments):
 
 def test_largest_ask_within_its_own_limits_is_read():
     calls = [{"name": "put", "arguments": {"n": [1] * (SPEC_VALUES - 100), "s": "字" * (SPEC_CHARACTERS - 1_000)}}]
-    raw = json.dumps({"calls": calls, "question": "字" * QUESTION_MAX, "context": "字" * CONTEXT_MAX}, ensure_ascii=False)
+    raw = json.dumps(
+        {"calls": calls, "question": "字" * QUESTION_MAX, "context": "字" * CONTEXT_MAX}, ensure_ascii=False
+    )
     arguments = json.loads(raw)
-    assert message_of(json.dumps({"method": "tools/call", "params": {"arguments": arguments}}, ensure_ascii=False).encode())
+    assert message_of(
+        json.dumps({"method": "tools/call", "params": {"arguments": arguments}}, ensure_ascii=False).encode()
+    )
 
 
 @pytest.mark.parametrize("shape", ["[]", "{}", "1", '""'])
