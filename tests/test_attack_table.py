@@ -27,7 +27,13 @@ def test_leaves_a_mess(broken): pass
 def test_cannot_run(): pytest.skip("no kernel")
 @pytest.mark.attack("doors")
 def test_door(): pass
+def test_costs(record_property):
+    record_property("place", {
+        "name": "YAML", "bytes": 999_900, "memory": 4.51, "most": 16, "quarter": 0.1, "whole": 0.4, "hold": 0.02, "unit": 0.01
+    })
 """
+
+COST = "| YAML | 1,000 | 4.5 of 16 | 0.100, 0.400 | 2.0 |"
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
@@ -41,5 +47,5 @@ def test_table_counts_held_broken_and_skipped(tmp_path: Path, workers: str) -> N
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    for line in ("| doors | 1 | 1 | 0 | 0 |", "| rows | 6 | 3 | 2 | 1 |", "| all | 7 | 4 | 2 | 1 |"):
+    for line in ("| doors | 1 | 1 | 0 | 0 |", "| rows | 7 | 4 | 2 | 1 |", "| all | 8 | 5 | 2 | 1 |", COST):
         assert line in done.stdout and line in (tmp_path / "out" / "table.md").read_text()

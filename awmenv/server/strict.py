@@ -5,6 +5,7 @@ every session for seconds. Used by the server on everything that clients and con
 JSON: no NaN, no lone surrogates; whole numbers beyond 64 bits become floating point.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,15 +32,28 @@ class Bounds:
 
 def read(data: bytes, bounds: Bounds) -> Any:
     """Return the value of a JSON text within bounds. Raises `Unreadable`."""
+    _count(data, bounds)
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise Unreadable(f"Invalid JSON: {error}") from error
+
+
+def read_words(data: bytes, bounds: Bounds) -> Any:
+    """Return the same of what a model wrote, which can have lone surrogates. Raises `Unreadable`."""
+    _count(data, bounds)
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise Unreadable(f"Invalid JSON: {error}") from error
+
+
+def _count(data: bytes, bounds: Bounds) -> None:
     if len(data) > bounds.size:
         raise Unreadable(f"larger than {bounds.size >> 10} KiB")
     opened = data.count(b"[") + data.count(b"{")
     if opened > bounds.depth or opened + data.count(b",") >= bounds.values:
         _measure(data, bounds)
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise Unreadable(f"Invalid JSON: {error}") from error
 
 
 def read_text(data: bytes) -> str:

@@ -22,7 +22,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from episodes import events
-from episodes.live.hub import Hub, SocketListener, hub
+from episodes.live.hub import GAP_FRAME, Hub, SocketListener, hub
 from episodes.live.live_html import Showings, pictures_frame, showings
 from episodes.live.wire import Payload, SocketWriter
 from episodes.models import Episode
@@ -51,6 +51,8 @@ log = logging.getLogger(__name__)
 REFUSED = {401: 4401, 403: 4403, 404: 4404}
 TRY_AGAIN, BROKEN = 1013, 1011
 FIRST_PAGE = 200
+SEEN_BYTES = 64 * 1024
+"""A larger frame is not read for a lens, since that would keep the event loop; its steps are fetched, as after any gap."""
 SOCKET_WAIT_S = 10.0
 """How long a socket waits for stored steps while others of its sender read, before it has to try again."""
 RIGHT_S = 2.0
@@ -123,6 +125,8 @@ class LensListener(SocketListener):
         super().put(payload.seen(self._lens, self._through))
 
     def _through(self, text: str) -> str:
+        if len(text) > SEEN_BYTES:
+            return GAP_FRAME
         frame = json.loads(text)
         if frame["type"] != "steps":
             return text

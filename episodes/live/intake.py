@@ -7,7 +7,6 @@ holds no thread and no connection. Called by `awmweb/asgi.py`.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Any
 
@@ -19,11 +18,11 @@ from episodes.stored.entries import StepEntry, entries_of_batch
 from people.access import Actor
 from people.http import misshapen, refuse, respond
 from people.known_tokens import TOKENS
+from people.requests.aside import read_aside
 from people.requests.bodies import Body, HungUp, Receive, Send, bearer_secret
 from people.text.json_text import read_object
 
 PATH = re.compile(r"/api/v1/episodes/([^/]+)/steps")
-LARGE_BYTES = 64 * 1024
 
 
 def takes(scope: dict[str, Any]) -> bool:
@@ -46,8 +45,7 @@ async def append_steps(scope: dict[str, Any], receive: Receive, send: Send) -> N
 
 
 async def _append(actor: Actor, path: str, raw: bytes) -> int:
-    # reading a large body here would keep every other request of the event loop waiting
-    entries = await asyncio.to_thread(_entries, raw) if len(raw) > LARGE_BYTES else _entries(raw)
+    entries = await read_aside(raw, _entries, actor.key)
     found = PATH.fullmatch(path)
     return await committer.submit(actor, found[1] if found else "", entries)
 

@@ -2,6 +2,7 @@
 
     server    the MCP server and its tools
     tasks     asks that a client polls as tasks
+    messages  a client's message: within bounds, read once
     sessions  MCP sessions in the database
 
 Only `awmweb.asgi` and `awmweb.preloaded` import it.

@@ -30,7 +30,6 @@ from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS
 from awmclient.schema import (
     ASK_SPEC,
     ASK_TOOL,
-    MAX_BATCH_BYTES,
     MAX_DEADLINE_S,
     Advice,
     AskView,
@@ -42,14 +41,15 @@ from episodes.record import recording
 from experts.consumers import until_closed, until_news
 from experts.errors import ForeignOrigin, NoSession, NoSuchMethod
 from experts.mcp import sessions, tasks
+from experts.mcp.messages import MOST_BYTES, call_after, message_of
 from experts.models import Ask
 from people.access import Actor, may_record
 from people.errors import AWAY, AppError, NotFound, Unauthenticated
 from people.http import as_refusal, envelope, respond
 from people.known_tokens import TOKENS
 from people.models import shown
+from people.requests.aside import read_aside
 from people.requests.bodies import Body, HungUp, Receive, Send, bearer_secret, header
-from people.text.json_text import read_object
 
 log = logging.getLogger(__name__)
 PROGRESS_S = 10.0
@@ -209,10 +209,9 @@ async def _refuse_method(actor: Actor, scope: Scope, receive: Receive, send: Sen
 
 
 async def _post(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
-    with Body(scope, receive, MAX_BATCH_BYTES, actor.key) as body:
-        raw = await body.read()
-        message = read_object(raw, MAX_BATCH_BYTES)
-    params = sessions.as_object(message.get("params"))
+    with Body(scope, receive, MOST_BYTES, actor.key) as body:
+        read = await read_aside(await body.read(), message_of, actor.key)
+    message, params = read.fields, read.params
     if message.get("method") == "initialize":
         session = await in_database(sessions.begin, actor, params, scope["query_string"].decode("latin-1"))
         # the ID of an earlier session is not that of the new transport, which would refuse it
@@ -227,9 +226,9 @@ async def _post(actor: Actor, scope: Scope, receive: Receive, send: Send) -> Non
         return await respond(send, 202, {})
     exchange = Exchange(actor, session, scope, receive, send, _has_tasks(scope, message, params))
     if message.get("method") == "tools/call" or (exchange.has_tasks and message.get("method") == "tasks/result"):
-        exchange.call = sessions.PendingCall.of(message)
+        exchange.call, exchange.arguments = read.call, read.arguments
         exchange.is_task = exchange.has_tasks and message["method"] == "tools/call" and "task" in params
-    await exchange.run(raw)
+    await exchange.run(read.for_sdk)
 
 
 def _has_tasks(scope: Scope, message: Message, params: dict[str, Any]) -> bool:
@@ -246,7 +245,7 @@ async def _get(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None
     session = await in_database(sessions.enter, actor, _session(scope))
     exchange = Exchange(actor, session, scope, receive, send, _has_tasks(scope, {}, {}))
     if last := header(scope, b"last-event-id"):
-        exchange.call = sessions.PendingCall.after(last)
+        exchange.call = await read_aside(last.encode(), call_after, actor.key)
     await exchange.run(b"")
 
 
@@ -274,9 +273,8 @@ async def _tools(request: types.ListToolsRequest) -> types.ServerResult:
 async def _answer(request: types.CallToolRequest) -> types.ServerResult:
     context, exchange = SERVER.request_context, _exchange()
     if exchange.is_task:
-        return types.ServerResult(await exchange.begin(request.params.name, request.params.arguments or {}))
-    given = request.params.arguments or {}
-    return types.ServerResult(await exchange.answer(request.params.name, given, _teller(context)))
+        return types.ServerResult(await exchange.begin(request.params.name))
+    return types.ServerResult(await exchange.answer(request.params.name, _teller(context)))
 
 
 def _exchange() -> Exchange:
@@ -346,6 +344,7 @@ class Exchange(EventStore):
 
     def __init__(self, actor: Actor, session: str, scope: Scope, receive: Receive, send: Send, has_tasks: bool) -> None:
         self.call: sessions.PendingCall | None = None
+        self.arguments: dict[str, Any] = {}
         self.has_tasks, self.is_task, self.streams = has_tasks, False, False
         self._actor, self._session = actor, session
         self._scope = {**scope, EXCHANGE: self}
@@ -420,22 +419,22 @@ class Exchange(EventStore):
             message = {**message, "headers": [*kept, *HEADERS]}
         await self._send(dict(message))
 
-    async def answer(self, tool: str, arguments: dict[str, Any], tell: Tell) -> types.CallToolResult:
+    async def answer(self, tool: str, tell: Tell) -> types.CallToolResult:
         """Return what the agent sees of a call."""
         try:
             if tool not in sessions.ASKED or self.call is None:
                 raise NotFound(f"There is no tool of this name; there are {', '.join(sessions.ASKED)}.")
-            ask = await in_database(sessions.open_ask, self._actor, self._session, self.call.key, arguments, tool)
+            ask = await in_database(sessions.open_ask, self._actor, self._session, self.call.key, self.arguments, tool)
             return result_of(await self._end_of(ask, tell), ask.kind)
         except Exception as error:
             return refused(as_refusal(error))
 
-    async def begin(self, tool: str, arguments: dict[str, Any]) -> types.CreateTaskResult:
+    async def begin(self, tool: str) -> types.CreateTaskResult:
         """Open a task for a call. What the desk refuses is an error of the request: there is no task then."""
         if tool not in (ASK_TOOL, sessions.APPROVAL_TOOL):
             raise McpError(types.ErrorData(code=types.METHOD_NOT_FOUND, message=f"{tool} is no tool with tasks."))
         key = self.call.key if self.call else ""
-        state = await self.of_task(tasks.begin, self._session, key, arguments, tool)
+        state = await self.of_task(tasks.begin, self._session, key, self.arguments, tool)
         return types.CreateTaskResult(task=state.task())
 
     async def of_task(self, do: Callable[..., Any], *given: Any) -> Any:
@@ -522,7 +521,7 @@ class Exchange(EventStore):
 
     async def replay_events_after(self, last_event_id: str, send_callback: Any) -> str | None:
         """Return the rest of a call after a lost connection, by waiting for it again."""
-        call = sessions.PendingCall.after(last_event_id)
+        call = await read_aside(last_event_id.encode(), call_after, self._actor.key)
 
         async def tell(params: types.ProgressNotificationParams) -> None:
             said = params.model_dump(by_alias=True, mode="json", exclude_none=True)

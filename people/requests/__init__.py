@@ -4,6 +4,7 @@
     sessions    sign-in sessions in the database
     bodies      limits on request bodies, per sender
     turns       turns at heavy reads, per sender
+    aside       reads a body beside the event loop
     parts       parts of pages, opened without their page
     form_ids    one row for a form sent twice
     selections  keeps what a refused command was for

@@ -49,7 +49,7 @@ def parse_json(raw: bytes, most: int = VALUES_MAX) -> Any:
 
     Raises `BadJson`.
     """
-    if _holds_more_than(raw, most):
+    if holds_more_than(raw, most):
         raise BadJson(f"The body has more than {most:,} values.")
     try:
         value = _read_fast(raw)
@@ -85,7 +85,7 @@ def _read(raw: bytes) -> Any:
         raise BadJson(f"The body is not JSON: {error}") from error
 
 
-def _holds_more_than(raw: bytes, most: int) -> bool:
+def holds_more_than(raw: bytes, most: int) -> bool:
     """Tell whether a text holds more values, before any is made: each takes a hundred times the memory of its text.
 
     Counts marks at the speed of memory first, and separates text from structure only if there are too many.
@@ -151,11 +151,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def read_object(raw: bytes, limit: int) -> dict[str, Any]:
-    """Return the JSON object of a body, within its limit."""
+def read_object(raw: bytes, limit: int, most: int = VALUES_MAX) -> dict[str, Any]:
+    """Return the JSON object of a body, within its limits of bytes and values."""
     if len(raw) > limit:
         raise TooLarge
-    body = parse_json(raw)
+    body = parse_json(raw, most)
     if not isinstance(body, dict):
         raise Invalid("The body must be a JSON object.")
     steps = body.get("steps")

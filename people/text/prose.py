@@ -17,6 +17,8 @@ from people.text.plain_text import clean
 
 LONGEST, MOST_LINES = 10_000, 500
 """A longer text is shown as it was written: Markdown takes a millisecond for ten lines."""
+MOST_MARKS, MOST_CELLS = 400, 2_000
+"""So is one with more signs of emphasis and code, or more cells of tables: each costs as much as sixty plain words."""
 DEEPEST = 16
 IN_ROW = 2_000
 """Letters of a text that a row can show; what follows is not read."""
@@ -98,7 +100,22 @@ def is_markdown(text: object) -> bool:
 
 
 def _parsed(text: str) -> Sequence[Token]:
-    return _PARSER.parse(text) if len(text) <= LONGEST and text.count("\n") < MOST_LINES else ()
+    return _PARSER.parse(text) if _is_bounded(text) else ()
+
+
+def _is_bounded(text: str) -> bool:
+    """Return whether all that the parser makes of a text is bounded, by counting alone."""
+    lines = text.count("\n") + 1
+    if len(text) > LONGEST or lines > MOST_LINES or sum(map(text.count, "*_`")) > MOST_MARKS:
+        return False
+    bars = text.count("|")
+    # The parser fills each row of a table up to the columns of its second line, so that 2,000 letters made 65,000 cells.
+    return not bars or max(bars, _columns(text) * lines) <= MOST_CELLS
+
+
+def _columns(text: str) -> int:
+    """Return the most columns that a line under the heads of a table names."""
+    return max((line.count("|") + 1 for line in text.split("\n") if not line.strip("|-: \t>")), default=0)
 
 
 def _is_markdown(tokens: Sequence[Token]) -> bool:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 import httpx
 import orjson
 
+from awmenv.server import strict
 from awmenv.server.blotting import blot, secrets_of
 from awmenv.server.settings import Judge
 
@@ -22,6 +23,8 @@ TRIES = 3
 PAUSE_S = 0.5
 MAX_SAID = 20_000
 MAX_ERROR = 500
+# of the endpoint's response, and of the object in the model's words; read on the loop of all sessions
+ANSWER, RULING = strict.Bounds(size=1 << 20), strict.Bounds(size=256 << 10, values=1_000)
 
 _INSTRUCTIONS = """You decide whether an automated agent has done its task in a small simulated application.
 You are given the task, the steps the agent took, and evidence that a program read from the application's database
@@ -67,7 +70,7 @@ async def _ask(judge: Judge, evidence: dict[str, Any]) -> str:
             try:
                 response = await _posted(client, url, body, ends_at)
                 response.raise_for_status()
-                return str(response.json()["choices"][0]["message"]["content"])
+                return str(strict.read_words(response.content, ANSWER)["choices"][0]["message"]["content"])
             except (httpx.TransportError, httpx.HTTPStatusError) as error:
                 if not left or not _worth_another(error) or time.monotonic() + PAUSE_S > ends_at:
                     raise
@@ -95,7 +98,7 @@ def _worth_another(error: httpx.HTTPError) -> bool:
 def _read(text: str) -> dict[str, Any]:
     # Models write words around the object.
     start, end = text.find("{"), text.rfind("}")
-    value = json.loads(text[start : end + 1] if 0 <= start < end else text)
+    value = strict.read_words((text[start : end + 1] if 0 <= start < end else text).encode("utf-8", "replace"), RULING)
     if not isinstance(value, dict):
         raise ValueError("the judge's response is not an object")
     return value
