@@ -183,7 +183,9 @@ class _Claude(_AgentSession):
         content = message.get("content")
         text, thought = read_reasoning(message)
         first = len(draft.steps)
-        if text or thought:
+        usage = message.get("usage")
+        # what a turn used is on its message, which can be empty
+        if text or thought or (self._used is None and isinstance(usage, Mapping)):
             draft.add("message", role="assistant", content=text, reasoning=thought, turn=draft.turn, at=at)
         for part in content if isinstance(content, list) else []:
             kind = part.get("type") if isinstance(part, Mapping) else None
@@ -197,7 +199,6 @@ class _Claude(_AgentSession):
                 draft.lose(f"parts of messages of type {_text(kind)[:40] or 'unknown'}")
         if self._used is None and len(draft.steps) > first:
             self._used = draft.steps[first]
-        usage = message.get("usage")
         # each line of a message repeats what was used so far, so the last one counts
         if isinstance(usage, Mapping) and self._used is not None:
             self._used["usage"] = _usage(usage, "cache_read_input_tokens", "cache_creation_input_tokens")

@@ -261,7 +261,7 @@ def test_times_of_atif_are_those_of_its_steps(one):
     assert [step.get("at") and step["at"].isoformat() for step in steps_of(found)] == [
         "2025-01-15T14:00:00+00:00", "2025-01-15T14:00:03.500000+01:00", None, None,
     ]  # fmt: skip
-    assert found.lost == {"times": 2, "metrics of steps": 4, "final metrics": 1}
+    assert found.lost == {"times": 2, "metrics of steps of no agent": 4}
 
 
 def test_trial_of_tau_bench_is_the_seed(one):
