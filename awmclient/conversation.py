@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from awmclient.fields import is_copied
 from awmclient.gates import is_approval
 from awmclient.schema import ASK_SPEC, ASK_TOOL, Advice, ToolSpec
 from awmclient.thinking import ReasoningField, ReasoningMode, first_sent, reasoning_of, with_reasoning
@@ -40,7 +41,8 @@ class PromptMessage:
     or its absence), `briefing` (advice from before the start), `nudge` (the loop's reminder). `seqs` are the numbers of
     the steps, 0 without one. `calls` are the steps of an assistant message's tool calls, in their order. `refused` is
     true if the loop could not parse the assistant's message and replied so. `reasoning` is what the assistant thought
-    before this message (`schema.Reasoning`); `message` is without it.
+    before this message (`schema.Reasoning`); `message` is without it. `copied` is true if it came from an earlier
+    episode, as history.
     """
 
     message: dict[str, Any]
@@ -50,6 +52,7 @@ class PromptMessage:
     refused: bool = False
     turn: int | None = None
     reasoning: Mapping[str, Any] | None = None
+    copied: bool = False
 
 
 def conversation(steps: Iterable[Mapping[str, Any]]) -> list[PromptMessage]:
@@ -164,6 +167,7 @@ class _Telling:
             part: Part = "assistant" if step["role"] == "assistant" else "prompt"
             said = self._say(step["role"], step["content"], part, seq, turn)
             said.reasoning = reasoning_of(given) if part == "assistant" else None
+            said.copied = is_copied(given)
         elif is_approval(given):
             return  # of the loop's gate: the agent made the calls, not the question
         elif kind in ("tool_call", "ask"):
@@ -204,6 +208,7 @@ class _Telling:
         function = {"name": readable(name), "arguments": readable(arguments)}
         speaker.message.setdefault("tool_calls", []).append({"id": call_id, "type": "function", "function": function})
         speaker.calls.append(given)
+        speaker.copied = speaker.copied or is_copied(given)
         speaker.seqs.append(seq)
         self._say("tool", content, part, seq, turn).message["tool_call_id"] = call_id
 

@@ -27,12 +27,20 @@ MAX_INT = 2**31 - 1
 LEVELS = 100
 """Of a step that a loop records. The dashboard takes 128 levels, of which a body around it needs some."""
 DIFF_KINDS = "`added`, `changed`, `removed` or `more`"
+COPIED = "is_copied_context"
+"""In a step's `meta`: it was copied from an earlier episode as history, so it is no doing of this one."""
 
 
 class Shape(BaseModel):
     """Base of every shape: unknown fields are refused, so that typing errors are reported immediately."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+def is_copied(step: Mapping[str, Any]) -> bool:
+    """Return whether a step was copied from an earlier episode."""
+    meta = step.get("meta")
+    return isinstance(meta, Mapping) and meta.get(COPIED) is True
 
 
 def _any_text(value: Any) -> Any:

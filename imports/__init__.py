@@ -4,6 +4,7 @@
     errors       refusals of imports
     readers/     file to trajectory, by format; pure
     spooling     rows that wait to be stored
+    confining    memory and time of reading
     importing    writes: claim, read, store
     collecting   writes: spans, and traces as episodes
     pages        the page Imports

@@ -22,6 +22,7 @@ from django.utils import timezone
 from episodes.record import admitting
 from episodes.stored import arrivals
 from imports import readers
+from imports.confining import confined
 from imports.errors import FileRefused
 from imports.models import Import, Imported, ImportState
 from imports.readers.found import FURTHER
@@ -195,7 +196,8 @@ def take(actor: Actor, path: Path, wanted: str = "", tell: Tell | None = None) -
 def _read(given: Import, actor: Actor, path: Path, tell: Tell) -> None:
     """Import one file: 1. read all of it, 2. refuse it if a row is refused, 3. store it in one transaction."""
     with spooling(folder()) as spool:
-        reading = _read_through(given, path, spool, tell)
+        with confined():
+            reading = _read_through(given, path, spool, tell)
         if not reading.rows:
             raise FileRefused("The file has no rows.")
         facts: dict[str, Any] = {

@@ -141,7 +141,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"jobs"},
         DOORS,
     ),
-    "imports": (GROUND, {"readers", "spooling"}, {"importing"}, {"collecting"}, {"otlp_http", *DOORS}),
+    "imports": (GROUND, {"readers"}, {"spooling", "confining"}, {"importing"}, {"collecting"}, {"otlp_http", *DOORS}),
     "episodes": (
         {*GROUND, "events"},
         {"stored", "tool_schemas", "quoting"},
@@ -233,6 +233,7 @@ LATE = {
     ),  # numpy and protobuf, for the processes in which a trainer takes its curves along
     ("imports.readers.otlp", "of_protobuf"),  # protobuf, for the web processes that are sent traces
     ("imports.readers.otlp", "as_protobuf"),
+    ("imports.readers.unpacking", "_of_zstandard"),  # pyarrow, for the processes that unpack such a member
     ("awmenv.spans", "start"),  # opentelemetry's sdk, for the processes that have a collector
     ("awmweb.metrics.page", "_text"),  # prometheus_client, for the web processes that are scraped
     ("notices.pages", "_push_key"),  # seven megabytes, for the web processes in which somebody opens one page

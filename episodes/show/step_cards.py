@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from awmclient.fields import is_copied
 from awmclient.schema import ASKS_BACK
 from awmenv.offers import OF_ENVIRONMENT
 from episodes.show.decisions import KINDS, Approval, Decided, approval_of, decided_lines
@@ -137,6 +138,8 @@ class StepCard:
     speaker: str = ""
     by_person: bool = False
     """Whether a person at the wheel acted, in place of the agent."""
+    copied: bool = False
+    """Whether it is history, copied from an earlier episode."""
     call: str = ""
     arguments: list[Argument] = field(default_factory=list)
     result: ShownResult | None = None
@@ -180,6 +183,7 @@ def card_of(step: Mapping[str, Any]) -> StepCard:
         at=moment(step.get("at")),
         cut_from=size,
         by_person=bool(step.get("acted_by")),
+        copied=is_copied(step),
     )
     if kind in ("tool_call", "action"):
         return replace(card, **_action_parts(step))

@@ -78,6 +78,8 @@ def _step(number: int, line: TrainingLine, recorded: Mapping[int, Mapping[str, A
             step["tool_calls"] = [_call(call) for call in calls]
         if metrics := _metrics(recorded_steps, ground):
             step["metrics"] = metrics
+    if said.copied:
+        step["is_copied_context"] = True
     # a task that was added as a message has no step
     return {**step, "extra": {"awm": {"part": said.part, "seqs": [seq for seq in said.seqs if seq], "loss": line.loss}}}
 

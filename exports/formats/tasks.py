@@ -65,8 +65,8 @@ def ask_decision(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dic
     lines, messages, errors = shaped.lines, shaped.messages, 0
     about = source(ASKING, record, ground, messages)
     for place, line in enumerate(lines):
-        # a call that could not be read is no decision
-        if line.said.part == "assistant" and place and not line.said.refused:
+        # a call that could not be read is no decision, and a copied turn is one of another episode
+        if line.said.part == "assistant" and place and not (line.said.refused or line.said.copied):
             ask = next((call for call in line.said.calls if call.get("kind") == "ask"), None)
             row = {"prompt": messages[:place], "completion": [line.message], "tools": list(shaped.tools)}
             about_ask = _about_ask(record, ask, has_advice=ground.recipe.has_advice)

@@ -89,6 +89,8 @@ def shape(
     if mode in ("keep", "keep_masked"):
         masked = mode == "keep_masked"
         lines = [TrainingLine(one.message, _loss(one, masked=masked), one) for one in said]
+        if not reports and all(one.copied for one in said if one.part == "assistant"):
+            return Shaped(reason="no_turn_left")
         return Shaped(_with_reasoning(lines, reasoning), tuple(offered(record.specs, expert=record.expert != "off")))
     asked, briefed = any(_asks(one) for one in said), any(one.part == "briefing" for one in said)
     if any(_is_overruled(one) for one in said):
@@ -140,7 +142,7 @@ def _with_reasoning(lines: Iterable[TrainingLine], choice: ReasoningChoice) -> t
 
 
 def _loss(said: PromptMessage, *, masked: bool = False) -> int:
-    unlearned = said.refused or _is_overruled(said) or (masked and _asks(said))
+    unlearned = said.refused or said.copied or _is_overruled(said) or (masked and _asks(said))
     return int(said.part == "assistant" and not unlearned)
 
 

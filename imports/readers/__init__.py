@@ -4,6 +4,7 @@ A format recognises its rows and reads one; `containers.py` cuts the file into r
 
     found       what a reader returns
     containers  rows of a file
+    unpacking   members of a ZIP
     doubled     names that an object repeats
     open_calls  which call a result answers
     messages    chat messages as steps
@@ -31,9 +32,10 @@ from pydantic import ValidationError
 
 from awmclient.schema import EpisodeStart, Trajectory
 from imports.readers import calls, chats, doubled, harbor, own, sessions, traces
-from imports.readers.containers import LINE_MAX, rows
-from imports.readers.containers import BadFile as BadFile
+from imports.readers.containers import rows
 from imports.readers.found import TrajectoryDraft, UnreadableRow
+from imports.readers.unpacking import LINE_MAX
+from imports.readers.unpacking import BadFile as BadFile
 from people.errors import BadJson, words_of
 
 Gather = Callable[[Iterable[Mapping[str, Any]]], Iterator[tuple[str, dict[str, Any]]]]

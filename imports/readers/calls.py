@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from awmclient.fields import COPIED
 from awmclient.schema import Trajectory
 from awmclient.thinking import read_reasoning
 from imports.readers.chats import outcome_of
@@ -27,7 +29,12 @@ ATIF_FIELDS = frozenset(
         "subagent_trajectories",
     }
 )
-ATIF_STEP = frozenset({"step_id", "source", "message", "timestamp", "metrics", "observation"})
+ATIF_STEP = frozenset(
+    {"step_id", "source", "message", "timestamp", "metrics", "observation", "is_copied_context"}
+)
+ATIF_COUNTS = ("prompt_tokens", "completion_tokens")
+ATIF_IDS = {"prompt_token_ids": "prompt_ids", "completion_token_ids": "completion_ids", "logprobs": "logprobs"}
+"""Lists of a step's metrics, by their names in a step's `meta`."""
 ATIF_TURN = ATIF_STEP | {"tool_calls", "reasoning_content", "model_name", "reasoning_effort"}
 SWE = frozenset({"environment", "trajectory", "history", "info"})
 SWE_STEP = frozenset({"action", "observation", "state", "execution_time"})
@@ -114,7 +121,7 @@ def read_atif(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
         if not isinstance(step, Mapping) or step.get("source") not in ("system", "user", "agent"):
             raise UnreadableRow(f"Step {number} is not of source system, user or agent.")
         _add_step(draft, step, agent.get("model_name"))
-    draft.lose("final metrics", int(bool(row.get("final_metrics"))))
+    _add_final_metrics(draft, draft.inner(row, "final_metrics"), row["steps"])
     draft.lose("trajectories of subagents", _length(row.get("subagent_trajectories")))
     extra = draft.inner(row, "extra")
     about = draft.inner(extra, "awm")
@@ -144,26 +151,31 @@ def _length(given: Any) -> int:
 
 
 def _add_step(draft: TrajectoryDraft, step: Mapping[str, Any], model: Any) -> None:
-    """Add one step: its text, its calls and their results, all at its time. If the model is not the agent's, or the
-    step names a reasoning effort, the first entry of the step records them."""
-    first = len(draft.steps)
-    draft.lose("metrics of steps", int(bool(step.get("metrics"))))
+    """Add one step: its text, its calls and their results, all at its time. The first entry has its metrics, and the
+    model or the effort if it is not the agent's. A copied step is history: each entry says so, and it has no usage."""
+    first, metrics, is_copied = len(draft.steps), draft.inner(step, "metrics"), step.get("is_copied_context") is True
+    draft.lose("metrics of copied steps", int(is_copied and bool(metrics)))
     text = text_of(step.get("message"), draft)
     calls = step.get("tool_calls") or []
     if not isinstance(calls, list):
         raise UnreadableRow("The tool calls of a step are not a list.")
     if step["source"] != "agent":
         draft.add("message", role=step["source"], content=text)
+        draft.lose("metrics of steps of no agent", int(bool(metrics)))
         draft.lose_fields(step, ATIF_STEP, "steps")
     else:
         draft.turn += 1
         _, thought = read_reasoning(step)
-        if text or thought or not calls:
-            draft.add("message", role="assistant", content=text, reasoning=thought, turn=draft.turn)
+        usage = None if is_copied else _usage(metrics)
+        # what a turn used is on its message, which can be empty
+        if text or thought or usage or not calls:
+            draft.add("message", role="assistant", content=text, reasoning=thought, turn=draft.turn, usage=usage)
         for call in calls:
             add_call(draft, call)
         # Only what differs from the head of the document, which the policy records once.
         beside = {one: step[one] for one in ("model_name", "reasoning_effort") if step.get(one) not in (*EMPTY, model)}
+        if not is_copied:
+            beside |= {name: metrics[of] for of, name in ATIF_IDS.items() if metrics.get(of) not in EMPTY}
         if beside:
             draft.steps[first]["meta"] = {**draft.steps[first].get("meta", {}), **beside}
         draft.lose_fields(step, ATIF_TURN if thought else ATIF_TURN - {"reasoning_content"}, "steps")
@@ -177,8 +189,44 @@ def _add_step(draft: TrajectoryDraft, step: Mapping[str, Any], model: Any) -> No
         _add_result(draft, result)
     settle(draft)
     at = draft.moment(step.get("timestamp"))
-    for added in draft.steps[first:] if at else []:
-        added["at"] = at
+    for added in draft.steps[first:] if at or is_copied else []:
+        if at:
+            added["at"] = at
+        if is_copied:
+            added["meta"] = {**added.get("meta", {}), COPIED: True}
+
+
+def _usage(metrics: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what a turn used, by the names that the record's usage has; None if the metrics have nothing."""
+    counted = {name: metrics[name] for name in ATIF_COUNTS if _is_count(metrics.get(name))}
+    if _is_count(cached := metrics.get("cached_tokens")):
+        counted["prompt_tokens_details"] = {"cached_tokens": cached}
+    reported = {name: one for name, one in metrics.items() if name not in ATIF_IDS and one not in EMPTY}
+    return {**counted, "reported": reported} if reported else None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _add_final_metrics(draft: TrajectoryDraft, final: Mapping[str, Any], steps: list[Mapping[str, Any]]) -> None:
+    """Add a note with the metrics of the whole file, unless they only add up its steps. Where no step has counted, the
+    note has what all of them used."""
+    own = [step for step in steps if step.get("is_copied_context") is not True]
+    counted = [step["metrics"] for step in own if isinstance(step.get("metrics"), Mapping)]
+    sums = {
+        f"total_{name}": sum(one[name] for one in counted if _is_count(one.get(name)))
+        for name in (*ATIF_COUNTS, "cached_tokens")
+        if any(_is_count(one.get(name)) for one in counted)
+    }
+    further = {
+        name: one for name, one in final.items() if one not in EMPTY and {**sums, "total_steps": len(steps)}.get(name) != one
+    }
+    if further:
+        # what is a sum of counted steps would count twice
+        rest = {name.removeprefix("total_"): one for name, one in further.items() if name not in sums}
+        counts = {name: one for name, one in rest.items() if name in ATIF_COUNTS and _is_count(one)}
+        draft.add("note", content=f"Metrics of the whole file: {json.dumps(further)}", usage=counts or None)
 
 
 def _add_result(draft: TrajectoryDraft, result: Mapping[str, Any]) -> None:

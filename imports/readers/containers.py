@@ -1,8 +1,8 @@
 """The rows of a file: JSON Lines, one JSON document, a list, an Inspect log as `.json` or as a ZIP, trials of Harbor as
 a folder or as a ZIP.
 
-Everything here is untrusted input: sizes, depth and counts are bounded before a value is created, and each member of a
-ZIP is unpacked up to a limit that ignores the sizes that the archive states.
+Everything here is untrusted input: sizes, depth and counts are bounded before a value is created. `unpacking.py` reads
+the members of a ZIP.
 """
 
 from __future__ import annotations
@@ -17,20 +17,14 @@ from typing import IO, Any
 
 from imports.readers import doubled
 from imports.readers.found import UnreadableRow
+from imports.readers.unpacking import LINE_MAX, BadFile, UnpackBudget
 from people.errors import BadJson
 
 FILE_MAX = 2 * 1024**3
-LINE_MAX = 64 * 1024 * 1024
-"""The largest line, document or unpacked member of an archive."""
-UNPACKED_MAX = 4 * 1024**3
 MEMBERS_MAX = 50_000
 ROWS_MAX = 200_000
-RATIO_MAX = 200
 # Five times that of a request's body: one row can be a whole episode.
 VALUES_MAX = 2_000_000
-"""The highest compression ratio, above `RATIO_FROM`: logs compress 5 to 30 times."""
-RATIO_FROM = 8 * 1024 * 1024
-BLOCK = 1 << 20
 MARK = b"\xef\xbb\xbf"
 """The byte order mark of UTF-8, which some editors write at the start of a file. It has no meaning."""
 ENCODINGS = {
@@ -53,10 +47,6 @@ PACKED = {
     b"PAR1": "Parquet",
     b"7z\xbc\xaf": "7z",
 }
-
-
-class BadFile(Exception):
-    """A file without a readable row."""
 
 
 Row = tuple[str, Any, int]
@@ -195,7 +185,7 @@ def _of_archive(file: IO[bytes], repeats: Repeats) -> Iterator[Row]:
                 yield from _of_trials(trials, names, lambda name: room.read(archive, archive.getinfo(name)), repeats)
             else:
                 yield from _of_log(archive, members, names, room, repeats)
-    # `zipfile` raises RuntimeError for a password, and NotImplementedError for a compression that Python lacks.
+    # `zipfile` raises RuntimeError for a password, and NotImplementedError for an encryption that Python lacks.
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
         raise BadFile(f"The archive cannot be unpacked: {error}") from error
 
@@ -276,29 +266,3 @@ def _whole(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(LINE_MAX + 1)
 
-
-class UnpackBudget:
-    """The bytes that can still be unpacked from an archive."""
-
-    def __init__(self, packed: int) -> None:
-        self._packed = packed
-        self._unpacked = self.behind = 0
-
-    def read(self, log: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-        """Read one member, up to the limit. Raises `BadFile` for an archive that expands too much."""
-        blocks = []
-        size = 0
-        with log.open(member) as packed:
-            # In blocks: reading a member whole would unpack a bomb before its size is known.
-            while block := packed.read(BLOCK):
-                size += len(block)
-                self._unpacked += len(block)
-                if size > LINE_MAX:
-                    raise BadFile(f"{member.filename} has more than {LINE_MAX // 1024**2} MB unpacked.")
-                # Short files of repeated text exceed any ratio, so it counts only above a size.
-                grown = self._unpacked > RATIO_FROM and self._unpacked > RATIO_MAX * self._packed
-                if grown or self._unpacked > UNPACKED_MAX:
-                    raise BadFile("The archive unpacks to too much.")
-                blocks.append(block)
-        self.behind += member.compress_size
-        return b"".join(blocks)

@@ -24,6 +24,12 @@ CLAUDE_FIELDS = frozenset(
         *("sourceToolAssistantUUID", "isVisibleInTranscriptOnly", "entrypoint", "promptId", "agentId"),
     }
 )
+CLAUDE_OWN_WORDS = {
+    "isMeta": "is_meta",
+    "isCompactSummary": "is_compact_summary",
+    "isVisibleInTranscriptOnly": "is_visible_in_transcript_only",
+}
+"""Marks of a user's line that the program wrote itself, and their names in the `meta` of its step."""
 MESSAGE_FIELDS = frozenset(
     {"id", "type", "role", "model", "content", "usage", "stop_reason", "stop_sequence", "stop_details"}
 )
@@ -34,6 +40,9 @@ REPEATING = frozenset(
 )
 """Events of Codex that say once more what an item says, or how far a turn is."""
 CODEX_CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
+CODEX_OWN_WORDS = ("<", "# AGENTS.md instructions", "Another language model started to solve this problem")
+"""How a user's item begins that the program wrote itself: contexts in tags, instructions of the folder, the summary of a
+compacted history."""
 CODEX_RESULTS = ("function_call_output", "custom_tool_call_output")
 
 
@@ -63,7 +72,9 @@ class _AgentSession(ABC):
 
     def __init__(self, draft: TrajectoryDraft) -> None:
         self._draft = draft
-        self.session = self.task = self._model = self._version = ""
+        self.session = self._model = self._version = ""
+        self.typed = ""
+        """What a person typed first."""
 
     @abstractmethod
     def add(self, line: Mapping[str, Any]) -> None: ...
@@ -79,11 +90,12 @@ class _AgentSession(ABC):
         self.flush()
         settle(draft)
         said = draft.last_answer()
+        draft.lose("task that a person typed (the first message is taken)", int(not self.typed))
         named = {"name": self.AGENT, "version": self._version, "model": self._model}
         return draft.trajectory(
             episode=draft.line(self.session, "session id"),
             environment=self.AGENT,
-            task=draft.task(self.task or draft.first_user_text()),
+            task=draft.task(self.typed or draft.first_user_text()),
             policy={name: value for name, value in named.items() if value},
             stop_reason=None if said is None else "done",
             final_answer=said,
@@ -138,10 +150,10 @@ class _Claude(_AgentSession):
         if text or not results:
             # results alone end no message: calls of one message can run before it is complete
             self._message = ""
-            draft.add("message", role="user", content=text, at=at)
-            # what the program itself says to the model comes before what a person asked for
-            if not self.task and not line.get("isMeta") and not text.startswith("<"):
-                self.task = text
+            own = {name: True for mark, name in CLAUDE_OWN_WORDS.items() if line.get(mark) is True}
+            draft.add("message", role="user", content=text, at=at, meta=own or None)
+            if not own and not text.startswith("<"):
+                self.typed = self.typed or text
 
     def _result(self, part: Mapping[str, Any], beside: Any, at: str | None) -> None:
         draft = self._draft
@@ -171,7 +183,9 @@ class _Claude(_AgentSession):
         content = message.get("content")
         text, thought = read_reasoning(message)
         first = len(draft.steps)
-        if text or thought:
+        usage = message.get("usage")
+        # what a turn used is on its message, which can be empty
+        if text or thought or (self._used is None and isinstance(usage, Mapping)):
             draft.add("message", role="assistant", content=text, reasoning=thought, turn=draft.turn, at=at)
         for part in content if isinstance(content, list) else []:
             kind = part.get("type") if isinstance(part, Mapping) else None
@@ -185,7 +199,6 @@ class _Claude(_AgentSession):
                 draft.lose(f"parts of messages of type {_text(kind)[:40] or 'unknown'}")
         if self._used is None and len(draft.steps) > first:
             self._used = draft.steps[first]
-        usage = message.get("usage")
         # each line of a message repeats what was used so far, so the last one counts
         if isinstance(usage, Mapping) and self._used is not None:
             self._used["usage"] = _usage(usage, "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -220,6 +233,8 @@ class _Codex(_AgentSession):
         self._thoughts: list[dict[str, Any]] = []
         self._at: str | None = None
         self._is_answering = False
+        self._is_told = False
+        """Whether an event has said what a person typed, without what the program put around it."""
 
     def add(self, line: Mapping[str, Any]) -> None:
         draft, kind = self._draft, line.get("type")
@@ -240,6 +255,7 @@ class _Codex(_AgentSession):
             self._event(payload)
         elif kind == "compacted":
             draft.add("note", content=f"The history was compacted: {_text(payload.get('message'))}", at=self._at)
+            draft.lose_fields(payload, {"message"}, "compacted histories")
         else:
             draft.lose(f"lines of type {_text(kind)[:40] or 'unknown'}")
 
@@ -253,8 +269,8 @@ class _Codex(_AgentSession):
     def _event(self, payload: Mapping[str, Any]) -> None:
         kind = _text(payload.get("type"))
         if kind == "user_message":
-            # what a person typed, without what the program put before it
-            self.task = self.task or _text(payload.get("message"))
+            if not self._is_told and (words := _text(payload.get("message"))):
+                self.typed, self._is_told = words, True
         elif kind not in REPEATING:
             words = json.dumps({name: one for name, one in payload.items() if name != "type"})
             self._draft.add("note", content=f"{kind}: {words[:4000]}", at=self._at)
@@ -289,6 +305,9 @@ class _Codex(_AgentSession):
         self.flush()
         self._is_answering = False
         draft.add("message", role="user" if role == "user" else "system", content=text, at=self._at)
+        # a file without events has no other word of a person
+        if role == "user" and not text.startswith(CODEX_OWN_WORDS):
+            self.typed = self.typed or text
 
     def _call(self, kind: str, item: Mapping[str, Any]) -> None:
         draft = self._draft

@@ -171,7 +171,8 @@ def tokens_in(_actor: Actor, episodes: Sequence[str]) -> dict[str, str]:
 
 def _read_tokens(ids: Sequence[str]) -> dict[str, Tokens]:
     # a body is text: this finds the turns that can have counts, and `tokens_of` reads them
-    said = Step.objects.filter(episode__in=among(ids), kind=StepKind.MESSAGE, body__contains='"usage"').order_by()
+    kinds = (StepKind.MESSAGE, StepKind.NOTE)  # a note has what all turns of a file used that counted none by itself
+    said = Step.objects.filter(episode__in=among(ids), kind__in=kinds, body__contains='"usage"').order_by()
     found = dict.fromkeys(ids, Tokens())
     # the first steps of a branch are copies, which its parent paid for
     branches = Episode.every.filter(pk__in=among(ids), branch_seq__isnull=False)

@@ -68,6 +68,47 @@ def test_claude_code_task_is_what_a_person_asked(read):
     assert found.trajectory.task == TASK
 
 
+def test_claude_code_summary_is_no_word_of_a_person(read):
+    marks = {"isCompactSummary": True, "isVisibleInTranscriptOnly": True}
+    words = "This session is being continued from a previous conversation."
+    summary = {**CLAUDE_CODE[1], **marks, "message": {"role": "user", "content": words}}
+    (found,) = read(lines_of([summary, *CLAUDE_CODE[1:]]))
+    assert found.trajectory.task == TASK
+    step = steps_of(found)[0]  # the model has read it, so it stays where it was
+    assert (step["role"], step["content"]) == ("user", words)
+    assert step["meta"] == {"is_compact_summary": True, "is_visible_in_transcript_only": True}
+    assert "task that a person typed (the first message is taken)" not in found.lost
+
+
+def test_session_without_a_word_of_a_person_says_so(read):
+    own = {**CLAUDE_CODE[1], "isCompactSummary": True}
+    (found,) = read(lines_of([own, *CLAUDE_CODE[2:]]))
+    assert (found.trajectory.task, found.lost["task that a person typed (the first message is taken)"]) == (TASK, 1)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "<environment_context>\n<cwd>/desk</cwd>\n</environment_context>",
+        "# AGENTS.md instructions for /desk\n\n<INSTRUCTIONS>\nBe brief.\n</INSTRUCTIONS>",
+        "Another language model started to solve this problem and produced a summary of its thinking process.",
+    ],
+)
+def test_codex_task_is_found_without_events(read, own):
+    first = json.loads(json.dumps(CODEX[1]).replace("<environment_context/>", json.dumps(own)[1:-1]))
+    lines = [CODEX[0], first, *(one for one in CODEX[2:] if one["type"] != "event_msg")]
+    (found,) = read(lines_of(lines))
+    assert (found.trajectory.task, len(steps_of(found))) == (TASK, 7)
+    assert steps_of(found)[1]["content"] == own
+
+
+def test_codex_event_goes_before_an_item(read):
+    """An item can have the program's words around those of a person."""
+    around = json.loads(json.dumps(CODEX[2]).replace(TASK, f"# Files of the editor: {TASK}"))
+    (found,) = read(lines_of([*CODEX[:2], around, *CODEX[3:]]))
+    assert found.trajectory.task == TASK
+
+
 def test_codex_events_repeat_and_others_are_notes(read):
     (found,) = read(text_of("codex"))
     steps = steps_of(found)
