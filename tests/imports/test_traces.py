@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
 import time
 from datetime import timedelta
 
@@ -314,17 +313,6 @@ def test_requests_that_are_refused(sender, project, monkeypatch):
     assert sender(body).status_code == 413
 
 
-@pytest.mark.django_db(transaction=True)  # who waits gives back the connection
-def test_request_beyond_those_that_are_read_is_busy(sender, monkeypatch):
-    monkeypatch.setattr(otlp_http, "_turns", threading.BoundedSemaphore(1))
-    monkeypatch.setattr(otlp_http, "WAIT_S", 0.01)
-    body = request(*gen_ai(TASK))
-    with otlp_http._turn():
-        refused = sender(body)
-    assert (refused.status_code, refused["Retry-After"]) == (429, "1")
-    assert sender(body).status_code == 200
-
-
 def test_note_of_a_span_is_bounded_and_the_rest_counted():
     beside = len(json.dumps({"x": ""}))
     for size, lost in ((NOTE_CHARACTERS - beside, 0), (NOTE_CHARACTERS - beside + 1, 1)):
@@ -360,9 +348,9 @@ def test_swarm_of_values_in_protobuf_is_refused():
     spans = swarm.resource_spans.add().scope_spans.add().spans
     for _ in range(8):
         spans.add()
-    assert otlp.of_protobuf(swarm.SerializeToString(), most=10).left_out.total() == 8
+    assert otlp.of_protobuf(swarm.SerializeToString(), most=8).left_out.total() == 8
     with pytest.raises(BadJson, match="too many values"):
-        otlp.of_protobuf(swarm.SerializeToString(), most=9)
+        otlp.of_protobuf(swarm.SerializeToString(), most=7)
 
 
 def test_spans_share_no_more_of_their_resource_than_its_name():
