@@ -140,7 +140,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"jobs"},
         DOORS,
     ),
-    "imports": (GROUND, {"readers", "spooling"}, {"importing"}, {"collecting"}, {"otlp_http", *DOORS}),
+    "imports": (GROUND, {"readers", "spooling"}, {"importing", "trace_process"}, {"collecting"}, {"otlp_http", *DOORS}),
     "episodes": (
         {*GROUND, "events"},
         {"stored", "tool_schemas", "quoting"},

@@ -40,12 +40,15 @@ from exports.rules.pairs import ShapedEpisode
 from exports.rules.quotations import VerifierWords
 from exports.rules.redaction import Redactor
 from exports.rules.shaping import shape
+from imports.readers import otlp
+from imports.readers.open_calls import OpenCalls
 from notices import quoting
 from people.errors import BadJson, Invalid
 from people.text import plain_text, yaml_text
 from people.text.json_text import parse_json, parse_typed
 from reviews.record import mentions
 from tests.exports.records import record
+from tests.imports import large_traces, wires
 
 pytestmark = pytest.mark.attack("growth")
 ROOT = Path(__file__).resolve().parents[2]
@@ -161,6 +164,14 @@ def one_row(kind, row):
     return read
 
 
+def in_order(size):
+    calls = OpenCalls()
+    for number in range(size):
+        calls.add("", {"name": "a", "number": number}, 1)
+    while calls.take("", "", 1) is not None:
+        pass
+
+
 PAIRS = Ground(Recipe.read({"format": "dpo"}))
 NAMES = ["*a" * 40 + "*b", "[a-z]*" * 30 + "!"]
 HELD_OUT = HeldOutTasks({
@@ -226,6 +237,12 @@ PLACES = {
     "pages: one row, removed often": (one_row("removed", lambda n: {"key": {"id": 1}, "row": {f"c{n}": 1}}), 300),
     "calls of one turn": (one_turn, 150),
     "rulings of a judge": (refused(ValueError, lambda n: judge._read("{" * n + "```" * n)), 5_000),
+    **{name: (large_traces.reading(make), first) for name, (make, first) in large_traces.SIZES.items()},
+    "spans: results in the order of calls": (in_order, 2_000),
+    "requests of many spans": (refused(BadJson, lambda n: otlp.of_protobuf(wires.spans(n))), 800),
+    "requests of many groups": (refused(BadJson, lambda n: otlp.of_protobuf(wires.groups(n))), 800),
+    "requests of one large span": (refused(BadJson, lambda n: otlp.of_protobuf(wires.events(n))), 3_000),
+    "requests of deep values": (refused(BadJson, lambda n: otlp.of_protobuf(wires.deep(n))), 3_000),
 }  # fmt: skip
 
 
