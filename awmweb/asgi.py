@@ -53,6 +53,7 @@ from episodes.live.consumers import PROJECT, WIRE, EpisodeConsumer
 from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import server as mcp
 from experts.rules.file_types import MOST_BYTES, TOO_LARGE
+from imports import otlp_http
 from imports.importing import UPLOAD_MAX
 from people import measures
 from people.errors import AWAY, AppError, ForeignHost, NotFound, TooLarge
@@ -233,6 +234,9 @@ async def _routed(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await mcp.serve(scope, receive, send)
     elif reading.takes(scope):
         await reading.in_turn(_django, scope, receive, send)
+    elif otlp_http.takes(scope):
+        scope[ROUTE] = "v1/traces"  # also of one that is refused before Django has it
+        await otlp_http.in_turn(_with_body, django_app, scope, receive, send)
     elif _waits(scope["method"], where):
         scope[ROUTE] = "api/v1/asks/<ask_id>"
         await _with_body(waiting, in_project(scope), receive, send)

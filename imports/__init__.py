@@ -5,6 +5,7 @@
     readers/     file to trajectory, by format; pure
     spooling     rows that wait to be stored
     confining    memory and time of reading
+    trace_process  the process in which traces are read
     importing    writes: claim, read, store
     collecting   writes: spans, and traces as episodes
     pages        the page Imports
@@ -13,7 +14,7 @@
     tasks        Celery: reads files, wakes again, settles
     urls         addresses of its pages
     apps         registration of the app
-    management/  commands import, read_import
+    management/  commands import, read_import, read_traces
 
 Only `awmweb` imports it.
 """

@@ -1,7 +1,8 @@
 """Writes: keep the spans that agents send, and make an episode of a trace once it is complete.
 
 A trace is complete two seconds after its root, and a trace without a root after ten minutes of silence. So spans that
-come out of order are sorted by their start. What comes later is appended to the episode: steps never change.
+come out of order are sorted by their start. What comes later is appended to the episode: steps never change. Leaves
+reading to a process with limits (`trace_process.py`); nothing is locked meanwhile.
 """
 
 from __future__ import annotations
@@ -9,33 +10,28 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import traceback
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from django.db import connection, transaction
 from django.db.models import Count, Q
 from django.utils import timezone
-from pydantic import TypeAdapter, ValidationError
 
-from awmclient.conversation import readable
-from awmclient.schema import Step
 from episodes.models import Episode, Origin
 from episodes.record import admitting
-from episodes.stored import arrivals
 from episodes.stored.arrivals import Arrival
-from episodes.stored.entries import entries_of_read
-from imports.importing import lost_words
 from imports.models import Trace, TraceSpan
-from imports.readers import first_words, otlp, start_of, traces
-from imports.readers.found import TrajectoryDraft, UnreadableRow
-from people.access import Actor, bearer, may_record, scoped
-from people.errors import AWAY, AppError, Busy, Invalid
+from imports.readers import otlp
+from imports.readers.settled import LateSteps, Settled, Unsettled, WaitingTrace, key_of, unsettled
+from imports.trace_process import READER
+from people.access import Actor, may_record, scoped, sender_of_accepted
+from people.errors import AWAY, Busy, Invalid
 from people.models import Tombstone, digest_of
 from people.record import jobs
 
 log = logging.getLogger(__name__)
-STEPS: TypeAdapter[list[Step]] = TypeAdapter(list[Step])
 SETTLES = timedelta(seconds=2)
 """How long the spans of a trace may come after its root and still be sorted in."""
 SILENT = timedelta(minutes=10)
@@ -77,11 +73,6 @@ def _erased(actor: Actor, names: Iterable[str]) -> list[str]:
     digests = {digest_of(key_of(name)): name for name in names}
     found = scoped(Tombstone.objects.filter(key_digest__in=digests), actor.project)
     return [digests[digest] for digest in found.values_list("key_digest", flat=True).distinct()]
-
-
-def key_of(name: str) -> str:
-    """Return the key of the episode of a trace."""
-    return f"otlp/{name}"
 
 
 @transaction.atomic
@@ -137,61 +128,109 @@ def _add_new(kept: Mapping[str, Trace], by_trace: Mapping[str, list[otlp.Span]],
     Trace.objects.bulk_update(kept.values(), ["size"])
 
 
+@dataclass(frozen=True)
+class DueTrace:
+    """A complete trace as it was found: if `heard_at` is another one later, spans have come since."""
+
+    pk: str
+    name: str
+    size: int
+    heard_at: datetime
+    episode: str
+    last_seq: int
+
+
+_wanted, _one_at_work = threading.Event(), threading.Lock()
+
+
 def settle() -> int:
-    """Make episodes of the traces that are complete; return how many."""
-    now = timezone.now()
+    """Make episodes of the traces that are complete; return how many were stored or given up.
+
+    One thread of a process does it, as it waits for the process that reads: a call meanwhile makes it look again.
+    """
+    count = 0
+    _wanted.set()
+    # Checked again after the release: a call between the last check and the release must not be lost.
+    while _wanted.is_set() and _one_at_work.acquire(blocking=False):
+        try:
+            _wanted.clear()
+            for some in _groups(_due(timezone.now())):
+                count += _store([(one, _read(one)) for one in some])
+        finally:
+            _one_at_work.release()
+    return count
+
+
+def _due(now: datetime) -> list[DueTrace]:
+    """Return the traces that have waited longest, the small ones first: they need not wait for the large ones."""
     due = Q(has_root=True, heard_at__lte=now - SETTLES) | Q(heard_at__lte=now - SILENT)
     rows = Trace.objects.filter(due, is_waiting=True, project__archived_at=None).order_by("heard_at")
-    found = rows.values_list("pk", "size", "episode_id")[:TRACES_MAX]
-    return sum(_store(some, due) for some in _groups(found))
+    found = rows.values_list("pk", "name", "size", "heard_at", "episode_id", "episode__last_seq")[:TRACES_MAX]
+    traces = (DueTrace(*one[:4], one[4] or "", one[5] or 0) for one in found)
+    return sorted(traces, key=lambda one: one.size)
 
 
-def _groups(found: Iterable[tuple[str, int, str | None]]) -> Iterator[list[str]]:
+def _groups(found: Iterable[DueTrace]) -> Iterator[list[DueTrace]]:
     """Yield the traces that one transaction stores: a few new ones, or one whose spans come late, as that one locks its
     episode."""
-    group, size = list[str](), 0
-    for trace_id, characters, episode_id in found:
-        if episode_id is not None:
-            yield [trace_id]
+    group, size = list[DueTrace](), 0
+    for trace in found:
+        if trace.episode:
+            yield [trace]
             continue
-        if group and (len(group) == GROUP or size + characters > GROUP_CHARACTERS):
+        if group and (len(group) == GROUP or size + trace.size > GROUP_CHARACTERS):
             yield group
             group, size = [], 0
-        group, size = [*group, trace_id], size + characters
+        group, size = [*group, trace], size + trace.size
     if group:
         yield group
 
 
+def _read(trace: DueTrace) -> Settled | None:
+    """Return what the spans of a trace become, or None without any. Nothing is locked: agents go on sending spans."""
+    with connection.cursor() as cursor:
+        # as text: they are parsed where a fault of theirs ends no one else
+        cursor.execute("SELECT body FROM imports_tracespan WHERE trace_id = %s AND body IS NOT NULL", [trace.pk])
+        spans = [body for (body,) in cursor.fetchall()]
+    return READER.read(WaitingTrace(trace.name, spans, trace.episode, trace.last_seq)) if spans else None
+
+
 @transaction.atomic
-def _store(trace_ids: Sequence[str], due: Q) -> int:
-    """Store what is new of traces, unless another worker does, or another span has come; return of how many."""
-    rows = Trace.objects.filter(due, pk__in=trace_ids, is_waiting=True)
-    if len(trace_ids) > 1:
-        rows = rows.filter(episode=None)  # another worker may have stored one since: its episode is not locked here
+def _store(read: Sequence[tuple[DueTrace, Settled | None]]) -> int:
+    """Store what traces became, unless another worker did, or another span has come; return of how many."""
+    rows = Trace.objects.filter(pk__in=[due.pk for due, _ in read], is_waiting=True)
     locked = rows.select_for_update(skip_locked=True, of=("self",)).select_related("project", "token__project")
     kept = {trace.pk: trace for trace in locked}
-    waiting: dict[str, list[TraceSpan]] = {name: [] for name in kept}
-    for one in TraceSpan.objects.filter(trace__in=kept, body__isnull=False):
-        waiting[one.trace_id].append(one)
-    _admit_all([(kept[name], [otlp.Span(**one.body) for one in some]) for name, some in waiting.items() if some])
-    for trace in kept.values():
+    same = [(kept[due.pk], said) for due, said in read if due.pk in kept and _is_as_read(kept[due.pk], due)]
+    _admit_all([(trace, said) for trace, said in same if isinstance(said, Arrival)])
+    for trace, said in same:
+        if isinstance(said, LateSteps):
+            with _noting(trace):
+                episode = Episode.every.get(pk=trace.episode_id)
+                admitting.add_late(sender_of_accepted(trace.token), episode, said.letters, said.steps, said.about)
+        elif isinstance(said, Unsettled):
+            _note(trace, said)
         trace.is_waiting = False
-    Trace.objects.bulk_update(kept.values(), ["episode", "is_waiting", "problem"])
+    Trace.objects.bulk_update([trace for trace, _ in same], ["episode", "is_waiting", "problem"])
     # the steps have it all; the IDs stay, so that a repeated span is known
-    TraceSpan.objects.filter(pk__in=[one.pk for some in waiting.values() for one in some]).update(body=None)
-    return len(kept)
+    TraceSpan.objects.filter(trace__in=[trace for trace, _ in same]).update(body=None)
+    return len(same)
 
 
-def _admit_all(given: Sequence[tuple[Trace, list[otlp.Span]]]) -> None:
+def _is_as_read(trace: Trace, due: DueTrace) -> bool:
+    """Tell whether nothing came since a trace was read; lock the episode of one that has one."""
+    if (trace.heard_at, trace.episode_id or "") != (due.heard_at, due.episode):
+        return False
+    locked = Episode.every.filter(pk=due.episode).select_for_update(no_key=True).values_list("last_seq", flat=True)
+    return not due.episode or locked.first() == due.last_seq
+
+
+def _admit_all(new: Sequence[tuple[Trace, Arrival]]) -> None:
     """Admit the new episodes of a token together, and each by itself if one of them cannot be stored."""
-    new: dict[str, list[tuple[Trace, Arrival]]] = {}
-    for trace, spans in given:
-        with _noting(trace):
-            if trace.episode_id is None:
-                new.setdefault(trace.token_id, []).append((trace, _arrival(trace, spans)))
-            else:
-                _add_late(trace, spans)
-    for some in new.values():
+    by_token: dict[str, list[tuple[Trace, Arrival]]] = {}
+    for trace, arrival in new:
+        by_token.setdefault(trace.token_id, []).append((trace, arrival))
+    for some in by_token.values():
         try:
             _admit(some)
         except AWAY:
@@ -204,57 +243,24 @@ def _admit_all(given: Sequence[tuple[Trace, list[otlp.Span]]]) -> None:
 
 @contextlib.contextmanager
 def _noting(trace: Trace) -> Iterator[None]:
-    """Note why a trace is no episode. Spans hold whatever a stranger sent: one trace must not stop those of all
-    projects, so each has a savepoint."""
+    """Note why a trace is no episode: one must not stop those of all projects, so each has a savepoint."""
     try:
         with transaction.atomic():
             yield
     except AWAY:
         raise
     except Exception as error:
-        trace.problem = _problem_of(error)
-        # without the error's words, which can be those of a span
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{type(error).__name__} in {place.name}, line {place.lineno} of {place.filename}"
-        log.warning("trace %s of project %s is no episode: %s", trace.name, trace.project.slug, where)
+        _note(trace, unsettled(error))
 
 
-def _problem_of(error: Exception) -> str:
-    """Return why a trace is no episode, for its project."""
-    if isinstance(error, ValidationError):
-        words = first_words(error)
-    elif isinstance(error, AppError | UnreadableRow):
-        words = str(error)
-    else:
-        words = f"It cannot be stored ({type(error).__name__})."
-    return str(readable(words))[:2000]
-
-
-def _arrival(trace: Trace, spans: Sequence[otlp.Span]) -> Arrival:
-    draft = TrajectoryDraft()
-    trajectory = traces.read_trace(spans, draft)
-    return arrivals.arrival_of(start_of(trajectory, key_of(trace.name)), trajectory, _about(trace, spans, draft))
+def _note(trace: Trace, why: Unsettled) -> None:
+    trace.problem = why.problem
+    log.warning("trace %s of project %s is no episode: %s", trace.name, trace.project.slug, why.where)
 
 
 def _admit(some: Sequence[tuple[Trace, Arrival]]) -> None:
     """Store the episodes of new traces of one token."""
     with transaction.atomic():
-        admitting.admit(bearer(some[0][0].token), [one for _, one in some], origin=Origin.EXTERNAL)
+        admitting.admit(sender_of_accepted(some[0][0].token), [one for _, one in some], origin=Origin.EXTERNAL)
     for trace, one in some:
         trace.episode_id = one.episode["id"]
-
-
-def _add_late(trace: Trace, spans: Sequence[otlp.Span]) -> None:
-    draft, actor = TrajectoryDraft(), bearer(trace.token)
-    episode = Episode.every.select_for_update(no_key=True).get(pk=trace.episode_id)
-    steps = STEPS.validate_python(traces.late_steps(spans, episode.last_seq, draft))
-    admitting.add_late(actor, episode, entries_of_read(steps), _about(trace, spans, draft))
-
-
-def _about(trace: Trace, spans: Sequence[otlp.Span], draft: TrajectoryDraft) -> str:
-    """Return the line of the history: where the steps come from, and what has no place in them."""
-    count = "1 span" if len(spans) == 1 else f"{len(spans):,} spans"
-    session = traces.session_of(spans)
-    lost = "; ".join(lost_words(draft.lost))
-    words = f"{count} of trace {trace.name}{f', session {session[:200]}' if session else ''}"
-    return str(readable(f"{words}{f'. Not in the steps: {lost}' if lost else ''}"))[:2000]

@@ -26,7 +26,7 @@ PROCESSOR_S = 1500
 def confined() -> Iterator[None]:
     """Limit this process until the end. Raises `BadFile` if a limit is reached."""
     with ExitStack() as limits:
-        limits.enter_context(_lowered(resource.RLIMIT_AS, _memory() + MEMORY_BYTES))
+        limits.enter_context(_lowered(resource.RLIMIT_AS, address_space() + MEMORY_BYTES))
         # Python calls handlers of signals in the main thread alone; elsewhere the signal would end the process.
         if threading.current_thread() is threading.main_thread():
             limits.callback(signal.signal, signal.SIGXCPU, signal.signal(signal.SIGXCPU, _stop))
@@ -52,8 +52,8 @@ def _lowered(which: int, most: int) -> Iterator[None]:
         resource.setrlimit(which, (soft, hard))
 
 
-def _memory() -> int:
-    """Return the size of this process's address space, which is what the limit counts."""
+def address_space() -> int:
+    """Return the size in bytes of this process's address space, which is what the limit counts."""
     with suppress(FileNotFoundError):  # not on Linux
         return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -25,7 +25,7 @@ from imports import readers
 from imports.confining import confined
 from imports.errors import FileRefused
 from imports.models import Import, Imported, ImportState
-from imports.readers.found import FURTHER
+from imports.readers.found import FURTHER, lost_words
 from imports.spooling import Spool, SpooledEpisode, spooling
 from people.access import Actor, may_launch, may_see_imports, scoped, system
 from people.errors import AppError, Invalid, TooLarge
@@ -276,11 +276,6 @@ def _store(given: Import, actor: Actor, spool: Spool) -> tuple[int, int]:
         )
         stored, known = stored + len(fresh), known + len(batch) - len(fresh)
     return stored, known
-
-
-def lost_words(lost: Any) -> list[str]:
-    """Return the kinds of losses, the most frequent first."""
-    return [f"{what} ({count:,})" for what, count in Counter(lost).most_common()]
 
 
 def _telling(given: Import) -> Tell:

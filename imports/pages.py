@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from imports import importing
 from imports.models import Import, ImportState
 from imports.readers import FORMATS
+from imports.readers.found import lost_words
 from people.access import MemberRequest, holds, may_launch, may_see_imports, member_required
 from people.errors import AppError
 from people.text.plain_text import clean
@@ -73,6 +74,6 @@ def import_detail(request: MemberRequest, pk: str) -> HttpResponse:
         "given": given,
         "title": FORMATS[given.format].title if given.format in FORMATS else "",
         "made": importing.episodes_of(given, EPISODES),
-        "lost": importing.lost_words(given.lost),
+        "lost": lost_words(given.lost),
     }
     return render(request, template, context)

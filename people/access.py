@@ -133,6 +133,12 @@ def bearer(token: ApiToken) -> Actor:
     )
 
 
+def sender_of_accepted(token: ApiToken) -> Actor:
+    """Return who sent what was accepted earlier: rights were checked then, and what was acknowledged is stored even if
+    the person behind the token has left since."""
+    return replace(bearer(token), role=None)
+
+
 def expert_model(project: Project, name: str) -> Actor:
     """Return the actor of an expert model, by the name of its endpoint. Its answers are kept apart from people's."""
     return Actor(project=project, model=name)

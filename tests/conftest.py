@@ -28,7 +28,19 @@ DOORS = {"second_factor": "two factors", "sign_in": "lab", "sign_in_page": "lab"
 """Files that share `two_factors`, below, or `lab` (`provider.py`)."""
 OF_CODE = ("docs", "layers", "style", "walls")
 """Files that read the product's own code, parsed once for all of them (`parsed.py`)."""
-OWN = ("deciding", "growth", "kill", "operating", "own_servers", "parked", "proxies", "restart", "story", "traces", "wheel")
+OWN = (
+    "deciding",
+    "growth",
+    "kill",
+    "operating",
+    "own_servers",
+    "parked",
+    "proxies",
+    "restart",
+    "story",
+    "traces",
+    "wheel",
+)
 """Files with a product of their own, or none."""
 
 __all__ = ["ada", "django_db_modify_db_settings", "edo", "elsewhere", "house_servers", "max_", "project", "rita"]

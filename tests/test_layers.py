@@ -141,7 +141,14 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"jobs"},
         DOORS,
     ),
-    "imports": (GROUND, {"readers"}, {"spooling", "confining"}, {"importing"}, {"collecting"}, {"otlp_http", *DOORS}),
+    "imports": (
+        GROUND,
+        {"readers"},
+        {"spooling", "confining"},
+        {"importing", "trace_process"},
+        {"collecting"},
+        {"otlp_http", *DOORS},
+    ),
     "episodes": (
         {*GROUND, "events"},
         {"stored", "tool_schemas", "quoting"},

@@ -17,8 +17,7 @@ from django.db.models.functions import Concat
 
 from episodes.errors import StepsErased
 from episodes.models import Episode, EpisodeEvent, EpisodeState, Origin, VerifierOutcome
-from episodes.stored.arrivals import Arrival, lines_of
-from episodes.stored.entries import StepEntry
+from episodes.stored.arrivals import Arrival
 from people.access import Actor, may_launch, may_record, scoped
 
 IMPORTED, RECEIVED, LATE = "imported", "received", "late"
@@ -61,15 +60,17 @@ def _copy(model: type[Model], rows: Iterable[Model]) -> None:
             copy.write_row([field.get_db_prep_save(field.pre_save(row, True), connection) for field in fields])
 
 
-def add_late(actor: Actor, episode: Episode, entries: Sequence[StepEntry], about: str) -> None:
-    """Append steps to an episode that was admitted and has ended. The caller must have locked it."""
+def add_late(actor: Actor, episode: Episode, letters: str, lines: bytes, about: str) -> None:
+    """Append steps to an episode that was admitted and has ended, as lines for `COPY` with their letters on the strip.
+    The caller must have locked it."""
     may_record(actor)
     if episode.steps_erased_at is not None:
         raise StepsErased
     with connection.cursor() as cursor, cursor.copy(STEPS) as copy:
-        copy.write(lines_of(episode.pk, entries))
-    letters = Value("".join(entry.code for entry in entries))
-    Episode.every.filter(pk=episode.pk).update(last_seq=F("last_seq") + len(entries), strip=Concat("strip", letters))
+        copy.write(lines)
+    Episode.every.filter(pk=episode.pk).update(
+        last_seq=F("last_seq") + len(letters), strip=Concat("strip", Value(letters))
+    )
     EpisodeEvent.objects.create(episode=episode, verb=LATE, actor=actor.name, reason=about)
 
 

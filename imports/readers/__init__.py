@@ -13,9 +13,12 @@ A format recognises its rows and reads one; `containers.py` cuts the file into r
     calls       lists of actions
     sessions    sessions of coding agents
     harbor      trials of Harbor
+    wire        fields of protobuf, counted before it is parsed
     otlp        spans of OpenTelemetry
     said        messages of a model's span
+    trace_calls what spans say of a call
     traces      traces
+    settled     a trace as what is stored of it
 """
 
 from __future__ import annotations

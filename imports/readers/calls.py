@@ -29,9 +29,7 @@ ATIF_FIELDS = frozenset(
         "subagent_trajectories",
     }
 )
-ATIF_STEP = frozenset(
-    {"step_id", "source", "message", "timestamp", "metrics", "observation", "is_copied_context"}
-)
+ATIF_STEP = frozenset({"step_id", "source", "message", "timestamp", "metrics", "observation", "is_copied_context"})
 ATIF_COUNTS = ("prompt_tokens", "completion_tokens")
 ATIF_IDS = {"prompt_token_ids": "prompt_ids", "completion_token_ids": "completion_ids", "logprobs": "logprobs"}
 """Lists of a step's metrics, by their names in a step's `meta`."""
@@ -220,7 +218,9 @@ def _add_final_metrics(draft: TrajectoryDraft, final: Mapping[str, Any], steps: 
         if any(_is_count(one.get(name)) for one in counted)
     }
     further = {
-        name: one for name, one in final.items() if one not in EMPTY and {**sums, "total_steps": len(steps)}.get(name) != one
+        name: one
+        for name, one in final.items()
+        if one not in EMPTY and {**sums, "total_steps": len(steps)}.get(name) != one
     }
     if further:
         # what is a sum of counted steps would count twice

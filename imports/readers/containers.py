@@ -265,4 +265,3 @@ def _whole(path: Path) -> bytes:
     # one byte more shows that a file is too large
     with path.open("rb") as file:
         return file.read(LINE_MAX + 1)
-

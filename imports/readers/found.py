@@ -131,6 +131,11 @@ class TrajectoryDraft:
         return str(last["content"]) if last is not None and is_answer else None
 
 
+def lost_words(lost: Any) -> list[str]:
+    """Return the kinds of losses, the most frequent first."""
+    return [f"{what} ({count:,})" for what, count in Counter(lost).most_common()]
+
+
 def wants(row: Mapping[str, Any], name: str, of: type | tuple[type, ...], words: str) -> Any:
     """Return the value of a required field. Raises `UnreadableRow`."""
     value = row.get(name)

@@ -29,9 +29,10 @@ class OpenCalls:
     def __init__(self) -> None:
         self._count = 0
         self._by_id: dict[str, list[deque[_Call]]] = {}
-        self._turn = 0
-        self._latest: dict[_Call, None] = {}
-        self._by_name: dict[str, deque[_Call]] = {}
+        self._by_step: dict[int, _Call] = {}
+        self._turn = self._open_in_turn = 0
+        self._latest: deque[_Call] = deque()
+        self._by_name: defaultdict[str, deque[_Call]] = defaultdict(deque)
 
     def __len__(self) -> int:
         return self._count
@@ -40,10 +41,11 @@ class OpenCalls:
         """Add a call with its ID in the file, or "" for none."""
         # Only the latest turn is searched by name or order; calls of earlier turns are found by their IDs.
         if turn != self._turn:
-            self._turn, self._latest, self._by_name = turn, {}, defaultdict(deque)
-        call = _Call(call_id, step, turn)
+            self._turn, self._latest, self._by_name, self._open_in_turn = turn, deque(), defaultdict(deque), 0
+        call = self._by_step[id(step)] = _Call(call_id, step, turn)
         self._count += 1
-        self._latest[call] = None
+        self._open_in_turn += 1
+        self._latest.append(call)
         self._by_name[step["name"]].append(call)
         if call_id:
             turns = self._by_id.setdefault(call_id, [])
@@ -64,32 +66,41 @@ class OpenCalls:
         elif name:
             found = self._of_name(name)
         else:
-            found = next(iter(self._latest), None)
+            found = _first_open(self._latest)
             # Its calls have IDs and several are open, so a result without one could belong to any of them.
-            if found is not None and found.call_id and len(self._latest) > 1:
+            if found is not None and found.call_id and self._open_in_turn > 1:
                 found = None
-        if found is None:
-            return None
-        found.is_open = False
-        self._latest.pop(found, None)
+        return self._closed(found).step if found is not None else None
+
+    def close(self, step: Step) -> bool:
+        """Note that a call is answered; return whether it was open."""
+        call = self._by_step.get(id(step))
+        if call is None or not call.is_open:
+            return False
+        self._closed(call)
+        return True
+
+    def _closed(self, call: _Call) -> _Call:
+        call.is_open = False
         self._count -= 1
-        return found.step
+        if call.turn == self._turn:
+            self._open_in_turn -= 1
+        return call
 
     def _of_id(self, call_id: str) -> _Call | None:
         turns = self._by_id.get(call_id)
         while turns:
-            calls = turns[-1]
-            while calls:
-                call = calls[0]
-                if call.is_open:
-                    return call
-                # Answered calls are dropped here, so that all look-ups together pass each of them once.
-                calls.popleft()
+            if (call := _first_open(turns[-1])) is not None:
+                return call
             turns.pop()
         return None
 
     def _of_name(self, name: str) -> _Call | None:
-        calls = self._by_name.get(name)
-        while calls and not calls[0].is_open:
-            calls.popleft()
-        return calls[0] if calls else None
+        return _first_open(self._by_name[name]) if name in self._by_name else None
+
+
+def _first_open(calls: deque[_Call]) -> _Call | None:
+    """Return the first open call. Answered ones before it are dropped, so that all look-ups together pass each once."""
+    while calls and not calls[0].is_open:
+        calls.popleft()
+    return calls[0] if calls else None

@@ -10,15 +10,22 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from imports.readers import wire
 from people.errors import BadJson
 from people.text.json_text import is_deep
 
 VALUES_MAX = 2_000_000
 """Values of a request, of its spans too."""
+GROUPS, ABOUT, INSIDE = 1, 1, 2
+"""Fields: of a request its groups of spans; of a group, and of one in it, what its spans share, and what is in it."""
+BOXES_MAX = 100_000
+"""Spans of a request, and the groups that hold them."""
+FIELDS_MAX = 200_000
+"""Fields of one span of protobuf, counted before it is made: each takes a hundred bytes and more of memory."""
 SERVICE, NAME_MAX = "service.name", 200
 TRACE, SPAN = re.compile(r"[0-9a-f]{32}"), re.compile(r"[0-9a-f]{16}")
 SPAN_CHARACTERS = 4_000_000
@@ -26,9 +33,11 @@ SPAN_CHARACTERS = 4_000_000
 IS_REMOTE = 0x300
 """Both bits of a span's flags that say that its parent is in another process."""
 ERRORS = (2, "STATUS_CODE_ERROR")
+MANY = f"The body has more than {BOXES_MAX:,} spans and groups of spans. Send fewer at a time."
 UNREADABLE = "that are no objects"
 NO_ID = "without a trace ID and a span ID"
 NO_TIMES = "without a start and an end"
+SWARM = f"with more than {FIELDS_MAX:,} fields"
 LARGE = f"with more than {SPAN_CHARACTERS:,} characters"
 
 
@@ -70,58 +79,93 @@ class Spans:
 
 
 def of_protobuf(raw: bytes, most: int = VALUES_MAX) -> Spans:
-    """Read an `ExportTraceServiceRequest` of at most `most` values. Raises `BadJson`."""
+    """Read an `ExportTraceServiceRequest` of at most `most` values. Raises `BadJson`.
+
+    Its spans are found on the wire and made one by one, each only if it has few enough fields.
+    """
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
     try:
-        request = ExportTraceServiceRequest.FromString(raw)
-    except DecodeError as error:
+        return _ProtobufReader(raw, most).spans()
+    except (DecodeError, wire.BadWire) as error:
         raise BadJson("The body is not an OTLP trace request in protobuf.") from error
-    spans, values = Spans(), _Values(most)
-    for group in values.each(request.resource_spans):
-        resource = _named(values.pairs(group.resource.attributes))
-        for inner in values.each(group.scope_spans):
-            for one in values.each(inner.spans):
-                events = [
-                    {"name": event.name, "time": event.time_unix_nano, "attributes": values.pairs(event.attributes)}
-                    for event in values.each(one.events)
-                ]
-                _keep(
-                    spans,
-                    Span(
-                        one.trace_id.hex(),
-                        one.span_id.hex(),
-                        one.parent_span_id.hex(),
-                        one.name,
-                        one.start_time_unix_nano,
-                        one.end_time_unix_nano,
-                        values.pairs(one.attributes),
-                        resource,
-                        events,
-                        inner.scope.name[:NAME_MAX],
-                        one.status.code in ERRORS,
-                        one.status.message,
-                        one.flags & IS_REMOTE == IS_REMOTE,
-                    ),
-                )
-    return spans
 
 
-class _Values:
-    """Reads messages of protobuf up to a number of them: an empty one has two bytes on the wire, and hundreds here."""
+class _ProtobufReader:
+    """Reads a request of protobuf up to a number of values, and makes no more than one span of it at a time."""
 
-    def __init__(self, most: int) -> None:
-        self._left = most
+    def __init__(self, raw: bytes, most: int) -> None:
+        from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+        from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+        from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
-    def each(self, given: Any) -> Any:
+        self._raw, self._left, self._boxes = raw, most, BOXES_MAX
+        self._resource, self._scope, self._span = Resource, InstrumentationScope, SpanMessage
+        self._inner = {one: wire.messages_in(one.DESCRIPTOR) for one in (Resource, InstrumentationScope, SpanMessage)}
+        self._found = Spans()
+
+    def spans(self) -> Spans:
+        for start, end in self._parts(0, len(self._raw))[GROUPS]:
+            group = self._parts(start, end)
+            about = self._made(self._resource, group[ABOUT])
+            resource = _named(self._pairs(about.attributes)) if about is not None else {}
+            for inner_start, inner_end in group[INSIDE]:
+                inner = self._parts(inner_start, inner_end)
+                about = self._made(self._scope, inner[ABOUT])
+                scope = about.name[:NAME_MAX] if about is not None else ""
+                for one in self._each(inner[INSIDE]):
+                    self._add(self._made(self._span, [one]), resource, scope)
+        return self._found
+
+    def _parts(self, start: int, end: int) -> dict[int, list[tuple[int, int]]]:
+        """Return where the fields 1 and 2 of a message are."""
+        parts: dict[int, list[tuple[int, int]]] = {1: [], 2: []}
+        for number, first, last in wire.boxes(self._raw, start, end):
+            self._boxes -= 1
+            if self._boxes < 0:
+                raise BadJson(MANY)
+            if number in parts:
+                parts[number].append((first, last))
+        return parts
+
+    def _made(self, kind: Any, parts: Sequence[tuple[int, int]]) -> Any:
+        """Return a message that was sent in one part or several, or None if it has too many fields."""
+        text = b"".join(self._raw[first:last] for first, last in parts)  # joined parts are merged messages
+        return None if wire.holds_more_than(text, FIELDS_MAX, self._inner[kind]) else kind.FromString(text)
+
+    def _add(self, one: Any, resource: dict[str, Any], scope: str) -> None:
+        if one is None:
+            self._found.left_out[SWARM] += 1
+            return
+        events = [
+            {"name": event.name, "time": event.time_unix_nano, "attributes": self._pairs(event.attributes)}
+            for event in self._each(one.events)
+        ]
+        span = Span(
+            one.trace_id.hex(),
+            one.span_id.hex(),
+            one.parent_span_id.hex(),
+            one.name,
+            one.start_time_unix_nano,
+            one.end_time_unix_nano,
+            self._pairs(one.attributes),
+            resource,
+            events,
+            scope,
+            one.status.code in ERRORS,
+            one.status.message,
+            one.flags & IS_REMOTE == IS_REMOTE,
+        )
+        _keep(self._found, span)
+
+    def _each(self, given: Any) -> Any:
         self._left -= len(given)
         if self._left < 0:
             raise BadJson("The body holds too many values.")
         return given
 
-    def pairs(self, given: Any) -> dict[str, Any]:
-        return {one.key: self._value(one.value) for one in self.each(given)}
+    def _pairs(self, given: Any) -> dict[str, Any]:
+        return {one.key: self._value(one.value) for one in self._each(given)}
 
     def _value(self, given: Any) -> Any:
         """Return the plain value of an `AnyValue`. Its nesting is bounded by protobuf's reader."""
@@ -129,9 +173,9 @@ class _Values:
         if kind is None:
             return None
         if kind == "array_value":
-            return [self._value(one) for one in self.each(given.array_value.values)]
+            return [self._value(one) for one in self._each(given.array_value.values)]
         if kind == "kvlist_value":
-            return self.pairs(given.kvlist_value.values)
+            return self._pairs(given.kvlist_value.values)
         return _plain(getattr(given, kind))
 
 
@@ -156,12 +200,16 @@ def of_json(value: Any) -> Spans:
     """Read a trace request in OTLP's JSON: IDs in hexadecimal, whole numbers also as text. Raises `BadJson`."""
     if not isinstance(value, Mapping) or not is_request(value):
         raise BadJson("The body is not an OTLP trace request: it has no list resourceSpans.")
-    spans = Spans()
+    spans, boxes = Spans(), 0
     for group in _objects(value["resourceSpans"]):
         resource = _named(_attributes(_object(group.get("resource")).get("attributes")))
         for inner in _objects(group.get("scopeSpans") or group.get("instrumentationLibrarySpans")):
             scope = _text(_object(inner.get("scope") or inner.get("instrumentationLibrary")).get("name"))[:NAME_MAX]
-            for one in inner["spans"] if isinstance(inner.get("spans"), list) else []:
+            given = inner["spans"] if isinstance(inner.get("spans"), list) else []
+            boxes += 1 + len(given)
+            if boxes > BOXES_MAX:
+                raise BadJson(MANY)
+            for one in given:
                 if isinstance(one, Mapping):
                     _keep(spans, _of_object(one, resource, scope))
                 else:

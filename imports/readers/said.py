@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from awmclient.conversation import as_text
@@ -16,6 +17,8 @@ from imports.readers.messages import ROLES, arguments_of
 from people.errors import BadJson
 from people.text.json_text import parse_json
 
+DOTS_MAX = 24
+"""Dots in a name that is read as a path: no convention has more than twelve, and each makes an object."""
 DIGITS = frozenset("0123456789")
 THOUGHT_TYPES = ("reasoning", "thinking", "redacted_thinking")
 ROLE_WORDS = frozenset({"system", "user", "assistant", "tool"})
@@ -39,11 +42,12 @@ TOOLS = ("gen_ai.tool.definitions", "llm.tools", "llm.request.functions")
 
 @dataclass
 class SpanCall:
-    """A call that a model decided on."""
+    """A call that a model decided on. Without `has_arguments` its message does not say with which arguments."""
 
     id: str
     name: str
     arguments: dict[str, Any]
+    has_arguments: bool = True
 
 
 @dataclass
@@ -58,9 +62,9 @@ class SpanMessage:
     results: list[tuple[str, str]] = field(default_factory=list)
     others: list[Any] = field(default_factory=list)
 
-    @property
+    @cached_property
     def key(self) -> str:
-        """Return what is the same in a repeated message, so that a history adds nothing."""
+        """What is the same in a repeated message, so that a history adds nothing."""
         calls = [(one.name, one.arguments) for one in self.calls]
         return json.dumps([self.role, self.text.strip(), calls, self.results, self.others], sort_keys=True)
 
@@ -77,12 +81,13 @@ class MessageReader:
     ) -> None:
         self._draft = draft
         self._events = events
-        self._attributes = {**attributes}
+        self.attributes = {**attributes}
+        """Those of the span, and of its events that could be."""
         self.known: set[str] = set()
         """The attributes that were read."""
         for event in events:
             if event["name"] in DETAILS:
-                self._attributes.update(event["attributes"])
+                self.attributes.update(event["attributes"])
 
     def input(self) -> list[SpanMessage]:
         """Return what the model was given, its instructions first."""
@@ -133,7 +138,7 @@ class MessageReader:
 
     def _list(self, name: str) -> list[Any]:
         """Return an attribute that is a list, also one written as JSON text."""
-        value = _parsed(self._attributes.get(name))
+        value = _parsed(self.attributes.get(name))
         if value in EMPTY:
             return []
         self.known.add(name)
@@ -145,7 +150,9 @@ class MessageReader:
         """Return the objects that attributes spell out as `prefix.0.name`, in the order of their numbers."""
         start = f"{prefix}."
         names = [
-            name for name in self._attributes if name.startswith(start) and name[len(start) : len(start) + 1] in DIGITS
+            name
+            for name in self.attributes
+            if name.startswith(start) and name[len(start) : len(start) + 1] in DIGITS and name.count(".") <= DOTS_MAX
         ]
         if not names:
             return []
@@ -159,7 +166,7 @@ class MessageReader:
                 if not isinstance(inner, dict):
                     inner = here[part] = {}
                 here = inner
-            here[last] = self._attributes[name]
+            here[last] = self.attributes[name]
         return [one for one in _ordered(tree) if isinstance(one, Mapping)]
 
     def _of_parts(self, role: Any, parts: Sequence[Any]) -> SpanMessage:
@@ -190,8 +197,8 @@ class MessageReader:
         return self._counted(said)
 
     def _of_open_inference(self, message: Mapping[str, Any]) -> SpanMessage:
-        said = SpanMessage(self._role(message.get("role")), text=_first_text(message, "content"))
-        thoughts = []
+        said = SpanMessage(self._role(message.get("role")))
+        texts, thoughts = [_first_text(message, "content")], []
         for one in _ordered(message.get("contents")):
             part = one.get("message_content") if isinstance(one, Mapping) else None
             if not isinstance(part, Mapping):
@@ -199,9 +206,10 @@ class MessageReader:
             elif part.get("type") in THOUGHT_TYPES:
                 thoughts.append(_first_text(part, "text", "reasoning", "thinking"))
             elif isinstance(part.get("text"), str):
-                said.text += part["text"]
+                texts.append(part["text"])
             else:
                 said.others.append(dict(part))
+        said.text = "".join(texts)
         for one in _ordered(message.get("tool_calls")):
             call = one.get("tool_call") if isinstance(one, Mapping) else None
             if isinstance(call, Mapping):
@@ -255,7 +263,7 @@ class MessageReader:
     def _call(self, call_id: Any, name: Any, arguments: Any) -> SpanCall:
         said = name if isinstance(name, str) and name else "unnamed"
         self._draft.lose("calls without a name", int(said != name))
-        return SpanCall(_id(call_id), said, arguments_of(arguments, self._draft))
+        return SpanCall(_id(call_id), said, arguments_of(arguments, self._draft), arguments not in (None, ""))
 
 
 def _id(given: Any) -> str:

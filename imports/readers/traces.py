@@ -19,10 +19,12 @@ from awmclient.conversation import as_text
 from awmclient.faults import fault_of
 from awmclient.schema import Trajectory
 from imports.readers import otlp
-from imports.readers.found import EMPTY, TrajectoryDraft, checked_tools, tools_of
-from imports.readers.messages import arguments_of, settle
+from imports.readers.found import TrajectoryDraft, checked_tools, tools_of
+from imports.readers.messages import arguments_of
+from imports.readers.open_calls import Step
 from imports.readers.otlp import Span
 from imports.readers.said import CHOICE, DETAILS, EVENTS, MessageReader, SpanMessage
+from imports.readers.trace_calls import NO_WORDS, TraceCalls
 
 NOTE_CHARACTERS = 4_000
 """The most of a span's attributes that its note has."""
@@ -119,8 +121,13 @@ class _Trace:
         self._by_id = {one.id: one for one in self._spans}
         self._kinds = {one.id: _kind_of(one) for one in self._spans}
         self._said: Counter[str] = Counter()
-        self._calls: dict[str, dict[str, Any]] = {}
-        """The steps of calls, by the IDs that the model gave them."""
+        self._calls = TraceCalls(draft)
+        self._answers: dict[str, Step] = {}
+        """The messages of models, by what is the same in a repeated one."""
+        self._silent: dict[int, tuple[Step, Span | None]] = {}
+        """The steps of answers that their spans do not have, by turn, with the agent."""
+        self._before: dict[int, Step] = {}
+        """Messages that were read after their calls, by the steps of the first calls."""
         self._agents: dict[str, Span | None] = {}
         """The agents above spans, by the IDs of the spans."""
         self._tools: dict[str, Any] = {}
@@ -142,7 +149,15 @@ class _Trace:
                 self._add_tool(span)
             elif span is not self._agent:
                 self._add_note(span, kind)
-        settle(self._draft)
+        self._put_in_order()
+        self._draft.lose("answers of models that their spans do not have", len(self._silent))
+        self._calls.settle()
+
+    def _put_in_order(self) -> None:
+        if self._before:
+            moved = {id(one) for one in self._before.values()}
+            rest = [one for one in self._draft.steps if id(one) not in moved]
+            self._draft.steps = [step for one in rest for step in (self._before.get(id(one)), one) if step is not None]
 
     def trajectory(self) -> Trajectory:
         draft, root = self._draft, self._root
@@ -183,15 +198,18 @@ class _Trace:
     def _add_model(self, span: Span) -> None:
         draft = self._draft
         reader = MessageReader(span.attributes, span.events, draft)
-        self._model = self._model or str(_first_of(span, "model") or "")
+        self._model = self._model or str(_first(reader.attributes, NAMES["model"]) or "")
         for tool in reader.tools():
             inner = tool.get("function")
             name = (inner if isinstance(inner, Mapping) else tool).get("name")
             self._tools.setdefault(str(name), dict(tool))
         given, said = reader.input(), reader.output()
         if not self._is_late:
-            for one in self._unknown(given):
-                self._hear(one, span)
+            for one, is_known in list(self._told(given)):
+                if is_known:
+                    self._complete(one)
+                else:
+                    self._hear(one, span)
         draft.turn += 1
         first = len(draft.steps)
         for one in said:
@@ -199,94 +217,100 @@ class _Trace:
             self._answer(one, _moment(span.end))
         words = _error_of(span) if span.failed else ""
         if not said and not words:
-            draft.lose("answers of models that their spans do not have")
-            draft.add("message", role="assistant", content="", turn=draft.turn, at=_moment(span.end))
+            step = draft.add("message", role="assistant", content="", turn=draft.turn, at=_moment(span.end))
+            self._silent[draft.turn] = step, self._agent_above(span)
         if words:
             draft.add("note", content=f"The model's call failed: {words}", turn=draft.turn, at=_moment(span.end))
         step = draft.steps[first]
-        usage = {name: value for name, at in USAGE.items() if (value := _first(span.attributes, at)) is not None}
+        usage = {name: value for name, at in USAGE.items() if (value := _first(reader.attributes, at)) is not None}
         if usage:
             step["usage"] = usage
         dropped = RAW & span.attributes.keys() if given or said else frozenset[str]()
         draft.lose("a model's request and answer once more (its messages are kept)", int(bool(dropped)))
         self._keep_rest(step, span, reader.known | dropped | {one for at in USAGE.values() for one in at})
 
-    def _unknown(self, given: Sequence[SpanMessage]) -> list[SpanMessage]:
-        """Return the messages that no earlier span had: each model's span has the whole history again."""
+    def _told(self, given: Sequence[SpanMessage]) -> Iterator[tuple[SpanMessage, bool]]:
+        """Yield the messages with whether an earlier span had them: each model's span has the whole history again."""
         counts: Counter[str] = Counter()
-        found = []
         for one in given:
             counts[one.key] += 1
-            repeats = bool(one.calls) and all(call.id in self._calls for call in one.calls)
-            if counts[one.key] > self._said[one.key] and not repeats:
+            is_known = counts[one.key] <= self._said[one.key]
+            if not is_known and not self._calls.is_said(one.calls):
                 self._said[one.key] += 1
-                found.append(one)
-        return found
+                yield one, False
+            else:
+                yield one, True
+
+    def _complete(self, said: SpanMessage) -> None:
+        """Take from a repeated message what its first span did not have: arguments of calls, and reasoning."""
+        for call in said.calls:
+            self._calls.complete(call)
+        if said.thought is None:
+            return
+        first, message = self._calls.message_of(said.calls[0]) if said.calls else (None, self._answers.get(said.key))
+        if message is not None:
+            message.setdefault("reasoning", said.thought)
+        elif first is not None:
+            message = self._draft.add(
+                "message", role="assistant", content="", reasoning=said.thought, turn=first["turn"], at=first.get("at")
+            )
+            self._before[id(first)] = message
+            self._calls.belong(first, message)
 
     def _hear(self, said: SpanMessage, span: Span) -> None:
         """Add a message that a model was given."""
         at = _moment(span.start)
         if said.role == "assistant":
-            self._draft.turn += 1
-            self._answer(said, at)
+            self._hear_answer(said, span, at)
         elif said.text or said.others:
             role = said.role if said.role in ("system", "user") else "user"
             step = self._draft.add("message", role=role, content=said.text, at=at)
             _keep_others(step, said)
         for call_id, text in said.results:
-            self._read_result(call_id, text, at)
+            self._calls.read(call_id, text, at)
 
-    def _answer(self, said: SpanMessage, at: str | None) -> None:
+    def _hear_answer(self, said: SpanMessage, span: Span, at: str | None) -> None:
+        """Add an answer that its own span does not have: in the place of the empty one, if that is the last of its
+        agent."""
         draft = self._draft
+        silent, agent = self._silent.get(draft.turn, (None, None))
+        ran = [self._calls.ran(call) for call in said.calls]
+        if silent is not None and agent is self._agent_above(span):
+            del self._silent[draft.turn]
+            silent["content"] = said.text
+            if said.thought is not None:
+                silent["reasoning"] = said.thought
+            _keep_others(silent, said)
+            self._add_calls(said, silent, ran, at)
+        else:
+            draft.turn += 1
+            self._answer(said, at, ran)
+
+    def _answer(self, said: SpanMessage, at: str | None, ran: Sequence[Step | None] = ()) -> None:
+        """Add a model's message and its calls. `ran` has the steps that tools' spans have made of them."""
+        draft, message = self._draft, None
         if said.text or said.thought or said.others or not said.calls:
-            step = draft.add(
+            message = draft.add(
                 "message", role="assistant", content=said.text, reasoning=said.thought, turn=draft.turn, at=at
             )
-            _keep_others(step, said)
-        for call in said.calls:
-            step = draft.add(
-                "tool_call", name=call.name, turn=draft.turn, call_id=draft.line(call.id, "ids of calls"), at=at
-            )
-            step["arguments"] = call.arguments
-            draft.unanswered.add(call.id, step, draft.turn)
-            if call.id:
-                self._calls[call.id] = step
+            _keep_others(message, said)
+            if (first := next((one for one in ran if one is not None), None)) is not None:
+                self._before[id(first)] = message
+        self._add_calls(said, message, ran or [None] * len(said.calls), at)
 
-    def _read_result(self, call_id: str, text: str, at: str | None) -> None:
-        """Keep what a model read of a call: its result, unless the tool's own span has said it."""
-        draft = self._draft
-        step = draft.unanswered.take(call_id, "", draft.turn)
-        if step is not None:
-            step["result"] = text
-        elif (known := self._calls.get(call_id)) is not None:
-            had = known.get("error", known.get("result"))
-            if as_text(had).strip() != text.strip():
-                known.setdefault("meta", {})["result_as_read"] = text
-        else:
-            draft.add("message", role="tool", content=text, at=at)
-            draft.lose("results without a call (kept as messages)")
+    def _add_calls(self, said: SpanMessage, message: Step | None, ran: Sequence[Step | None], at: str | None) -> None:
+        if message is not None:
+            self._answers[said.key] = message
+        for call, step in zip(said.calls, ran, strict=True):
+            self._calls.add(call, step, message, at)
 
     def _add_tool(self, span: Span) -> None:
-        draft = self._draft
-        name = str(_first_of(span, "tool") or span.name)
-        call_id, result = str(_first_of(span, "call") or ""), _first_of(span, "result")
-        given = _first_of(span, "arguments")
-        step = draft.unanswered.take(call_id, name, draft.turn)
-        if step is None:
-            step = draft.add("tool_call", name=name, call_id=draft.line(call_id, "ids of calls"))
-            step["arguments"] = arguments_of(given, draft)
-            if call_id:
-                self._calls[call_id] = step
-        elif given is not None and (ran := arguments_of(given, draft)) != step["arguments"]:
-            step.setdefault("meta", {})["arguments_of_span"] = ran
+        draft, given = self._draft, _first_of(span, "arguments")
+        arguments = arguments_of(given, draft) if given is not None else None
+        name, call_id = str(_first_of(span, "tool") or span.name), str(_first_of(span, "call") or "")
+        step = self._calls.run(call_id, name, arguments)
         step["at"] = _moment(span.end)
-        if span.failed:
-            step["error"] = _error_of(span)
-            if result not in (*EMPTY, step["error"]):
-                step.setdefault("meta", {})["result_beside_error"] = result
-        else:
-            step["result"] = result
-            draft.lose("results of tools that their spans do not have", int(result is None))
+        self._calls.end(step, _first_of(span, "result"), _words_of(span) if span.failed else None)
         known = {one for what in ("tool", "call", "arguments", "result") for one in NAMES[what]}
         self._keep_rest(step, span, known & span.attributes.keys())
 
@@ -375,14 +399,18 @@ def _first(attributes: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 
 def _error_of(span: Span) -> str:
-    """Return the words of a failed span: of its exception, of its status, or the type of its error."""
+    return _words_of(span) or NO_WORDS
+
+
+def _words_of(span: Span) -> str:
+    """Return the words of a failed span: of its exception, of its status, or the type of its error; "" without any."""
     for event in span.events:
         if event["name"] == EXCEPTION:
             said = event["attributes"]
             words = [str(said[one]) for one in ("exception.type", "exception.message") if said.get(one)]
             if words:
                 return ": ".join(words)
-    return span.message or str(span.attributes.get("error.type") or "error")
+    return span.message or str(span.attributes.get("error.type") or "")
 
 
 def _moment(nanoseconds: int) -> str:

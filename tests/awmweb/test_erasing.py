@@ -248,7 +248,7 @@ def test_late_span_does_not_bring_an_erased_episode_back(ada, project, store, dj
 def test_span_that_arrives_during_an_erase_is_left_out(ada, project, monkeypatch):
     sender, _ = token(project, "agent")
     spans = otlp.of_json(request(*gen_ai("Merge.")))
-    digest = digest_of(collecting.key_of(spans.kept[0].trace))
+    digest = digest_of(key_of(spans.kept[0].trace))
     seen = []
 
     def before_and_after(actor, names, asked=collecting._erased):

@@ -164,7 +164,7 @@ LAPTOP = f"{GONE} laptop"
 def personal_token(actor, name=LAPTOP, revoked=False):
     """A token as rows of earlier versions know it: they have its key and its name, not its person's."""
     issued, secret = members.issue_token(system(actor.project), name, "expert review")
-    made = {"personal": True, "issued_by": actor.user, "revoked_at": timezone.now() if revoked else None}
+    made = {"personal": True, "issued_by": actor.person, "revoked_at": timezone.now() if revoked else None}
     ApiToken.objects.filter(pk=issued.pk).update(**made)
     return issued, secret
 

@@ -111,7 +111,7 @@ def wrote(ada, store):
             reviews.append(queue.reviews.get(episode=one).pk)
         judges(ways[way], one, *reviews)
     drafts(ways["page"], recorded(loop, "live")[1][0])
-    rows.update(personal=True, issued_by=edo.user)
+    rows.update(personal=True, issued_by=edo.person)
     members.revoke_token(ada, before["revoked token"][0].pk)
     indexing.work()
     return edo, ones, files
@@ -120,7 +120,7 @@ def wrote(ada, store):
 def test_nothing_is_left_of_pages_and_personal_tokens(ada, wrote, store, caplog, django_capture_on_commit_callbacks):
     edo, ones, files = wrote
     caplog.set_level(logging.DEBUG)
-    assert len(keys_of(edo.user)) == 4 and all(built(ada, **recipe) for recipe in RECIPES)
+    assert len(keys_of(edo.person)) == 4 and all(built(ada, **recipe) for recipe in RECIPES)
     assert places_of(GONE, store) >= {
         *("episodes_step", "episodes_stepwords", "episodes_episodewords", "experts_advice", "experts_attachment"),
         *("experts_draft", "experts_quickreply", "experts_decline", "experts_askevent", "reviews_annotation"),

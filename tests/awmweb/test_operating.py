@@ -133,7 +133,7 @@ def test_environment_servers_and_what_waits_for_them(ada, settings):
 
 
 def test_channels_are_listed_by_their_newest_result(ada, edo):
-    mail = {"project": ada.project, "user": edo.user, "kind": "email"}
+    mail = {"project": ada.project, "user": edo.person, "kind": "email"}
     way = Subscription.objects.create(target="edo@example.org", **mail)
     now = timezone.now()
 
@@ -159,11 +159,11 @@ def test_channels_are_listed_by_their_newest_result(ada, edo):
 def test_valkey_and_the_sign_in_provider_are_listed(ada, settings, monkeypatch):
     settings.AWMWEB_OIDC_ISSUER, settings.AWMWEB_OIDC_CHECK_S = "http://127.0.0.1:9", 30
     settings.AWMWEB_OIDC_NAME = "Lab login"
-    following.keep_ticket(ada.user, "refresh", "access", "s1")
+    following.keep_ticket(ada.person, "refresh", "access", "s1")
     assert following.check_due(timezone.now() + timedelta(hours=1)) == 0
     [(what, why)] = listed(ada)
     assert what == "Sign-in by Lab login" and "It gives no answer" in why
-    following.keep_ticket(ada.user, "refresh", "access", "s1")
+    following.keep_ticket(ada.person, "refresh", "access", "s1")
     assert listed(ada) == [], "a sign-in got an answer"
 
     def away():

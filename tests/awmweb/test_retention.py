@@ -523,5 +523,5 @@ def test_emptied_episode_takes_no_late_span(ada):
     episode.refresh_from_db()
     entries = [entry_of({"seq": 2, "kind": "note", "content": OLD}, timezone.now())]
     with pytest.raises(StepsErased), transaction.atomic():
-        admitting.add_late(ada, episode, entries, "1 span")
+        admitting.add_late(ada, episode, entries[0].code, lines_of(episode.pk, entries), "1 span")
     assert Step.objects.filter(episode=episode).count() == 1

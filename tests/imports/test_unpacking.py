@@ -93,7 +93,10 @@ def test_unknown_packing_is_refused_by_name(rows_of, method, name):
 
 @pytest.mark.parametrize("states", [0, 1, 2**32 - 2])
 def test_sizes_that_an_archive_states_bound_nothing(rows_of, states):
-    for method, pack in ((unpacking.ZSTANDARD, zstandard), (zipfile.ZIP_DEFLATED, lambda raw: zlib.compress(raw)[2:-4])):
+    for method, pack in (
+        (unpacking.ZSTANDARD, zstandard),
+        (zipfile.ZIP_DEFLATED, lambda raw: zlib.compress(raw)[2:-4]),
+    ):
         log = zipped(log_of(b" " * (40 * MB)), method, pack, states=states)
         with pytest.raises(readers.BadFile):
             rows_of(log)
@@ -146,4 +149,3 @@ def test_small_archive_takes_little_memory(tmp_path, method):
     said, grown = done.stdout.strip().splitlines()
     assert "packed by" in said or "unpacks to too much" in said
     assert int(grown) < 100  # MB; unpacking all of it takes 256
-

@@ -43,12 +43,15 @@ from exports.rules.pairs import ShapedEpisode
 from exports.rules.quotations import VerifierWords
 from exports.rules.redaction import Redactor
 from exports.rules.shaping import shape
+from imports.readers import otlp
+from imports.readers.open_calls import OpenCalls
 from notices import quoting
 from people.errors import AppError, BadJson, Invalid
 from people.text import plain_text, prose, yaml_text
 from people.text.json_text import parse_json, parse_typed, read_object
 from reviews.record import mentions
 from tests.exports.records import record
+from tests.imports import large_traces, wires
 
 MEGABYTE = 1_000_000
 SECRETS = Redactor(Recipe.read({"format": "raw"}))
@@ -208,6 +211,20 @@ def shaped(how):
 
 REDACTED = SECRETS.redact
 PRIVATE = PEOPLE.redact
+
+
+def calls_in_order(size):
+    return [{"name": "a", "number": number} for number in range(size)]
+
+
+def taken_in_order(steps):
+    calls = OpenCalls()
+    for step in steps:
+        calls.add("", step, 1)
+    while calls.take("", "", 1) is not None:
+        pass
+
+
 PLACES: dict[str, Place] = {
     "redaction: one token, then its beginnings": Place(texts("eyJ", "eyJa.b "), REDACTED, 60_000),
     "redaction: beginnings of every rule": Place(
@@ -303,6 +320,12 @@ PLACES: dict[str, Place] = {
     "pages: one row, removed often": Place(
         row_of("removed", lambda n: {"key": {"id": 1}, "row": {f"c{n}": 1}}), tables.touched, 300, memory=96),
     "calls of one turn": Place(one_turn, conversation, 150, memory=64),
+    **{name: Place(make, large_traces.read, first, memory=96) for name, (make, first) in large_traces.SIZES.items()},
+    "spans: results in the order of calls": Place(calls_in_order, taken_in_order, 2_000, memory=64),
+    "requests of many spans": Place(wires.spans, refused(BadJson, otlp.of_protobuf), 800, memory=64),
+    "requests of many groups": Place(wires.groups, refused(BadJson, otlp.of_protobuf), 800, memory=64),
+    "requests of one large span": Place(wires.events, refused(BadJson, otlp.of_protobuf), 3_000, memory=64),
+    "requests of deep values": Place(wires.deep, refused(BadJson, otlp.of_protobuf), 3_000, memory=64),
     "rulings of a judge": Place(lambda n: "{" * n + "```" * n, refused(ValueError, judge._read), 5_000, most=256_000),
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from imports import importing
 from imports.readers import FORMATS
+from imports.readers.found import lost_words
 from people.access import system_actor
 from people.errors import AppError
 
@@ -47,7 +48,7 @@ class Command(BaseCommand):
         episodes = "episode" if given.episodes == 1 else "episodes"
         known = f" {given.known:,} already imported." if given.known else ""
         self.stdout.write(f"Imported {given.episodes:,} {episodes} from {path} ({FORMATS[given.format].title}).{known}")
-        for line in importing.lost_words(given.lost):
+        for line in lost_words(given.lost):
             self.stdout.write(f"  Not imported: {line}")
 
     def _bar(self) -> importing.Tell:
