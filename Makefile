@@ -129,7 +129,7 @@ check: install-dev
 	@.venv/bin/djangofmt check --target-version 5.2 templates
 	@if test -d tools/node_modules; then npm --silent --prefix tools run check; else echo "Scripts and styles were not checked: no npm."; fi
 	@$(if $(TESTED),,$(PY) -m pytest -q tests/test_layers.py tests/test_script_layers.py tests/test_walls.py tests/test_docs.py tests/test_style.py tests/test_templates.py tests/test_states.py tests/runs/test_moves.py tests/tools)
-	@$(PY) manage.py makemigrations --check --dry-run
+	@$(PY) -m tools.missing_migrations
 	@$(PY) manage.py check --deploy --fail-level WARNING
 
 # One JSON object a line

@@ -8,11 +8,13 @@ from __future__ import annotations
 import gc
 import os
 import time
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from celery import Celery, current_task
+from celery.exceptions import CPendingDeprecationWarning
 from celery.signals import (
     beat_init,
     before_task_publish,
@@ -46,6 +48,13 @@ def collect_garbage_less(sender: Any, **_: object) -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     measures.start(str(sender.hostname).partition("@")[0])
+
+
+@worker_ready.connect
+def keep_quiet_of_a_choice(**_: object) -> None:
+    """Drop a warning at each loss of Valkey about a setting that `settings.py` sets. Celery shows it whatever is set
+    but the opposite, and turns it on after this module is imported."""
+    warnings.filterwarnings("ignore", r"\s*In Celery 5\.1 we introduced", CPendingDeprecationWarning)
 
 
 @beat_init.connect

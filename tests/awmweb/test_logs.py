@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import logging.config
+import os
+import subprocess
+import sys
 
 import httpx
 import pytest
@@ -12,6 +15,7 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from awmweb import logs
+from tests.running import ROOT
 
 SECRET = "aF-7tA41TvwSq3vkbamR_-NrGUYN-H2oq4WoanUMFb8"
 
@@ -102,3 +106,31 @@ def test_log_of_the_product_holds_no_secret_of_a_link(house):
     logs = {log.name: log.read_text(errors="replace") for log in (house.var / "logs").glob("*.log*")}
     assert [name for name, text in logs.items() if secret in text] == []
     assert logs["web.log"].count("/login/once/[secret]") >= 5
+
+
+LOST = """
+import warnings
+from celery.exceptions import CPendingDeprecationWarning
+from celery.worker.consumer import consumer
+from awmweb import celery
+celery.app.log.setup("WARNING")
+for receiver in {receivers}:
+    receiver()
+warnings.warn(consumer.CANCEL_TASKS_BY_DEFAULT, CPendingDeprecationWarning, stacklevel=2)
+warnings.warn("another one", CPendingDeprecationWarning, stacklevel=2)
+"""
+
+
+def test_loss_of_valkey_logs_no_warning_of_a_setting_that_is_set(tmp_path):
+    """Celery warns at each loss of the connection unless tasks are cancelled then, which would end episodes."""
+    assert settings.CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS is False
+    environ = {**os.environ, "AWMWEB_VAR": str(tmp_path)}
+
+    def said(receivers):
+        command = [sys.executable, "-c", LOST.format(receivers=receivers)]
+        done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120, check=True)
+        return done.stderr
+
+    quiet, loud = said("[celery.keep_quiet_of_a_choice]"), said("[]")
+    assert "another one" in quiet and "In Celery 5.1" not in quiet
+    assert "In Celery 5.1" in loud, "without it Celery warns"
