@@ -350,7 +350,7 @@ def _beside(names: Collection[str]) -> dict[str, Subquery | Q]:
     found: dict[str, Subquery | Q] = {}
     if "outcome" in names:
         # "verifier" sorts after "attested": with both, the verifier's outcome counts
-        outcome = outcomes.of_outer_episode().filter(outcomes.FOUND).order_by("-source")
+        outcome = outcomes.found_of_outer_episode().order_by("-source")
         found["outcome"] = Subquery(outcome.values("reward_type")[:1])
     if "briefed" in names:
         found["has_briefing"] = Q(strip__contains=BRIEFED)

@@ -67,9 +67,9 @@ def condition(project: Project, name: str, values: Collection[str]) -> Q:
     if name == "run":
         return Q(run__in=runs_named(project, values))
     if name == "outcome":
-        mine = outcomes.of_outer_episode()
-        found = Q(Exists(mine.filter(outcomes.FOUND, reward_type__in=values)))
-        return found | ~Q(Exists(mine.found_here())) if NOT_VERIFIED in values else found
+        mine = outcomes.found_of_outer_episode()
+        found = Q(Exists(mine.filter(reward_type__in=values)))
+        return found | ~Q(Exists(mine.exclude(source="attested"))) if NOT_VERIFIED in values else found
     if name in _EXACT:
         return Q(**{f"{_EXACT[name]}__in": values})
     if name in _CHOICES:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from django.db.models import OuterRef, Q
+from django.db.models import CharField, ExpressionWrapper, OuterRef, Q
 
 from awmenv.health import Health
 from episodes.models import (
+    RUN_HERE,
     Episode,
     OutcomeQuerySet,
     VerifierOutcome,
@@ -21,7 +22,7 @@ from people.models import Project
 
 VERIFIER = VerifierOutcome.Source.VERIFIER
 FOUND = found_here() | Q(source=VerifierOutcome.Source.ATTESTED)
-"""The outcomes that lists filter by and a curriculum counts: those that awmweb's own worker got, or that an environment
+"""The outcomes that a curriculum counts: those that awmweb's own worker got, or that an environment
 server signed."""
 
 
@@ -55,6 +56,15 @@ def first_types(episodes: Iterable[str]) -> dict[str, str]:
 def of_outer_episode() -> OutcomeQuerySet:
     """Filter to the episode of the surrounding query."""
     return standing().filter(episode=OuterRef("pk"))
+
+
+def found_of_outer_episode() -> OutcomeQuerySet:
+    """Return those of `FOUND` of the episode of the surrounding query, by its own origin: a join for each of thousands
+    of episodes would cost more than the look-up itself."""
+    origin = ExpressionWrapper(OuterRef("origin"), output_field=CharField())
+    of_environment = Q(source=VerifierOutcome.Source.REPORTED, origin_of_outer__in=RUN_HERE)
+    proved = Q(source__in=[VERIFIER, VerifierOutcome.Source.ATTESTED])
+    return of_outer_episode().alias(origin_of_outer=origin).filter(proved | of_environment)
 
 
 def of_episodes(episodes: Iterable[str]) -> OutcomeQuerySet:

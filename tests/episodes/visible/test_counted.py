@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from awmweb import views
@@ -242,3 +243,25 @@ def test_home_counts_complete_episodes_up_to_a_bound(ended, ada, monkeypatch):
     assert ">1 complete episode.<" in html(as_person(ada).get("/"))
     monkeypatch.setattr(views, "EXPORTABLE_MAX", 0)
     assert ">Over 0 complete episodes.<" in html(as_person(ada).get("/"))
+
+
+def test_stored_outcomes_of_environments_become_reported(ended, ada):
+    """By a migration, and no outcome of a verifier with it, whatever its code printed."""
+    found_by = {"verify_result": {"result": "complete", "found_by": "environment"}, "mode": "environment"}
+    printed = {"verify_result": {"text": ', "mode": "environment"}', "mode": "environment"}, "mode": "code"}
+    ended.outcomes.all().delete()
+    rows = {}
+    for name, details in (("of_environment", found_by), ("of_verifier", printed)):
+        about = {"project": ada.project, "body_digest": "", "origin": "builtin", "state": "finished", "task": "t"}
+        episode = Episode.objects.create(key=name, **about)
+        rows[name] = VerifierOutcome.objects.create(
+            episode=episode, source="verifier", reward_type="complete", details=details
+        )
+    migration = importlib.import_module("episodes.migrations.0015_outcomes_of_environments_are_reported")
+    with connection.cursor() as cursor:
+        cursor.execute(migration.MOVE.replace("%", "%%"), [])
+        cursor.execute(migration.MOVE.replace("%", "%%"), [])
+    assert {name: VerifierOutcome.objects.get(pk=one.pk).source for name, one in rows.items()} == {
+        "of_environment": "reported",
+        "of_verifier": "verifier",
+    }
