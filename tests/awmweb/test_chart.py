@@ -215,8 +215,8 @@ def test_backups_have_a_claim_of_their_own():
     assert cron["jobTemplate"]["spec"]["activeDeadlineSeconds"] > 3600
     for values, claim in (({}, "lab-backups"), (ALL_ON, "safe")):
         pod = pod_of(rendered(values), "backup")
-        claims = {one["name"]: one["persistentVolumeClaim"]["claimName"] for one in pod["volumes"] if len(one) == 2
-                  and "persistentVolumeClaim" in one}  # fmt: skip
+        volumes = {one["name"]: one for one in pod["volumes"]}
+        claims = {name: volumes[name]["persistentVolumeClaim"]["claimName"] for name in ("data", "backups")}
         assert claims["backups"] == claim != claims["data"]
     off = rendered({"backup": {"enabled": False}})
     assert not {("CronJob", "lab-backup"), ("PersistentVolumeClaim", "lab-backups")} & off.keys()
