@@ -14,7 +14,8 @@ RUN python -m pip install --no-cache-dir --no-deps --require-hashes -r requireme
 
 COPY . .
 RUN python -m compileall -q awmclient awmenv awmweb curriculum episodes experts exports imports notices people reviews runs
-RUN mkdir -p /data && chown nobody /data && chmod 700 /data
+# A new volume takes its owner from the folder of the image
+RUN mkdir -p /data /backups && chown nobody /data /backups && chmod 700 /data /backups
 
 # PostgreSQL does not run as root, and its initdb wants an account that has a name
 USER nobody

@@ -103,6 +103,8 @@ ONLY_READ = {  # first words of a block that no test can run, and why
     "make run     # installs": "starting the product is what `tests/running.py` does; `make test` is this",
     ".venv/bin/python manage.py benchmark": "takes 30 s; tests/product/test_benchmark.py runs it on four tasks",
     "helm install": "needs a cluster; tests/awmweb/test_chart.py renders and checks what it would apply",
+    "kubectl -n desk create job": "needs a cluster; tests/awmweb/test_daily.py runs the command of the job",
+    "kubectl -n desk scale": "needs a cluster; tests/awmweb/test_commands.py restores over a database",
     "make train-demo": "trains for ten minutes; `make test-train` walks the same program",
     "make strategies": "trains for hours; tests/examples/test_strategies.py walks the same program",
     "AWMWEB_URL=http://127.0.0.1:8000 AWMWEB_TOKEN=<scope agent>": "trains a model of 0.6 billion parameters on a GPU",

@@ -274,3 +274,24 @@ def test_table_of_promises_has_a_proof_in_every_row() -> None:
     text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
     table = text.partition("| promise |")[2].partition("\n\n")[0].splitlines()[2:]
     assert len(table) == len(promises()) >= 30
+
+
+OF_ONE_MACHINE = {"cache", "beat", "worlds", "backups", "postgres", "valkey", "logs"}
+"""Folders of the data folder that are made again, or that no other process reads."""
+
+
+def test_pages_name_each_key_and_folder_of_the_data_folder():
+    """Of a second machine, too: what only one of them has is missing on the other."""
+    product = sources("awmweb", "people", "episodes", "experts", "exports", "imports", "notices", "reviews", "runs")
+    text = "\n".join(path.read_text(encoding="utf-8") for path in product)
+    kept = set(re.findall(r"""\b(?:VAR|VAR\)|var|Path\(var\)) / "([a-z]+(?:_key)?)\"""", text)) - {
+        "lock",
+        "elsewhere",
+        "address",
+    }
+    assert {"files", "packs", "exports", "secret_key", "vapid_key"} <= kept
+    operations, team = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("operations.md", "team.md"))
+    table = operations.partition("## The data folder")[2].partition("\n## ")[0]
+    second = team.partition("## 7. A second machine")[2]
+    assert [name for name in kept - {"beat"} if f"`{name}" not in table] == []
+    assert [name for name in kept - OF_ONE_MACHINE if f"`{name}`" not in second] == []

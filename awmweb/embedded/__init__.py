@@ -16,6 +16,7 @@ belongs to others. The package is standard library only, so that the supervising
     paths           folders, sockets, secrets, programs
     known_settings  settings for commands of another shell
     backup          backup and restore
+    daily           backups of a schedule, one file a day
 """
 
 from awmweb.embedded.paths import (

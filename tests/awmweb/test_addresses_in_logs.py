@@ -123,7 +123,7 @@ def statuses(port, trust, addresses, **headers) -> list[int]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_logs_of_documented_proxies_have_neither_secret_nor_query(name, house, tmp_path):
+def test_logs_of_documented_proxies_have_no_secret_and_no_query(name, house, tmp_path):
     """Of requests that awmweb answers, of those that it does not answer, and of bodies that are refused."""
     tls, folder = certificate(tmp_path), tmp_path / "proxy"
     folder.mkdir()

@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -30,7 +31,7 @@ from tests.awmweb.containers import Missing, compose, health_command
 
 FILE = ROOT / "docker-compose.yml"
 PASSWORDS = {"AWMWEB_DATABASE_PASSWORD": secrets.token_hex(8), "AWMWEB_QUEUE_PASSWORD": secrets.token_hex(8)}
-ORDER = [["postgres"], ["valkey"], ["prepare"], ["env", "web", "worker"], ["rollouts", "beat"]]
+ORDER = [["postgres"], ["valkey"], ["prepare"], ["env", "web", "worker"], ["rollouts", "beat", "backup"]]
 """Who starts together. Rollouts start when a worker is there, which must not pass for them."""
 
 VALKEY_CLIENT = f"""#!{sys.executable}
@@ -45,8 +46,9 @@ class Host:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.data = folder / "data"
+        self.data, self.backups = folder / "data", folder / "backups"
         self.data.mkdir()
+        self.backups.mkdir()
         self.ports = {name: str(free_port()) for name in ("postgres", "valkey", "web", "env")}
         self.database = folder / "postgres"
         self.services = compose(FILE, PASSWORDS)["services"]
@@ -71,6 +73,7 @@ class Host:
             "8000": ports["web"],
             "8100": ports["env"],
             "/data": str(self.data),
+            "/backups": str(self.backups),
             "/run/secrets/attest_key": str(self.key),
         }
         for there, ours in swaps.items():
@@ -191,6 +194,9 @@ def test_compose_services_start_and_are_healthy(host):
             list(threads.map(wait_healthy, repeat(host), names, started[-len(names) :]))
         assert {name for names in ORDER for name in names} == set(host.services)
         assert not any(host.complaint(name) for name in ("postgres", "valkey", "web", "env"))
+        [saved] = host.backups.glob("*.tar")
+        with tarfile.open(saved) as archive:
+            assert {"database.dump", "manifest.json"} <= set(archive.getnames())
 
 
 def test_our_services_run_the_commands_of_make_run(host):
@@ -217,7 +223,7 @@ def test_environment_shares_no_secret_or_network_with_database(host):
 def test_every_secret_is_a_reference(host):
     stored = compose(FILE, PASSWORDS)["secrets"]
     assert stored == {"attest_key": {"environment": "AWMWEB_ATTEST_KEY"}}
-    for name in ("web", "worker", "rollouts", "beat", "prepare", "env"):
+    for name in ("web", "worker", "rollouts", "beat", "prepare", "backup", "env"):
         given = host.services[name]
         assert given["secrets"] == ["attest_key"]
         assert given["environment"]["AWMENV_ATTEST_KEY_FILE"] == "/run/secrets/attest_key"
@@ -286,7 +292,7 @@ def test_image_settings_replace_every_base_image():
     given = compose(FILE, PASSWORDS | {f"AWMWEB_{name}_IMAGE": image for name, image in images.items()})["services"]
     assert {given["postgres"]["image"], given["valkey"]["image"]} == {images["POSTGRES"], images["VALKEY"]}
     built = [service["build"]["args"] for service in given.values() if service["image"] == "awmweb"]
-    assert len(built) == 6 and all(args == {"PYTHON_IMAGE": images["PYTHON"]} for args in built)
+    assert len(built) == 7 and all(args == {"PYTHON_IMAGE": images["PYTHON"]} for args in built)
 
 
 def test_compose_durability_equals_embedded_settings(host):

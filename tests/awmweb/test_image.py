@@ -34,7 +34,9 @@ class Image:
         }
 
     def inside(self, text: str) -> str:
-        return text.replace("/app", str(self.folder / "app")).replace("/data", str(self.folder / "data"))
+        for name in ("app", "data", "backups"):
+            text = text.replace(f"/{name}", str(self.folder / name))
+        return text
 
     def do(self, name: str, value: str, words: list[str]) -> None:
         if name == "ENV":
@@ -93,6 +95,7 @@ def test_dockerfile_steps_build_a_working_product(own_folder):
         wait_until(lambda: any("awmweb ready" in line for line in said) or process.poll() is not None, 120, "ready")
         assert said[-1].startswith(f"awmweb ready: http://127.0.0.1:{port}/login/once/"), "".join(said)
         assert (own_folder / "data" / "postgres" / "PG_VERSION").exists()
+        assert (own_folder / "backups").stat().st_uid == pwd.getpwnam(image.user).pw_uid
         assert httpx.get(f"http://127.0.0.1:{port}/login").status_code == 200
         wait_until(lambda: "GET login" in {one["name"] for one in collector.spans()}, 30, "the span of a request")
     finally:

@@ -282,7 +282,7 @@ def test_a_public_address_is_the_one_that_is_printed(run):
     assert run.lines[-1] == "awmweb ready: https://awm.example.org/login/once/abc"
 
 
-@proves("docs/team.md", "[Unit]")
+@proves("docs/team.md", "[Unit]\nWants")
 def test_documented_unit_starts_and_ends_the_product(block, tmp_path):
     unit = configparser.ConfigParser()
     unit.optionxform = str

@@ -24,13 +24,71 @@ app.kubernetes.io/component: {{ .part }}
 {{ .Values.data.existingClaim | default (printf "%s-data" (include "awmweb.name" .)) }}
 {{- end }}
 
+{{- define "awmweb.newClaim" }}
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: {{ .name }}
+  labels: {{- include "awmweb.labels" .root | nindent 4 }}
+  annotations:
+    helm.sh/resource-policy: keep  # an uninstall must not take keys, uploads and backups with it
+spec:
+  accessModes: [{{ .own.accessMode }}]
+  {{- with .own.storageClass }}
+  storageClassName: {{ . }}
+  {{- end }}
+  resources: {requests: {storage: {{ .own.size }}}}
+{{- end }}
+
 {{- define "awmweb.host" -}}
 {{ (urlParse .Values.publicUrl).host }}
 {{- end }}
 
-{{- /* No pod needs the cluster's API, a privilege or a user with rights. */}}
+{{- /* Labels and annotations of a pod; those by which it is found win over yours. */}}
+{{- define "awmweb.metadata" -}}
+labels:
+  {{- $own := dict "app.kubernetes.io/component" .part }}
+  {{- merge $own (include "awmweb.labels" .root | fromYaml) .root.Values.podLabels | toYaml | nindent 2 }}
+{{- with .root.Values.podAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* No pod needs the cluster's API, a privilege or a user with rights. Environment servers run hostile code: what the
+       account of the product may do is not theirs. */}}
 {{- define "awmweb.pod" -}}
 automountServiceAccountToken: false
+enableServiceLinks: false  # a release called awmweb would bring names that begin as settings do
+{{- with .root.Values }}
+{{- if and .serviceAccountName (ne $.part "environment") }}
+serviceAccountName: {{ .serviceAccountName }}
+{{- end }}
+{{- with .imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- if has $.part (list "web" "worker" "rollouts" "environment") }}
+# a lost node takes one of them
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: {{ .spread.topologyKey }}
+    whenUnsatisfiable: {{ .spread.whenUnsatisfiable }}
+    labelSelector:
+      matchLabels: {{- include "awmweb.selector" (dict "root" $.root "part" $.part) | nindent 8 }}
+    matchLabelKeys: [pod-template-hash]
+{{- end }}
+{{- with .affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
 securityContext:
   runAsNonRoot: true
   runAsUser: 65534
@@ -38,12 +96,6 @@ securityContext:
   fsGroup: 65534
   fsGroupChangePolicy: OnRootMismatch
   seccompProfile: {type: RuntimeDefault}
-{{- with .Values.nodeSelector }}
-nodeSelector: {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .Values.tolerations }}
-tolerations: {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- end }}
 
 {{- define "awmweb.container" -}}
@@ -55,7 +107,16 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end }}
 
-{{- /* What every process of the product has: settings, secrets, the data folder. */}}
+{{- /* The authorities that clients believe, by the names that each of them reads. */}}
+{{- define "awmweb.authorities" -}}
+{{- if .Values.ca.configMap }}
+{{- range list "SSL_CERT_FILE" "REQUESTS_CA_BUNDLE" "AWS_CA_BUNDLE" }}
+- {name: {{ . }}, value: /ca/{{ $.Values.ca.key }}}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* What every process of the product has: settings, secrets, the data folder. The key that signs outcomes is a file. */}}
 {{- define "awmweb.product" -}}
 envFrom:
   - configMapRef: {name: {{ include "awmweb.name" . }}}
@@ -67,22 +128,34 @@ env:
     valueFrom: {secretKeyRef: {name: {{ .Values.existingSecret }}, key: DATABASE_URL}}
   - name: REDIS_URL
     valueFrom: {secretKeyRef: {name: {{ .Values.existingSecret }}, key: REDIS_URL}}
+  {{- include "awmweb.authorities" . | nindent 2 }}
 volumeMounts:
   - {name: data, mountPath: /data}
-  - {name: keys, mountPath: /keys, readOnly: true}
-  - {name: tmp, mountPath: /tmp}
+  {{- include "awmweb.mounts" . | nindent 2 }}
+{{- end }}
+
+{{- define "awmweb.mounts" -}}
+- {name: keys, mountPath: /keys, readOnly: true}
+- {name: tmp, mountPath: /tmp}
+{{- if .Values.ca.configMap }}
+- {name: ca, mountPath: /ca, readOnly: true}
+{{- end }}
 {{- end }}
 
 {{- define "awmweb.volumes" -}}
 volumes:
   - name: data
-    persistentVolumeClaim: {claimName: {{ include "awmweb.claim" . }}}
+    persistentVolumeClaim: {claimName: {{ include "awmweb.claim" .root }}}
   - name: keys
     secret:
-      secretName: {{ .Values.existingSecret }}
+      secretName: {{ .root.Values.attestSecret }}
       items: [{key: attest_key, path: attest_key}]
+  {{- with .root.Values.ca.configMap }}
+  - name: ca
+    configMap: {name: {{ . }}}
+  {{- end }}
   - name: tmp
-    emptyDir: {}
+    emptyDir: {sizeLimit: {{ .tmpSize }}}
 {{- end }}
 
 {{- /* Old pods go on while the job migrates: migrations add before anything is taken away. New pods wait here. */}}
