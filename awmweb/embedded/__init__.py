@@ -16,6 +16,9 @@ belongs to others. The package is standard library only, so that the supervising
     paths           folders, sockets, secrets, programs
     known_settings  settings for commands of another shell
     backup          backup and restore
+    reading_back    what a backup holds, counted
+    upgrades        backups from before upgrades
+    client_programs PostgreSQL's client programs
 """
 
 from awmweb.embedded.paths import (
