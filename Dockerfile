@@ -12,7 +12,11 @@ WORKDIR /app
 COPY requirements-traces.lock ./
 RUN python -m pip install --no-cache-dir --no-deps --require-hashes -r requirements-traces.lock
 
+# docker build --build-arg AWMWEB_COMMIT=$(git rev-parse --short=8 HEAD) . : what /health and backups name
+ARG AWMWEB_COMMIT=""
+LABEL org.opencontainers.image.revision=${AWMWEB_COMMIT}
 COPY . .
+RUN printf %s "$AWMWEB_COMMIT" > awmenv/commit.txt
 RUN python -m compileall -q awmclient awmenv awmweb curriculum episodes experts exports imports notices people reviews runs
 # A new volume takes its owner from the folder of the image
 RUN mkdir -p /data /backups && chown nobody /data /backups && chmod 700 /data /backups

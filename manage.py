@@ -7,6 +7,7 @@ import sys
 
 from django.core.management import execute_from_command_line
 
+from awmenv.version import version
 from awmweb.embedded import gate, known_settings, missing_folder, nothing_runs_on, nothing_to_save
 
 NEED_THE_PRODUCT = {
@@ -27,6 +28,9 @@ NEED_THE_FOLDER = {"loadpack", "fetchpack", "checkpack", "unloadpack"}
 """Commands that use the data folder, whether the product is running or not."""
 
 if __name__ == "__main__":
+    if sys.argv[1:] in (["version"], ["--version"]):  # of this product, where Django would print its own
+        print(version())
+        sys.exit()
     # imports make many objects that stay, and by default each would be searched for cycles several times
     gc.set_threshold(20_000, 20, 20)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")

@@ -13,6 +13,9 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -103,6 +106,17 @@ def is_loopback(url: str) -> bool:
     return urlsplit(url).hostname in _LOOPBACK
 
 
+@cache
+def version() -> str:
+    """Return the version of the installed wheel with its commit; in a checkout `unknown`."""
+    try:
+        wheel = metadata.distribution("awmclient")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+    here = Path(__file__).resolve().parent
+    return wheel.version if Path(str(wheel.locate_file("awmclient"))).resolve() == here else "unknown"
+
+
 class Wire:
     """The connection of one dashboard object; safe for many tasks of one event loop."""
 
@@ -117,7 +131,7 @@ class Wire:
             # Each long poll holds a connection: with a limit, many asks would hold up appends.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
             trust_env=not is_loopback(self.root),
-            headers={"User-Agent": "awmclient/1", "Accept": "application/json"},
+            headers={"User-Agent": f"awmclient/{version()}", "Accept": "application/json"},
         )
 
     async def close(self) -> None:

@@ -4,6 +4,7 @@ Owns the words and shapes of the environment's wire. Everything directly in this
 processes: it imports no openenv and runs no dataset code. `awmenv.server` is private to the environment server's own
 process.
 
+    version    the number of awmweb, and the commit
     models     names and shapes on the wire
     errors     errors with codes
     packs      reads a folder of scenarios
@@ -21,5 +22,3 @@ process.
     worlds/    public benchmarks of other packages as packs
     server/    the environment server, a process of its own
 """
-
-__version__ = "0.2.0"

@@ -21,12 +21,13 @@ from csp.constants import NONE, SELF
 
 from awmclient.chat import EndpointConfig
 from awmenv import spans
+from awmenv.version import version
 from awmweb import embedded
 from people import identity
 from runs.statistics.costs import TokenPrice, rates_in
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-VERSION = "0.2.0"
+VERSION = version()
 
 
 @dataclass(frozen=True)
@@ -345,7 +346,7 @@ CSRF_COOKIE_NAME = f"awmweb_csrf_{_public.port or 80}" if not _secure else "__Ho
 # Links in mails open signed in, and a POST from another site brings no cookie.
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_ENGINE = "people.requests.sessions"
-SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
+SESSION_COOKIE_AGE = 3600 * number("AWMWEB_SESSION_H", 720, 1, 8760)
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"

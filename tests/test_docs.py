@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import ast
 import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeGuard
 
 import pytest
-from django.conf import settings
 from django.core.management import get_commands
 
-import awmenv
 from awmclient.chat import EndpointConfig
 from awmclient.schema import SCHEMA_VERSION
+from awmenv.version import NUMBER
 from experts.metrics import statistics
 from experts.rules.routing import LEASE_S as ASK_LEASE_S
 from exports.build import datasets
@@ -152,16 +150,14 @@ def test_every_page_that_the_code_points_to_exists() -> None:
 
 
 def test_the_changelog_has_an_entry_for_the_present_version() -> None:
-    projects = [tomllib.loads((ROOT / name / "pyproject.toml").read_text())["project"] for name in ("", "awmclient")]
-    assert {*(project["version"] for project in projects), awmenv.__version__} == {settings.VERSION}
     entries = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-    present = [entry for entry in entries if entry.split()[0] == settings.VERSION]
+    present = [entry for entry in entries if NUMBER in entry.splitlines()[0]]
     assert present and "\n- " in present[0]
 
 
 def test_operations_lists_the_number_of_each_format() -> None:
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-    numbers = {SCHEMA_VERSION, datasets.VERSION, settings.VERSION, *(one.version for one in FORMATS.values())}
+    numbers = {SCHEMA_VERSION, datasets.VERSION, NUMBER, *(one.version for one in FORMATS.values())}
     section = page.split("## What a version number promises", 1)[1].split("\n## ", 1)[0]
     assert [number for number in sorted(numbers) if f"`{number}`" not in section] == []
 

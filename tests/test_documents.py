@@ -132,6 +132,8 @@ def _is_setting(name: str) -> None:
 
 
 def _is_command(name: str, given: list[str], whole: bool) -> None:
+    if name == "--version":  # the only word that is no command
+        return
     parser = load_command_class(get_commands()[name], name).create_parser("manage.py", name)
     if whole:
         parser.parse_args(["1" if one == "N" else one for one in given])

@@ -80,7 +80,7 @@ MAY_IMPORT = {
         *("people", "episodes", "reviews"),
         *("awmclient.fields", "awmclient.faults", "awmclient.schema", "awmclient.conversation", "awmclient.thinking"),
     },
-    "awmweb": {*APPS, "awmclient", "awmenv.kept", "awmenv.spans"},
+    "awmweb": {*APPS, "awmclient", "awmenv.kept", "awmenv.spans", "awmenv.version"},
     "awmenv": set[str](),
     "awmclient": set[str](),
 }

@@ -17,12 +17,13 @@ from awmenv.server import shells
 
 shells.leave_out()
 
-from awmenv import __version__, spans  # noqa: E402  # openenv is imported by what follows
+from awmenv import spans  # noqa: E402  # openenv is imported by what follows
 from awmenv.errors import AwmenvError  # noqa: E402
 from awmenv.server import logs  # noqa: E402
 from awmenv.server.app import build  # noqa: E402
 from awmenv.server.channels import pacing  # noqa: E402
 from awmenv.server.settings import BadSetting, Settings  # noqa: E402
+from awmenv.version import version  # noqa: E402
 
 PING_S = 20.0
 PONG_S = 60.0
@@ -52,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         world.start()
         if settings.traces_to:
-            spans.start("env", __version__, settings.traces_to)
+            spans.start("env", version(), settings.traces_to)
         logging.getLogger("awmenv").info("sandbox level %s, %d scenarios", world.tier, len(world.library.listed))
         uvicorn.Server(_config(app, settings)).run()
     except AwmenvError as error:

@@ -32,7 +32,6 @@ from openenv.core.env_server.types import (  # noqa: E402
     SchemaResponse,
 )
 
-from awmenv import __version__  # noqa: E402
 from awmenv.server import logs  # noqa: E402
 from awmenv.server.channels import agent, control, pacing  # noqa: E402
 from awmenv.server.channels.connections import Connections  # noqa: E402
@@ -43,6 +42,7 @@ from awmenv.server.session.library import SPLIT  # noqa: E402
 from awmenv.server.session.shared import VERIFY_BOUNDS, World  # noqa: E402
 from awmenv.server.session.wire import WorldObservation, WorldState  # noqa: E402
 from awmenv.server.settings import Settings  # noqa: E402
+from awmenv.version import version  # noqa: E402
 
 NAME = "awmenv"
 COLLECT_AFTER = 10_000  # more objects than the largest message holds
@@ -155,7 +155,7 @@ def _add_standing(api: FastAPI, world: World) -> None:
         return {
             "status": "healthy",
             "tier": world.tier,
-            "version": __version__,
+            "version": version(),
             "scenarios": len(world.library.listed),
         }
 

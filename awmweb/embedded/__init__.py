@@ -17,6 +17,9 @@ belongs to others. The package is standard library only, so that the supervising
     known_settings  settings for commands of another shell
     backup          backup and restore
     daily           backups of a schedule, one file a day
+    reading_back    what a backup holds, counted
+    upgrades        backups from before upgrades
+    client_programs PostgreSQL's client programs
 """
 
 from awmweb.embedded.paths import (

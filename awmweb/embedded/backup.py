@@ -1,10 +1,11 @@
 """Backup and restore: the database, the data folder's files and the key that signs sessions in one file.
 
 Owns the file's layout. Uses PostgreSQL's programs, so it needs no Django and works with the embedded database and with
-an external one. Called by `manage.py backup`, `restore` and `prepare`.
+an external one. Called by `manage.py backup` and `restore`, and by `upgrades`.
 
 A backup is a plain tar: `database.dump` (pg_dump's custom format), `var/...`, and last `manifest.json` with versions,
-the applied migrations, and the size and SHA-256 of every other member.
+the applied migrations, the size and SHA-256 of every other member, and the rows of each table. Older versions, which
+restore it to go back, refuse a manifest with other fields: what is new goes into its `files`.
 """
 
 import contextlib
@@ -18,22 +19,22 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
-from awmweb.embedded import postgres
-from awmweb.embedded.paths import EmbeddedError, Paths, make_var, postgres_programs
+from awmweb.embedded import postgres, reading_back
+from awmweb.embedded.client_programs import Database
+from awmweb.embedded.paths import EmbeddedError, Paths, make_var, replace_file
+from awmweb.embedded.reading_back import DUMP, DigestingReader
 
 FORMAT = 1
-KEPT_BEFORE_UPGRADES = 5
+LAST = "last_backup"
 # What belongs to this machine or this minute: server data, sockets, passwords of the embedded servers, logs.
 LEFT_OUT = {"postgres", "postgres.new", "sockets", "programs", "logs", "backups", "lock", "children.json", "elsewhere"}
-LEFT_OUT |= {"credentials.json", "settings.json", "beat", "cache"}
+LEFT_OUT |= {"credentials.json", "settings.json", "beat", "cache", "version", LAST}
 LEFT_OUT_PREFIXES = ("valkey", "beat-schedule", "tmp", ".", "restore-")
-QUERY_VARIABLES = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY"}
 
 # Without the limit a session that holds a table would make the restore wait forever.
 EMPTY_SCHEMA = """
@@ -50,33 +51,6 @@ TABLES = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'p
 
 
 @dataclass(frozen=True)
-class Database:
-    """The connection for PostgreSQL's programs. The password is passed in the environment, not in arguments."""
-
-    programs: Path | None
-    environment: Mapping[str, str]
-
-    def run(self, program: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
-        """Run one of PostgreSQL's programs against this database."""
-        path = str(self.programs / program) if self.programs else program
-        environment = {**os.environ, **self.environment}
-        try:
-            done = subprocess.run([path, *arguments], env=environment, stderr=subprocess.PIPE, check=False, **options)
-        except FileNotFoundError as error:
-            raise EmbeddedError(
-                f"{program} is not installed. A backup requires PostgreSQL's client programs."
-            ) from error
-        if done.returncode:
-            raise EmbeddedError(f"{program}: {done.stderr.decode(errors='replace').strip()}")
-        return done
-
-    def rows(self, query: str) -> list[str]:
-        """Return the result of one query, a line per row."""
-        done = self.run("psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-c", query, stdout=subprocess.PIPE)
-        return [line for line in done.stdout.decode().splitlines() if line]
-
-
-@dataclass(frozen=True)
 class Manifest:
     """The description of a backup file."""
 
@@ -88,71 +62,60 @@ class Manifest:
     migrations: list[str]
     files: dict[str, dict[str, Any]]
 
-
-def database(url: str, here: Paths) -> Database:
-    """Return the database of a postgres:// address."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    fields = {
-        # the colons in the brackets of an IPv6 address come before that of the port
-        "PGHOST": host[1:].partition("]")[0] if host.startswith("[") else unquote(host.partition(":")[0]),
-        "PGPORT": str(parts.port or 5432),
-        "PGUSER": unquote(parts.username or ""),
-        "PGPASSWORD": unquote(parts.password or ""),
-        "PGDATABASE": unquote(parts.path.lstrip("/")),
-    }
-    fields |= {QUERY_VARIABLES[key]: value for key, value in parse_qsl(parts.query) if key in QUERY_VARIABLES}
-    try:
-        programs: Path | None = postgres_programs(here, postgres.MAJOR)
-    except EmbeddedError:
-        programs = None  # no wheel on this platform: the operator's own programs, from PATH
-    return Database(programs, {key: value for key, value in fields.items() if value})
+    @property
+    def rows(self) -> dict[str, int]:
+        """The number of rows of each table; empty in a file of a version up to 0.2.0."""
+        return dict(self.files[DUMP].get("rows", {}))
 
 
 def save(file: Path, source: Database, here: Paths, version: str) -> Manifest:
-    """Write a backup while everything runs. The file gets its name only when it is complete.
+    """Write a backup while everything runs. The file gets its name once it is complete and was read back.
 
     The database is copied first: files are written before the rows that name them, so each named file exists. A
     database without migrations is refused, since it belongs to no product.
     """
-    if not _migrations(source):
+    if not migrations_of(source):
         raise EmbeddedError("The database has no migrations, so there is nothing to back up. Is AWMWEB_VAR set?")
     unfinished = file.with_name(file.name + ".unfinished")
     handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # it holds the key and password hashes
     try:
         # Into a file first: a tar needs the size of a member before its bytes.
         with os.fdopen(handle, "wb") as out, tempfile.TemporaryFile(dir=file.parent) as dump:
-            source.run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", stdout=dump)
-            dump.seek(0)
-            manifest = _write(out, dump, source, here, version)
+            rows = _dump(source, dump)
+            manifest = _write(out, dump, rows, source, here, version)
             out.flush()
             # Before the rename, or a power cut could leave the final name on an incomplete file.
             os.fsync(out.fileno())
+        reading_back.check(unfinished, manifest.files, source)
         unfinished.replace(file)
     finally:
         unfinished.unlink(missing_ok=True)
     return manifest
 
 
-def save_before_upgrade(source: Database, here: Paths, version: str) -> Path:
-    """Write a backup below `var/backups`, keep the newest few, and return its path."""
-    folder = here.var / "backups"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    file = folder / f"before-{version}-{time.strftime('%Y%m%dT%H%M%S')}.tar"
-    save(file, source, here, version)
-    older = sorted(folder.glob("before-*.tar"), key=lambda path: path.stat().st_mtime)
-    for path in older[:-KEPT_BEFORE_UPGRADES]:
-        path.unlink()
-    return file
+def note_last(here: Paths, file: Path) -> None:
+    """Note when and where a backup was written, for the metric of its age."""
+    replace_file(here.var / LAST, json.dumps({"at": time.time(), "file": str(file)}))
+
+
+def last_at(var: Path) -> float:
+    """Return when a backup was last written; 0 if none is known, also after a clock that was ahead."""
+    try:
+        at = float(json.loads((var / LAST).read_text())["at"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return 0.0
+    return at if at <= time.time() else 0.0
 
 
 def restore(file: Path, target: Database, here: Paths, known_migrations: set[str], force: bool = False) -> Manifest:
     """Replace the contents of the database by a backup, all or nothing.
 
-    1. Unpack, check every checksum. 2. Refuse a backup of an empty database or of a newer version. 3. Refuse to
-    overwrite unless forced. 4. Restore the database in one transaction. 5. Restore the files.
+    1. Refuse a server that cannot load it. 2. Unpack, check every checksum. 3. Refuse a backup of an empty database or
+    of a newer version. 4. Refuse to overwrite unless forced. 5. Restore the database in one transaction. 6. Restore the
+    files.
     """
     make_var(here.var)
+    postgres.refuse_older(target.server_version())
     with tempfile.TemporaryDirectory(dir=here.var, prefix="restore-") as name:
         unpacked = Path(name)
         manifest = _unpack(file, unpacked)
@@ -170,10 +133,21 @@ def restore(file: Path, target: Database, here: Paths, known_migrations: set[str
     return manifest
 
 
-def _write(out: IO[bytes], dump: IO[bytes], source: Database, here: Paths, version: str) -> Manifest:
+def _dump(source: Database, out: IO[bytes]) -> dict[str, int]:
+    """Write the database, and return the number of rows of each table at that moment."""
+    arguments = ("--format=custom", "--no-owner", "--no-privileges")
+    with source.snapshot() as moment:
+        source.run("pg_dump", *arguments, f"--snapshot={moment.name}", stdout=out)
+        return moment.row_counts()
+
+
+def _write(
+    out: IO[bytes], dump: IO[bytes], rows: dict[str, int], source: Database, here: Paths, version: str
+) -> Manifest:
     files: dict[str, dict[str, Any]] = {}
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        _add(archive, "database.dump", dump, files)
+        _add(archive, DUMP, dump, files)
+        files[DUMP]["rows"] = rows
         for path in _files(here.var):
             # what is erased or imported meanwhile no longer exists
             with contextlib.suppress(FileNotFoundError), path.open("rb") as content:
@@ -183,8 +157,8 @@ def _write(out: IO[bytes], dump: IO[bytes], source: Database, here: Paths, versi
             version=version,
             created_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             python=platform.python_version(),
-            postgres=source.rows("SHOW server_version")[0],
-            migrations=_migrations(source),
+            postgres=source.server_version(),
+            migrations=migrations_of(source),
             files=files,
         )
         text = json.dumps(manifest.__dict__, indent=1).encode()
@@ -200,21 +174,9 @@ def _add(archive: tarfile.TarFile, name: str, content: IO[bytes], files: dict[st
     member.mode = 0o600
     content.seek(0)
     # of the very bytes that are written: a file can grow meanwhile, and a restore would refuse it
-    copied = _Digesting(content)
+    copied = DigestingReader(content)
     archive.addfile(member, copied)
     files[name] = {"size": member.size, "sha256": copied.digest.hexdigest()}
-
-
-class _Digesting:
-    """A file whose bytes are hashed as they are read."""
-
-    def __init__(self, content: IO[bytes]) -> None:
-        self._content, self.digest = content, hashlib.sha256()
-
-    def read(self, size: int = -1) -> bytes:
-        block = self._content.read(size)
-        self.digest.update(block)
-        return block
 
 
 def _files(var: Path) -> Iterator[Path]:
@@ -241,7 +203,7 @@ def _below(top: Path) -> list[Path]:
     return sorted(Path(where) / name for where, folders, names in os.walk(top) for name in (*folders, *names))
 
 
-def _migrations(source: Database) -> list[str]:
+def migrations_of(source: Database) -> list[str]:
     if not source.rows("SELECT to_regclass('public.django_migrations')"):
         return []
     return source.rows("SELECT app || '.' || name FROM django_migrations ORDER BY 1")
@@ -275,7 +237,7 @@ def _manifest(archive: tarfile.TarFile) -> Manifest:
 def _take_out(archive: tarfile.TarFile, name: str, target: Path) -> str:
     parts = PurePosixPath(name).parts
     source = archive.extractfile(name)
-    if source is None or ".." in parts or (name != "database.dump" and parts[:1] != ("var",)):
+    if source is None or ".." in parts or (name != DUMP and parts[:1] != ("var",)):
         raise ValueError(f"it holds {name!r}")
     place = target.joinpath(*parts)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -296,7 +258,9 @@ def _refuse_to_overwrite(target: Database, here: Paths, unpacked: Path, force: b
     if force:
         return
     if target.rows(TABLES) != ["0"]:
-        raise EmbeddedError("The database is not empty. Restore into an empty folder (AWMWEB_VAR), or pass --force.")
+        is_ours = target.environment.get("PGHOST") == str(here.sockets)
+        empty = "an empty folder (AWMWEB_VAR)" if is_ours else "an empty database (DATABASE_URL)"
+        raise EmbeddedError(f"The database is not empty. Restore into {empty}, or replace what is in it with --force.")
     folders = [path.name for path in (unpacked / "var").glob("*/") if any((here.var / path.name).glob("*"))]
     if folders:
         raise EmbeddedError(f"{here.var / folders[0]} is not empty. Choose an empty AWMWEB_VAR, or pass --force.")
@@ -307,9 +271,10 @@ def _load(unpacked: Path, target: Database) -> None:
     script = unpacked / "database.sql"
     with script.open("wb") as out:
         out.write(EMPTY_SCHEMA.encode())
-        out.flush()
-        arguments = ("--no-owner", "--no-privileges", "--file=-", str(unpacked / "database.dump"))
-        target.run("pg_restore", *arguments, stdout=out)
+        arguments = ("--no-owner", "--no-privileges", "--file=-", str(unpacked / DUMP))
+        with target.piped("pg_restore", *arguments) as restoring:
+            assert restoring.stdout
+            out.writelines(reading_back.loadable(restoring.stdout))
     target.rows(OTHERS_OUT)
     target.run("psql", "-Xq", "-1", "-v", "ON_ERROR_STOP=1", "-f", str(script), stdout=subprocess.DEVNULL)
 

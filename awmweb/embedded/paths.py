@@ -254,11 +254,14 @@ def write_once(file: Path, text: str) -> None:
 
 
 def replace_file(file: Path, text: str) -> None:
-    """Write a private file that readers see as it was or as it is. A write that fails leaves the earlier one."""
+    """Write a private file that readers, and a start after a power cut, find as it was or as it is. A write that fails
+    leaves the earlier one."""
     handle, name = tempfile.mkstemp(dir=file.parent)
     try:
         with os.fdopen(handle, "w") as out:
             out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
         os.replace(name, file)
     except BaseException:
         os.unlink(name)

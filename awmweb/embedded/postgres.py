@@ -5,6 +5,7 @@ Owns the database's data folder, and inside the database only the product's role
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,8 @@ from awmweb.embedded.processes import ChildProcess, Spec, birth, identity, last_
 
 NAME = "postgres"
 MAJOR = 18
+OLDEST = 17
+"""Of servers of the operator's own: an older one does not load what pg_dump of the present major version writes."""
 START_SECONDS = 300  # replaying a long write-ahead log takes its time
 ENVIRONMENT = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin", "TZ": "UTC"}
 
@@ -111,6 +114,18 @@ def check_version(here: Paths) -> None:
             f"{here.database} was written by PostgreSQL {found}, and this version of awmweb brings PostgreSQL {MAJOR}. "
             "No data was changed. To upgrade: run `python manage.py backup FILE` with the version of awmweb that wrote "
             "it. Then run `python manage.py restore FILE` with this version and AWMWEB_VAR set to an empty folder."
+        )
+
+
+def refuse_older(version: str) -> None:
+    """Refuse a server of the operator's own, such as `15.14 (Debian 15.14-0+deb12u1)`, that could not load a backup."""
+    major = re.match(r"\d+", version)
+    if not major or int(major[0]) < OLDEST:
+        raise EmbeddedError(
+            f"DATABASE_URL names PostgreSQL {version}. awmweb needs {OLDEST} or newer: older ones restore no backup. "
+            "No data was changed. To move: save what is there with `python manage.py backup FILE`. Then set "
+            f"DATABASE_URL to an empty database of PostgreSQL {MAJOR} and AWMWEB_VAR to an empty folder, and run "
+            "`python manage.py restore FILE`."
         )
 
 

@@ -11,14 +11,14 @@ from itertools import accumulate
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from awmweb.metrics import disks, processes, stored
+from awmweb.metrics import backups, disks, processes, stored
 from awmweb.metrics.stored import Figure, Histogram, LastScrape
 from people.access import bearer, may_scrape
 from people.errors import AppError, NotFound, Unauthenticated
 from people.http import refusal
 from people.record.members import token_of
 
-KEPT = LastScrape(lambda: [*stored.read(), *processes.read(), *disks.read()])
+KEPT = LastScrape(lambda: [*stored.read(), *processes.read(), *disks.read(), *backups.read()])
 
 
 @require_GET

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-VARIABLE = re.compile(r"\$(?:(\$)|\{([A-Z_]+)(?::([-?])([^}]*))?\})")
+VARIABLE = re.compile(r"\$(?:(\$)|\{([A-Z0-9_]+)(?::([-?])([^}]*))?\})")
 
 
 class Missing(Exception):

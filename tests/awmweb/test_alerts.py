@@ -31,7 +31,7 @@ def promtool(*arguments):
 
 def figures():
     """Every figure of the page, from the tables and the modules that make them."""
-    modules = (ROOT / "awmweb" / "metrics" / f"{name}.py" for name in ("stored", "processes", "disks"))
+    modules = (ROOT / "awmweb" / "metrics").glob("*.py")
     written = {name for module in modules for name in re.findall(r'"(awmweb_[a-z_]+)"', module.read_text())}
     return written | set(MEASURES) | set(LEVELS) | {f"awmweb_environment_{name}_total" for name in COUNTED}
 

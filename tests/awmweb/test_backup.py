@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import shutil
 import stat
 import subprocess
@@ -13,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from awmweb.embedded import EmbeddedError, backup
+from awmweb.embedded import EmbeddedError, backup, client_programs
 from awmweb.embedded.paths import data_paths
 from tests.awmweb.accounts import Person, as_self
 
 PROLOGUE = """
 import os, sys
 from pathlib import Path
-from awmweb.embedded import backup
+from awmweb.embedded import backup, client_programs
 from awmweb.embedded.paths import EmbeddedError, data_paths, urls
 from awmweb.embedded.servers import found_or_started, running
 KNOWN = {"people.0001_first", "people.0002_second"}
 def target(var):
-    return backup.database(urls(var).database, data_paths(var))
+    return client_programs.database(urls(var).database, data_paths(var))
 def save(var, file):
     with found_or_started(var):
         return backup.save(Path(file), target(var), data_paths(var), "1.2.3")
@@ -92,7 +91,7 @@ def saved(made, person):
     [("db.example:5433", "db.example"), ("[2001:db8::5]:5433", "2001:db8::5"), ("%2Frun%2FPg:5433", "/run/Pg")],
 )
 def test_address_of_a_server_is_read(own_folder, host, name):
-    found = backup.database(f"postgres://me:p%40ss@{host}/lab", data_paths(own_folder)).environment
+    found = client_programs.database(f"postgres://me:p%40ss@{host}/lab", data_paths(own_folder)).environment
     expected = {"PGHOST": name, "PGPORT": "5433", "PGUSER": "me", "PGPASSWORD": "p@ss", "PGDATABASE": "lab"}
     assert found == expected
 
@@ -166,7 +165,7 @@ def test_a_backup_of_a_newer_version_is_refused_untouched(saved):
 def test_database_without_migrations_is_neither_saved_nor_loaded(saved):
     said = refused(saved, "save(other, 'empty.tar')")
     assert "The database has no migrations" in said and not list(saved.folder.glob("empty.tar*"))
-    older = "found = iter([['a.0001'], []]); backup._migrations = lambda source: next(found)"
+    older = "found = iter([['a.0001'], []]); backup.migrations_of = lambda source: next(found)"
     saved.run(PROLOGUE + f"{older}; save(var, 'saved.tar')")
     said = refused(saved, "restore(other, 'saved.tar')")
     assert "is a backup of a database without migrations. Nothing was changed." in said
@@ -225,19 +224,43 @@ with running(var):
     assert output.splitlines() == ["True", "1000|500500"]
 
 
+def refused_backup(saved, change):
+    """What `save` says if this happened to its file, of which nothing may be left."""
+    said = refused(saved, f"{change}; save(var, 'new.tar')")
+    assert not list(saved.folder.glob("new.tar*"))
+    return said
+
+
 @as_self
-def test_only_the_last_backups_before_upgrades_are_kept(saved):
+def test_backup_that_lacks_a_row_is_refused(saved):
+    change = "dumped = backup._dump; backup._dump = lambda *of: dumped(*of) | {'public.steps': 1001}"
+    assert "public.steps had 1001 rows, and the file has 1000" in refused_backup(saved, change)
+
+
+@as_self
+def test_backup_that_the_disk_changed_is_refused(saved):
+    change = (
+        "spoil = lambda file: file.write_bytes(file.read_bytes().replace(b'the key', b'the kez')); "
+        "check = backup.reading_back.check; "
+        "backup.reading_back.check = lambda file, *of: (spoil(file), check(file, *of))"
+    )
+    assert "var/secret_key is not what was saved" in refused_backup(saved, change)
+
+
+@as_self
+def test_backup_counts_the_rows_of_its_own_moment(saved):
     output = saved.run(
         PROLOGUE
         + """
-import time
-with running(var):
-    for number in range(7):
-        time.strftime = lambda *rest, number=number: f"2026010{number}"
-        file = backup.save_before_upgrade(target(var), data_paths(var), "1.2.3")
-        os.utime(file, (number, number))
-print(*sorted(path.name for path in (var / "backups").iterdir()))
+run = client_programs.Database.run
+def busy(self, program, *rest, **options):
+    done = run(self, program, *rest, **options)
+    if program == "pg_dump":
+        self.rows("INSERT INTO steps (body) VALUES ('{}')")
+    return done
+client_programs.Database.run = busy
+manifest = save(var, "new.tar")
+print(manifest.rows["public.steps"], content(var).split("|")[0])
 """
     )
-    assert output.split() == [f"before-1.2.3-2026010{number}.tar" for number in range(2, 7)]
-    assert os.stat(saved.var / "backups").st_mode & 0o077 == 0
+    assert output.split() == ["1000", "1001"]

@@ -3,7 +3,7 @@
 What its pods run is what the compose file runs, which `test_compose` starts.
 """
 
-from pathlib import Path
+import shutil
 
 import helm_python
 import kubernetes_validate
@@ -13,6 +13,7 @@ from django.db import OperationalError
 from django.test import Client
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from awmenv.version import NUMBER
 from tests.awmweb.accounts import ROOT
 from tests.awmweb.containers import compose
 from tests.documented import proves
@@ -53,10 +54,10 @@ PODS = (*OF_COMPOSE, "backup")
 KUBERNETES = "1.34"
 
 
-def rendered(values=None):
+def rendered(values=None, chart=CHART):
     """Return the manifests of a release *lab*, by kind and name."""
-    with helm_python.Chart.load(str(CHART)) as chart:
-        files = chart.render(values or {}, name="lab", namespace="desk")
+    with helm_python.Chart.load(str(chart)) as loaded:
+        files = loaded.render(values or {}, name="lab", namespace="desk")
     found = [one for text in files.values() for one in yaml.safe_load_all(text) if one]
     return {(one["kind"], one["metadata"]["name"]): one for one in found}
 
@@ -314,9 +315,19 @@ def test_documented_values_are_those_of_the_chart(block):
     found = rendered(yaml.safe_load(block.text))
     assert found["Ingress", "lab"]["spec"]["rules"][0]["host"] == "desk.example.org"
     [web] = pod_of(found, "web")["containers"]
-    assert web["image"] == "registry.example.org/awmweb:0.2.0"
+    assert web["image"] == "registry.example.org/awmweb:0.3.0-75f12609"
 
 
 def test_chart_has_the_version_of_the_product():
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert f'version = "{chart["appVersion"]}"' in Path(ROOT / "pyproject.toml").read_text()
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == NUMBER
+
+
+def test_tag_and_label_name_the_commit_of_a_packaged_chart(tmp_path):
+    shutil.copytree(CHART, tmp_path / "awmweb")
+    about = tmp_path / "awmweb" / "Chart.yaml"
+    about.write_text(about.read_text().replace(f'"{NUMBER}"', f'"{NUMBER}+75f12609"'))
+    found = rendered({"image": {"digest": ""}}, tmp_path / "awmweb")
+    [web] = pod_of(found, "web")["containers"]
+    assert web["image"].endswith(f":{NUMBER}-75f12609")
+    labels = {one["metadata"]["labels"]["app.kubernetes.io/version"] for one in found.values()}
+    assert labels == {f"{NUMBER}-75f12609"}

@@ -5,6 +5,7 @@ official images' programs those of the wheels. Valkey's command line client is i
 """
 
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -277,6 +278,47 @@ def test_example_settings_cover_all_compose_variables():
     assert asked == named
 
 
+DOCUMENTED = (ROOT / "docs" / "configuration.md").read_text()
+NOT_PASSED = set(re.findall(r"`([A-Z0-9_]+)`", "".join(re.findall(r"^- (`.*?):", DOCUMENTED, re.MULTILINE))))
+OF_JUDGE = {"AWMENV_JUDGE_API_KEY", "AWMENV_JUDGE_HEADERS", "AWMENV_JUDGE_QUERY"}
+
+
+def settings_of(*sections: str) -> set[str]:
+    """Names in the tables of sections of the page."""
+    parts = re.split(r"^## ", DOCUMENTED, flags=re.MULTILINE)
+    rows = [row for part in parts if part.startswith(sections) for row in part.splitlines() if row.startswith("| `")]
+    # names of the operator's own are examples: `AWMWEB_AGENT_TUNED_PARALLEL` is not in a first cell
+    return {name for row in rows for name in re.findall(r"`([A-Z0-9_]+)`", row.split("|")[1])}
+
+
+def test_every_documented_setting_reaches_who_reads_it():
+    product = settings_of("The product", "Model endpoints") - OF_JUDGE
+    server = settings_of("The environment server") | {
+        name for name in settings_of("Model endpoints") if name.startswith("AWMENV_")
+    }
+    assert len(product) > 60 and len(server) > 25
+    known = {name: f"of {name}" for name in product | server} | PASSWORDS
+    given = compose(FILE, known)["services"]
+    for service in ("prepare", "web", "worker", "rollouts", "beat"):
+        passed = {name for name, value in given[service]["environment"].items() if value == f"of {name}"}
+        assert product - passed - NOT_PASSED == set(), service
+        assert passed & NOT_PASSED == set()
+    passed = {name for name, value in given["env"]["environment"].items() if value == f"of {name}"}
+    assert server - passed - NOT_PASSED == set()
+    assert passed & NOT_PASSED == set()
+    assert product | server >= NOT_PASSED, "listed as not passed, but no setting"
+
+
+def test_file_of_settings_gives_the_product_no_secret_of_others(host):
+    """Names that the file cannot list come from `.env` as it is, which has more than the product may know."""
+    for service in ("prepare", "web", "worker", "rollouts", "beat"):
+        given = host.services[service]
+        assert given["env_file"] == [{"path": ".env", "required": False}]
+        secret = OF_JUDGE | {"AWMWEB_ATTEST_KEY", "AWMWEB_DATABASE_PASSWORD", "AWMWEB_QUEUE_PASSWORD"}
+        assert {given["environment"][name] for name in secret} == {""}
+    assert not [name for name in ("env", "postgres", "valkey") if "env_file" in host.services[name]]
+
+
 def test_compose_sends_traces_only_to_a_named_collector():
     for more, to in (({}, ""), ({"AWMWEB_TRACES_TO": "http://collector:4318"}, "http://collector:4318")):
         given = compose(FILE, PASSWORDS | more | {"OTEL_EXPORTER_OTLP_HEADERS": "x-key=s3cret"})["services"]
@@ -289,10 +331,13 @@ def test_compose_sends_traces_only_to_a_named_collector():
 def test_image_settings_replace_every_base_image():
     digest = "@sha256:" + 64 * "0"
     images = {name: f"some/{name.lower()}{digest}" for name in ("PYTHON", "POSTGRES", "VALKEY")}
-    given = compose(FILE, PASSWORDS | {f"AWMWEB_{name}_IMAGE": image for name, image in images.items()})["services"]
+    chosen = {f"AWMWEB_{name}_IMAGE": image for name, image in images.items()} | {"AWMWEB_COMMIT": "75f12609"}
+    given = compose(FILE, PASSWORDS | chosen)["services"]
     assert {given["postgres"]["image"], given["valkey"]["image"]} == {images["POSTGRES"], images["VALKEY"]}
     built = [service["build"]["args"] for service in given.values() if service["image"] == "awmweb"]
-    assert len(built) == 7 and all(args == {"PYTHON_IMAGE": images["PYTHON"]} for args in built)
+    assert len(built) == 7 and all(
+        args == {"PYTHON_IMAGE": images["PYTHON"], "AWMWEB_COMMIT": "75f12609"} for args in built
+    )
 
 
 def test_compose_durability_equals_embedded_settings(host):

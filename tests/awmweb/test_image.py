@@ -58,7 +58,7 @@ class Image:
         elif name == "CMD":
             self.command = words
         else:
-            assert name in ("ARG", "FROM", "VOLUME", "EXPOSE", "STOPSIGNAL"), f"the test does not know {name}"
+            assert name in ("ARG", "FROM", "LABEL", "VOLUME", "EXPOSE", "STOPSIGNAL"), f"the test does not know {name}"
 
     def start(self, **settings: str) -> subprocess.Popen:
         entry = pwd.getpwnam(self.user)

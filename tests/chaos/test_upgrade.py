@@ -28,7 +28,7 @@ try:
     from runs.launch import launching
     from runs.launch.launching import LaunchRequest
 except ImportError:
-    from people.record.members import house_actor as system_actor
+    from people.members import house_actor as system_actor
     from runs import launching
     from runs.launching import Start as LaunchRequest
 policy = launching.policy_named("script:demo") | {"ask_deadline_s": 2592000}

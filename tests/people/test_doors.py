@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+import time_machine
 from django.core.management import call_command
 from django.utils import timezone
 
@@ -64,6 +65,14 @@ def test_preview_of_a_chat_does_not_spend_a_link(client, ada, agent):
 def test_browser_opens_a_link_whatever_its_name(client, ada, agent):
     assert client.get(f"/login/once/{link_of(ada)}", headers={"User-Agent": agent}).status_code == 302
     assert client.get("/").status_code == 200
+
+
+def test_sign_in_by_a_link_lasts_as_long_as_set(client, ada, settings):
+    settings.SESSION_COOKIE_AGE = 7200
+    client.get(f"/login/once/{link_of(ada)}")
+    assert client.cookies[settings.SESSION_COOKIE_NAME]["max-age"] == 7200
+    with time_machine.travel(timezone.now() + timedelta(hours=3)):
+        assert client.get("/").status_code == 302
 
 
 def test_session_of_a_removed_name_is_not_inherited(ada, edo):

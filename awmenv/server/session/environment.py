@@ -17,7 +17,6 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
 from openenv.core.env_server.types import Action, EnvironmentMetadata, State
 
-from awmenv import __version__
 from awmenv.attesting import NotAttested, Trail, sent_verifier, sha256_of, signed
 from awmenv.errors import AwmenvError
 from awmenv.models import CONTROL_TOOLS, BuildReport
@@ -28,6 +27,7 @@ from awmenv.server.session.shared import World
 from awmenv.server.session.verifying import VerifierResult
 from awmenv.server.session.wire import WorldObservation, WorldState
 from awmenv.server.strict import clean
+from awmenv.version import version
 
 REWARDS = {"complete": 1.0, "incomplete": 0.1, "format_error": -1.0}
 FORMAT_ERRORS = frozenset({"tool_not_found", "invalid_args", "invalid_action"})
@@ -77,7 +77,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         return EnvironmentMetadata(
             name="awmenv",
             description="Generated worlds with tools, databases and verifiers, from packs in AWM-1K format",
-            version=__version__,
+            version=version(),
         )
 
     async def reset_async(

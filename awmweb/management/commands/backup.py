@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from awmweb.embedded import EmbeddedError, backup, daily
+from awmweb.embedded.client_programs import database
 from awmweb.embedded.paths import data_paths
 from awmweb.embedded.servers import database_of
 
@@ -44,6 +45,13 @@ class Command(BaseCommand):
         if not file.parent.is_dir():
             raise CommandError(f"{file.parent} is not a folder.")
         with database_of(settings.VAR, os.environ.get("DATABASE_URL", "").strip()) as url:
-            manifest = backup.save(file, backup.database(url, here), here, settings.VERSION)
+            manifest = backup.save(file, database(url, here), here, settings.VERSION)
+        try:
+            backup.note_last(here, file)
+        except OSError as error:
+            self.stderr.write(f"The backup is complete, but its time was not noted for metrics: {error}")
         size = file.stat().st_size / 1e6
-        self.stdout.write(f"{file}: {size:.1f} MB, the database and {len(manifest.files) - 1} files")
+        self.stdout.write(
+            f"{file}: {size:.1f} MB, the database and {len(manifest.files) - 1} files. Read back: "
+            f"{sum(manifest.rows.values()):,} rows of {len(manifest.rows)} tables, and every file."
+        )

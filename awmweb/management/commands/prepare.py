@@ -17,10 +17,13 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from awmweb.embedded import EmbeddedError, backup, gate
+from awmweb.embedded import EmbeddedError, gate, postgres, upgrades
+from awmweb.embedded.client_programs import database
 from awmweb.embedded.paths import data_paths
 from episodes.stored.packs import loaded_folder
 
+LAST_BEFORE_0_2 = "bfac4d6b12eb6f3aae3e7eaccc0777d38fb92b19"
+"""The last commit with all migrations that those of 0.2.0 replace."""
 OPTIONAL = ("account", "mfa", "socialaccount")
 """Apps of allauth that settings turn on. Their tables stay when they are off again."""
 
@@ -51,9 +54,20 @@ def _refuse(applied: set[tuple[str, str]]) -> None:
         if missing and len(missing) < len(migration.replaces):  # Django would skip the app, without a word
             name = ".".join(missing[0])
             raise CommandError(
-                f"The database lacks a change of the last commit before 0.2.0 ({name}). Start that commit "
-                "once, then this version."
+                f"The database is older than 0.2.0: it lacks {name}. No data was changed. Start commit "
+                f"{LAST_BEFORE_0_2} once on it (`git checkout` and `make run`), then this version."
             )
+
+
+def refuse_old_server() -> None:
+    """Raise if the database server could not load a backup."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW server_version")
+        (version,) = cursor.fetchone()
+    try:
+        postgres.refuse_older(version)
+    except EmbeddedError as error:
+        raise CommandError(str(error)) from error
 
 
 class LastLine(io.TextIOBase):
@@ -80,6 +94,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         gate.wait()
+        refuse_old_server()
         # containers of environment servers mount this part of the data folder alone, and do not start without it
         loaded_folder().mkdir(mode=0o755, parents=True, exist_ok=True)
         self.migrate()
@@ -96,18 +111,22 @@ class Command(BaseCommand):
         plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
         if not plan:
             executor.check_replacements()
-            return
-        if applied:
-            self.back_up(len(plan))
-        print(f"migrations: applying {len(plan)}", flush=True)
-        call_command("migrate", interactive=False, verbosity=0)
+        else:
+            if applied:
+                self.back_up(len(plan))
+            print(f"migrations: applying {len(plan)}", flush=True)
+            call_command("migrate", interactive=False, verbosity=0)
+        try:
+            upgrades.succeeded(data_paths(settings.VAR), settings.VERSION)
+        except OSError as error:  # a full disk: the next start notes it
+            print(f"version: not noted in the data folder ({error})", flush=True)
 
     def back_up(self, count: int) -> None:
         """Back up before an upgrade, so that it can be reverted."""
         here = data_paths(settings.VAR)
-        print(f"backup: saving data before {count} migrations", flush=True)
+        print(f"backup: {count} migrations are to come", flush=True)
         try:
-            file = backup.save_before_upgrade(backup.database(settings.DATABASE_URL, here), here, settings.VERSION)
+            kept = upgrades.save_before(database(settings.DATABASE_URL, here), here, settings.VERSION)
         except EmbeddedError as error:
             raise CommandError(f"Not migrated, because the backup failed: {error}") from error
-        print(f"backup: {file}", flush=True)
+        print(f"backup: {kept.file}{'' if kept.is_new else ', from before the first try of this upgrade'}", flush=True)

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.migrations.loader import MigrationLoader
 
 from awmweb.embedded import EmbeddedError, backup
+from awmweb.embedded.client_programs import database
 from awmweb.embedded.paths import data_paths
 from awmweb.embedded.servers import database_of
 from awmweb.management.commands.prepare import known_migrations
@@ -32,7 +33,7 @@ class Command(BaseCommand):
         known = {f"{app}.{name}" for app, name in known_migrations(loader)}
         try:
             with database_of(settings.VAR, os.environ.get("DATABASE_URL", "").strip()) as url:
-                target = backup.database(url, here)
+                target = database(url, here)
                 manifest = backup.restore(options["file"], target, here, known, options["force"])
                 self.migrate()
         except EmbeddedError as error:

@@ -5,8 +5,13 @@
 {{- define "awmweb.labels" -}}
 app.kubernetes.io/name: awmweb
 app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/version: {{ include "awmweb.version" . | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- /* A tag and a label have no `+`: 0.3.0+75f12609 is 0.3.0-75f12609. */}}
+{{- define "awmweb.version" -}}
+{{ .Chart.AppVersion | replace "+" "-" }}
 {{- end }}
 
 {{- define "awmweb.selector" -}}
@@ -16,7 +21,7 @@ app.kubernetes.io/component: {{ .part }}
 
 {{- define "awmweb.image" -}}
 {{- with .Values.image }}
-{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default (include "awmweb.version" $) }}{{ end }}
 {{- end }}
 {{- end }}
 
