@@ -23,6 +23,8 @@ from awmclient.chat import EndpointConfig
 from awmenv import spans
 from awmenv.version import version
 from awmweb import embedded
+from awmweb.embedded import services, space
+from awmweb.embedded.paths import data_paths
 from people import identity
 from runs.statistics.costs import TokenPrice, rates_in
 
@@ -271,8 +273,15 @@ def runs_on(var: Path) -> bool:
     return not embedded.nothing_runs_on(os.environ | {"AWMWEB_VAR": str(var)})
 
 
+def disk_is_full() -> bool:
+    """Return whether the disk of the data folder, or of the embedded database, is full."""
+    here = data_paths(VAR)
+    return space.full_among(here.var, here.home) is not None
+
+
 VAR = Path(text("AWMWEB_VAR", str(BASE_DIR / "var"))).resolve()
 RUNS_ON = runs_on
+DISK_IS_FULL = disk_is_full
 AWMWEB_HOST = text("AWMWEB_HOST", "127.0.0.1")
 AWMWEB_PORT = number("AWMWEB_PORT", 8000, 1, 65535)
 AWMWEB_PUBLIC_URL = web_address("AWMWEB_PUBLIC_URL", f"http://127.0.0.1:{AWMWEB_PORT}")
@@ -280,7 +289,8 @@ AWMWEB_PUBLIC_URL = web_address("AWMWEB_PUBLIC_URL", f"http://127.0.0.1:{AWMWEB_
 LINK_BASE = text("AWMWEB_PUBLIC_URL") or embedded.address(VAR) or AWMWEB_PUBLIC_URL
 AWMENV_PORT = number("AWMENV_PORT", 8100, 1, 65535)
 AWMENV_CACHE_DIR = Path(text("AWMENV_CACHE_DIR", str(VAR / "cache")))
-AWMENV_URL = text("AWMENV_URL", f"ws://127.0.0.1:{AWMENV_PORT}/ws")
+AWMENV_HOST = text("AWMENV_HOST", "127.0.0.1")
+AWMENV_URL = text("AWMENV_URL", f"ws://{services.reached_at(AWMENV_HOST)}:{AWMENV_PORT}/ws")
 AWMWEB_WEB_PROCESSES = number("AWMWEB_WEB_PROCESSES", 1, 1, 64)
 EXPORT_PROCESSES = number("AWMWEB_EXPORT_PROCESSES", min(2, os.cpu_count() or 1), 1, 64)
 AWMWEB_HEARTBEAT_S = number("AWMWEB_HEARTBEAT_S", 90, 2, 86_400)
@@ -319,6 +329,9 @@ VAPID_KEY = embedded.vapid_key(VAR)
 
 _embedded = embedded.urls(VAR)
 DATABASE_URL = text("DATABASE_URL", _embedded.database)
+for _name in (services.OF_WEB, services.DIRECT):
+    if text(_name) and not text("DATABASE_URL"):
+        _stop(_name, "needs DATABASE_URL, the address that all other processes have")
 AWMWEB_POOLER = choice("AWMWEB_POOLER", "none", ("none", "transaction"))
 REDIS_URL = text("REDIS_URL", _embedded.redis)
 BROKER_URL = text("REDIS_URL", _embedded.broker)

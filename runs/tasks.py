@@ -3,6 +3,8 @@ IDs and can run twice."""
 
 from __future__ import annotations
 
+import logging
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +21,10 @@ from runs.errors import NoServer
 from runs.launch import feeding, launching, paying, withdrawing
 from runs.play import campaigning, certifying, parking, person, playing, reverifying
 
+log = logging.getLogger(__name__)
 ROLLOUTS = "rollouts"
+AWAY_S = 2.0
+"""Between two looks for a database that is away when a worker starts."""
 UNPAID, PAID_S = 20, 15
 """The number of runs per sweep of payments, and its period."""
 
@@ -93,10 +98,26 @@ def take_over(sender: Any, **about: Any) -> None:
     """Take over after a crash of a rollouts worker: continue its episodes from their records, and fetch outcomes that
     it had not fetched yet."""
     if str(sender.hostname).startswith(ROLLOUTS):
+        from celery.worker import state  # not for web, which imports this module, too
+
         parking.threads.all = sender.controller.concurrency
-        lost = recording.lose_of_worker(sender.hostname)
-        for episode_id in settled.unverified().filter(worker=sender.hostname).values_list("pk", flat=True):
+        while not _took_over(sender.hostname):
+            time.sleep(AWAY_S)
+            state.maybe_shutdown()
+
+
+def _took_over(worker: str) -> bool:
+    """Take over, or return False while the database is away. The worker has no call yet: later, episodes that it plays
+    itself would look like those that it lost."""
+    try:
+        lost = recording.lose_of_worker(worker)
+        for episode_id in settled.unverified().filter(worker=worker).values_list("pk", flat=True):
             launching.judge_later(episode_id)
         # episodes of the lost worker are in no queue of calls: they are called for without the usual delay
         launching.wake_forgotten(*[timedelta(0)] if lost else [])
+    except AWAY as error:
+        log.warning("taking over waits for the database: %s", error)
+        return False
+    finally:
         close_old_connections()
+    return True

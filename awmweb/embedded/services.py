@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from awmweb.embedded.processes import Spec
 SECRETS_OF_JUDGE = {"AWMENV_JUDGE_API_KEY", "AWMENV_JUDGE_HEADERS", "AWMENV_JUDGE_QUERY"}
 # The environment server runs other people's code: it gets no database password and no model key but the judge's.
 OPEN_TO_ENVIRONMENT_SERVER = ("AWMENV_", "AWM_", "LC_", "SSL_CERT_")
+OF_WEB, DIRECT = "DATABASE_URL_WEB", "DATABASE_URL_DIRECT"
+"""Addresses of the database that some processes have in place of DATABASE_URL."""
 HEADERS_OF_COLLECTOR = "OTEL_EXPORTER_OTLP_HEADERS"
 PLAIN = {
     "PATH",
@@ -153,9 +156,19 @@ def environment(name: str, options: Options) -> dict[str, str]:
         ours.setdefault("AWMENV_ATTEST_KEY_FILE", str(attest_key_file(Path(options.var))))
     else:
         ours = {key: value for key, value in ours.items() if key not in SECRETS_OF_JUDGE}
+        if name == "prepare":
+            ours = direct(ours)
+        elif name == "web" and (url := ours.get(OF_WEB, "").strip()):
+            ours["DATABASE_URL"] = url
         ours |= {"DJANGO_SETTINGS_MODULE": "awmweb.settings", "AWMWEB_VAR": options.var}
     # One allocator arena per thread is what makes threaded workers large; unbuffered output is what makes logs current.
     return {"MALLOC_ARENA_MAX": "2", "PYTHONUNBUFFERED": "1"} | ours
+
+
+def direct(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of what needs a session of PostgreSQL itself: migrations, backup and restore."""
+    url = environ.get(DIRECT, "").strip()
+    return {**environ, "DATABASE_URL": url, "AWMWEB_POOLER": "none"} if url else dict(environ)
 
 
 def pack_folders(options: Options) -> list[Path]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+import psutil
 import psycopg
 import pytest
 import redis
@@ -86,11 +87,30 @@ def servers() -> Iterator[Servers]:
             yield made
 
 
+def connections(servers, house):
+    """By which address each process has reached the database, once each has."""
+    with psycopg.connect(servers.database("postgres", "boss"), autocommit=True) as boss:
+
+        def seen():
+            rows = boss.execute("SELECT application_name, client_port FROM pg_stat_activity WHERE usename = 'desk'")
+            names = {port: name for name, port in rows}
+            found = {name: set() for name in ("web", "worker", "rollouts")}
+            for name in found:
+                for one in psutil.Process(house.children()[name]).net_connections("tcp"):
+                    if one.laddr and one.laddr.port in names:
+                        found[name].add(names[one.laddr.port])
+            return found if house.healthy() and all(found.values()) else None
+
+        return until(seen, 60)
+
+
 def test_ask_is_answered_saved_and_restored_over_tcp(servers, tmp_path):
     var, other, file = tmp_path / "var", tmp_path / "other", tmp_path / "saved.tar"
-    own = {"DATABASE_URL": servers.database("first"), "REDIS_URL": servers.queue}
-    with product(var, **own) as house:
+    addresses = {"DATABASE_URL": "others", "DATABASE_URL_WEB": "web", "DATABASE_URL_DIRECT": "direct"}
+    own = {name: f"{servers.database('first')}?application_name={role}" for name, role in addresses.items()}
+    with product(var, REDIS_URL=servers.queue, **own) as house:
         assert not {"postgres", "valkey"} & set(house.children())
+        assert connections(servers, house) == {"web": {"web"}, "worker": {"others"}, "rollouts": {"others"}}
         with house.http(house.token("agent")) as agent, house.http(house.token("expert")) as expert:
             episode = agent.post("/episodes", json={"key": new_id(), "task": "t", "expert": "plain"}).json()["id"]
             body = {"key": new_id(), "episode": episode, "seq": 1, "question": "Into which one?"}
@@ -102,7 +122,8 @@ def test_ask_is_answered_saved_and_restored_over_tcp(servers, tmp_path):
         house.manage("backup", str(file))
         said = "\n".join(house.said) + house.logs()
         assert PASSWORD not in said and quote(PASSWORD, safe="") not in said
-        elsewhere = Commands(house.environment | {"AWMWEB_VAR": str(other), "DATABASE_URL": servers.database("second")})
+        to_second = {"AWMWEB_VAR": str(other), "DATABASE_URL": servers.database("second"), "DATABASE_URL_DIRECT": ""}
+        elsewhere = Commands(house.environment | to_second)
         try:
             code, out, err = elsewhere.run("restore", str(file))
         finally:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from awmweb.embedded.services import ELSEWHERE, Options
 
@@ -28,17 +28,21 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        without = tuple(options.get("without", ()))
+        if "env" in without and not os.environ.get("AWMENV_URL", "").strip():
+            raise CommandError("Without env, set AWMENV_URL to the environment server of another machine.")
         chosen = Options(
             base=str(settings.BASE_DIR),
             var=str(settings.VAR),
             host=settings.AWMWEB_HOST,
             port=settings.AWMWEB_PORT,
+            env_host=settings.AWMENV_HOST,
             env_port=settings.AWMENV_PORT,
             public_url=settings.AWMWEB_PUBLIC_URL if os.environ.get("AWMWEB_PUBLIC_URL", "").strip() else "",
             web_processes=settings.AWMWEB_WEB_PROCESSES,
             external_database=bool(os.environ.get("DATABASE_URL", "").strip()),
             external_queue=bool(os.environ.get("REDIS_URL", "").strip()),
-            without=tuple(options.get("without", ())),
+            without=without,
             preload="awmweb.preloaded",
         )
         sys.stdout.flush()

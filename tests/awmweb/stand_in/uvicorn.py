@@ -23,8 +23,8 @@ def serve():
         server.socket = socket.socket(fileno=int(sys.argv[sys.argv.index("--fd") + 1]))
         server.server_activate()
     else:
-        port = int(sys.argv[sys.argv.index("--port") + 1])
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Health)
+        host, port = (sys.argv[sys.argv.index(name) + 1] for name in ("--host", "--port"))
+        server = http.server.ThreadingHTTPServer((host, int(port)), Health)
     server.serve_forever()
 
 
