@@ -16,7 +16,7 @@ from imports.readers.messages import add_call, add_result, arguments_of, settle,
 from imports.readers.own import ENDS, ended
 
 ATIF = re.compile(r"ATIF-v1\.([0-8])")
-# The first of these that is not null is the result; further ones count as lost fields.
+# The first of these that is not null is the result, else the first one; further ones count as lost fields.
 RESULTS = ("tool_result", "result", "data")
 AWM = frozenset({"steps", "task", "scenario", "task_idx", "tools", "reward"})
 AWM_ACTION = frozenset({"type", "tool_name", "arguments"})
@@ -84,7 +84,8 @@ def _called(draft: TrajectoryDraft, name: str, action: Mapping[str, Any], seen: 
     draft.turn += 1
     step = draft.add("tool_call", name=name, turn=draft.turn)
     step["arguments"] = arguments_of(action.get("arguments"), draft)
-    source = next((one for one in RESULTS if seen.get(one) is not None), "result")
+    filled = (one for one in RESULTS if seen.get(one) is not None)
+    source = next(filled, next((one for one in RESULTS if one in seen), "result"))
     known = {*AWM_SEEN, source, *(["tool_name"] if seen.get("tool_name") == name else [])}
     error, reward = seen.get("error"), seen.get("reward")
     if isinstance(error, str) and error:
@@ -93,8 +94,8 @@ def _called(draft: TrajectoryDraft, name: str, action: Mapping[str, Any], seen: 
         if seen.get(source) not in (*EMPTY, error):
             step["meta"] = {"result_beside_error": seen[source]}
         known.add("error")
-    else:
-        step["result"] = seen.get(source)
+    elif source in seen:
+        step["result"] = seen[source]
     if kind := draft.line(seen.get("reward_type"), "reward type"):
         step["reward_type"] = kind
     if seen.get("done") is True:
@@ -298,7 +299,8 @@ def read_swe(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
             draft.add("message", role="assistant", content=texts[0], turn=draft.turn, meta=beside)
         meta = {name: step[name] for name in ("state", "execution_time") if step.get(name) not in EMPTY}
         done = draft.add("action", action={"command": step["action"]}, turn=draft.turn, meta=meta or None)
-        done["observation"] = {"output": step.get("observation")}
+        if "observation" in step:
+            done["observation"] = {"output": step["observation"]}
         draft.lose_fields(step, SWE_STEP | said.keys(), "steps")
     about = draft.inner(row, "info")
     submitted = isinstance(about.get("submission"), str) and about.get("submission")
