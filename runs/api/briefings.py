@@ -46,7 +46,9 @@ class BriefingView(Schema):
 
 
 @router.get("/briefings", response={200: list[BriefingView], **REFUSALS})
-def list_briefings(request: HttpRequest, scenario: str, task_idx: QueryEx[int, P(ge=0, le=MAX_INT)]) -> list[BriefingView]:
+def list_briefings(
+    request: HttpRequest, scenario: str, task_idx: QueryEx[int, P(ge=0, le=MAX_INT)]
+) -> list[BriefingView]:
     """List the briefings of a task, the newest first. Not for agent tokens."""
     return [_seen(one) for one in briefings.of_task(actor_of(request), scenario, task_idx)]
 

@@ -1,4 +1,4 @@
-"""Numbers on the wire that are wider than a column: each is stored and found, or refused by name, and never an error."""
+"""Numbers on the wire that are wider than a column: each is found, or refused by name, and none is an error."""
 
 from __future__ import annotations
 
