@@ -166,14 +166,14 @@ def _usage(message: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _instruction(task: Mapping[str, Any]) -> str:
-    """Return what the simulated user was told: a text, or fields of which each is a paragraph."""
+    """Return the instructions of the simulated user: a text, or fields of which each is a paragraph."""
     scenario = task.get("user_scenario")
-    told = scenario.get("instructions") if isinstance(scenario, Mapping) else scenario
-    if isinstance(told, Mapping):
+    given = scenario.get("instructions") if isinstance(scenario, Mapping) else scenario
+    if isinstance(given, Mapping):
         lines = {"reason_for_call": "Reason for call", "known_info": "Known", "unknown_info": "Unknown"}
         lines["task_instructions"] = "Instructions"
-        told = "\n".join(f"{words}: {told[name]}" for name, words in lines.items() if told.get(name))
-    return told if isinstance(told, str) else ""
+        given = "\n".join(f"{words}: {given[name]}" for name, words in lines.items() if given.get(name))
+    return given if isinstance(given, str) else ""
 
 
 def _is_number(task_id: Any) -> bool:
