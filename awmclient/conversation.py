@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from awmclient.fields import is_copied
+from awmclient.fields import CAME, has_come, is_copied
 from awmclient.gates import is_approval
 from awmclient.schema import ASK_SPEC, ASK_TOOL, Advice, ToolSpec
 from awmclient.thinking import ReasoningField, ReasoningMode, first_sent, reasoning_of, with_reasoning
@@ -57,6 +57,7 @@ class PromptMessage:
 
 def conversation(steps: Iterable[Mapping[str, Any]]) -> list[PromptMessage]:
     """Return the messages of these steps: the calls of one turn in one assistant message, each followed by its result.
+    A call without a result has no message of one: the agent read none. The result null is read as `null`.
 
     Takes steps as the loop has them or as they are stored; the author of an advice and its privilege are left out
     either way. Notes and verifications are left out. A call without an ID of its own is `call_N`, N counting the calls
@@ -174,7 +175,8 @@ class _Telling:
             self._call(step, given, seq, turn)
         elif kind == "action":
             self._say("assistant", as_text(step["action"]), "assistant", seq, turn).calls.append(given)
-            self._say("user", _outcome_text(step.get("observation"), step.get("error")), "result", seq, turn)
+            if has_come(step):
+                self._say("user", _outcome_text(step), "result", seq, turn)
         elif kind == "briefing":
             self._say("user", f"{BRIEFED}\n\n{step['text']}", "briefing", seq, turn)
         elif kind == "nudge":
@@ -192,6 +194,7 @@ class _Telling:
 
     def _call(self, step: Mapping[str, Any], given: Mapping[str, Any], seq: int, turn: Any) -> None:
         part: Part = "advice"
+        content: str | None
         self._calls += 1
         call_id = self._unused(readable(str(step.get("call_id") or f"call_{self._calls}")))
         if step["kind"] == "ask":
@@ -199,18 +202,19 @@ class _Telling:
         else:
             name, arguments = str(step["name"]), step.get("arguments") or {}
             part = part if name == ASK_TOOL else "result"
-            content = _outcome_text(step.get("result"), step.get("error"))
+            content = _outcome_text(step) if has_come(step) else None
             if (wrote := (given.get("approval") or {}).get("proposed")) is not None:
                 # what the agent wrote, and above the result what ran instead
-                content = f"{EDITED} {as_text(readable(arguments))}\n\n{content}"
-                arguments = wrote
+                ran = f"{EDITED} {as_text(readable(arguments))}"
+                content, arguments = ran if content is None else f"{ran}\n\n{content}", wrote
         speaker = self._speaker(turn)
         function = {"name": readable(name), "arguments": readable(arguments)}
         speaker.message.setdefault("tool_calls", []).append({"id": call_id, "type": "function", "function": function})
         speaker.calls.append(given)
         speaker.copied = speaker.copied or is_copied(given)
         speaker.seqs.append(seq)
-        self._say("tool", content, part, seq, turn).message["tool_call_id"] = call_id
+        if content is not None:
+            self._say("tool", content, part, seq, turn).message["tool_call_id"] = call_id
 
     def _unused(self, call_id: str) -> str:
         """Return the ID, or with a number if a call has it. Depends on earlier steps only: what was read stays."""
@@ -236,5 +240,6 @@ def _question(step: Mapping[str, Any]) -> dict[str, Any]:
     return {key: step[key] for key in ("question", "context") if step.get(key) is not None}
 
 
-def _outcome_text(result: Any, error: Any) -> str:
-    return f"Error: {error}" if error is not None else as_text(result)
+def _outcome_text(step: Mapping[str, Any]) -> str:
+    error = step.get("error")
+    return f"Error: {error}" if error is not None else as_text(step[CAME[step["kind"]]])

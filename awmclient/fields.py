@@ -37,6 +37,15 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
 
+CAME = {"tool_call": "result", "action": "observation"}
+"""The field of what came back, by the kind of a step. Without it nothing came back; null in it is a value."""
+
+
+def has_come(step: Mapping[str, Any]) -> bool:
+    """Return whether a call or an action has a result, which can be null, or an error."""
+    return step.get("error") is not None or CAME[step["kind"]] in step
+
+
 def is_copied(step: Mapping[str, Any]) -> bool:
     """Return whether a step was copied from an earlier episode."""
     meta = step.get("meta")

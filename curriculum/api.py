@@ -11,7 +11,8 @@ from people.http import REFUSALS, actor_of
 
 router = Router(tags=["curriculum"])
 TASKS_MAX = 1000
-SEED_MAX = 2**31 - 1
+SEED_MAX = 2**63 - 1
+"""As of an episode's seed."""
 
 
 @router.post("/runs/{run_id}/steps", response={200: schema.TrainingStepView, **REFUSALS})

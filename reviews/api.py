@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from ninja import Router, Status
 from pydantic import BeforeValidator, Field
 
-from awmclient.fields import Line, Object, clean_text
+from awmclient.fields import MAX_INT, Line, Object, clean_text
 from awmclient.schema import Claimed, Done, LeaseBody, Shape
 from people.access import is_id, may_see_reviews, scoped, visible_or_404
 from people.errors import NotFound
@@ -25,6 +25,8 @@ router = Router(tags=["reviews"])
 LISTED = 200
 Short = Annotated[str, Field(max_length=200), BeforeValidator(clean_text)]
 Words = Annotated[str, Field(max_length=20_000)]
+Whole = Annotated[int, Field(le=MAX_INT)]
+"""A number that a column holds; what it has to name is checked where it is read."""
 
 
 class ReviewView(Shape):
@@ -82,12 +84,12 @@ class AnnotationBody(Shape):
 
     label: Line
     value: Any = ""
-    seq: int | None = None
+    seq: Whole | None = None
     path: Annotated[str, Field(max_length=500)] = ""
-    start: int | None = None
-    end: int | None = None
+    start: Whole | None = None
+    end: Whole | None = None
     quote: Annotated[str, Field(max_length=100_000)] | None = None
-    version: int | None = None
+    version: Whole | None = None
     review: Short = ""
 
 
@@ -105,7 +107,7 @@ class AnnotationView(Shape):
 
 
 class CorrectionBody(Shape):
-    seq: int
+    seq: Whole
     kind: Line
     name: Annotated[str, Field(max_length=200)] = ""
     arguments: Object = Field(default_factory=dict)

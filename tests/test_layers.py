@@ -73,7 +73,8 @@ MAY_IMPORT = {
     },
     "exports": {
         *("people", "episodes", "reviews", "experts", "runs", "curriculum"),
-        *("awmclient.schema", "awmclient.conversation", "awmclient.prompts", "awmclient.thinking", "awmclient.gates"),
+        *("awmclient.fields", "awmclient.schema", "awmclient.conversation", "awmclient.prompts", "awmclient.thinking"),
+        "awmclient.gates",
         *("awmenv.packs", "awmenv.health", "awmenv.errors"),
     },
     "imports": {

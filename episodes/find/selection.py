@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from django.db import connection
 from django.db.models import Exists, Model, Q, QuerySet, Value
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Lower, StrIndex
@@ -46,8 +47,6 @@ _EXACT = {
 }
 _CHOICES = {"expert": ExpertMode.values, "origin": Origin.values, "state": EpisodeState.values}
 _WHOLE = ("task_idx", "training_step", "seed")
-# of a 32-bit integer
-WHOLE_MAX = 2**31 - 1
 NOT_VERIFIED = "none"
 ANSWERED = ("human", "llm", "cache", "script", "fallback", "cancelled", "never")
 _FACTS = {"error": ("any", "none"), "asked": ANSWERED}
@@ -216,11 +215,21 @@ def run_named(project: Project, value: str) -> Run:
 
 
 def _whole(name: str, value: str) -> int:
+    """Read a number that the filter's column can hold. Raises `Invalid`."""
+    least, most = _range_of("last_seq" if name == "length" else name)
     digits = value.removeprefix("-")
     # `isdecimal` and `int` also take digits of other scripts
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 10 and int(digits) <= WHOLE_MAX):
-        raise Invalid(f"Unknown filter value: {name}={value}. Use a whole number.")
+    fits = digits.isascii() and digits.isdecimal() and len(digits) <= len(str(most))
+    if not fits or not least <= int(value) <= most:
+        raise Invalid(f"Unknown filter value: {name}={value[:40]}. Use a whole number from {least} to {most}.")
     return int(value)
+
+
+def _range_of(column: str) -> tuple[int, int]:
+    """Return the smallest and the largest number of a column, which is as wide as the record's field."""
+    kind = Episode._meta.get_field(column).get_internal_type()
+    least, most = connection.ops.integer_field_range(kind)
+    return int(least or 0), int(most or 0)
 
 
 def moment_of(value: str, name: str = "since") -> datetime:

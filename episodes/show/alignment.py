@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
+from awmclient.fields import CAME, has_come
 from episodes.show.step_cards import cell_of
 from episodes.show.tables import Touched, touched_rows
 from people.text.plain_text import clean
@@ -86,15 +87,20 @@ def acts_of(steps: Sequence[Mapping[str, Any]]) -> list[Act]:
 def _act(step: Mapping[str, Any]) -> Act | None:
     kind, seq, error = step.get("kind"), int(step["seq"]), step.get("error")
     if kind == "tool_call":
-        came = error if error is not None else step.get("result")
-        return Act(seq, str(step.get("name")), _text(step.get("arguments") or {}), _text(came), error is not None)
+        return Act(seq, str(step.get("name")), _text(step.get("arguments") or {}), _came(step), error is not None)
     if kind == "action":
-        came = error if error is not None else step.get("observation")
-        return Act(seq, "action", _text(step.get("action")), _text(came), error is not None)
+        return Act(seq, "action", _text(step.get("action")), _came(step), error is not None)
     if kind == "ask":
         advice = step.get("advice")
         return Act(seq, "ask", str(step.get("question")), str((advice or {}).get("text") or "no advice"))
     return None
+
+
+def _came(step: Mapping[str, Any]) -> str:
+    if not has_come(step):
+        return "no result"
+    error = step.get("error")
+    return _text(error if error is not None else step[CAME[step["kind"]]])
 
 
 def _text(value: Any) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from awmclient.fields import is_copied
+from awmclient.fields import CAME, has_come, is_copied
 from awmclient.schema import ASKS_BACK
 from awmenv.offers import OF_ENVIRONMENT
 from episodes.show.decisions import KINDS, Approval, Decided, approval_of, decided_lines
@@ -249,6 +249,11 @@ def _cut_before(step: Mapping[str, Any]) -> int:
     return int(cut.get("size") or 0) if isinstance(cut, Mapping) else 0
 
 
+def _is_cut(step: Mapping[str, Any], name: str) -> bool:
+    cut = step.get("cut")
+    return isinstance(cut, Mapping) and name in (cut.get("fields") or ())
+
+
 def size_in_words(text: str) -> str:
     return bytes_in_words(len(text.encode("utf-8", "replace")))
 
@@ -257,10 +262,10 @@ def result_of(step: Mapping[str, Any]) -> ShownResult | None:
     """Return result or error as text, with size, time and reward. Absent while the call is running."""
     if step.get("error") is not None:
         return _failure(step)
-    name = "result" if step["kind"] == "tool_call" else "observation"
-    raw = step.get(name)
-    if raw is None:
-        return ShownResult("no result", _meta(step, ""))
+    name = CAME[step["kind"]]
+    if not has_come(step):
+        return ShownResult("too large to show here" if _is_cut(step, name) else "no result", _meta(step, ""))
+    raw = step[name]
     text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
     value = shape_of(text) if isinstance(raw, str) else raw
     full = _FullCounts(step, name)

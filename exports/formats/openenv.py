@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from awmclient.conversation import readable
+from awmclient.fields import has_come
 from awmclient.schema import ASK_TOOL
 from exports.formats.columns import sha256, source
 from exports.record import Record
@@ -52,11 +53,13 @@ def _is_of_environment(call: Mapping[str, Any]) -> bool:
 
 
 def _entry(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call as a trace has it. The format needs a result of each: metadata say that there was none."""
     error = call.get("error")
+    seq = {"seq": call["seq"]} if call.get("seq") else {}
     result = {
         "data": readable(call.get("result")) if error is None else None,
         "done": bool(call.get("done")),
-        "metadata": {"seq": call["seq"]} if call.get("seq") else {},
+        "metadata": seq if has_come(call) else {**seq, "has_result": False},
         "error": None if error is None else readable(str(error)),
     }
     return {

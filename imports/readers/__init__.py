@@ -11,6 +11,7 @@ A format recognises its rows and reads one; `containers.py` cuts the file into r
     own         awmweb's own formats
     chats       lists of chat messages
     calls       lists of actions
+    tau2        simulations of tau2-bench
     sessions    sessions of coding agents
     harbor      trials of Harbor
     wire        fields of protobuf, counted before it is parsed
@@ -34,7 +35,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from awmclient.schema import EpisodeStart, Trajectory
-from imports.readers import calls, chats, doubled, harbor, own, sessions, traces
+from imports.readers import calls, chats, doubled, harbor, own, sessions, tau2, traces
 from imports.readers.containers import rows
 from imports.readers.found import TrajectoryDraft, UnreadableRow
 from imports.readers.unpacking import LINE_MAX
@@ -63,6 +64,7 @@ FORMATS: dict[str, ImportFormat] = {
     "inspect": ImportFormat("Inspect log", chats.knows_inspect, chats.read_inspect),
     "openenv": ImportFormat("OpenEnv results.jsonl", chats.knows_openenv, chats.read_openenv),
     "tau_bench": ImportFormat("tau-bench results", chats.knows_tau, chats.read_tau),
+    "tau2": ImportFormat("tau2-bench results", tau2.knows_tau2, tau2.read_tau2),
     "swe_agent": ImportFormat("SWE-agent .traj", calls.knows_swe, calls.read_swe),
     "awm": ImportFormat("AWM trajectory.json", calls.knows_awm, calls.read_awm),
     "harbor": ImportFormat("Harbor trials", harbor.knows_harbor, harbor.read_harbor),

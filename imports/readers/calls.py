@@ -16,7 +16,7 @@ from imports.readers.messages import add_call, add_result, arguments_of, settle,
 from imports.readers.own import ENDS, ended
 
 ATIF = re.compile(r"ATIF-v1\.([0-8])")
-# The first of these that is not null is the result; further ones count as lost fields.
+# The first of these that is not null is the result, else the first one; further ones count as lost fields.
 RESULTS = ("tool_result", "result", "data")
 AWM = frozenset({"steps", "task", "scenario", "task_idx", "tools", "reward"})
 AWM_ACTION = frozenset({"type", "tool_name", "arguments"})
@@ -84,7 +84,8 @@ def _called(draft: TrajectoryDraft, name: str, action: Mapping[str, Any], seen: 
     draft.turn += 1
     step = draft.add("tool_call", name=name, turn=draft.turn)
     step["arguments"] = arguments_of(action.get("arguments"), draft)
-    source = next((one for one in RESULTS if seen.get(one) is not None), "result")
+    filled = (one for one in RESULTS if seen.get(one) is not None)
+    source = next(filled, next((one for one in RESULTS if one in seen), "result"))
     known = {*AWM_SEEN, source, *(["tool_name"] if seen.get("tool_name") == name else [])}
     error, reward = seen.get("error"), seen.get("reward")
     if isinstance(error, str) and error:
@@ -93,8 +94,8 @@ def _called(draft: TrajectoryDraft, name: str, action: Mapping[str, Any], seen: 
         if seen.get(source) not in (*EMPTY, error):
             step["meta"] = {"result_beside_error": seen[source]}
         known.add("error")
-    else:
-        step["result"] = seen.get(source)
+    elif source in seen:
+        step["result"] = seen[source]
     if kind := draft.line(seen.get("reward_type"), "reward type"):
         step["reward_type"] = kind
     if seen.get("done") is True:
@@ -149,34 +150,15 @@ def _length(given: Any) -> int:
 
 
 def _add_step(draft: TrajectoryDraft, step: Mapping[str, Any], model: Any) -> None:
-    """Add one step: its text, its calls and their results, all at its time. The first entry has its metrics, and the
-    model or the effort if it is not the agent's. A copied step is history: each entry says so, and it has no usage."""
-    first, metrics, is_copied = len(draft.steps), draft.inner(step, "metrics"), step.get("is_copied_context") is True
-    draft.lose("metrics of copied steps", int(is_copied and bool(metrics)))
-    text = text_of(step.get("message"), draft)
-    calls = step.get("tool_calls") or []
-    if not isinstance(calls, list):
-        raise UnreadableRow("The tool calls of a step are not a list.")
-    if step["source"] != "agent":
-        draft.add("message", role=step["source"], content=text)
-        draft.lose("metrics of steps of no agent", int(bool(metrics)))
-        draft.lose_fields(step, ATIF_STEP, "steps")
+    """Add one step: its text, its calls and their results, all at its time. A copied step is history: each entry says
+    so."""
+    first, is_copied = len(draft.steps), step.get("is_copied_context") is True
+    if step["source"] == "agent":
+        _add_turn(draft, step, model, is_copied=is_copied)
     else:
-        draft.turn += 1
-        _, thought = read_reasoning(step)
-        usage = None if is_copied else _usage(metrics)
-        # what a turn used is on its message, which can be empty
-        if text or thought or usage or not calls:
-            draft.add("message", role="assistant", content=text, reasoning=thought, turn=draft.turn, usage=usage)
-        for call in calls:
-            add_call(draft, call)
-        # Only what differs from the head of the document, which the policy records once.
-        beside = {one: step[one] for one in ("model_name", "reasoning_effort") if step.get(one) not in (*EMPTY, model)}
-        if not is_copied:
-            beside |= {name: metrics[of] for of, name in ATIF_IDS.items() if metrics.get(of) not in EMPTY}
-        if beside:
-            draft.steps[first]["meta"] = {**draft.steps[first].get("meta", {}), **beside}
-        draft.lose_fields(step, ATIF_TURN if thought else ATIF_TURN - {"reasoning_content"}, "steps")
+        draft.add("message", role=step["source"], content=text_of(step.get("message"), draft))
+        draft.lose("metrics of steps of no agent", int(bool(step.get("metrics"))))
+        draft.lose_fields(step, ATIF_STEP, "steps")
     observed = draft.inner(step, "observation")
     results = observed.get("results")
     draft.lose_fields(observed, {"results"} if isinstance(results, list) else set(), "observations")
@@ -192,6 +174,31 @@ def _add_step(draft: TrajectoryDraft, step: Mapping[str, Any], model: Any) -> No
             added["at"] = at
         if is_copied:
             added["meta"] = {**added.get("meta", {}), COPIED: True}
+
+
+def _add_turn(draft: TrajectoryDraft, step: Mapping[str, Any], model: Any, *, is_copied: bool) -> None:
+    """Add a turn of the agent. Its first entry has its metrics, and the model or the effort if it is not the agent's.
+    A copied turn was paid for in its own episode."""
+    calls = step.get("tool_calls") or []
+    if not isinstance(calls, list):
+        raise UnreadableRow("The tool calls of a step are not a list.")
+    first, metrics = len(draft.steps), draft.inner(step, "metrics")
+    draft.lose("metrics of copied steps", int(is_copied and bool(metrics)))
+    metrics = {} if is_copied else metrics
+    draft.turn += 1
+    text, usage = text_of(step.get("message"), draft), _usage(metrics)
+    _, thought = read_reasoning(step)
+    # what a turn used is on its message, which can be empty
+    if text or thought or usage or not calls:
+        draft.add("message", role="assistant", content=text, reasoning=thought, turn=draft.turn, usage=usage)
+    for call in calls:
+        add_call(draft, call)
+    # Only what differs from the head of the document, which the policy records once.
+    beside = {one: step[one] for one in ("model_name", "reasoning_effort") if step.get(one) not in (*EMPTY, model)}
+    beside |= {name: metrics[source] for source, name in ATIF_IDS.items() if metrics.get(source) not in EMPTY}
+    if beside:
+        draft.steps[first]["meta"] = {**draft.steps[first].get("meta", {}), **beside}
+    draft.lose_fields(step, ATIF_TURN if thought else ATIF_TURN - {"reasoning_content"}, "steps")
 
 
 def _usage(metrics: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -217,11 +224,8 @@ def _add_final_metrics(draft: TrajectoryDraft, final: Mapping[str, Any], steps: 
         for name in (*ATIF_COUNTS, "cached_tokens")
         if any(_is_count(one.get(name)) for one in counted)
     }
-    further = {
-        name: one
-        for name, one in final.items()
-        if one not in EMPTY and {**sums, "total_steps": len(steps)}.get(name) != one
-    }
+    known = {**sums, "total_steps": len(steps)}
+    further = {name: one for name, one in final.items() if one not in EMPTY and known.get(name) != one}
     if further:
         # what is a sum of counted steps would count twice
         rest = {name.removeprefix("total_"): one for name, one in further.items() if name not in sums}
@@ -298,7 +302,8 @@ def read_swe(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:
             draft.add("message", role="assistant", content=texts[0], turn=draft.turn, meta=beside)
         meta = {name: step[name] for name in ("state", "execution_time") if step.get(name) not in EMPTY}
         done = draft.add("action", action={"command": step["action"]}, turn=draft.turn, meta=meta or None)
-        done["observation"] = {"output": step.get("observation")}
+        if "observation" in step:
+            done["observation"] = {"output": step["observation"]}
         draft.lose_fields(step, SWE_STEP | said.keys(), "steps")
     about = draft.inner(row, "info")
     submitted = isinstance(about.get("submission"), str) and about.get("submission")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from imports.readers import doubled
+from imports.readers import doubled, tau2
 from imports.readers.found import UnreadableRow
 from imports.readers.unpacking import LINE_MAX, BadFile, UnpackBudget
 from people.errors import BadJson
@@ -97,8 +97,9 @@ class Repeats:
     def dropped(self, value: Any) -> int:
         if not self._is_possible:
             return 0
-        is_sample = isinstance(value, dict) and value.keys() == {"eval", "sample"}
-        return doubled.dropped_in(value["sample"] if is_sample else value)  # the head is that of all samples
+        # the head is that of all samples
+        of = next((name for name in ("sample", "simulation") if isinstance(value, dict) and name in value), None)
+        return doubled.dropped_in(value if of is None else value[of])
 
 
 def _of_text(file: IO[bytes], size: int, repeats: Repeats) -> Iterator[Row]:
@@ -122,6 +123,8 @@ def _of_text(file: IO[bytes], size: int, repeats: Repeats) -> Iterator[Row]:
     elif isinstance(whole, dict) and isinstance(whole.get("samples"), list) and "eval" in whole:
         # An Inspect log as one document: its head is that of every sample.
         yield from _samples(whole, size)
+    elif isinstance(whole, dict) and isinstance(whole.get("simulations"), list):
+        yield from ((place, one, size) for place, one in tau2.rows_of(whole))
     else:
         yield "document", whole, size
 

@@ -186,8 +186,9 @@ class MessageReader:
             elif kind == "tool_call":
                 said.calls.append(self._call(part.get("id"), part.get("name"), part.get("arguments")))
             elif kind == "tool_call_response":
-                value = part["response"] if "response" in part else part.get("result")
-                said.results.append((_id(part.get("id")), as_text(value)))
+                # null is a result; without either field the part says nothing of one
+                name = next((one for one in ("response", "result") if one in part), None)
+                said.results += [(_id(part.get("id")), as_text(part[name]))] if name else []
             else:
                 said.others.append(part)
         said.text = "".join(texts)

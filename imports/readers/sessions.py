@@ -41,8 +41,8 @@ REPEATING = frozenset(
 """Events of Codex that say once more what an item says, or how far a turn is."""
 CODEX_CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
 CODEX_OWN_WORDS = ("<", "# AGENTS.md instructions", "Another language model started to solve this problem")
-"""How a user's item begins that the program wrote itself: contexts in tags, instructions of the folder, the summary of a
-compacted history."""
+"""How a user's item begins that the program wrote itself: contexts in tags, instructions of a folder, the summary of
+a compacted history."""
 CODEX_RESULTS = ("function_call_output", "custom_tool_call_output")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.http import HttpRequest
-from ninja import Router, Schema, Status
+from ninja import P, QueryEx, Router, Schema, Status
 from pydantic import Field
 
 from awmclient import schema
-from awmclient.fields import Count, Line
+from awmclient.fields import MAX_INT, Count, Line
 from people.http import REFUSALS, actor_of
 from runs.launch import briefings
 
@@ -46,7 +46,9 @@ class BriefingView(Schema):
 
 
 @router.get("/briefings", response={200: list[BriefingView], **REFUSALS})
-def list_briefings(request: HttpRequest, scenario: str, task_idx: int) -> list[BriefingView]:
+def list_briefings(
+    request: HttpRequest, scenario: str, task_idx: QueryEx[int, P(ge=0, le=MAX_INT)]
+) -> list[BriefingView]:
     """List the briefings of a task, the newest first. Not for agent tokens."""
     return [_seen(one) for one in briefings.of_task(actor_of(request), scenario, task_idx)]
 

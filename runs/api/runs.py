@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import QueryEx, Router, Schema, Status
-from pydantic import StrictInt
+from pydantic import Field, StrictInt
 
 from awmclient import schema
-from awmclient.fields import WHOLE, Line, Object
+from awmclient.fields import MAX_INT, WHOLE, Line, Object
 from episodes.api import CURSOR, LIMIT, filters_in, filters_of
 from episodes.find import lists
 from episodes.models import Run
@@ -99,7 +99,7 @@ class PlanPreview(Schema):
 class SeedsBody(schema.Shape):
     """How many more seeds of every task and arm to plan, from 1 to 100."""
 
-    seeds: Annotated[StrictInt, WHOLE]
+    seeds: Annotated[StrictInt, Field(le=MAX_INT), WHOLE]
 
 
 class CostView(Schema):

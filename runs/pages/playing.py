@@ -15,6 +15,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_http_methods
 
 from awmclient.conversation import as_seen
+from awmclient.fields import has_come
 from episodes.models import Episode, Run
 from episodes.visible import trajectory
 from episodes.visible.lens import MODEL
@@ -123,6 +124,8 @@ def _texts(step: dict[str, Any]) -> dict[str, str]:
     if step["kind"] == "tool_call":
         given = {name: decision_fields.in_words(value) for name, value in (step.get("arguments") or {}).items()}
         said = step.get("error") if step.get("error") is not None else step.get("result")
+        if not has_come(step):
+            said = "no result"
         return {
             "name": clean(str(step["name"])),
             "given": clean("\n".join(f"{name}: {value}" for name, value in given.items()))[:CHARS],

@@ -95,6 +95,53 @@ TAU = {
     "info": {"task": {"instruction": TASK, "actions": [{"name": "the_solution"}]}},
     "traj": [{**one, "tool_calls": one.get("tool_calls")} for one in MESSAGES],
 }
+
+
+def _tau2(role: str, number: int, content: object, **more: object) -> dict[str, object]:
+    speech = {"is_audio": False, "is_final_chunk": True, "contains_speech": True, "audio_path": None}
+    about = {"role": role, "content": content, "turn_idx": number, "timestamp": f"2026-03-01T12:00:{number:02}.5"}
+    return {**about, **({} if role == "tool" else {"tool_calls": None, "cost": 0.0, "usage": None, **speech}), **more}
+
+
+def _tau2_call(name: str, number: int, requestor: str) -> list[dict[str, object]]:
+    return [{"id": f"c{number}", "name": name, "arguments": {"id": number}, "requestor": requestor}]
+
+
+TAU2_USED = {"usage": {"prompt_tokens": 90, "completion_tokens": 9}, "cost": 0.002, "generation_time_seconds": 1.5}
+TAU2_INFO = {
+    **{"git_commit": "0", "num_trials": 4, "max_steps": 100, "max_errors": 10, "seed": 300},
+    "user_info": {"implementation": "user_simulator", "llm": "m-2", "llm_args": {}},
+    "agent_info": {"implementation": "llm_agent", "llm": "m-1", "llm_args": {"temperature": 0.0}},
+    "environment_info": {
+        **{"domain_name": "telecom", "policy": "Never merge closed tickets."},
+        "tool_defs": {"get_ticket": {"name": "get_ticket", "doc": "One ticket.", "params": {"type": "object"}}},
+    },
+}
+TAU2_TASK = {
+    **{"id": "7", "description": {"purpose": "a merge"}, "initial_state": None},
+    "user_scenario": {"persona": None, "instructions": TASK},
+    "evaluation_criteria": {"actions": [{"action_id": "a", "name": "the_solution", "arguments": {}}]},
+}
+TAU2_SIMULATION = {
+    **{"id": "0b1c", "task_id": "7", "trial": 1, "seed": 2**40 + 1, "mode": "half_duplex"},
+    **{"timestamp": "2026-03-01T12:00:00", "start_time": "2026-03-01T12:00:00", "end_time": "2026-03-01T12:00:07.5"},
+    **{"duration": 7.5, "termination_reason": "user_stop", "agent_cost": 0.004, "user_cost": 0.001, "ticks": None},
+    "reward_info": {
+        **{"reward": 1.0, "reward_basis": ["DB"], "reward_breakdown": {"DB": 1.0}, "nl_assertions": None},
+        "action_checks": [{"action": {"name": "the_solution"}, "action_match": True}],
+    },
+    "messages": [
+        _tau2("assistant", 0, "Hi! How can I help you today?"),
+        _tau2("user", 1, TASK),
+        _tau2("assistant", 2, None, tool_calls=_tau2_call("get_ticket", 1, "assistant"), **TAU2_USED),
+        _tau2("tool", 3, '{"open": true}', id="c1", requestor="assistant", error=False),
+        _tau2("assistant", 4, "Please restart your phone.", **TAU2_USED),
+        _tau2("user", 5, None, tool_calls=_tau2_call("restart_phone", 2, "user")),
+        _tau2("tool", 6, "It is on.", id="c2", requestor="user", error=False),
+        _tau2("user", 7, "It works. ###STOP###"),
+    ],
+}
+TAU2 = {"timestamp": "2026-03-01T12:00:00", "info": TAU2_INFO, "tasks": [TAU2_TASK], "simulations": [TAU2_SIMULATION]}
 SWE = {
     "environment": "swe_main",
     "history": [
@@ -177,7 +224,7 @@ TRIAL = {
 ROWS = {
     **{"raw": RECORD, "sft": SFT, "openai": OPENAI, "inspect": INSPECT, "awm": AWM, "atif": ATIF, "openenv": OPENENV},
     **{"tau_bench": TAU, "swe_agent": SWE, "harbor": TRIAL, "otlp": spans.request(*spans.gen_ai(TASK))},
-    **{"claude-code": CLAUDE_CODE, "codex": CODEX},
+    **{"claude-code": CLAUDE_CODE, "codex": CODEX, "tau2": TAU2},
 }
 LINES = ("raw", "sft", "openai", "openenv")
 """Formats whose makers write JSON Lines."""
