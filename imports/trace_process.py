@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import resource
 import select
 import signal
@@ -27,7 +28,7 @@ from imports.readers.settled import Settled, Unsettled, WaitingTrace
 from people.text.in_words import bytes_in_words
 
 CPU_S = 60
-"""Processor time for one trace. The largest ones that are taken need a third of it."""
+"""Processor time for one trace. The largest ones that are taken need 5 to 8 s."""
 WALL_S = 600.0
 """Time after which a child is ended that gets no processor either."""
 MEMORY_BYTES = 1_000_000_000
@@ -144,4 +145,4 @@ def _limit_memory(more: int) -> None:
 def _limit_time(seconds: int) -> None:
     """Let the kernel end this process after so much processor time from now on."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + seconds + 1, hard))
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + seconds, hard))
