@@ -29,7 +29,7 @@ from people.text.in_words import bytes_in_words
 
 CPU_S = 60
 """Processor time for one trace. The largest ones that are taken need 5 to 8 s."""
-WALL_S = 600.0
+MOST_S = 600.0
 """Time after which a child is ended that gets no processor either."""
 MEMORY_BYTES = 1_000_000_000
 """Memory beyond that of a child that has read nothing."""
@@ -97,7 +97,7 @@ class TraceReader:
 def _asked(child: subprocess.Popen[bytes], trace: WaitingTrace) -> Settled:
     """Send a trace, and return the answer. Raises `OSError` or `ValueError` if the child ends instead."""
     assert child.stdin is not None and child.stdout is not None
-    late = threading.Timer(WALL_S, child.kill)
+    late = threading.Timer(MOST_S, child.kill)
     late.start()
     try:
         # one that has no memory for the trace answers before it has all of it
