@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from exports.jobs import removing, turns
+from exports.jobs import removing
 from exports.models import Export, Push
 from people.record import jobs
 
@@ -15,22 +15,17 @@ from people.record import jobs
 @shared_task
 def build(export_id: str) -> None:
     """Build an export, unless others are built now: its row waits, and the end of another build calls again."""
-    if turns.has_room(Export, export_id):
+    if jobs.has_room(Export, export_id):
         jobs.run_heard(Export, "build_export", export_id, progress=("episodes_done", "rows", "state"), failed="failed")
-        _call_next(Export)
+        jobs.call_next(Export)
 
 
 @shared_task
 def push(push_id: str) -> None:
     """Push an export, unless others are pushed now; its row waits likewise."""
-    if turns.has_room(Push, push_id):
+    if jobs.has_room(Push, push_id):
         jobs.run_aside("push_export", push_id, Push.MOST_S)
-        _call_next(Push)
-
-
-def _call_next(kind: type[Export] | type[Push]) -> None:
-    if (following := turns.next_one(kind)) is not None:
-        jobs.call_worker(kind.TASK, following)
+        jobs.call_next(Push)
 
 
 @shared_task

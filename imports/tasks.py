@@ -17,7 +17,10 @@ READ_S = 1800
 
 @shared_task
 def read(import_id: str) -> None:
-    jobs.run_aside("read_import", import_id, READ_S)
+    """Read a file, unless others are read now: its row waits, and the end of another reading calls again."""
+    if jobs.has_room(Import, import_id):
+        jobs.run_aside("read_import", import_id, READ_S)
+        jobs.call_next(Import)
 
 
 @shared_task

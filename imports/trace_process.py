@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import resource
 import select
 import signal
@@ -27,13 +28,15 @@ from imports.readers.settled import Settled, Unsettled, WaitingTrace
 from people.text.in_words import bytes_in_words
 
 CPU_S = 60
-"""Processor time for one trace. The largest ones that are taken need a third of it."""
-WALL_S = 600.0
+"""Processor time for one trace. The largest ones that are taken need 5 to 8 s."""
+MOST_S = 600.0
 """Time after which a child is ended that gets no processor either."""
 MEMORY_BYTES = 1_000_000_000
 """Memory beyond that of a child that has read nothing."""
 IDLE_S = 60.0
 """Silence after which a child ends: it keeps 100 MB."""
+END_S = 10.0
+"""Time that a child has to end once nothing can be sent to it."""
 TRIES = 2
 """Children that one trace can end by anything but its limits, such as a kill by the system."""
 OVER_TIME = "Its reading took more than {} s of processor time, and was stopped."
@@ -85,7 +88,7 @@ class TraceReader:
             with contextlib.suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
         try:
-            return child.wait(1)
+            return child.wait(END_S)
         except subprocess.TimeoutExpired:
             child.kill()
             return child.wait()
@@ -94,11 +97,13 @@ class TraceReader:
 def _asked(child: subprocess.Popen[bytes], trace: WaitingTrace) -> Settled:
     """Send a trace, and return the answer. Raises `OSError` or `ValueError` if the child ends instead."""
     assert child.stdin is not None and child.stdout is not None
-    late = threading.Timer(WALL_S, child.kill)
+    late = threading.Timer(MOST_S, child.kill)
     late.start()
     try:
-        child.stdin.write(settled.as_bytes(trace))
-        child.stdin.flush()
+        # one that has no memory for the trace answers before it has all of it
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.write(settled.as_bytes(trace))
+            child.stdin.flush()
         answer: Settled = _taken(child.stdout)
         return answer
     finally:
@@ -120,10 +125,9 @@ def serve(asked: IO[bytes], answers: IO[bytes], cpu_s: int, memory_bytes: int) -
     """Read traces until no more come, or the worker has ended. In the child."""
     _limit_memory(memory_bytes)
     while select.select([asked], [], [], IDLE_S)[0] and asked.peek(1):  # type: ignore[attr-defined]
-        trace = _taken(asked)
         _limit_time(cpu_s)
         try:
-            answer = settled.as_bytes(settled.settled(trace))
+            answer = settled.as_bytes(settled.settled(_taken(asked)))
         except MemoryError:
             # what is half made stays in its frames: this process ends, and the next one begins with nothing
             why = OVER_MEMORY.format(bytes_in_words(memory_bytes))
@@ -144,4 +148,4 @@ def _limit_memory(more: int) -> None:
 def _limit_time(seconds: int) -> None:
     """Let the kernel end this process after so much processor time from now on."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + seconds + 1, hard))
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + seconds, hard))

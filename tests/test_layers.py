@@ -240,6 +240,7 @@ LATE = {
         "in_events",
     ),  # numpy and protobuf, for the processes in which a trainer takes its curves along
     ("imports.readers.otlp", "of_protobuf"),  # protobuf, for the web processes that are sent traces
+    ("imports.readers.otlp", "_ProtobufReader.__init__"),
     ("imports.readers.otlp", "as_protobuf"),
     ("imports.readers.unpacking", "_of_zstandard"),  # pyarrow, for the processes that unpack such a member
     ("awmenv.spans", "start"),  # opentelemetry's sdk, for the processes that have a collector

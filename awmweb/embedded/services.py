@@ -38,6 +38,8 @@ PLAIN |= {"http_proxy", "https_proxy", "no_proxy", "HF_HOME", "HF_ENDPOINT"}
 
 LISTENER = 99
 """The number of the file by which several web processes listen: above those that a process opens before it."""
+WORKER_THREADS = 16
+"""Threads of the default worker: four more than can wait for children, receivers and expert models at the same time."""
 ELSEWHERE = ("worker", "rollouts", "beat", "env")
 """Services that can be left to another machine."""
 
@@ -111,7 +113,7 @@ def commands(options: Options) -> dict[str, list[str]]:
             "--timeout-graceful-shutdown",
             "3",
         ],
-        "worker": [*worker, "--queues", "default", "--concurrency", "4", "--hostname", "worker@%h"],
+        "worker": [*worker, "--queues", "default", "--concurrency", str(WORKER_THREADS), "--hostname", "worker@%h"],
         "rollouts": [*worker, "--queues", "rollouts", "--concurrency", "16", "--hostname", "rollouts@%h"],
         "beat": [*celery, "beat", "--loglevel", "warning", "--schedule", schedule, "--pidfile", ""],
     }

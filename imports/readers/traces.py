@@ -205,7 +205,7 @@ class _Trace:
             self._tools.setdefault(str(name), dict(tool))
         given, said = reader.input(), reader.output()
         if not self._is_late:
-            for one, is_known in list(self._told(given)):
+            for one, is_known in list(self._history(given)):
                 if is_known:
                     self._complete(one)
                 else:
@@ -229,7 +229,7 @@ class _Trace:
         draft.lose("a model's request and answer once more (its messages are kept)", int(bool(dropped)))
         self._keep_rest(step, span, reader.known | dropped | {one for at in USAGE.values() for one in at})
 
-    def _told(self, given: Sequence[SpanMessage]) -> Iterator[tuple[SpanMessage, bool]]:
+    def _history(self, given: Sequence[SpanMessage]) -> Iterator[tuple[SpanMessage, bool]]:
         """Yield the messages with whether an earlier span had them: each model's span has the whole history again."""
         counts: Counter[str] = Counter()
         for one in given:

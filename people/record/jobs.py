@@ -12,9 +12,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, ClassVar, TypeVar
 
@@ -32,8 +33,12 @@ from people.record.audit import record
 log = logging.getLogger(__name__)
 # Six beats fit into `SILENT_AFTER`: one slow update does not make a worker look lost.
 BEAT_S = 5.0
+TOGETHER, LOOKED_AT = 2, 100
+"""Children of one command that a worker waits for, and jobs of a kind that are done, at the same time, so that the
+worker's other threads stay free; and waiting jobs that are looked at for the next turn."""
 WOKEN_PER_SWEEP = 20
 """Forgotten jobs of a kind that one sweep wakes."""
+_rooms: dict[str, threading.BoundedSemaphore] = {}
 
 
 class Job(models.Model):
@@ -126,6 +131,30 @@ def claimed(job: J) -> QuerySet[J]:
     return type(job)._default_manager.filter(pk=job.pk, attempt=job.attempt, state=job.WORKING[1])
 
 
+def has_room(kind: type[J], job_id: str) -> bool:
+    """Return whether it is a job's turn: few of a kind at a time, and one of a project. A later call finds its row
+    otherwise."""
+    waits = kind._default_manager.filter(pk=job_id, state__in=kind.WORKING)
+    project = waits.values_list("project_id", flat=True).first()
+    return project is not None and is_free(is_heard(kind).exclude(pk=job_id), project)
+
+
+def is_free(others: QuerySet[Any], project: str) -> bool:
+    busy = list(others.values_list("project_id", flat=True)[:TOGETHER])
+    return len(busy) < TOGETHER and project not in busy
+
+
+def next_one(kind: type[J]) -> str | None:
+    """Return the oldest job that waits and whose turn it is."""
+    queued = kind._default_manager.filter(state=kind.WORKING[0]).order_by("created_at").values_list("pk", flat=True)
+    return next((pk for pk in queued[:LOOKED_AT] if has_room(kind, pk)), None)
+
+
+def call_next(kind: type[J]) -> None:
+    if (following := next_one(kind)) is not None:
+        call_worker(kind.TASK, following)
+
+
 def progress(job: Job, **fields: Any) -> bool:
     """Write how far it is; false if this attempt was overtaken or the job cancelled."""
     return bool(claimed(job).update(heartbeat_at=timezone.now(), **fields))
@@ -142,8 +171,29 @@ def cancel(job: Job, state: str) -> bool:
     return bool(waiting.update(state=state, ended_at=timezone.now()))
 
 
+@contextmanager
+def _room(command: str, job_id: str) -> Iterator[bool]:
+    """Hold one of the few threads of this process that may wait for children of a command, if one is free."""
+    room = _rooms.setdefault(command, threading.BoundedSemaphore(TOGETHER))
+    if not room.acquire(blocking=False):
+        log.info("%s %s waits: %s are running", command, job_id, TOGETHER)
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        room.release()
+
+
 def run_aside(command: str, job_id: str, most_s: float | None = None) -> None:
-    """Run a command in a child process, whose writes are the result. The sweep finds a child that was killed."""
+    """Run a command in a child process, whose writes are the result. The sweep finds a child that was killed, and a job
+    that found no room."""
+    with _room(command, job_id) as is_free:
+        if is_free:
+            _run(command, job_id, most_s)
+
+
+def _run(command: str, job_id: str, most_s: float | None) -> None:
     child = [sys.executable, str(settings.BASE_DIR / "manage.py"), command, job_id]
     try:
         done = subprocess.run(child, check=False, cwd=settings.BASE_DIR, timeout=most_s)
@@ -158,8 +208,14 @@ def run_heard(kind: type[Job], command: str, job_id: str, *, progress: Sequence[
     """Run a command in a child process, as long as its job moves; until it ends, no other worker takes the job.
 
     A child that moves none of the columns in `progress` for a while, or that takes too long, is ended with all its own
-    children, and the job has failed.
+    children, and the job has failed. One that found no room waits for the sweep.
     """
+    with _room(command, job_id) as is_free:
+        if is_free:
+            _run_heard(kind, command, job_id, progress, failed)
+
+
+def _run_heard(kind: type[Job], command: str, job_id: str, progress: Sequence[str], failed: str) -> None:
     before = kind._default_manager.filter(pk=job_id).values_list("attempt", flat=True).first() or 0
     child = subprocess.Popen(
         [sys.executable, str(settings.BASE_DIR / "manage.py"), command, job_id],

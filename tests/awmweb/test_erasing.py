@@ -43,6 +43,7 @@ from exports.recipe import Recipe
 from imports import collecting
 from imports.models import Trace
 from imports.readers import otlp
+from imports.readers.settled import key_of
 from people.access import system
 from people.errors import Busy, Forbidden, Invalid, NotFound
 from people.models import AuditEntry, Tombstone, digest_of

@@ -22,6 +22,7 @@ from awmweb.tasks import retain
 from episodes.errors import StepsErased
 from episodes.models import Episode, Rejudging, SavedView, Step
 from episodes.record import admitting, indexing, recording
+from episodes.stored.arrivals import lines_of
 from episodes.stored.entries import entry_of
 from episodes.visible import trajectory
 from experts.models import Advice, Ask, Draft

@@ -28,15 +28,15 @@ def heard(project):
 def test_builds_of_a_project_are_one_at_a_time(ada, elsewhere):
     first, second, other = waiting(ada.project), waiting(ada.project), waiting(elsewhere)
     assert requesting.claim(first.pk) is not None and requesting.claim(second.pk) is None
-    assert turns.next_one(Export) == other.pk and requesting.claim(other.pk) is not None
+    assert jobs.next_one(Export) == other.pk and requesting.claim(other.pk) is not None
     requesting.fail(requesting.Export.objects.get(pk=first.pk), "")
-    assert turns.next_one(Export) == second.pk and requesting.claim(second.pk) is not None
+    assert jobs.next_one(Export) == second.pk and requesting.claim(second.pk) is not None
 
 
 def test_two_builds_of_all_projects_leave_room_for_other_work(ada, elsewhere, django_user_model):
     heard(elsewhere), heard(elsewhere)
     mine = waiting(ada.project)
-    assert requesting.claim(mine.pk) is None and turns.next_one(Export) is None
+    assert requesting.claim(mine.pk) is None and jobs.next_one(Export) is None
     Export.objects.filter(project=elsewhere).update(heartbeat_at=timezone.now() - timedelta(minutes=1))
     assert requesting.claim(mine.pk) is not None, "the worker of a silent one is gone"
 

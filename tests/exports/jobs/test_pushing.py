@@ -204,9 +204,9 @@ def test_pushes_of_a_project_are_one_at_a_time(ada, elsewhere, server, monkeypat
     other = Push.objects.create(project=elsewhere, export=done(elsewhere), repo="they/rows")
     assert pushing.claim(first.pk) is not None and pushing.claim(second.pk) is None
     tasks.push(second.pk)
-    assert started == [] and turns.next_one(Push) == other.pk and pushing.claim(other.pk) is not None
+    assert started == [] and jobs.next_one(Push) == other.pk and pushing.claim(other.pk) is not None
     pushing.finish(Push.objects.get(pk=first.pk), "https://hub.test/lab/rows")
-    assert turns.next_one(Push) == second.pk
+    assert jobs.next_one(Push) == second.pk
     tasks.push(second.pk)
     assert started == [second.pk]
 

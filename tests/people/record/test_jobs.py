@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+import sys
+import threading
 from datetime import timedelta
 
 import pytest
 from django.core.management import get_commands, load_command_class
 from django.utils import timezone
 
+from awmweb.embedded import services
 from exports.models import Export, ExportState, Push
 from imports.models import Import
+from notices import sending
 from people.models import AuditEntry
 from people.record import jobs
 from tests.commands import ROOT
+from tests.running import until
 
 KINDS = jobs.Job.__subclasses__()
 
@@ -45,6 +50,38 @@ def test_commands_of_jobs_load_no_page():
     assert {"build_export", "push_export", "read_import"} <= set(names)
     commands = {name: load_command_class(get_commands()[name], name) for name in names}
     assert [name for name, command in commands.items() if command.requires_system_checks] == []
+
+
+COMMANDS = {"build_export", "push_export", "read_import", "load_demo"}
+
+
+def test_children_leave_threads_of_the_worker_free():
+    """Each command's children, the process that reads traces, the receivers of notices, and expert models."""
+    tasks = "".join(path.read_text() for path in ROOT.glob("*/tasks.py"))
+    assert set(re.findall(r"jobs\.run_(?:aside|heard)\((?:\w+, )?\"(\w+)\"", tasks)) == COMMANDS
+    waiting = len(COMMANDS) * jobs.TOGETHER + 1 + sending.CONCURRENT + 1
+    assert waiting + 4 <= services.WORKER_THREADS
+    chart = (ROOT / "deploy/helm/awmweb/values.yaml").read_text()
+    assert f"  replicas: 1\n  concurrency: {services.WORKER_THREADS}\n" in chart
+
+
+def test_job_without_room_is_left_to_the_sweep(tmp_path, monkeypatch):
+    """Children that wait for a file hold the room; one more is not started, and no thread waits for it."""
+    go, script = tmp_path / "go", tmp_path / "child"
+    script.write_text(f"#!/bin/sh\necho $3 >> {tmp_path}/started\nwhile ! [ -e {go} ]; do sleep 0.05; done\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+    running = [threading.Thread(target=jobs.run_aside, args=("read_import", name)) for name in "ab"]
+    for one in running:
+        one.start()
+    started = tmp_path / "started"
+    until(lambda: started.exists() and len(started.read_text().split()) == 2, 60)
+    jobs.run_aside("read_import", "c")
+    go.touch()
+    for one in running:
+        one.join()
+    jobs.run_aside("read_import", "d")
+    assert sorted(started.read_text().split()) == ["a", "b", "d"]
 
 
 def test_request_stores_calls_and_is_audited(job, ada, called, django_capture_on_commit_callbacks):
