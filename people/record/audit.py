@@ -39,7 +39,7 @@ UNRECORDED = {
     "The last use of a token, which *API tokens* lists": """
         people.record.members.token_of""",
 }
-"""Writes without a line, by the reason. `tests/test_audited.py` finds every write that a page or a call comes to, and
+"""Writes without a line, by the reason. `tests/test_audited.py` finds every write behind a page or a call, and
 compares the reasons with `docs/team.md`."""
 
 
