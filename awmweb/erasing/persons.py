@@ -38,9 +38,9 @@ from episodes.models import (
 from episodes.stored.entries import entry_of
 from experts.models import ERASED, Advice, Ask, StandingAnswer
 from notices.models import Delivery, Subscription
-from people.access import Actor, may_manage_people, system
+from people.access import Actor, keys_of, may_manage_people, system
 from people.errors import NotFound
-from people.models import AuditEntry, Hold, Membership, Project, Tombstone, keys_of
+from people.models import AuditEntry, Hold, Membership, Project, Tombstone
 from people.record import holding
 from people.record.audit import record
 from people.text.in_words import count

@@ -99,15 +99,15 @@ UNTIL_NEW = {"page", "API by session", "socket", "personal token", "answer link 
 def inside(request, project, ada, asked):
     edo = person(project, "edo", "expert")
     if request.param == "last admin":
-        Membership.objects.filter(user=ada.user).delete()
+        Membership.objects.filter(user=ada.person).delete()
         edo = person(project, "edo", "admin")
-        following.follow(edo.user, {"lab": "admin"})
+        following.follow(edo.person, {"lab": "admin"})
     ask = asked()
     about = {"tool": "look", "until": timezone.now() + timedelta(days=1), "at_most": 5}
     standing, _ = standing_answers.give(edo, StandingAnswerBody(arguments={"to": "x"}, **about))
     _, secret = members.issue_token(edo, "mine", "expert", personal=True)
     rows = {
-        kind: Subscription.objects.create(project=project, user=edo.user, kind=kind, target=f"of {kind}", every_s=0)
+        kind: Subscription.objects.create(project=project, user=edo.person, kind=kind, target=f"of {kind}", every_s=0)
         for kind in Channel.values
     }
     path = answer_links.answer_path(ask, edo.key).rpartition("/")[2]
@@ -120,11 +120,11 @@ def open_ways(one):
 
 def test_refused_person_has_no_way_in_until_the_next_sign_in(inside):
     assert open_ways(inside) == set(WAYS)
-    link = members.issue_login_link(list(inside.edo.user.memberships.all()))
-    following.suspend(inside.edo.user)
-    assert inside.edo.user.memberships.count() == 1 and open_ways(inside) == set()
+    link = members.issue_login_link(list(inside.edo.person.memberships.all()))
+    following.suspend(inside.edo.person)
+    assert inside.edo.person.memberships.count() == 1 and open_ways(inside) == set()
     assert Client().get(f"/login/once/{link}").status_code == 410
-    new = members.issue_login_link(list(inside.edo.user.memberships.all()))
+    new = members.issue_login_link(list(inside.edo.person.memberships.all()))
     assert open_ways(inside) == set(), "a link that no one has opened lets no one in"
     assert Client().get(f"/login/once/{new}").status_code == 302
     assert open_ways(inside) == set(WAYS) - UNTIL_NEW
@@ -133,7 +133,7 @@ def test_refused_person_has_no_way_in_until_the_next_sign_in(inside):
 
 def test_suspended_member_is_marked_on_members(ada, edo):
     token, _ = members.issue_token(edo, "mine", "expert", personal=True)
-    following.suspend(edo.user)
+    following.suspend(edo.person)
     assert ">suspended<" in html(as_person(ada).get("/projects/lab/people/"))
     token.refresh_from_db()
     assert token.revoked_at is not None
@@ -141,6 +141,6 @@ def test_suspended_member_is_marked_on_members(ada, edo):
 
 def test_only_admin_who_acts_cannot_be_removed(project, ada):
     bea = person(project, "bea", "admin")
-    following.suspend(bea.user)
+    following.suspend(bea.person)
     with pytest.raises(Invalid, match="last admin"):
-        members.remove_member(bea, Membership.objects.get(user=ada.user).pk)
+        members.remove_member(bea, Membership.objects.get(user=ada.person).pk)

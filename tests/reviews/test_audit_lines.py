@@ -21,8 +21,9 @@ def test_reviews_are_audited(ada):
     queue = assigning.create_queue(ada, "march", is_blind=True)
     assigning.add_gold(ada, queue.pk, one.pk, "accept")
     assigning.add_gold(ada, queue.pk, one.pk, "accept")
+    two = Episode.every.filter(pk=episode(ada, "b").pk)
     for _ in range(2):
-        assigning.fill(ada, queue.pk, Episode.every.filter(pk=episode(ada, "b").pk))
+        assigning.fill(ada, queue.pk, two)
     assigning.close_queue(ada, queue.pk)
     said = [("label.defined", "tone, version 1"), ("queue.created", "march, blind"), ("gold.added", "march: accept")]
     filled = ("queue.filled", "march: 1 episodes, chosen")
