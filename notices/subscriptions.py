@@ -64,10 +64,15 @@ def subscribe(
         defaults={"secret": secret, "name": clean(name)[:120], "is_confirmed": kind not in WITH_CODE},
     )
     if is_new:
-        record(actor, "turned on notifications", f"{kind} {urlsplit(target).hostname or ''}".strip())
+        record(actor, "turned on notifications", _place(subscription))
         if kind in WITH_CODE:
             _send_code(subscription)
     return subscription
+
+
+def _place(subscription: Subscription) -> str:
+    """Return what the audit trail says of a channel: not its address, which can be a secret."""
+    return f"{subscription.kind} {urlsplit(subscription.target).hostname or ''}".strip()
 
 
 def _current(actor: Actor) -> SubscriptionQuerySet:
@@ -159,7 +164,9 @@ def _mine(actor: Actor, pk: str) -> Subscription:
 @transaction.atomic
 def unsubscribe(actor: Actor, pk: str) -> None:
     """End a subscription. The log of deliveries stays; the address is wiped."""
-    _end(_mine(actor, pk), "Channel removed.")
+    subscription = _mine(actor, pk)
+    record(actor, "turned off notifications", _place(subscription))
+    _end(subscription, "Channel removed.")
 
 
 def _end(subscription: Subscription, why: str) -> None:
@@ -177,7 +184,11 @@ def forget(leaving: Actor) -> None:
 def confirm(actor: Actor, pk: str, code: str) -> None:
     """Confirm a mailbox by the code from the mail. A wrong code is counted before it is refused."""
     with transaction.atomic():
-        refusal = _try(_mine(actor, pk), code.strip().lower())
+        subscription = _mine(actor, pk)
+        was_confirmed = subscription.is_confirmed
+        refusal = _try(subscription, code.strip().lower())
+        if subscription.is_confirmed and not was_confirmed:
+            record(actor, "confirmed notifications", _place(subscription))
     if refusal:
         raise WrongCode(refusal)
 

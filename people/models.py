@@ -442,10 +442,3 @@ def verb_in_words(verb: str) -> str:
 def display_name(user: User) -> str:
     """Return a person's name for pages and exports."""
     return user.get_full_name() or user.get_username()
-
-
-def keys_of(user: User) -> list[str]:
-    """Return all keys by which rows know an account: its own, and those of every personal token ever issued to it, also
-    of revoked ones."""
-    tokens = ApiToken.objects.filter(issued_by=user, personal=True).order_by("pk")
-    return [f"user:{user.pk}", *(f"token:{pk}" for pk in tokens.values_list("pk", flat=True))]

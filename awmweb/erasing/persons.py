@@ -38,9 +38,9 @@ from episodes.models import (
 from episodes.stored.entries import entry_of
 from experts.models import ERASED, Advice, Ask, StandingAnswer
 from notices.models import Delivery, Subscription
-from people.access import Actor, may_manage_people, system
+from people.access import Actor, keys_of, may_manage_people, system
 from people.errors import NotFound
-from people.models import AuditEntry, Hold, Membership, Project, Tombstone, keys_of
+from people.models import AuditEntry, Hold, Membership, Project, Tombstone
 from people.record import holding
 from people.record.audit import record
 from people.text.in_words import count
@@ -82,8 +82,8 @@ def _erase_in(actor: Actor, user: User, keys: Sequence[str], names: AccountNames
             touched |= set(rows.values_list("episode_id", flat=True)) | proved
         if model is SavedView:
             _copies_of_views(project, list(rows.values("pk", "name", "query")), counts)
-        for label, gone in erase(model, list(rows.values_list("pk", flat=True))).items():
-            counts[label] += len(gone)
+        for label, pks in erase(model, list(rows.values_list("pk", flat=True))).items():
+            counts[label] += len(pks)
     ahead = StandingAnswer.objects.filter(project=project, author_key__in=keys)
     counts["experts.StandingAnswer: words"] += episodes.end_standing(ahead)
     for model, field, path, empty in EMPTIED:

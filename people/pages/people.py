@@ -120,6 +120,7 @@ def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
 
 def begin_session(request: HttpRequest, user: User, entries: list[str], project: str) -> None:
     """Sign in to these memberships, and to those that earlier links of the same account opened in this browser."""
+    members.enter(user, entries, "by a link")
     if request.user == user:
         entries = list(dict.fromkeys([*memberships(request).values_list("entry", flat=True), *entries]))
     start_session(request, user, backend="django.contrib.auth.backends.ModelBackend")
@@ -127,7 +128,6 @@ def begin_session(request: HttpRequest, user: User, entries: list[str], project:
     request.session.cycle_key()
     request.session[SESSION_ENTRIES] = entries
     request.session[SESSION_PROJECT] = project
-    members.end_suspension(user, entries)
 
 
 def _is_no_visit(request: HttpRequest) -> bool:

@@ -33,12 +33,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from people import measures, operating
-from people.access import SESSION_ENTRIES, SESSION_PROJECT, person
+from people.access import SESSION_ENTRIES, SESSION_PROJECT
 from people.errors import LinkSpent
 from people.identity import Claimant, Rights, Unfit, identify, rights_of
 from people.models import Membership
 from people.record import following, members
-from people.record.audit import record
 
 log = logging.getLogger(__name__)
 PER_MINUTE = 60
@@ -257,8 +256,6 @@ class Accounts(DefaultAccountAdapter):
         # Django's `login` keeps the key of a session that the same account already has.
         request.session.cycle_key()
         request.session[SESSION_ENTRIES] = entries = [one.entry for one in found]
-        members.end_suspension(cast(User, user), entries)
         request.session[SESSION_PROJECT] = found[0].project.slug
         request.session.set_expiry(settings.AWMWEB_OIDC_SESSION_H * 3600)
-        for one in found:
-            record(person(one), "signed in", user.get_username(), f"at {settings.AWMWEB_OIDC_NAME}")
+        members.enter(cast(User, user), entries, f"at {settings.AWMWEB_OIDC_NAME}")

@@ -306,9 +306,12 @@ def _refuse_namesake(actor: Actor, username: str, role: str) -> None:
         raise Invalid(f"{display_name(known.user)} is already a member, with role {known.role}. Use another name.")
 
 
-def end_suspension(user: User, entries: Sequence[str]) -> None:
-    """Let someone act again by the memberships to which they have just signed in."""
+@transaction.atomic
+def enter(user: User, entries: Sequence[str], how: str) -> None:
+    """Note a sign-in to these memberships. Those that the sign-in provider had suspended are acted by again."""
     Membership.objects.filter(user=user, entry__in=entries).update(suspended_at=None)
+    for one in Membership.objects.filter(user=user, entry__in=entries).select_related("project", "user").order_by("pk"):
+        record(person(one), "signed in", user.get_username(), how)
 
 
 def _admins(now: datetime) -> QuerySet[Membership]:

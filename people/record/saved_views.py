@@ -13,6 +13,7 @@ from django.db.models import Model, Q, QuerySet
 
 from people.access import Actor, scoped, visible_or_404
 from people.errors import Invalid
+from people.record.audit import record
 
 NAME_MAX, VIEWS_MAX, QUERY_MAX = 60, 50, 4000
 V = TypeVar("V", bound=Model)
@@ -52,4 +53,5 @@ class SavedViews(Generic[V]):
         view = visible_or_404(self.of(actor), actor, view_id)
         if not actor.owns(view.author_key):  # type: ignore[attr-defined]
             self.may_direct(actor)
+            record(actor, "view.removed", view.name, f"of {view.author}")  # type: ignore[attr-defined]
         view.delete()

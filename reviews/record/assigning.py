@@ -142,7 +142,11 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
         _add_slots(kept, queue)
         if queue.is_blind:
             withholding.from_everyone(kept.select_related("queue"))
-        return kept.count()
+        added = kept.count()
+        if added:
+            drawn = f"a sample of {sample:,}, seed {seed or queue.seed}" if sample else "chosen"
+            record(actor, "queue.filled", queue.pk, f"{queue.name}: {added:,} episodes, {drawn}")
+        return added
 
 
 def _refuse_closed(queue: ReviewQueue) -> None:

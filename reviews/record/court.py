@@ -13,6 +13,7 @@ from episodes.models import Episode
 from episodes.stored.splits import task_key
 from people.access import Actor, may_set_reviews, visible_or_404
 from people.errors import Invalid
+from people.record.audit import record
 from reviews.models import CourtCase, Ruling, Word
 from reviews.record import annotating
 from reviews.visible.rulings import refuse_while_blind
@@ -47,4 +48,6 @@ def rule(actor: Actor, case_id: str, word: str, reason: str) -> Ruling:
     by = annotating.author(actor, Episode())
     ruling = Ruling.objects.create(case=case, word=word, reason=reason, **{**by, "privilege": "sees_verifier"})
     CourtCase.objects.filter(pk=case.pk).update(ruled_at=ruling.created_at)
+    # without the word, which would say to someone who judges it blind what others found
+    record(actor, "case.ruled", case.task_key)
     return ruling

@@ -31,6 +31,7 @@ from episodes.record import recording
 from episodes.stored.packs import VERSION_LENGTH, find_pack, loaded_folder, packs, scenario_digest, version_folder
 from people.access import Actor, may_launch, scoped, visible_or_404
 from people.record import jobs
+from people.record.audit import record
 from people.text.in_words import count
 from runs.errors import (
     BadPack,
@@ -306,6 +307,7 @@ def launch(actor: Actor, name: str, starts: Sequence[LaunchRequest], arm: str = 
             origin=Origin.BUILTIN,
         )
         _wake_later(episode.pk, start.delay_s)
+    record(actor, "run.launched", run.pk, name)
     return run
 
 
@@ -329,6 +331,7 @@ def rerun(actor: Actor, episode_id: str) -> Episode:
         actor, plan, state=EpisodeState.QUEUED, max_steps=broken.max_steps, origin=Origin.BUILTIN
     )
     if is_new:
+        record(actor, "episode.rerun", again.pk, f"after {broken.pk}")
         _wake_later(again.pk, 0)
     return again
 

@@ -399,6 +399,7 @@ def pause(actor: Actor, run_id: str) -> Plan:
     # a paused run turns their calls away, so they have to be called again later
     plan.tries.filter(episode__state=EpisodeState.QUEUED).update(called_at=None)
     _set(actor, plan, PlanState.PAUSED)
+    record(actor, "run.paused", plan.run_id)
     return plan
 
 
@@ -413,6 +414,7 @@ def resume(actor: Actor, run_id: str) -> Plan:
         raise WrongState(f"Only a planned or paused run can be resumed; this one is {plan.state}.")
     # one that was interrupted or parked meanwhile came back to the queue, and its call was turned away
     plan.tries.filter(episode__state=EpisodeState.QUEUED).update(called_at=None)
+    record(actor, "run.resumed", plan.run_id, f"was {plan.state}")
     _begin(actor, plan)
     return plan
 

@@ -16,8 +16,8 @@ from episodes.models import Episode
 from episodes.record import indexing, recording
 from experts import opening
 from exports.jobs import working
-from people.access import system
-from people.models import ApiToken, AuditEntry, keys_of
+from people.access import keys_of, system
+from people.models import ApiToken, AuditEntry
 from people.record import members
 from reviews.record import assigning
 from tests.awmweb.test_erasing import GONE, RECIPES, places_of
