@@ -251,9 +251,10 @@ PLACES: dict[str, Place] = {
     "recipes and plans": Place(
         texts("a: &x 1, ", "["), refused(yaml_text.BadYaml, yaml_text.read), 300, most=yaml_text.LENGTH_MAX),
     "YAML of many names": Place(
-        lambda n: "".join(f"k{i}: [1, {{a: b}}]\n" for i in range(n)), refused(yaml_text.BadYaml, yaml_text.read), 300,
-        most=300_000, memory=64),
-    "bodies of many values": Place(raws(b"1,", b"[", b"1]"), refused(BadJson, parse_json), 8_000, most=798_000, memory=32),
+        lambda n: "".join(f"k{i}: [1, {{a: b}}]\n" for i in range(n)), refused(yaml_text.BadYaml, yaml_text.read),
+        300, most=300_000, memory=64),
+    "bodies of many values": Place(raws(b"1,", b"[", b"1]"), refused(BadJson, parse_json), 8_000,
+        most=798_000, memory=32),
     "bodies of deep values": Place(
         lambda n: b"[" * n + b"]" * n, refused(BadJson, parse_json), 4_000),
     "bodies of quotes": Place(raws(b'\\",', b'["', b'"]'), refused(BadJson, parse_json), 100_000),
