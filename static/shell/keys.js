@@ -35,6 +35,7 @@ export function keysOf(page, registry = KEYS) {
 }
 
 const MODIFIERS = ["Shift", "Control", "Alt", "AltGraph", "Meta", "CapsLock"];
+const SIGN = /^[!-/:-@[-\u0060{-~]$/; // ASCII without letters and digits
 const SIGNS = { BracketLeft: "[", BracketRight: "]", Semicolon: ";", Slash: "/", Period: "." };
 
 /**
@@ -52,7 +53,7 @@ function placeOf(code = "") {
  */
 export function isByAlt(event) {
   const { key, code, altKey, ctrlKey, metaKey } = event;
-  if (!/^[!-/:-@[-`{-~]$/.test(key) || metaKey) return false;
+  if (!SIGN.test(key) || metaKey) return false;
   if (event.getModifierState?.("AltGraph")) return true;
   return altKey && placeOf(code) !== key && (ctrlKey || /[[\]{}@\\|~#/]/.test(key));
 }
@@ -70,7 +71,7 @@ export function namesOf(event) {
   const isNamed = key.length > 1 && key !== "Dead";
   const bases = [isAscii || isNamed ? key : key === " " ? "Space" : placeOf(code) || key];
   // AZERTY has its digits above signs, and German has + where ] is
-  if (/^[!-/:-@[-`{-~]$/.test(key) && !shiftKey && /^(Digit|Bracket)/.test(code)) bases.push(placeOf(code));
+  if (SIGN.test(key) && !shiftKey && /^(Digit|Bracket)/.test(code)) bases.push(placeOf(code));
   return [...new Set(bases)].map((base) => {
     const isLetter = base.length === 1 && base.toLowerCase() !== base.toUpperCase();
     const isShifted = shiftKey && (isLetter || base.length > 1);

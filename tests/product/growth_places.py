@@ -274,7 +274,7 @@ PLACES: dict[str, Place] = {
         lambda n: (list(range(n)), list(range(n, 0, -1))), lambda both: matches(*both), 2_000, memory=96),
     "search: excerpt": Place(texts("a "), lambda t: search_text.excerpt_of(t, "b " * 50), 20_000),
     "search: words": Place(texts('-"a '), search_text.terms_of, 5_000, memory=48),
-    "pages: direction marks": Place(raws(b"\xe2\x80\xae"), plain_text.cleaned, 2_000, memory=48),
+    "pages: direction marks": Place(raws(b"\xe2\x80\xae"), plain_text.cleaned, 2_000, memory=96),
     "pages: JSON of a result": Place(
         lambda n: {"seq": 1, "kind": "tool_call", "name": "a", "arguments": {}, "result": '{"a" ' + '"\\"' * n},
         step_cards.card_of, 20_000, memory=48),
