@@ -34,8 +34,12 @@
     kept = { text: "", since: Date.now() };
     write();
   });
+  // AltGr is Ctrl and Alt on Windows, and Option on a Mac: with either, a sign is typed and not a shortcut pressed
+  const isSign = (event) => event.key.length === 1 && !event.metaKey
+    && (event.getModifierState("AltGraph") || (event.altKey && !/[a-z0-9 ]/i.test(event.key)));
   document.addEventListener("keydown", (event) => {
-    if (!kept || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    const isShortcut = (event.ctrlKey || event.metaKey || event.altKey) && !isSign(event);
+    if (!kept || isShortcut || event.isComposing) return;
     if (event.key === "Escape" || !isFresh(kept)) return stop();
     if (event.key === "Backspace") kept.text = kept.text.slice(0, -1);
     else if (event.key.length === 1) kept.text += event.key;

@@ -29,7 +29,8 @@ def test_cannot_run(): pytest.skip("no kernel")
 def test_door(): pass
 def test_costs(record_property):
     record_property("place", {
-        "name": "YAML", "bytes": 999_900, "memory": 4.51, "most": 16, "quarter": 0.1, "whole": 0.4, "hold": 0.02, "unit": 0.01
+        "name": "YAML", "bytes": 999_900, "memory": 4.51, "most": 16, "quarter": 0.1, "whole": 0.4,
+        "hold": 0.02, "unit": 0.01,
     })
 """
 

@@ -1,8 +1,8 @@
-"""Who may parse on an event loop, read from syntax trees: whoever does keeps all other senders of its process waiting.
+"""Who may parse on an event loop, read from syntax trees: whoever does keeps all senders of its process waiting.
 
-In the web process a body goes through `read_aside`, in the environment server through `strict.read`, which counts before
-it parses. A function that parses by any other way, by itself or through others, is not called by a coroutine, nor by a
-module that runs on a loop, unless it is named here with the reason. Runs without a database.
+In the web process a body goes through `read_aside`, in the environment server through `strict.read`, which counts
+before it parses. A function that parses by any other way, by itself or through others, is not called by a coroutine,
+nor by a module that runs on a loop, unless it is named here with the reason. Runs without a database.
 """
 
 from __future__ import annotations
@@ -184,12 +184,26 @@ def test_every_excuse_is_needed() -> None:
 
 def test_parser_is_found_behind_calls_and_in_callbacks() -> None:
     files = {
-        "people.a": "import json\ndef read(raw): return json.loads(raw)\nclass C:\n  def of(self, raw): return self.m(raw)\n"
-        "  def m(self, raw): return read(raw)\n",
-        "people.b": "from people import a\nfrom people.a import read, C\nasync def direct(raw): return a.read(raw)\n"
-        "async def handed(raw): return await read_aside(raw, read, '')\nasync def method(raw): return C.of(raw)\n"
-        "async def model(raw): return Shape.model_validate(raw)\n",
-        "episodes.live.c": "import orjson\ndef callback(raw): return orjson.loads(raw)\n"
-        "def threaded(raw): return orjson.loads(raw)\nasync def serve(raw): await to_thread(threaded, raw)\n",
+        "people.a": """
+import json
+def read(raw): return json.loads(raw)
+class C:
+    def of(self, raw): return self.m(raw)
+    def m(self, raw): return read(raw)
+""",
+        "people.b": """
+from people import a
+from people.a import read, C
+async def direct(raw): return a.read(raw)
+async def handed(raw): return await read_aside(raw, read, "")
+async def method(raw): return C.of(raw)
+async def model(raw): return Shape.model_validate(raw)
+""",
+        "episodes.live.c": """
+import orjson
+def callback(raw): return orjson.loads(raw)
+def threaded(raw): return orjson.loads(raw)
+async def serve(raw): await to_thread(threaded, raw)
+""",
     }
     assert set(on_loops(files)) == {"people.b.direct", "people.b.method", "people.b.model", "episodes.live.c.callback"}

@@ -52,7 +52,7 @@ REFUSED = {401: 4401, 403: 4403, 404: 4404}
 TRY_AGAIN, BROKEN = 1013, 1011
 FIRST_PAGE = 200
 SEEN_BYTES = 64 * 1024
-"""A larger frame is not read for a lens, since that would keep the event loop; its steps are fetched, as after any gap."""
+"""A larger frame is not read for a lens, which would keep the event loop; its steps are fetched, as after any gap."""
 SOCKET_WAIT_S = 10.0
 """How long a socket waits for stored steps while others of its sender read, before it has to try again."""
 RIGHT_S = 2.0

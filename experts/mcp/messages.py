@@ -46,7 +46,7 @@ def message_of(raw: bytes) -> ClientMessage:
     if arguments:
         rest = {**fields, "params": {**params, "arguments": {}}}
     elif "method" not in fields and "result" in fields:
-        rest = {**fields, "result": {}}  # an answer to a question of ours, which `tasks` reads
+        rest = {**fields, "result": {}}  # an answer to an expert's question, which `tasks` reads
     for_sdk = json.dumps(rest).encode()
     if len(for_sdk) > SDK_BYTES or holds_more_than(for_sdk, SDK_VALUES):
         raise TooLarge(

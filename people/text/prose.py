@@ -109,7 +109,7 @@ def _is_bounded(text: str) -> bool:
     if len(text) > LONGEST or lines > MOST_LINES or sum(map(text.count, "*_`")) > MOST_MARKS:
         return False
     bars = text.count("|")
-    # The parser fills each row of a table up to the columns of its second line, so that 2,000 letters made 65,000 cells.
+    # The parser fills each row of a table up to the columns of its second line: 2,000 letters made 65,000 cells.
     return not bars or max(bars, _columns(text) * lines) <= MOST_CELLS
 
 

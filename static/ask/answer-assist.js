@@ -159,7 +159,7 @@ function changeReply(button) {
 }
 
 /** Return what the page knows of variables: the arguments of the agent's last failed call. */
-const knownValues = () => JSON.parse(document.getElementById("failed-call")?.textContent || "{}").arguments || {};
+const knownValues = () => parseExact(document.getElementById("failed-call")?.textContent || "{}").arguments || {};
 
 function startReplies() {
   /** @type {HTMLDialogElement} */

@@ -2,6 +2,7 @@
 // has it again; it goes to the agent with the answer.
 
 import { inProject } from "../shell/address.js";
+import { parseExact } from "../forms/exact-json.js";
 import { NO_CONTACT, post } from "../shell/post.js";
 import { announce } from "../shell/toast.js";
 import { visible } from "../shell/visible-text.js";
@@ -94,7 +95,7 @@ export function startAttachments(form, ask) {
     for (const file of files) await send(file);
   }
 
-  for (const file of JSON.parse(document.getElementById("my-files").textContent)) fill(addRow(file.name), file);
+  for (const file of parseExact(document.getElementById("my-files").textContent)) fill(addRow(file.name), file);
   box.querySelector("[data-pick-files]").addEventListener("click", () => picker.click());
   picker.addEventListener("change", () => {
     const files = [...picker.files];

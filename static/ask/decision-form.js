@@ -3,7 +3,7 @@
 // The agent wrote names, schemas and values: they are set as text, and cleaned before they are shown.
 
 import { fieldIn, fieldsFor, inWords, read, shapeOf, textsIn } from "../forms/schema-form.js";
-import { isNumber } from "../forms/exact-json.js";
+import { entriesOf, isNumber, ordered } from "../forms/exact-json.js";
 import { bind } from "../shell/keys.js";
 import { announce } from "../shell/toast.js";
 import { visible } from "../shell/visible-text.js";
@@ -28,9 +28,9 @@ const TYPES = { boolean: "boolean", object: "object" };
  */
 export function shapeOfCall({ schema, arguments: given = {} }) {
   const shape = shapeOf(schema || {});
-  const beside = Object.entries(given).filter(([name]) => !Object.hasOwn(shape.properties, name)).map(([name, value]) => [
+  const beside = entriesOf(given).filter(([name]) => !Object.hasOwn(shape.properties, name)).map(([name, value]) => [
     name, { type: Array.isArray(value) ? "array" : isNumber(value) ? "number" : TYPES[typeof value] || "string" }]);
-  return { ...shape, properties: { ...shape.properties, ...Object.fromEntries(beside) } };
+  return { ...shape, properties: ordered([...entriesOf(shape.properties), ...beside]) };
 }
 
 /**
@@ -61,7 +61,7 @@ export function decisionOn(call, draft, number) {
  */
 export function changedIn(call, texts) {
   const given = call.arguments || {};
-  return Object.keys(shapeOfCall(call).properties).filter((name) => (texts[name] ?? "") !== (Object.hasOwn(given, name) ? inWords(given[name]) : ""));
+  return entriesOf(shapeOfCall(call).properties).map(([name]) => name).filter((name) => (texts[name] ?? "") !== (Object.hasOwn(given, name) ? inWords(given[name]) : ""));
 }
 
 /**
@@ -97,7 +97,7 @@ class Standing {
     const line = make("p", "row wrap");
     line.append(this.hours, this.run, make("span", "", "at most"), this.most, make("span", "", "calls with:"));
     const list = make("div", "sames");
-    this.sames = Object.entries(call.arguments || {}).map(([name, value]) => {
+    this.sames = entriesOf(call.arguments || {}).map(([name, value]) => {
       const [row, same] = [make("label", "row wrap"), Object.assign(document.createElement("input"), { type: "checkbox", checked: true })];
       row.append(same, make("span", "mono", visible(name)), make("span", "mono cut-text", visible(inWords(value))), make("small", "", "the same"));
       list.append(row);
@@ -141,7 +141,7 @@ class Standing {
     if (!this.on.checked || this.call.high_risk) return [];
     const equal = this.sames.filter(({ same }) => same.checked).map(({ name, value }) => [name, value]);
     return [{
-      tool: this.call.name, arguments: Object.fromEntries(equal), hours: Number(this.hours.value),
+      tool: this.call.name, arguments: ordered(equal), hours: Number(this.hours.value),
       at_most: Number(this.most.value), ...(this.run.value ? { run: this.run.value } : {}),
     }];
   }
@@ -245,7 +245,7 @@ class CallCard {
       return;
     }
     const list = make("dl", "args");
-    for (const [name, value] of Object.entries(this.call.arguments || {})) {
+    for (const [name, value] of entriesOf(this.call.arguments || {})) {
       const text = make("dd", "mono words", visible(inWords(value)));
       text.dir = "auto";
       list.append(make("dt", "mono", visible(name)), text);

@@ -1,6 +1,7 @@
 // The field that adds a suggested call by the name of its tool.
 
 import { bind } from "../shell/keys.js";
+import { parseExact } from "../forms/exact-json.js";
 import { chosen } from "../forms/schema-form.js";
 import { visible } from "../shell/visible-text.js";
 
@@ -31,7 +32,7 @@ export function startPicker(names, addCall, tell) {
   document.querySelector("[data-add-call]").addEventListener("click", add);
   bind("insert-call", () => picker.focus());
   document.querySelector("[data-add-failed]")?.addEventListener("click", () => {
-    const failed = JSON.parse(document.getElementById("failed-call").textContent);
+    const failed = parseExact(document.getElementById("failed-call").textContent);
     addCall(failed.name, failed.arguments);
   });
 }

@@ -1,5 +1,7 @@
 // Variables of a quick reply: {customer} and {order id} are filled in before it is inserted. Other braces stay as they are.
 
+import { inWords } from "../forms/schema-form.js";
+
 const VARIABLE = /\{([\p{L}][\p{L}\p{N}_ -]{0,39})\}/gu;
 
 /**
@@ -19,14 +21,14 @@ export const filled = (text, values) => text.replace(VARIABLE, (whole, name) => 
  * Show a field for each variable, with what is known of it.
  * @param {HTMLFormElement} form
  * @param {string} text
- * @param {Record<string, string>} known
+ * @param {Record<string, unknown>} known
  */
 export function askFor(form, text, known) {
   const names = variablesOf(text);
   const fields = names.map((name) => {
     const [label, input] = [document.createElement("label"), document.createElement("input")];
     label.className = "f";
-    Object.assign(input, { name, autocomplete: "off", value: Object.hasOwn(known, name) ? known[name] : "" });
+    Object.assign(input, { name, autocomplete: "off", value: Object.hasOwn(known, name) ? inWords(known[name]) : "" });
     label.append(name, input);
     return label;
   });

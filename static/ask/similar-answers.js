@@ -16,7 +16,7 @@ export function unknownTools(calls, names) {
   return [...new Set(calls.map((call) => call.name))].filter((name) => !names.includes(name));
 }
 
-const toolNames = () => JSON.parse(document.getElementById("tools-data")?.textContent || "[]").map((tool) => tool.name);
+const toolNames = () => parseExact(document.getElementById("tools-data")?.textContent || "[]").map((tool) => tool.name);
 
 function takeUp(button) {
   const calls = parseExact(document.getElementById(button.dataset.calls).textContent);

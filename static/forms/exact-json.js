@@ -1,4 +1,5 @@
-// JSON whose numbers keep their digits: a number that JavaScript would change stays text. Pure.
+// JSON as it was written: a number that JavaScript would change stays text, and names stay in their order, of which JavaScript
+// moves those of digits to the front. Everything that a person sends back is read and written here. Pure.
 //
 // The server reads whole numbers of any length, and decimals as doubles. A decimal that a double changes is refused where a
 // person typed it (`fixed`), and so is a name that comes twice: one of its values would be lost.
@@ -15,6 +16,33 @@ export class Exact {
   /** @param {string} text */
   constructor(text) { this.text = text; }
   toString() { return this.text; }
+}
+
+/** @type {WeakMap<object, string[]>} the names of objects whose order JavaScript would change */
+const ORDERS = new WeakMap();
+
+/**
+ * Return an object of fields in their order, which `entriesOf` and `writeExact` follow. A copy has lost it.
+ * @param {Iterable<any[]>} fields names with values
+ * @returns {Record<string, any>}
+ */
+export function ordered(fields) {
+  const known = new Map(/** @type {Iterable<[string, any]>} */ (fields));
+  const made = Object.fromEntries(known);
+  const names = [...known.keys()];
+  if (Object.keys(made).some((name, at) => name !== names[at])) ORDERS.set(made, names);
+  return made;
+}
+
+/**
+ * Return the fields of an object in the order in which they were written.
+ * @param {object} value
+ * @returns {[string, any][]}
+ */
+export function entriesOf(value) {
+  const names = (ORDERS.get(value) || []).filter((name) => Object.hasOwn(value, name));
+  const known = new Set(names);
+  return [...names, ...Object.keys(value).filter((name) => !known.has(name))].map((name) => [name, value[name]]);
 }
 
 /**
@@ -94,7 +122,7 @@ export function parseExact(text, { fixed = false } = {}) {
         } while (mark(","));
         needs("}");
       }
-      return Object.fromEntries(fields);
+      return ordered(fields);
     }
     const word = take(WORD);
     if (word) return JSON.parse(word);
@@ -112,7 +140,7 @@ export function parseExact(text, { fixed = false } = {}) {
 }
 
 /**
- * Write JSON in one line as `JSON.stringify` does, or indented; exact numbers as they are.
+ * Write JSON in one line as `JSON.stringify` does, or indented; exact numbers and orders as they are.
  * @param {any} value
  * @param {string} [line] what a new line begins with
  * @returns {string}
@@ -125,7 +153,7 @@ export function writeExact(value, line = "") {
   const [opens, closes] = Array.isArray(value) ? "[]" : "{}";
   const parts = Array.isArray(value)
     ? value.map((one) => writeExact(one ?? null, inside))
-    : Object.entries(value).filter(([, one]) => one !== undefined).map(([name, one]) => `${JSON.stringify(name)}${colon}${writeExact(one, inside)}`);
+    : entriesOf(value).filter(([, one]) => one !== undefined).map(([name, one]) => `${JSON.stringify(name)}${colon}${writeExact(one, inside)}`);
   return parts.length ? `${opens}${inside}${parts.join(`,${inside}`)}${line}${closes}` : opens + closes;
 }
 

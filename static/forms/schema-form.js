@@ -3,7 +3,7 @@
 // The agent wrote the schema: only a bounded part of it is read, and its texts are cleaned before they are shown.
 
 import { visible } from "../shell/visible-text.js";
-import { compared, isNumber, parseExact, unfixed, writeExact } from "./exact-json.js";
+import { compared, entriesOf, isNumber, ordered, parseExact, unfixed, writeExact } from "./exact-json.js";
 
 const ARGUMENTS = 100;
 const CHOICES = 500; // above this number a value is typed, not chosen
@@ -113,7 +113,7 @@ export function read(texts, schema = {}) {
   const [given, problems, required] = [[], [], new Set(listOf(schema.required))];
   /** @type {string | undefined} */
   let wrong;
-  for (const [name, one] of Object.entries(schema.properties || {})) {
+  for (const [name, one] of entriesOf(schema.properties || {})) {
     const before = problems.length;
     try {
       const value = valueOf(own(texts, name) ?? "", one);
@@ -126,7 +126,7 @@ export function read(texts, schema = {}) {
     }
     if (problems.length > before) wrong ??= name;
   }
-  return { arguments: Object.fromEntries(given), problems, wrong };
+  return { arguments: ordered(given), problems, wrong };
 }
 
 /** Return a value by a name that the agent chose: `constructor` counts only if it was given. */
@@ -156,11 +156,11 @@ const isObject = (value) => typeof value === "object" && value !== null && !Arra
  * Of many arguments the required ones come first. `left` are those without a field.
  */
 export function shapeOf(schema) {
-  const all = Object.entries(isObject(schema?.properties) ? schema.properties : {});
+  const all = entriesOf(isObject(schema?.properties) ? schema.properties : {});
   const needed = new Set(listOf(schema?.required));
   const some = all.length > ARGUMENTS ? [...all].sort(([one], [other]) => Number(needed.has(other)) - Number(needed.has(one))).slice(0, ARGUMENTS) : all;
   return {
-    properties: Object.fromEntries(some.map(([name, one]) => [name, isObject(one) ? one : {}])),
+    properties: ordered(some.map(([name, one]) => [name, isObject(one) ? one : {}])),
     required: some.map(([name]) => name).filter((name) => needed.has(name)),
     left: all.length - some.length,
   };
@@ -237,7 +237,7 @@ function named(control_, name) {
  * @param {import("./drafts.js").Call[]} calls
  */
 export const typedOf = (calls) =>
-  calls.map((call) => ({ ...call, arguments: Object.fromEntries(Object.entries(call.arguments || {}).map(([name, one]) => [name, inWords(one)])) }));
+  calls.map((call) => ({ ...call, arguments: ordered(entriesOf(call.arguments || {}).map(([name, one]) => [name, inWords(one)])) }));
 
 /**
  * Return the fields of a shape (`shapeOf`), filled with what is given.
@@ -248,7 +248,7 @@ export const typedOf = (calls) =>
 export function fieldsFor(shape, given, without = "This tool takes no arguments.") {
   const grid = document.createElement("div");
   grid.className = "callgrid";
-  for (const [argument, one] of Object.entries(shape.properties)) {
+  for (const [argument, one] of entriesOf(shape.properties)) {
     const label = field(argument, one, shape.required.includes(argument));
     /** @type {HTMLInputElement} */
     const input = label.querySelector("[data-argument]");

@@ -1,7 +1,7 @@
 // The form of a correction. It follows the step in view and starts with its recorded call. After the first change it stays on
 // its step, which it names, until it is saved or discarded.
 
-import { parseExact, writeExact } from "../forms/exact-json.js";
+import { entriesOf, parseExact, writeExact } from "../forms/exact-json.js";
 import { inProject } from "../shell/address.js";
 import { bind } from "../shell/keys.js";
 
@@ -31,7 +31,7 @@ const part = (form, mark) => /** @type {HTMLElement} */ (form.querySelector(`[da
  */
 export function difference(before, after) {
   const lines = [];
-  for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
+  for (const name of new Set([before, after].flatMap(entriesOf).map(([one]) => one))) {
     const [was, is] = [before, after].map((side) => (Object.hasOwn(side, name) ? writeExact(side[name]) : undefined));
     if (was === is) lines.push([" ", `${name} ${is}`]);
     else {

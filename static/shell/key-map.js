@@ -15,7 +15,7 @@
 const LISTS = "home queue episodes compare curriculum reviews runs run fork tree campaigns campaign";
 const STEPS = "live ask replay review";
 const REPLAYED = "replay review";
-// brackets need AltGr on many keyboards, so the arrows with Shift do the same
+// brackets are typed by AltGr on many keyboards, so the arrows with Shift do the same
 const [NEXT, PREVIOUS] = [["j", "ArrowRight"], ["k", "ArrowLeft"]];
 const [FAR_NEXT, FAR_PREVIOUS] = [["]", "Shift+ArrowRight"], ["[", "Shift+ArrowLeft"]];
 

@@ -35,6 +35,7 @@ export function keysOf(page, registry = KEYS) {
 }
 
 const MODIFIERS = ["Shift", "Control", "Alt", "AltGraph", "Meta", "CapsLock"];
+const SIGN = /^[!-/:-@[-\u0060{-~]$/; // ASCII without letters and digits
 const SIGNS = { BracketLeft: "[", BracketRight: "]", Semicolon: ";", Slash: "/", Period: "." };
 
 /**
@@ -46,6 +47,18 @@ function placeOf(code = "") {
 }
 
 /**
+ * Return whether a sign was typed with the help of Alt: by AltGr, which is Ctrl and Alt on Windows, or by Option on a Mac.
+ * Alt with the sign's own key on a US keyboard is a shortcut of the browser or the system.
+ * @param {KeyboardEvent} event
+ */
+export function isByAlt(event) {
+  const { key, code, altKey, ctrlKey, metaKey } = event;
+  if (!SIGN.test(key) || metaKey) return false;
+  if (event.getModifierState?.("AltGraph")) return true;
+  return altKey && placeOf(code) !== key && (ctrlKey || /[[\]{}@\\|~#/]/.test(key));
+}
+
+/**
  * Return the names of a key event in the map: "Ctrl+Enter", "Shift+N", "?", "Space". Letters are compared without case, so
  * Caps Lock changes nothing. The place of the key counts where a layout has no Latin letter or digit on it, and where
  * it has another sign or an accent in place of a bracket.
@@ -53,11 +66,12 @@ function placeOf(code = "") {
  */
 export function namesOf(event) {
   const { key, code, shiftKey } = event;
+  if (isByAlt(event)) return [key]; // its place and the keys beside it say nothing more
   const isAscii = /^[!-~]$/.test(key);
   const isNamed = key.length > 1 && key !== "Dead";
   const bases = [isAscii || isNamed ? key : key === " " ? "Space" : placeOf(code) || key];
   // AZERTY has its digits above signs, and German has + where ] is
-  if (/^[!-/:-@[-`{-~]$/.test(key) && !shiftKey && /^(Digit|Bracket)/.test(code)) bases.push(placeOf(code));
+  if (SIGN.test(key) && !shiftKey && /^(Digit|Bracket)/.test(code)) bases.push(placeOf(code));
   return [...new Set(bases)].map((base) => {
     const isLetter = base.length === 1 && base.toLowerCase() !== base.toUpperCase();
     const isShifted = shiftKey && (isLetter || base.length > 1);
@@ -75,14 +89,15 @@ export function capsOf(keys) {
 }
 
 /**
- * Return whether a key does nothing here: bare keys in fields, and all in dialogs, with AltGr and while the next item loads.
+ * Return whether a key does nothing here: bare keys in fields, and all in dialogs and while the next item loads, and with
+ * Alt unless a sign is typed by it.
  * @param {KeyboardEvent} event
  * @param {{inField?: boolean, onlyField?: boolean}} key
  * @param {{inField: boolean, inDialog: boolean, loading: boolean}} around
  */
 export function isIgnored(event, key, { inField, inDialog, loading }) {
   if (event.defaultPrevented || event.isComposing) return true;
-  if (event.getModifierState?.("AltGraph") || event.altKey) return true;
+  if ((event.getModifierState?.("AltGraph") || event.altKey) && !isByAlt(event)) return true;
   if (inDialog || loading) return true;
   return inField ? !key.inField : Boolean(key.onlyField);
 }
@@ -126,8 +141,10 @@ export function keepKeys() {
 
 /** @param {KeyboardEvent} event */
 function keep(event) {
-  const { key, code, shiftKey, repeat, target } = event;
-  const isBare = !event.ctrlKey && !event.metaKey && !event.altKey && key.length === 1;
+  const { key, shiftKey, repeat, target } = event;
+  const isTyped = isByAlt(event);
+  const code = isTyped ? "" : event.code;
+  const isBare = isTyped || (!event.ctrlKey && !event.metaKey && !event.altKey && key.length === 1);
   if (!kept || !isBare || repeat || kept.length >= KEPT || !document.body.hasAttribute("aria-busy")) return;
   if (surroundings({ target, key }).inField) return;
   kept.push(/** @type {any} */ ({ key, code, shiftKey, target: document.body, preventDefault() {} }));

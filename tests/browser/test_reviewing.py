@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from itertools import pairwise
 
@@ -29,6 +30,8 @@ recording.record_outcome(system(one.project), one.pk, found)
 """
 PROJECT = "reviewing"
 """A project of its own: in another one episodes that are not judged blind show their outcomes."""
+ARGUMENTS = {"20": 9007199254740993, "id": 8, "3": {"b": 1.0, "1": 2}}
+"""A number and names that JavaScript would change."""
 TELLS = ("Not complete", "not complete", "zebra-detail", "others")
 
 
@@ -49,7 +52,7 @@ def play(house, project, number):
             "tools": [TOOL],
         }
         episode = loop.post("/episodes", json=start).json()["id"]
-        call = {"seq": 2, "kind": "tool_call", "name": "update", "arguments": {"id": 8}, "result": "ok"}
+        call = {"seq": 2, "kind": "tool_call", "name": "update", "arguments": ARGUMENTS, "result": "ok"}
         steps = [{"seq": 1, "kind": "message", "role": "assistant", "content": "<img src=x onerror=alert(1)>"}, call]
         for path, body in (("steps", {"steps": steps}), ("finish", {"stop_reason": "done"})):
             answer = loop.post(f"/episodes/{episode}/{path}", json=body)
@@ -85,7 +88,7 @@ def press(page, key):
 
 
 def press_as(page, key, code, modifiers=0):
-    """Press a key of another layout; 8 is Shift."""
+    """Press a key of another layout; 8 is Shift, and Alt with Ctrl, 3, is AltGr on Windows."""
     session = page.context.new_cdp_session(page)
     for kind in ("keyDown", "keyUp"):
         session.send("Input.dispatchKeyEvent", {"type": kind, "key": key, "code": code, "modifiers": modifiers})
@@ -108,9 +111,15 @@ def keys_of_any_layout(page):
         ("ArrowRight", "ArrowRight", 8, 2),
         ("ü", "BracketLeft", 0, 1),
         ("+", "BracketRight", 0, 2),
+        ("[", "Digit8", 3, 1),
+        ("]", "Digit9", 3, 2),
+        ("[", "Digit5", 1, 1),
     ):
         press_as(page, key, code, modifiers)
         expect(at).to_have_text(f"step {step} of 2")
+    typed = "{key: ']', code: 'Digit9', modifierAltGraph: true, bubbles: true}"
+    page.evaluate(f"document.body.dispatchEvent(new KeyboardEvent('keydown', {typed}))")
+    expect(at).to_have_text("step 2 of 2")
     press_as(page, "?", "Minus", 8)
     expect(page.locator("[data-keysheet]")).to_contain_text("next write, ask or error")
     page.keyboard.press("Escape")
@@ -133,7 +142,7 @@ def test_blind_verdict_by_keys_opens_the_outcome(house, person, played):
     expect(page.locator("[data-said-list]")).to_have_count(0)
     press(page, "w")
     arguments = page.get_by_label("Arguments, JSON")
-    expect(arguments).to_have_value(re.compile('"id": 8'))
+    expect(arguments).to_have_value(json.dumps(ARGUMENTS, indent=2))
     arguments.fill('{"id": "seven"}')
     expect(page.locator("[data-diff] .ad")).to_contain_text('id "seven"')
     page.get_by_role("button", name="Save correction").click()

@@ -52,8 +52,8 @@ def seconds_of(place: Place, made: Any) -> float:
 
 
 def hold_of(place: Place, made: Any) -> float:
-    """Return the most processor seconds of a reading thread during which this one did not run; the least of a few tries,
-    because the machine, too, keeps threads from running."""
+    """Return the most processor seconds of a reading thread during which this one did not run; the least of a few
+    tries, because the machine, too, keeps threads from running."""
     return min(_hold(place, made) for _ in range(TRIES))
 
 

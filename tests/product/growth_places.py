@@ -251,9 +251,10 @@ PLACES: dict[str, Place] = {
     "recipes and plans": Place(
         texts("a: &x 1, ", "["), refused(yaml_text.BadYaml, yaml_text.read), 300, most=yaml_text.LENGTH_MAX),
     "YAML of many names": Place(
-        lambda n: "".join(f"k{i}: [1, {{a: b}}]\n" for i in range(n)), refused(yaml_text.BadYaml, yaml_text.read), 300,
-        most=300_000, memory=64),
-    "bodies of many values": Place(raws(b"1,", b"[", b"1]"), refused(BadJson, parse_json), 8_000, most=798_000, memory=32),
+        lambda n: "".join(f"k{i}: [1, {{a: b}}]\n" for i in range(n)), refused(yaml_text.BadYaml, yaml_text.read),
+        300, most=300_000, memory=64),
+    "bodies of many values": Place(raws(b"1,", b"[", b"1]"), refused(BadJson, parse_json), 8_000,
+        most=798_000, memory=32),
     "bodies of deep values": Place(
         lambda n: b"[" * n + b"]" * n, refused(BadJson, parse_json), 4_000),
     "bodies of quotes": Place(raws(b'\\",', b'["', b'"]'), refused(BadJson, parse_json), 100_000),
@@ -273,7 +274,7 @@ PLACES: dict[str, Place] = {
         lambda n: (list(range(n)), list(range(n, 0, -1))), lambda both: matches(*both), 2_000, memory=96),
     "search: excerpt": Place(texts("a "), lambda t: search_text.excerpt_of(t, "b " * 50), 20_000),
     "search: words": Place(texts('-"a '), search_text.terms_of, 5_000, memory=48),
-    "pages: direction marks": Place(raws(b"\xe2\x80\xae"), plain_text.cleaned, 2_000, memory=48),
+    "pages: direction marks": Place(raws(b"\xe2\x80\xae"), plain_text.cleaned, 2_000, memory=96),
     "pages: JSON of a result": Place(
         lambda n: {"seq": 1, "kind": "tool_call", "name": "a", "arguments": {}, "result": '{"a" ' + '"\\"' * n},
         step_cards.card_of, 20_000, memory=48),

@@ -1,8 +1,8 @@
-"""Wherever a stranger's text meets a pattern, a parser, an aligner or a loop, time grows no faster than the text, memory
-stays within a bound, and other threads go on.
+"""Wherever a stranger's text meets a pattern, a parser, an aligner or a loop, time grows no faster than the text,
+memory stays within a bound, and other threads go on.
 
 `docs/security.md` has the table of these places with their bounds; each has a row in `growth_places.py`. A text and one
-of eight times its size are read, and their processor times compared. What a megabyte costs is measured by `make attack`.
+of eight times its size are read, and their processor times compared. `make attack` measures what a megabyte costs.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_megabyte_takes_bounded_memory_and_holds_no_one(name, record_property):
 
 
 def test_measure_sees_memory_and_a_hold():
-    """One place of each kind that must be refused: a gigabyte of objects, and a parser that lets no other thread run."""
+    """One place of each kind to refuse: hundreds of megabytes of objects, and a call that lets no other thread run."""
     found = figures("measure: memory", "measure: hold", "measure: neither")
     assert found["measure: memory"]["memory"] > 100 and found["measure: neither"]["memory"] < 16
     assert found["measure: hold"]["hold"] > HOLD * found["measure: hold"]["unit"]

@@ -4,8 +4,8 @@ import { holds } from "../../static/ask/ask-panels.js";
 import { Saver, Store, beganWith, best, isEmpty, same } from "../../static/forms/drafts.js";
 import { filled, variablesOf } from "../../static/ask/reply-variables.js";
 import { leaseWords, lostWords } from "../../static/ask/lease.js";
-import { parseExact, unfixed, writeExact } from "../../static/forms/exact-json.js";
-import { helpOf, misfit, read, typedOf } from "../../static/forms/schema-form.js";
+import { entriesOf, parseExact, unfixed, writeExact } from "../../static/forms/exact-json.js";
+import { helpOf, misfit, read, shapeOf, typedOf } from "../../static/forms/schema-form.js";
 import { deliveredWords } from "../../static/shell/delivery-toast.js";
 import { isTight } from "../../static/ask/mobile-keyboard.js";
 import { stepped } from "../../static/shell/arrow-keys.js";
@@ -282,4 +282,26 @@ test("exact JSON reads and writes what JSON does", () => {
   assert.equal(writeExact(parseExact('{"a":[10.10],"c":[]}'), "\n"), '{\n  "a": [\n    10.10\n  ],\n  "c": []\n}');
   for (const text of ["", "[1", "{'a': 1}", "01", "1 2", "[1,]", "nul", '"a\nb"', "1e", "-"]) assert.throws(() => parseExact(text), SyntaxError, text);
   for (const text of ["10.10", "1e22", "100", "-0", "0.1", "5e-324", "123456789012345678901234567890"]) assert.equal(unfixed(text), "", text);
+});
+
+test("names of digits keep their order through every form", () => {
+  const written = '{"2":9007199254740993,"b":{"10":1,"9":[{"1":1.0,"0":-0}]},"1":12345678901234567890.5}';
+  assert.equal(writeExact(parseExact(written)), written);
+  const value = parseExact(written);
+  assert.deepEqual(entriesOf(value).map(([name]) => name), ["2", "b", "1"]);
+  delete value.b;
+  value.c = 1;
+  assert.equal(writeExact(value), '{"2":9007199254740993,"1":12345678901234567890.5,"c":1}');
+  assert.equal(writeExact(parseExact('{"2":1,"1":2,"2":3}')), '{"2":3,"1":2}');
+});
+
+test("the fields of a call are in the order of its schema, and so is what is sent", () => {
+  const shape = shapeOf(parseExact('{"properties":{"2":{"type":"integer"},"1":{"type":"number"},"0":{"type":"object"}}}'));
+  const { arguments: given } = read({ 0: '{"9":1,"8":2}', 1: "1.50", 2: "9007199254740993" }, shape);
+  assert.equal(writeExact(given), '{"2":9007199254740993,"1":1.50,"0":{"9":1,"8":2}}');
+});
+
+test("a suggested call begins with every digit of the failed one", () => {
+  const failed = parseExact('{"name":"refund","arguments":{"2":9007199254740993,"1":{"7":0.1,"6":1e2}}}');
+  assert.deepEqual(entriesOf(typedOf([failed])[0].arguments), [["2", "9007199254740993"], ["1", '{"7":0.1,"6":1e2}']]);
 });

@@ -38,3 +38,11 @@ test("a choice takes one option unless it takes many", () => {
   assert.equal(choiceOf(typed, ["a"], "and more").problem, "Choose one option.");
   assert.deepEqual(choiceOf({ ...typed, many: true }, ["a"], "b"), { decision: { chosen: ["a"], other: "b" }, problem: "" });
 });
+
+test("an edit of a call keeps the agent's order of names and every digit", () => {
+  const call = parseExact('{"id":"1","name":"put","arguments":{"20":9007199254740993,"3":"x","1":{"b":1,"0":2.0}}}');
+  const texts = { 20: "9007199254740993", 3: "y", 1: '{"b":1,"0":2.0}' };
+  assert.deepEqual(changedIn(call, texts), ["3"]);
+  const { decision } = decisionOn(call, { verdict: "edit", texts }, 1);
+  assert.equal(writeExact(decision.arguments), '{"20":9007199254740993,"3":"y","1":{"b":1,"0":2.0}}');
+});

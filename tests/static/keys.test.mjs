@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 import { EVERYWHERE, KEYS } from "../../static/shell/key-map.js";
-import { capsOf, dispatcher, isIgnored, keysOf, namesOf } from "../../static/shell/keys.js";
+import { capsOf, dispatcher, isByAlt, isIgnored, keysOf, namesOf } from "../../static/shell/keys.js";
 import { PAGE, written } from "../../tools/keys.mjs";
 import { matching } from "../../static/shell/command-palette.js";
 
@@ -174,6 +174,40 @@ test("bare keys are dead in fields, but send and leave work there", () => {
   press(event("Enter", { ctrlKey: true }));
   press(event("Escape"));
   assert.deepEqual(ran, ["send", "leave"]);
+});
+
+const GRAPH = { getModifierState: (name) => name === "AltGraph" };
+const WINDOWS = { ctrlKey: true, altKey: true, getModifierState: () => false };
+const OPTION = { altKey: true, getModifierState: () => false };
+const BY_ALT = [
+  ["[", "Digit8", GRAPH, "German"], ["]", "Digit9", WINDOWS, "German"], ["[", "Digit5", OPTION, "German on a Mac"],
+  ["[", "Digit5", { ...OPTION, shiftKey: true }, "French on a Mac"], ["[", "Digit5", GRAPH, "French"], ["]", "Minus", WINDOWS, "French"],
+  ["[", "BracketLeft", GRAPH, "Italian and Spanish"], ["]", "KeyG", WINDOWS, "Hungarian"], ["/", "KeyQ", GRAPH, "Portuguese of Brazil"],
+  ["{", "Digit7", GRAPH, "German"], ["@", "KeyQ", WINDOWS, "German"], ["\\", "Minus", GRAPH, "German"], ["|", "IntlBackslash", GRAPH, "German"],
+  ["~", "Digit2", WINDOWS, "French"], ["@", "KeyL", OPTION, "German on a Mac"], ["?", "KeyW", GRAPH, "Portuguese of Brazil"],
+];
+
+test("a sign that is typed by AltGr is that sign, and no other key", () => {
+  for (const [key, code, more, layout] of BY_ALT) {
+    const pressed = event(key, { code, ...more });
+    assert.deepEqual(namesOf(pressed), [key], `${key} on a ${layout} keyboard`);
+    assert.ok(!isIgnored(pressed, {}, free), `${key} on a ${layout} keyboard`);
+    assert.ok(isIgnored(pressed, {}, { ...free, inField: true }), "in a field it is text");
+  }
+  const { press, ran } = pressOn("replay");
+  for (const [key, code, more] of BY_ALT) press(event(key, { code, ...more }));
+  const [up, down] = ["mark-up", "mark-down"];
+  assert.deepEqual(ran, [up, down, up, up, up, down, up, down, "search", "help"]);
+});
+
+test("what Alt does with letters, digits and the signs of a US keyboard is the browser's", () => {
+  for (const [key, code, more] of [
+    ["[", "BracketLeft", OPTION], ["]", "BracketRight", WINDOWS], ["/", "Slash", OPTION], ["?", "Slash", { ...OPTION, shiftKey: true }],
+    ["q", "KeyQ", GRAPH], ["8", "Digit8", WINDOWS], [".", "Period", OPTION], ["Enter", "Enter", WINDOWS],
+    ["[", "Digit8", { ...WINDOWS, metaKey: true }],
+  ]) {
+    assert.ok(!isByAlt(event(key, { code, ...more })) && isIgnored(event(key, { code, ...more }), {}, free), `${key} ${code}`);
+  }
 });
 
 test("keys are dead in dialogs, while the next item loads, and with AltGr", () => {
