@@ -329,8 +329,9 @@ VAPID_KEY = embedded.vapid_key(VAR)
 
 _embedded = embedded.urls(VAR)
 DATABASE_URL = text("DATABASE_URL", _embedded.database)
-for _name in (services.OF_WEB, services.DIRECT):
-    if text(_name) and not text("DATABASE_URL"):
+_others = {"DATABASE_URL_WEB": text("DATABASE_URL_WEB"), "DATABASE_URL_DIRECT": text("DATABASE_URL_DIRECT")}
+for _name, _value in _others.items():
+    if _value and not text("DATABASE_URL"):
         _stop(_name, "needs DATABASE_URL, the address that all other processes have")
 AWMWEB_POOLER = choice("AWMWEB_POOLER", "none", ("none", "transaction"))
 REDIS_URL = text("REDIS_URL", _embedded.redis)

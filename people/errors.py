@@ -140,7 +140,7 @@ class Overlong(Away):
 
 def away_of(error: BaseException | None) -> Away:
     """Return the refusal for one of `AWAY` or of a full disk. A read that was ended at its limit of time is not a
-    missing database, and a database that is away on a full disk waits for space."""
+    missing database, and a database that is unavailable on a full disk waits for space."""
     if isinstance(getattr(error, "__cause__", None), QueryCanceled):
         return Overlong()
     return NoSpace() if is_of_full_disk(error) or settings.DISK_IS_FULL() else Away()

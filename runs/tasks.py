@@ -24,7 +24,7 @@ from runs.play import campaigning, certifying, parking, person, playing, reverif
 log = logging.getLogger(__name__)
 ROLLOUTS = "rollouts"
 AWAY_S = 2.0
-"""Between two looks for a database that is away when a worker starts."""
+"""Between two looks for a database that is unavailable when a worker starts."""
 UNPAID, PAID_S = 20, 15
 """The number of runs per sweep of payments, and its period."""
 
@@ -107,8 +107,8 @@ def take_over(sender: Any, **about: Any) -> None:
 
 
 def _took_over(worker: str) -> bool:
-    """Take over, or return False while the database is away. The worker has no call yet: later, episodes that it plays
-    itself would look like those that it lost."""
+    """Take over, or return False without a database. The worker has no call yet: later, episodes that it runs itself
+    would look like those that it lost."""
     try:
         lost = recording.lose_of_worker(worker)
         for episode_id in settled.unverified().filter(worker=worker).values_list("pk", flat=True):

@@ -35,7 +35,7 @@ class Spec:
     account: Account | None = None
     stop_signal: int = signal.SIGTERM
     orphan_signal: int = signal.SIGKILL  # sent by the kernel if the parent ends first
-    handles: tuple[int, ...] = ()  # open files of ours that it gets under the same numbers
+    handles: tuple[int, ...] = ()  # open files that it gets under the same numbers
 
 
 class Handle(Protocol):

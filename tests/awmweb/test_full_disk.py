@@ -106,7 +106,7 @@ def test_a_start_on_a_full_disk_waits_for_space(small_disk, run):
 
 
 @as_self
-def test_file_that_cannot_be_written_ends_nothing_and_is_made_up_for(run):
+def test_file_that_cannot_be_written_is_written_later(run):
     """A folder in its place stands for any reason, such as a disk that is read-only for a while."""
     run.person.have_started_before()
     run.start().until_ready()

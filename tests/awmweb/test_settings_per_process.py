@@ -66,7 +66,7 @@ def test_up_without_env_needs_another_environment_server(tmp_path):
 
 
 @as_self
-def test_environment_server_listens_where_other_machines_reach_it(run):
+def test_environment_server_listens_where_others_reach_it(run):
     run.person.have_started_before()
     run.start(env_host="0.0.0.0", without=["beat"]).until_ready()
     assert f"env: ready on http://127.0.0.1:{run.env_port}" in run.output

@@ -1,4 +1,4 @@
-"""A rollouts worker that starts while the database is away."""
+"""A rollouts worker that starts without its database."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORKER = SimpleNamespace(hostname=HOST, controller=SimpleNamespace(concurrency=2
 @pytest.fixture
 def away(monkeypatch):
     """Let the database be away for the first looks."""
-    left, real = [OperationalError("the database is away")] * 3, recording.lose_of_worker
+    left, real = [OperationalError("connection refused")] * 3, recording.lose_of_worker
 
     def lose(worker):
         if left:
