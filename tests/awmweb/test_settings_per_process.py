@@ -13,6 +13,7 @@ from awmweb.embedded.services import Options
 from tests.awmweb.accounts import as_self, processes_of, wait_until
 from tests.awmweb.test_supervisor import run
 from tests.commands import ROOT
+from tests.documented import proves
 
 __all__ = ["run"]
 ADDRESSES = {
@@ -43,6 +44,17 @@ def test_each_process_gets_its_address_of_the_database(monkeypatch):
     monkeypatch.setenv("DATABASE_URL_WEB", "")
     monkeypatch.setenv("DATABASE_URL_DIRECT", " ")
     assert addresses("web") == addresses("prepare") == ("postgres://pool/awmweb", "transaction")
+
+
+@proves("docs/operations.md", "AWMWEB_POOLER=transaction")
+def test_documented_addresses_reach_their_processes(block, monkeypatch):
+    given = dict(line.partition("#")[0].strip().split("=", 1) for line in block.text.strip().splitlines())
+    assert set(given) == set(ADDRESSES)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert addresses("worker") == (given["DATABASE_URL"], "transaction")
+    assert addresses("web") == (given["DATABASE_URL_WEB"], "transaction")
+    assert addresses("prepare") == (given["DATABASE_URL_DIRECT"], "none")
 
 
 @pytest.mark.parametrize("name", ["DATABASE_URL_WEB", "DATABASE_URL_DIRECT"])
