@@ -30,7 +30,7 @@ def test_newer_server_is_accepted(version):
     postgres.refuse_older(version)
 
 
-def test_start_refuses_an_old_server_before_it_looks_at_migrations(monkeypatch):
+def test_start_refuses_an_old_server_before_migrations(monkeypatch):
     """The server's own words are put in the place of those of this one, which is new."""
     cursor = SimpleNamespace(execute=lambda query: None, fetchone=lambda: (OLD,))
     monkeypatch.setattr(prepare, "connection", SimpleNamespace(cursor=lambda: nullcontext(cursor)))
@@ -57,7 +57,7 @@ def test_versions_of_columns_are_not_loaded_and_rows_stay():
     assert list(loadable([of_server, *kept, of_server])) == kept
 
 
-def test_moment_of_the_last_backup_is_known_and_not_in_the_future(tmp_path):
+def test_time_of_last_backup_is_known_and_not_in_the_future(tmp_path):
     here = data_paths(tmp_path)
     assert backup.last_at(tmp_path) == 0
     before = time.time()
