@@ -32,6 +32,7 @@ WAITS = {
     ("exports/build/parts.py", "other.join"): "the child that builds",
     ("people/known_tokens.py", "task.result"): "of a task that is done",
     ("runs/plan/servers.py", "thread.submit(asyncio.run, asked).result"): "`PROBE_S`, for who can launch; then known",
+    ("runs/tasks.py", "time.sleep"): "a worker of rollouts at its start, which has no task yet",
     ("awmweb/asgi.py", "gate.wait"): "before the process serves anyone",
     ("awmweb/partitions/tables.py", "time.sleep"): "a command, or the nightly task: less than half a second",
 }

@@ -67,7 +67,7 @@ def test_results_of_two_spans_without_them_go_to_their_calls():
     ]
 
 
-def test_result_of_a_tools_span_stays_and_what_was_read_is_beside_it():
+def test_result_of_a_tools_span_stays_with_what_was_read():
     steps, _ = read(*story(made(2, {**TOOL, CALL: "c7", RESULT: [7]}), text="[7] "))
     assert the_call(steps)["result"] == [7] and "result_as_read" not in the_call(steps)["meta"]
     steps, _ = read(*story(made(2, {**TOOL, CALL: "c7", RESULT: [7]}), text="seven"))
@@ -80,7 +80,7 @@ def test_call_that_no_span_has_a_result_for_has_none():
     assert "result" not in the_call(steps) and lost == {"calls without a result (kept)": 1}
 
 
-def test_result_of_a_tool_without_a_model_is_what_a_later_one_read():
+def test_result_of_a_lone_tool_is_what_a_later_model_read():
     late = made(2, {**MODEL, GIVEN: [ASKED, read_of("c7", "ticket 7")], SAID: [DONE]})
     steps, _ = read(made(1, {**TOOL, CALL: "c7"}), late)
     assert the_call(steps)["result"] == "ticket 7"
@@ -98,7 +98,7 @@ def test_error_with_words_stays():
     assert (the_call(steps)["error"], the_call(steps)["meta"]["result_as_read"]) == ("no such ticket", "Error!")
 
 
-def test_result_that_was_read_before_the_tools_span_is_compared_with_its():
+def test_result_that_was_read_first_is_compared():
     spans = story(made(4, {**TOOL, CALL: "c7", RESULT: "ticket seven"}))
     steps, _ = read(*spans)
     assert (the_call(steps)["result"], the_call(steps)["meta"]["result_as_read"]) == ("ticket seven", "ticket 7")
@@ -120,7 +120,7 @@ def test_arguments_that_the_model_lacks_are_those_of_the_tool(attributes):
     assert (the_call(steps)["arguments"], the_call(steps)["meta"]["arguments_of_span"]) == ({}, {"id": 7})
 
 
-def test_arguments_that_neither_span_has_are_those_of_the_history():
+def test_arguments_that_both_lack_are_those_of_the_history():
     tool = made(2, {**TOOL, CALL: "c7", RESULT: "ticket 7"})
     steps, _ = read(*story(tool, bare(), history=bare(arguments={"id": 7})))
     assert (outline(steps), the_call(steps)["arguments"]) == (WHOLE, {"id": 7})

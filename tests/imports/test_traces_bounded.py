@@ -142,7 +142,7 @@ async def settled_down():
         await asyncio.sleep(0)
 
 
-async def test_sender_of_many_requests_has_one_thread_and_others_theirs(by_name):
+async def test_sender_of_many_requests_has_one_thread(by_name):
     threads, answers = Threads(), []
     many = [asyncio.create_task(sent(threads, "token:many", answers)) for _ in range(160)]
     await settled_down()
@@ -157,7 +157,7 @@ async def test_sender_of_many_requests_has_one_thread_and_others_theirs(by_name)
     assert threads.served.count("token:many") == 1 + otlp_http.LINE and "token:other" in threads.served
 
 
-async def test_requests_of_many_senders_have_no_more_threads_than_are_read_together(by_name, monkeypatch):
+async def test_requests_of_many_senders_have_few_threads(by_name, monkeypatch):
     monkeypatch.setattr(otlp_http, "WAIT_S", 0.01)
     threads, answers = Threads(), []
     all_of_them = [asyncio.create_task(sent(threads, f"token:{number}", answers)) for number in range(40)]
@@ -209,13 +209,13 @@ def slow():
 
 
 @pytest.mark.parametrize("reader", [(1, 900)], indirect=True)
-def test_trace_over_the_limit_of_time_is_named_and_the_next_is_read(reader):
+def test_trace_over_the_limit_of_time_is_named(reader):
     why = reader.read(slow())
     assert why == Unsettled(*[trace_process.OVER_TIME.format(1)] * 2)
     assert reader.read(small()).episode["task"] == TASK
 
 
-def test_trace_over_the_limit_of_memory_is_named_and_the_next_is_read(reader):
+def test_trace_over_the_limit_of_memory_is_named(reader):
     spans = large_traces.lists_in_a_result(1_500_000)
     why = reader.read(large_traces.waiting(spans))
     assert "of memory" in why.problem
@@ -240,7 +240,7 @@ def test_child_has_no_connection_to_the_database(reader):
 
 
 @pytest.mark.django_db
-def test_trace_over_a_limit_stops_no_other_and_is_not_tried_again(sender, reader, monkeypatch):  # noqa: F811
+def test_trace_over_a_limit_stops_no_other(sender, reader, monkeypatch):  # noqa: F811
     monkeypatch.setattr(collecting, "READER", reader)
     sender(request({**span(1, "large", 0, 1, {}), "traceId": "2" * 32}))
     large = json.dumps(large_traces.lists_in_a_result(1_500_000)[0].as_json())
@@ -270,7 +270,7 @@ def test_span_that_comes_while_its_trace_is_read_is_read_too(sender, monkeypatch
 
 
 @pytest.mark.django_db
-def test_call_while_traces_are_settled_makes_the_other_thread_look_again(sender, monkeypatch):  # noqa: F811
+def test_call_while_traces_are_settled_is_not_lost(sender, monkeypatch):  # noqa: F811
     read, calls = collecting.READER.read, []
 
     def meanwhile(trace):
