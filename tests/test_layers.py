@@ -400,6 +400,7 @@ PAST_VISIBILITY = {
     "runs.show.forks": "reads the first outcomes of branches; whether their ends are seen was asked before",
     "runs.plan.replaceable": "tells which episodes have no outcome, and none of them",
     "runs.show.errata": "reads what a repaired verifier changes; who reads an erratum is asked then",
+    "runs.show.failing": "whether the judge of verifiers works, for admins; it names no episode",
     "runs.play.reverifying": "compares what a repaired verifier says with what counted, and shows it to no one",
     "runs.show.rewarding": "pays a whole run; its report and tables are made from a comparison, which refuses",
     "curriculum.counting": "counts a whole run; its page and the next tasks refuse who has to review blind",

@@ -107,7 +107,7 @@ class EpisodeHead:
 def ending_of(actor: Actor, lens: Lens, one: Episode) -> Ending:
     found = visibility.by_source(actor, one)
     reported, withheld = found.get("reported"), Lens.OUTCOME not in lens
-    # the environment's own word is all that there is; a loop's stands beside the verifier's
+    # the environment's own word is all that there is; a loop's is beside the verifier's
     outcome = found.get("verifier") or (reported if one.is_builtin else None)
     unverified = outcome is None and not withheld
     expected = one.is_builtin and not one.fault and one.state == EpisodeState.FINISHED and unverified

@@ -49,8 +49,8 @@ def servers(actor: Actor, _now: datetime) -> Iterator[Need]:
         yield Need(f"Environment server {address}", "It does not respond. Episodes stay queued.", page="environment")
     queued = scoped(Episode.objects.filter(state=EpisodeState.QUEUED), actor.project)
     waiting = EpisodeEvent.objects.filter(verb=NO_SERVER, episode__in=queued).order_by().values("episode__environment")
-    told = waiting.annotate(episodes=Count("episode", distinct=True), newest=Max("pk"))
-    for one in told.order_by("episode__environment"):
+    reasons = waiting.annotate(episodes=Count("episode", distinct=True), newest=Max("pk"))
+    for one in reasons.order_by("episode__environment"):
         last = EpisodeEvent.objects.get(pk=one["newest"])
         why = f"{count(one['episodes'], 'episode')} queued: {last.reason}"
         yield Need(f"Environment {one['episode__environment']}", why, last.at, "environment")

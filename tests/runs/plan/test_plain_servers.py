@@ -221,7 +221,7 @@ def test_server_that_was_silent_at_the_launch_plays_the_run(ada, serving, settin
     assert (plan.server["problem"], plan.server["tools"]) == ("", ["look", "take"])
 
 
-def test_server_that_falls_silent_at_the_launch_is_no_fault_of_the_plan(ada, settings, monkeypatch):
+def test_server_that_falls_silent_at_the_launch_is_503(ada, settings, monkeypatch):
     monkeypatch.setattr(servers, "DISCOVERY_S", 0.5)
     with served(drawers()) as server:
         settings.ENVIRONMENTS = {"lab": {"url": server.url}}
