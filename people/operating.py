@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 import redis
 from django.conf import settings
+from django.urls import reverse
 
 from people import measures
 from people.access import Actor, holds, may_manage_projects
@@ -33,6 +34,10 @@ class Need:
     why: str
     at: datetime | None = None
     page: str = ""
+
+    @property
+    def address(self) -> str:
+        return reverse(self.page)
 
     @property
     def reason(self) -> str:

@@ -75,8 +75,8 @@ def test_an_end_that_is_none_is_refused(project, said):
 
 
 OWN = {path.stem for path in ROOT.glob("*/management/commands/[!_]*.py")}
-WITHOUT_PRODUCT = {"up", "backup", "restore"}
-"""Commands that start it, or its database."""
+WITHOUT_PRODUCT = {"up", "backup", "restore", "read_traces"}
+"""Commands that start it, or its database, or need neither."""
 
 
 @pytest.mark.parametrize("command", [*sorted(OWN - WITHOUT_PRODUCT), "shell", "createsuperuser"])
