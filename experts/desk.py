@@ -32,7 +32,7 @@ from experts.rules import risk, second_look
 from experts.rules.routing import PRESENT_FOR
 from people.access import Actor, is_id, may_advise, may_see_queue, may_set_desk, visible_or_404
 from people.errors import Invalid
-from people.models import Membership, display_name
+from people.models import Membership, display_name, long_ago
 from people.record.audit import record
 from people.record.saved_views import SavedViews
 
@@ -282,7 +282,7 @@ def begin_draft(model: Actor) -> Ask | None:
     due = Ask.objects.open().filter(draft_at__lte=now, deadline_at__gt=now, project=model.project)
     prepared = Draft.objects.filter(author_key__startswith=MODEL)
     # A model that stopped in the middle must not block the others.
-    prepared.filter(text=None, failed=False, saved_at__lt=now - DRAFT_ALIVE, ask__in=due).delete()
+    prepared.filter(long_ago("saved_at", now - DRAFT_ALIVE), text=None, failed=False, ask__in=due).delete()
     # Failed drafts of other models do not count: each model gets one attempt.
     taken = prepared.filter(Q(failed=False) | Q(author_key=model.key), ask=OuterRef("pk"))
     # a locked ask is being answered or closed: the next one is as good

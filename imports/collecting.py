@@ -28,7 +28,7 @@ from imports.readers.settled import LateSteps, Settled, Unsettled, WaitingTrace,
 from imports.trace_process import READER
 from people.access import Actor, may_record, scoped, sender_of_accepted
 from people.errors import AWAY, Busy, Invalid
-from people.models import Tombstone, digest_of
+from people.models import Tombstone, digest_of, long_ago
 from people.record import jobs
 
 log = logging.getLogger(__name__)
@@ -163,7 +163,7 @@ def settle() -> int:
 
 def _due(now: datetime) -> list[DueTrace]:
     """Return the traces that have waited longest, the small ones first: they need not wait for the large ones."""
-    due = Q(has_root=True, heard_at__lte=now - SETTLES) | Q(heard_at__lte=now - SILENT)
+    due = Q(has_root=True) & long_ago("heard_at", now - SETTLES) | long_ago("heard_at", now - SILENT)
     rows = Trace.objects.filter(due, is_waiting=True, project__archived_at=None).order_by("heard_at")
     found = rows.values_list("pk", "name", "size", "heard_at", "episode_id", "episode__last_seq")[:TRACES_MAX]
     traces = (DueTrace(*one[:4], one[4] or "", one[5] or 0) for one in found)

@@ -12,7 +12,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -147,9 +147,18 @@ class Project(models.Model):
         return self.slug
 
 
+AHEAD = timedelta(hours=1)
+"""So far ahead is no clock that works: a later time is from a machine whose clock was wrong, such as before its NTP."""
+
+
+def long_ago(column: str, moment: datetime) -> Q:
+    """Filter to times before a moment, and to those of a clock that was ahead: they would hold work up until then."""
+    return Q(**{f"{column}__lt": moment}) | Q(**{f"{column}__gt": timezone.now() + AHEAD})
+
+
 def unheard_since(moment: datetime) -> Q:
     """Filter to rows without a working worker: never started, or without a heartbeat since then."""
-    return Q(heartbeat_at=None) | Q(heartbeat_at__lt=moment)
+    return Q(heartbeat_at=None) | long_ago("heartbeat_at", moment)
 
 
 class MembershipQuerySet(models.QuerySet["Membership"]):

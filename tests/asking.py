@@ -7,6 +7,7 @@ import zlib
 
 import pytest
 
+from awmclient.chat import EndpointConfig
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes.record import recording
 from experts import opening
@@ -29,7 +30,7 @@ def picture(shade=0, width=1):
 @pytest.fixture
 def models(settings):
     """One expert model is set up; nobody calls it here."""
-    settings.EXPERT_ENDPOINTS = {MODEL: object()}
+    settings.EXPERT_ENDPOINTS = {MODEL: EndpointConfig("http://127.0.0.1:9/v1", "small-1")}
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from awmclient.schema import AT_WORK_STATES, LIVE_STATES
 from episodes.models.kinds import ENDED_STATES, RUN_HERE, BranchArm, EpisodeState, ExpertMode, Knowledge, Origin
-from people.models import IdField, JsonText, Project
+from people.models import IdField, JsonText, Project, long_ago
 
 
 class Run(models.Model):
@@ -58,7 +58,7 @@ class EpisodeQuerySet(models.QuerySet["Episode"]):
         return self.filter(state=EpisodeState.FAILED, fault="worker", stop_reason="")
 
     def silent_since(self, moment: datetime) -> EpisodeQuerySet:
-        return self.filter(state__in=AT_WORK_STATES, heartbeat_at__lt=moment)
+        return self.filter(long_ago("heartbeat_at", moment), state__in=AT_WORK_STATES)
 
 
 _EpisodeManager = models.Manager.from_queryset(EpisodeQuerySet)

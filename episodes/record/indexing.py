@@ -22,6 +22,7 @@ from awmclient.schema import LIVE_STATES
 from episodes.find.search_text import StepFacts, answered_by, indexed, text_of
 from episodes.models import EpisodeFacts, SearchMark
 from episodes.stored.entries import read_all
+from people.models import AHEAD
 
 # any number that no other advisory lock of this database uses
 LOCK = 0x5EA2C4
@@ -169,7 +170,8 @@ def _one_batch() -> tuple[int, bool]:
 def _note_new(now: datetime) -> None:
     """Record new episodes; periodically all unknown ones, and those that grew after their end."""
     mark, _ = SearchMark.objects.get_or_create(pk=1, defaults={"read_until": _never(), "swept_at": _never()})
-    if now - mark.swept_at <= SWEEP_EVERY:
+    # a time from the future is of a clock that was ahead
+    if mark.swept_at - AHEAD <= now <= mark.swept_at + SWEEP_EVERY:
         with connection.cursor() as cursor:
             cursor.execute(BEGIN, [now - NEW_FOR])
         return

@@ -28,7 +28,7 @@ from people import operating
 from people.access import system
 from people.errors import Invalid
 from people.identity import Claimant, Rights, Unfit, identify, rights_of
-from people.models import Membership, Project, ProviderTicket, Role, new_id
+from people.models import Membership, Project, ProviderTicket, Role, long_ago, new_id
 from people.record import members
 from people.record.audit import record
 from people.sealing import box
@@ -148,7 +148,7 @@ def check_due(now: datetime | None = None) -> int:
     While it is unavailable all stay: the end of the session (`AWMWEB_OIDC_SESSION_H`) is then what ends.
     """
     now = now or timezone.now()
-    due = ProviderTicket.objects.filter(checked_at__lte=now - timedelta(seconds=settings.AWMWEB_OIDC_CHECK_S))
+    due = ProviderTicket.objects.filter(long_ago("checked_at", now - timedelta(seconds=settings.AWMWEB_OIDC_CHECK_S)))
     waiting = list(due.select_related("user").order_by("checked_at")[:1000])
     if not waiting:
         return 0

@@ -30,6 +30,7 @@ from episodes.models import Episode, EpisodeState, Origin, Run
 from episodes.record import recording
 from episodes.stored.packs import VERSION_LENGTH, find_pack, loaded_folder, packs, scenario_digest, version_folder
 from people.access import Actor, may_launch, scoped, visible_or_404
+from people.models import long_ago
 from people.record import jobs
 from people.record.audit import record
 from people.text.in_words import count
@@ -394,7 +395,7 @@ def wake_forgotten(after: timedelta = WAKE_AFTER) -> int:
     parked episode is queued since its ask was closed, however old it is."""
     moment = timezone.now() - after
     queued = Episode.every.filter(state=EpisodeState.QUEUED).exclude(origin=Origin.EXTERNAL)
-    old = queued.filter(created_at__lt=moment).exclude(parked_at__isnull=False, heartbeat_at__gte=moment)
+    old = queued.filter(long_ago("created_at", moment)).exclude(parked_at__isnull=False, heartbeat_at__gte=moment)
     # a planned try without a call waits for `feed`, not for a worker
     old = old.filter(Q(planned=None) | Q(planned__called_at__isnull=False, planned__plan__state=PlanState.RUNNING))
     # the next sweep takes the rest

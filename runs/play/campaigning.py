@@ -29,7 +29,7 @@ from episodes.record import recording
 from episodes.record.saved_views import EPISODE_VIEWS
 from people.access import Actor, is_awmweb, may_launch, scoped, system, visible_or_404
 from people.errors import AppError, Invalid, words_of
-from people.models import Project, new_id
+from people.models import Project, long_ago, new_id
 from people.record.audit import record
 from people.record.saved_views import QUERY_MAX
 from people.text.in_words import count, duration
@@ -399,7 +399,7 @@ def _fork_next(project: Project, campaign_id: str) -> bool:
 def wake_forgotten() -> int:
     """Call again for campaigns at which no worker was for a while: its call was lost."""
     moment = timezone.now() - timedelta(seconds=FORGOTTEN_S)
-    still = Campaign.objects.filter(made_at=None, cancelled_at=None, worked_at__lt=moment)
+    still = Campaign.objects.filter(long_ago("worked_at", moment), made_at=None, cancelled_at=None)
     forgotten = list(still.values_list("pk", flat=True)[:ROOTS])
     for pk in forgotten:
         launching.campaign_later(pk)
