@@ -86,6 +86,7 @@ class ForkServer:
 
     def __init__(self, module: str, base: Path, environment: Mapping[str, str], log: Path) -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+        self._environment = dict(environment)
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._line.settimeout(REPLY_S)
         spec = Spec(
@@ -101,10 +102,14 @@ class ForkServer:
     def start(self, spec: Spec, gate: StartGate | None = None, output: int | None = None) -> ChildProcess | None:
         """Fork a process that runs the command of `spec`; None if the fork server has ended or does not answer.
 
+        None also for a process with settings of its own: a fork has those that were read at the import.
+
         After a late answer it is asked no more, and a process that it forked without our word never runs: the caller
         starts one itself. It appends to its log, unless `output` is the file of its standard output; then its errors go
         where ours do.
         """
+        if dict(spec.environment) != self._environment:
+            return None
         with spec.log.open("ab") as log:
             files = [log.fileno(), log.fileno()] if output is None else [output, sys.stderr.fileno()]
             handles = [*files, *([gate.inner] if gate else []), *spec.handles]

@@ -37,6 +37,8 @@ first = server.start(spec("first"))
 if is_late:
     with contextlib.suppress(subprocess.TimeoutExpired):
         server._process.process.wait(10)
+if sys.argv[2] == "other":
+    environment = {**environment, "DATABASE_URL": "another"}
 second = server.start(spec("second"))
 if sys.argv[2] == "closed":
     server.close()
@@ -78,6 +80,10 @@ def test_process_is_forked_by_a_server_that_answers(outcome):
 
 def test_process_runs_though_its_server_is_closed(outcome):
     assert outcome(30, "closed") == (["True", "True"], ["ran first", "ran second"])
+
+
+def test_process_with_settings_of_its_own_is_not_forked(outcome):
+    assert outcome(30, "other") == (["True", "False"], ["ran first"])
 
 
 def test_process_of_a_late_answer_never_runs(outcome):
