@@ -16,7 +16,7 @@ from awmclient.schema import ASKS_BACK
 from episodes.find.sorting import Beside
 from episodes.models import EpisodeState
 from episodes.show.legend import why_no_answer
-from experts.models import MODEL, Advice, Ask, AskStatus, Tier
+from experts.models import MODEL, TOKEN, Advice, Ask, AskStatus, Tier
 from people.access import Actor
 from people.text.in_words import ago, clock, duration
 from people.text.plain_text import clean
@@ -74,7 +74,8 @@ def _answered(ask: Ask, said: Advice, reader: Actor | None) -> str:
     if is_reader:
         author = "You"
     elif said.is_by_script:
-        author = f"The script {author.removeprefix('token ')}"
+        is_of_project = said.author_key.startswith(TOKEN)
+        author = f"The script {author.removeprefix('token ')}" if is_of_project else f"A script of {author}"
     elif said.author_key.startswith(MODEL):
         author = f"The model {author}"
     took = waited(ask)

@@ -30,6 +30,7 @@ from people.errors import Invalid, OnHold
 from people.models import AuditEntry, Tombstone, digest_of
 from people.record import holding
 from people.record.audit import record
+from people.text.in_words import count
 from runs.models import Briefing, PlannedTry
 
 ERASED = "erased"
@@ -73,7 +74,7 @@ def _readers_of(actor: Actor, family: Set[str]) -> list[str]:
     distilled = [pk for pk, sources in rows if family & set(sources)]
     briefed = PlannedTry.objects.filter(briefing__in=distilled).values("episode")
     found = sorted(others.filter(Q(pk__in=cached) | Q(pk__in=briefed)).values_list("pk", flat=True))
-    return [f"{len(found):,} episodes that got an answer or a briefing of it: {some_of(found)}"] if found else []
+    return [f"{count(len(found), 'episode')} that got an answer or a briefing of it: {some_of(found)}"] if found else []
 
 
 def some_of(ids: Collection[str]) -> str:

@@ -105,9 +105,8 @@ def _erase_in(actor: Actor, user: User, keys: Sequence[str], names: AccountNames
     _read_again(touched)
     lost = datasets.drop(actor, *datasets.affected(project, touched))
     record(actor, "person.erased", user.username)
-    left = [
-        *([f"{len(touched):,} episodes whose agents read it and may quote it: {some_of(touched)}"] if touched else [])
-    ]
+    readers = f"{count(len(touched), 'episode')} whose agents read it and may quote it: {some_of(touched)}"
+    left = [readers] if touched else []
     left += stays
     if proved:
         left.append(

@@ -4,6 +4,7 @@ The upgrade is an app more with two migrations, of which the second fails until 
 """
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -66,6 +67,10 @@ class Upgrade:
     def start(self, commands, fails=False):
         code, out, err = commands.run("prepare")
         assert bool(code) == fails and ("cannot finish" in err) == fails, out + err
+        if fails:
+            *_, last = err.strip().splitlines()  # below the traceback: why, and how to go back
+            (saved,) = re.findall(r"^backup: (/.*?\.tar)", out, re.MULTILINE)
+            assert "A migration failed: " in last and "cannot finish" in last and f"restore {saved} with" in last
         return out
 
 

@@ -147,6 +147,8 @@ def test_an_answer_says_who_gave_it(asked, ada, edo, project, models):
     assert endings.headline(mine) == endings.headline(mine, ada) == "edo answered in under 1 s."
     assert endings.headline(mine, edo) == "You answered in under 1 s."
     assert endings.headline(answered_by(script, asked())) == "The script clerk answered in under 1 s."
+    own = bearer(issue_token(edo, "cli", "expert", personal=True)[0])
+    assert endings.headline(answered_by(own, asked())) == "A script of edo answered in under 1 s."
     desk.set_policy(ada, model_first=True, audit_share=0.0, cache="all")
     by_model = answered_by(expert_model(project, MODEL), asked(question="By a model?"))
     assert endings.headline(by_model) == f"The model {MODEL} answered in under 1 s."

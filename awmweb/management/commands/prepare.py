@@ -6,6 +6,7 @@ the owner's login path.
 
 import importlib.util
 import io
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from awmweb.embedded import EmbeddedError, gate, postgres, upgrades
 from awmweb.embedded.client_programs import database
 from awmweb.embedded.paths import data_paths
 from episodes.stored.packs import loaded_folder
+from people.text.in_words import count
 
 LAST_BEFORE_0_2 = "bfac4d6b12eb6f3aae3e7eaccc0777d38fb92b19"
 """The last commit with all migrations that those of 0.2.0 replace."""
@@ -70,6 +72,13 @@ def refuse_old_server() -> None:
         raise CommandError(str(error)) from error
 
 
+def _why_not_migrated(error: Exception, saved: Path | None) -> str:
+    """Return the sentences after a migration that failed: they come last, below a long traceback."""
+    reason = str(error).strip().split("\n", 1)[0]
+    back = f" To go back, restore {saved} with the older version and --force." if saved else ""
+    return f"A migration failed: {reason}. Start again, also with other code.{back}"
+
+
 class LastLine(io.TextIOBase):
     """A stream that passes lines on, except for the last one, which it keeps."""
 
@@ -112,21 +121,25 @@ class Command(BaseCommand):
         if not plan:
             executor.check_replacements()
         else:
-            if applied:
-                self.back_up(len(plan))
+            saved = self.back_up(len(plan)) if applied else None
             print(f"migrations: applying {len(plan)}", flush=True)
-            call_command("migrate", interactive=False, verbosity=0)
+            try:
+                call_command("migrate", interactive=False, verbosity=0)
+            except Exception as error:  # of any migration; what it says is printed, too
+                traceback.print_exc()
+                raise CommandError(_why_not_migrated(error, saved)) from None
         try:
             upgrades.succeeded(data_paths(settings.VAR), settings.VERSION)
         except OSError as error:  # a full disk: the next start notes it
             print(f"version: not noted in the data folder ({error})", flush=True)
 
-    def back_up(self, count: int) -> None:
+    def back_up(self, number: int) -> Path:
         """Back up before an upgrade, so that it can be reverted."""
         here = data_paths(settings.VAR)
-        print(f"backup: {count} migrations are to come", flush=True)
+        print(f"backup: before {count(number, 'migration')}", flush=True)
         try:
             kept = upgrades.save_before(database(settings.DATABASE_URL, here), here, settings.VERSION)
         except EmbeddedError as error:
             raise CommandError(f"Not migrated, because the backup failed: {error}") from error
         print(f"backup: {kept.file}{'' if kept.is_new else ', from before the first try of this upgrade'}", flush=True)
+        return kept.file
