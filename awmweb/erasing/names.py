@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 
 from awmweb.erasing.written import KEYED, WORD
 from people.models import ApiToken, AuditEntry, Project, display_name
+from people.record.audit import signed
 from people.record.members import RENAMED
 
 SIGNS = "token {}"
@@ -67,6 +68,15 @@ def tokens_of(user: User, tokens: QuerySet[ApiToken]) -> Iterator[str]:
     """Return how rows name the personal tokens of an account, without those whose names are erased."""
     mine = tokens.filter(personal=True, issued_by=user).exclude(name=WORD)
     return (SIGNS.format(name) for name in mine.values_list("name", flat=True))
+
+
+def signatures_of(project: Project, user: User, names: AccountNames) -> dict[str, str]:
+    """Return how the audit trail of a project names this account when it acts by tokens of its own, each with the same
+    without the token's name."""
+    mine = ApiToken.objects.filter(project=project, personal=True, issued_by=user).exclude(name=WORD)
+    tokens = list(mine.values_list("name", flat=True).distinct())
+    people = [name for name in names.own if name not in names.tokens]
+    return {signed(name, token): signed(name, WORD) for name in people for token in tokens}
 
 
 def _keyed() -> Iterator[tuple[QuerySet[Any], str]]:

@@ -20,7 +20,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from awmweb.demo.rows import erase
 from awmweb.erasing import datasets, episodes, signatures
 from awmweb.erasing.episodes import some_of
-from awmweb.erasing.names import NAMELESS, AccountNames, names_of
+from awmweb.erasing.names import NAMELESS, AccountNames, names_of, signatures_of
 from awmweb.erasing.written import DELETED, EMPTIED, NAMED, SET_UP, WORD
 from episodes.models import (
     RUN_HERE,
@@ -91,7 +91,8 @@ def _erase_in(actor: Actor, user: User, keys: Sequence[str], names: AccountNames
     _channels(project, user, counts)
     _quoted_in_audit(project, names.own, counts)
     for model, field, path, empty in NAMED:
-        _empty(model._default_manager.filter(**{f"{field}__in": names.own, path: project}), empty, counts)
+        known = [*names.own, *signatures_of(project, user, names)] if model is AuditEntry else names.own
+        _empty(model._default_manager.filter(**{f"{field}__in": known, path: project}), empty, counts)
     for name in names.own:
         touched |= _briefings(project, name, names.tokens, counts)
     acted = _acted(project, keys, names)

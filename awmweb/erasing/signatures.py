@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.db.models import CharField, Model, Q, Value
 from django.db.models.functions import Replace
 
-from awmweb.erasing.names import NAMELESS, SIGNS, AccountNames
+from awmweb.erasing.names import NAMELESS, SIGNS, AccountNames, signatures_of
 from awmweb.erasing.written import KEYED, QUOTED, SIGNED, WORD
 from people.models import ApiToken, AuditEntry, Project
 
@@ -37,6 +37,9 @@ def erase(project: Project, user: User, names: AccountNames, counts: Counter[str
             counts[LABEL.format(model._meta.label)] += rows.update(
                 **{field: Replace(field, Value(name), Value(NAMELESS))}
             )
+    for by, nameless in signatures_of(project, user, names).items():
+        rows = AuditEntry.objects.filter(project=project, actor=by)
+        counts[LABEL.format("people.AuditEntry")] += rows.update(actor=nameless)
     called = [name for name in tokens.exclude(name=WORD).values_list("name", flat=True) if SIGNS.format(name) in alone]
     about = AuditEntry.objects.filter(project=project, target__in=called)
     counts[LABEL.format("people.AuditEntry")] += about.update(target=WORD)

@@ -42,6 +42,8 @@ from imports.readers.unpacking import LINE_MAX
 from imports.readers.unpacking import BadFile as BadFile
 from people.errors import BadJson, words_of
 
+HEADS = ("eval", "info")
+"""Names under which every row of an Inspect log, and of a result file of tau2-bench, has the same head of its file."""
 Gather = Callable[[Iterable[Mapping[str, Any]]], Iterator[tuple[str, dict[str, Any]]]]
 
 
@@ -104,7 +106,7 @@ def read(path: Path, wanted: str = "") -> Iterator[FoundTrajectory]:
 
     """
     name = wanted
-    found = rows(path)
+    found, digests = rows(path), RowDigests()
     for place, value, behind, dropped in found:
         if isinstance(value, UnreadableRow):
             yield FoundTrajectory(place, behind, refusal=str(value))
@@ -114,8 +116,10 @@ def read(path: Path, wanted: str = "") -> Iterator[FoundTrajectory]:
             yield FoundTrajectory(place, behind, refusal=f"Unknown format. Use one of {', '.join(FORMATS)}.")
         elif FORMATS[name].gather is not None:
             yield from _read_gathered(name, chain([(place, value, behind, dropped)], found))
+        elif not FORMATS[name].knows(value):
+            yield FoundTrajectory(place, behind, name, refusal=f"It is not {FORMATS[name].title}.")
         else:
-            yield _read_row(name, place, value, behind, dropped)
+            yield _read_known(name, place, value, behind, dropped, digests)
 
 
 def recognize(row: Mapping[str, Any]) -> str:
@@ -123,10 +127,26 @@ def recognize(row: Mapping[str, Any]) -> str:
     return next((name for name, one in FORMATS.items() if one.knows(row)), "")
 
 
-def _read_row(name: str, place: str, row: dict[str, Any], behind: int, dropped: int) -> FoundTrajectory:
-    if not FORMATS[name].knows(row):
-        return FoundTrajectory(place, behind, name, refusal=f"It is not {FORMATS[name].title}.")
-    return _read_known(name, place, row, behind, dropped)
+class RowDigests:
+    """Digests of the rows of one file. A head that all rows share is written once: it can be as large as the file."""
+
+    def __init__(self) -> None:
+        self._head: Any = None
+        self._begun = hashlib.sha256()
+
+    def of(self, row: Mapping[str, Any]) -> str:
+        """Return the digest of a row. Names are sorted: a row whose names come in another order is the same episode."""
+        head = next((name for name in HEADS if name in row), None)
+        if head is None or head != min(row):
+            return hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
+        if row[head] is not self._head:
+            begun = json.dumps({head: row[head]}, sort_keys=True)
+            self._head, self._begun = row[head], hashlib.sha256(begun[:-1].encode())
+        rest = json.dumps({name: value for name, value in row.items() if name != head}, sort_keys=True)
+        whole = self._begun.copy()
+        # what a writer puts between two names
+        whole.update(f", {rest[1:]}".encode() if len(row) > 1 else b"}")
+        return whole.hexdigest()
 
 
 def _read_gathered(name: str, found: Iterable[tuple[str, Any, int, int]]) -> Iterator[FoundTrajectory]:
@@ -151,19 +171,20 @@ def _read_gathered(name: str, found: Iterable[tuple[str, Any, int, int]]) -> Ite
     if kept and not refused and how.gather is not None:
         try:
             for place, row in how.gather(kept):
-                yield _read_known(name, place, row, last, lost)
+                yield _read_known(name, place, row, last, lost, RowDigests())
                 lost = 0
         except BadJson as error:
             yield FoundTrajectory("file", last, name, refusal=error.message)
 
 
-def _read_known(name: str, place: str, row: dict[str, Any], behind: int, dropped: int) -> FoundTrajectory:
+def _read_known(
+    name: str, place: str, row: dict[str, Any], behind: int, dropped: int, digests: RowDigests
+) -> FoundTrajectory:
     draft = TrajectoryDraft()
     draft.lose(doubled.LOST, dropped)
     try:
         trajectory = FORMATS[name].read(row, draft)
-        # Names are sorted: a row whose names come in another order is the same episode.
-        digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
+        digest = digests.of(row)
         start = start_of(trajectory, f"import/{digest}")
     except UnreadableRow as error:
         return FoundTrajectory(place, behind, name, refusal=str(error))

@@ -114,7 +114,7 @@ class _ProtobufReader:
                 about = self._made(self._scope, inner[ABOUT])
                 scope = about.name[:NAME_MAX] if about is not None else ""
                 for one in self._each(inner[INSIDE]):
-                    self._add(self._made(self._span, [one]), resource, scope)
+                    self._add(self._made(self._span, [one]), resource, scope, one[1] - one[0])
         return self._found
 
     def _parts(self, start: int, end: int) -> dict[int, list[tuple[int, int]]]:
@@ -133,7 +133,7 @@ class _ProtobufReader:
         text = b"".join(self._raw[first:last] for first, last in parts)  # joined parts are merged messages
         return None if wire.holds_more_than(text, FIELDS_MAX, self._inner[kind]) else kind.FromString(text)
 
-    def _add(self, one: Any, resource: dict[str, Any], scope: str) -> None:
+    def _add(self, one: Any, resource: dict[str, Any], scope: str, size: int) -> None:
         if one is None:
             self._found.left_out[SWARM] += 1
             return
@@ -156,7 +156,11 @@ class _ProtobufReader:
             one.status.message,
             one.flags & IS_REMOTE == IS_REMOTE,
         )
-        _keep(self._found, span)
+        # before it is written as JSON, which takes six bytes for one of some signs
+        if size > SPAN_CHARACTERS and _characters(span) > SPAN_CHARACTERS:
+            self._found.left_out[LARGE] += 1
+        else:
+            _keep(self._found, span)
 
     def _each(self, given: Any) -> Any:
         self._left -= len(given)
@@ -292,6 +296,20 @@ def _keep(spans: Spans, span: Span) -> None:
     else:
         spans.kept.append(span)
         spans.texts.setdefault((span.trace, span.id), text)
+
+
+def _characters(span: Span) -> int:
+    """Return the characters of all texts of a span: written as JSON it has no fewer."""
+    count, waiting = 0, [span.name, span.message, span.attributes, span.events]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            count += len(one)
+        elif isinstance(one, dict):
+            waiting += [*one, *one.values()]
+        elif isinstance(one, list):
+            waiting += one
+    return count
 
 
 def _problem_of(span: Span) -> str:

@@ -14,6 +14,7 @@ from awmclient.schema import Trajectory
 from imports.readers.chats import outcome_of
 from imports.readers.found import EMPTY, TrajectoryDraft, UnreadableRow, wants, whole
 from imports.readers.messages import add_call, settle, text_of
+from imports.readers.unpacking import UNPACKED_MAX, BadFile
 
 MESSAGE = frozenset(
     {"role", "content", "tool_calls", "turn_idx", "timestamp", "cost", "usage", "id", "requestor", "error"}
@@ -49,12 +50,23 @@ def knows_tau2(row: Mapping[str, Any]) -> bool:
 
 
 def rows_of(results: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the simulations of a result file, each with the head of the file and its own task."""
+    """Yield the simulations of a result file, each with the head of the file and its own task.
+
+    Raises `BadFile` if these come to too much: each simulation has its copy.
+    """
     given = results.get("tasks")
     tasks = {str(one.get("id")): one for one in given if isinstance(one, Mapping)} if isinstance(given, list) else {}
+    sizes, head, copied = {name: _size(one) for name, one in tasks.items()}, _size(results.get("info")), 0
     for number, one in enumerate(results["simulations"], 1):
         task_id = str(one.get("task_id")) if isinstance(one, Mapping) else ""
+        copied += head + sizes.get(task_id, 0)
+        if copied > UNPACKED_MAX:
+            raise BadFile("Its head and tasks, once for each simulation, come to more than 4 GB. Split the file.")
         yield f"simulation {number}", {"info": results.get("info"), "task": tasks.get(task_id), "simulation": one}
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value))
 
 
 def read_tau2(row: Mapping[str, Any], draft: TrajectoryDraft) -> Trajectory:

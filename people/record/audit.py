@@ -45,5 +45,10 @@ compares the reasons with `docs/team.md`."""
 
 def record(actor: Actor, verb: str, target: str = "", reason: str = "") -> None:
     """Write one line of the audit trail, in the transaction of the act."""
-    by = f"{actor.name[:80]} (token {actor.token.name[:70]})" if actor.person and actor.token else actor.name
+    by = signed(actor.name, actor.token.name) if actor.person and actor.token else actor.name
     AuditEntry.objects.create(project=actor.project, actor=by, verb=verb, target=target[:200], reason=reason)
+
+
+def signed(name: str, token: str) -> str:
+    """Return how the trail names a person who acted by a token of their own."""
+    return f"{name[:80]} (token {token[:70]})"

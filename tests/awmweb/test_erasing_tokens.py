@@ -16,9 +16,10 @@ from episodes.models import Episode
 from episodes.record import indexing, recording
 from experts import opening
 from exports.jobs import working
-from people.access import keys_of, system
+from people.access import bearer, keys_of, system
 from people.models import ApiToken, AuditEntry
 from people.record import members
+from people.record.audit import record
 from reviews.record import assigning
 from tests.awmweb.test_erasing import GONE, RECIPES, places_of
 from tests.awmweb.test_erasing_everywhere import personal_token
@@ -165,3 +166,13 @@ def test_name_that_another_token_has_stays_and_is_named(ada, store):
     assert mine.name == "[erased]" and AuditEntry.objects.filter(actor="token laptop", reason="laptop why").exists()
     # a token of another project has the name of its own
     assert not AuditEntry.objects.filter(project=ada.project, reason__contains=GONE).exists()
+
+
+def test_audit_keeps_no_word_of_a_personal_token(ada, store):
+    eve = person(ada.project, "eve", "researcher")
+    issued, _ = members.issue_token(eve, f"{GONE} pad", "launch", personal=True)
+    record(bearer(issued), "verifier.repaired", "notes/1", f"version 2: {GONE} reason")
+    assert AuditEntry.objects.filter(actor=f"{eve.name} (token {GONE} pad)").exists()
+    (tombstone,) = erase_person("eve")
+    assert tombstone.fell["people.AuditEntry: words"] == 1 and places_of(GONE, store) == set()
+    assert AuditEntry.objects.get(verb="verifier.repaired").actor == f"{eve.name} (token [erased])"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from datetime import UTC, datetime
 from typing import get_args
@@ -321,6 +322,21 @@ def test_first_line_may_be_the_broken_one(rows_of):
     found = rows_of(b"{broken\n" + json.dumps(OPENAI).encode() + b"\n")
     assert [row.place for row in found] == ["line 1", "line 2"]
     assert found[0].refusal.startswith("It is not JSON")
+
+
+@pytest.mark.parametrize("head", ["eval", "info"])
+def test_digest_writes_a_shared_head_once(head, monkeypatch):
+    row = {head: {"b": 1, "a": ["ä", 2.5]}, "sample": {"z": None, "y": '"'}, "task": None}
+    digests, plain = readers.RowDigests(), hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
+    assert (
+        digests.of({head: row[head]})
+        == hashlib.sha256(json.dumps({head: row[head]}, sort_keys=True).encode()).hexdigest()
+    )
+    written = []
+    dumps = json.dumps
+    monkeypatch.setattr(readers.json, "dumps", lambda value, **more: written.append(value) or dumps(value, **more))
+    assert [digests.of(dict(reversed(row.items()))) for _ in range(3)] == [plain] * 3
+    assert not any(head in value for value in written)
 
 
 @pytest.mark.parametrize("name", LINES)

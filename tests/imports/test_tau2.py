@@ -8,7 +8,9 @@ import pytest
 
 from awmclient.conversation import conversation
 from imports import readers
+from imports.readers import tau2
 from imports.readers.tau2 import ENDS
+from imports.readers.unpacking import BadFile
 from tests.imports.files import TASK, TAU2, TAU2_INFO, TAU2_SIMULATION, TAU2_TASK
 
 
@@ -147,3 +149,13 @@ def test_further_simulations_leave_earlier_ones_the_same(read):
     (before,) = read(TAU2)
     again = read({**TAU2, "timestamp": "later", "simulations": [TAU2_SIMULATION, {**TAU2_SIMULATION, "id": "2"}]})
     assert again[0].digest == before.digest != again[1].digest
+
+
+@pytest.mark.parametrize("large", ["info", "tasks"])
+def test_head_of_many_simulations_is_bounded(read, monkeypatch, large):
+    """A file of 24 MB whose head is half of it would be read for 25 minutes."""
+    monkeypatch.setattr(tau2, "UNPACKED_MAX", 1_000_000)
+    more = {"info": {**TAU2_INFO, "x": "a" * 20_000}, "tasks": [{**TAU2_TASK, "x": "a" * 20_000}]}[large]
+    read({**TAU2, large: more, "simulations": [TAU2_SIMULATION] * 20})
+    with pytest.raises(BadFile, match="4 GB"):
+        read({**TAU2, large: more, "simulations": [TAU2_SIMULATION] * 60})

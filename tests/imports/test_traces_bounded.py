@@ -49,6 +49,7 @@ SWARMS = {
     "events": wires.events(8_000_000),
     "links": wires.links(8_000_000),
     "values": wires.values(8_000_000),
+    "signs": wires.signs(31_000_000),
     "objects": b'{"resourceSpans": [{"scopeSpans": [{"spans": [' + b'{"a":0},' * 600_000 + b"{}]}]}]}",
 }
 MOST_MB = 200

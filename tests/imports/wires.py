@@ -42,6 +42,12 @@ def values(count: int) -> bytes:
     return request(box(9, box(1, b"a") + box(2, box(5, box(1, b"") * count))))
 
 
+def signs(size: int) -> bytes:
+    """One span with a text of signs that JSON writes by six each. It has all that a span must have."""
+    ids = box(1, b"t" * 16) + box(2, b"s" * 8) + b"\x39" + b"\1" * 8 + b"\x41" + b"\1" * 8
+    return request(ids + box(9, box(1, b"a") + box(2, box(1, b"\1" * size))))
+
+
 def deep(size: int) -> bytes:
     """A value in a value in a value, in about so many bytes."""
     value = b""
