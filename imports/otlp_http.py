@@ -108,7 +108,7 @@ def receive_traces(request: HttpRequest) -> HttpResponse:
             raise OtherEncoding
         may_record(actor)  # before anything is read for it
         raw = _body(request)
-        given = otlp.of_protobuf(raw) if kind == PROTOBUF else otlp.of_json(parse_json(raw, otlp.VALUES_MAX))
+        given = otlp.of_protobuf(raw) if kind == PROTOBUF else otlp.of_json(parse_json(raw))
         collecting.take(actor, given)
         return _answer(kind, otlp.answer_of(given.left_out))
     except Exception as error:

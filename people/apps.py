@@ -1,4 +1,4 @@
-"""The people app. Registers what needs an operator of Valkey and of the sign-in provider."""
+"""The people app. Registers what needs an operator of the disk, of Valkey and of the sign-in provider."""
 
 from __future__ import annotations
 
@@ -12,4 +12,5 @@ class PeopleConfig(AppConfig):
         """Import the modules that need models; Django allows that only now."""
         from people import operating
 
+        operating.register("disk", operating.of_disk)
         operating.register("valkey", operating.of_valkey)

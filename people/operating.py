@@ -80,6 +80,13 @@ def note_provider(problem: str) -> None:
         log.warning("the state of the sign-in provider is not noted: %s", error)
 
 
+def of_disk(_actor: Actor, _now: datetime) -> list[Need]:
+    """Return whether the disk of the data folder, or of the database beside it, is full."""
+    if not settings.DISK_IS_FULL():
+        return []
+    return [Need("Disk", "is full. Writes are refused until there is space. Free some: awmweb continues by itself.")]
+
+
 def of_valkey(_actor: Actor, _now: datetime) -> list[Need]:
     """Return whether Valkey and the sign-in provider, whose state it keeps, need an operator."""
     try:

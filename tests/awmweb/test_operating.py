@@ -173,6 +173,14 @@ def test_valkey_and_the_sign_in_provider_are_listed(ada, settings, monkeypatch):
     assert [what for what, _ in listed(ada)] == ["Valkey"]
 
 
+def test_full_disk_is_listed_until_it_has_space(ada, settings):
+    settings.DISK_IS_FULL = lambda: True
+    [(what, why)] = listed(ada)
+    assert what == "Disk" and why.startswith("Is full.")
+    settings.DISK_IS_FULL = lambda: False
+    assert listed(ada) == []
+
+
 def test_what_was_said_long_ago_is_not_listed(ada, settings):
     settings.EXPERT_ENDPOINTS = {"wise": EndpointConfig("http://127.0.0.1:9", "wise-1")}
     desk.called(expert_model(ada.project, "wise"), None, "answer", tokens=0, duration_s=0.1, fault="401")
@@ -188,7 +196,7 @@ def test_hostile_words_stay_one_line_of_text(ada, settings):
 
 def test_every_kind_of_condition_is_registered():
     """A new kind is a check of its app and a line here, and Home lists it."""
-    kinds = {"valkey", "channels", "expert models", "agent models", "environment servers", "judge"}
+    kinds = {"disk", "valkey", "channels", "expert models", "agent models", "environment servers", "judge"}
     assert set(operating.kinds()) == kinds
 
 

@@ -38,7 +38,7 @@ is_json = raw[:1] == b"{"
 otlp.of_json({"resourceSpans": []}) if is_json else otlp.of_protobuf(b"")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
-    otlp.of_json(parse_json(raw, otlp.VALUES_MAX)) if is_json else otlp.of_protobuf(raw)
+    otlp.of_json(parse_json(raw)) if is_json else otlp.of_protobuf(raw)
 except BadJson:
     pass
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
