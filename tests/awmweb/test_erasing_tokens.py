@@ -174,5 +174,6 @@ def test_audit_keeps_no_word_of_a_personal_token(ada, store):
     record(bearer(issued), "verifier.repaired", "notes/1", f"version 2: {GONE} reason")
     assert AuditEntry.objects.filter(actor=f"{eve.name} (token {GONE} pad)").exists()
     (tombstone,) = erase_person("eve")
-    assert tombstone.fell["people.AuditEntry: words"] == 1 and places_of(GONE, store) == set()
+    # the entry that says who was given the token has its name, too
+    assert tombstone.fell["people.AuditEntry: words"] == 2 and places_of(GONE, store) == set()
     assert AuditEntry.objects.get(verb="verifier.repaired").actor == f"{eve.name} (token [erased])"

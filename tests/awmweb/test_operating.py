@@ -203,4 +203,4 @@ def test_every_kind_of_condition_is_registered():
 def test_registered_check_is_asked_for_admins_alone(ada, edo, monkeypatch):
     monkeypatch.setattr(operating, "_checks", {})
     operating.register("disk", lambda actor, now: [operating.Need("Disk", "full")])
-    assert listed(ada) == [("Disk", "full")] and listed(edo) == []
+    assert listed(ada) == [("Disk", "Full")] and listed(edo) == []

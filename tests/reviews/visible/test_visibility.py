@@ -185,9 +185,9 @@ def test_no_filter_by_outcome_matches_a_withheld_episode(ada, rita, review, epis
 
 def test_counts_leave_a_withheld_episode_out(ada, rita, review):
     ended(ada, "two", found="complete", reward=1.0)
-    assert "1 of 2 verified" in as_person(ada).get("/episodes/").content.decode()
+    assert "1 of 2 outcomes" in as_person(ada).get("/episodes/").content.decode()
     page = re.sub(r"\s+", " ", html(as_person(rita).get("/episodes/")))
-    assert "1 of 1 verified" in page
+    assert "1 of 1 outcome" in page
     told = re.search(r"Newest first\.[^/]*", page)
     assert told and "1 outcome is withheld for blind" in told[0]
 
