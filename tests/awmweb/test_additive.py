@@ -32,6 +32,8 @@ WIDER = {
 READ = {
     "episodes.0003_search_letters": "has steps read again",
     "episodes.0014_growth": "adds two functions beside the one that the release calls",
+    "episodes.0015_outcomes_of_environments_are_reported": "names another source, which the release knows",
+    "reviews.0003_one_key_of_a_person": "gives rows of personal tokens, which the release has not, another key",
     "exports.0002_push_project": "fills the project of pushes, by a trigger also those of the release",
     "exports.0003_projects_of_older_pushes": "the same trigger",
     "runs.0007_defaults_for_the_version_before": "defaults",

@@ -20,7 +20,7 @@ from pathlib import Path
 from awmweb.embedded import postgres, valkey
 from awmweb.embedded.paths import data_paths, ensure_folders, urls, postgres_programs
 from awmweb.embedded.servers import running
-from awmweb.embedded.backup import database
+from awmweb.embedded.client_programs import database
 var = Path(os.environ["AWMWEB_VAR"])
 here = data_paths(var)
 """

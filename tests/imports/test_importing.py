@@ -66,7 +66,7 @@ def test_outcome_of_a_file_is_only_reported(ada, file_of):
     importing.take(ada, file_of({**RECORD, "steps": [*RECORD["steps"], VERIFICATION]}))
     one = Episode.objects.get()
     assert outcomes.of_episode(one) is None
-    said = outcomes.of_episode(one, "reported")
+    said = outcomes.of_episodes([one.pk]).get()
     assert (said.reward_type, said.details) == ("complete", {"claimed_source": "verifier"})
     assert "verification" not in {step["kind"] for step in trajectory.steps_of(one)}
     assert not one.is_builtin

@@ -10,7 +10,7 @@ from psycopg.errors import DiskFull
 
 import awmweb.urls  # noqa: F401  whoever loaded it first under the patch below would keep it
 from awmweb.embedded import space
-from people import access
+from people import access, http
 from tests.browsing import as_person, html
 
 
@@ -61,7 +61,8 @@ def no_space_for_file(*args):
 def test_full_disk_is_named_on_pages_and_in_the_api(ada, monkeypatch, fault):
     client = as_person(ada)
     client.raise_request_exception = False
-    monkeypatch.setattr(access, "chosen_membership", fault)
+    for module in (access, http):
+        monkeypatch.setattr(module, "chosen_membership", fault)
     page = client.get("/")
     assert page.status_code == 503 and page["Retry-After"]
     assert "The disk of the server is full" in html(page) and "No space left" not in html(page)
