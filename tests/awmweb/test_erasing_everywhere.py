@@ -147,7 +147,7 @@ def test_episodes_that_read_an_erased_answer_are_named(ada, store):
     answers = [episode.asks.get(kind="question").accepted for episode in (one, other)]
     Advice.objects.filter(pk=answers[1].pk).update(taken_from=answers[0])
     tombstone = erase_episode(ada, one.pk)
-    assert tombstone.left[0] == f"1 episodes that got an answer or a briefing of it: {other.pk}"
+    assert tombstone.left[0] == f"1 episode that got an answer or a briefing of it: {other.pk}"
     assert Advice.objects.filter(pk=answers[1].pk, taken_from=None).exists()
 
 
