@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from awmclient.schema import ASK_TOOL, ToolSpec
-from awmclient.toolcalls import Call
+from awmclient.nouns.tools import ToolSpec
+from awmclient.nouns.values import ASK_TOOL
+from awmclient.words.toolcalls import Call
 
 
 @dataclass(frozen=True)

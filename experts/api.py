@@ -12,8 +12,8 @@ from django.utils.http import content_disposition_header
 from ninja import P, QueryEx, Router, Status
 
 from awmclient import schema
-from awmclient.interrupts import InterruptsView, RunInterrupts
-from awmclient.metrics import DeskNumbers
+from awmclient.nouns.interrupts import InterruptsView, RunInterrupts
+from awmclient.nouns.metrics import DeskNumbers
 from episodes.find.selection import run_named
 from experts import advising, attaching, closing, desk, opening, pausing, queue, standing_answers
 from experts.find.attached import files_of, visible_files

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from awmclient.conversation import PromptMessage, conversation
-from awmclient.gates import is_approval
+from awmclient.nouns.kinds import is_approval
 from awmclient.schema import ToolSpec
+from awmclient.words.conversation import PromptMessage, conversation
 from episodes.quoting import texts
 
 

@@ -28,59 +28,27 @@ MAY_IMPORT = {
     "people": {"awmclient.schema"},
     "notices": {"people", "episodes.events"},
     "episodes": {
-        *("people", "awmclient.fields", "awmclient.schema", "awmclient.faults"),
-        *("awmenv.packs", "awmenv.health", "awmenv.models", "awmenv.attesting", "awmenv.errors", "awmenv.offers"),
-        "awmenv.blockers",
+        *("people", "awmclient.schema", "awmclient.nouns", "awmclient.words"),
+        *("awmenv.attesting", "awmenv.blockers", "awmenv.errors", "awmenv.health", "awmenv.models", "awmenv.offers"),
+        "awmenv.packs",
     },
-    "reviews": {"people", "notices", "episodes", "awmclient.fields", "awmclient.schema"},
+    "reviews": {"people", "notices", "episodes", "awmclient.schema", "awmclient.nouns"},
     "experts": {
-        "people",
-        "notices",
-        "episodes",
-        "reviews",
-        "awmclient.fields",
-        "awmclient.typed",
-        "awmclient.gates",
-        "awmclient.schema",
-        "awmclient.interrupts",
-        "awmclient.metrics",
-        "awmclient.chat",
-        "awmclient.errors",
-        "awmenv.blockers",
-        "awmenv.packs",
-        "awmenv.spans",
+        *("people", "notices", "episodes", "reviews", "awmclient.schema", "awmclient.nouns", "awmclient.errors"),
+        *("awmclient.asking", "awmclient.choosing", "awmenv.blockers", "awmenv.packs", "awmenv.spans"),
     },
-    "curriculum": {
-        *("people", "episodes", "reviews", "experts", "runs", "awmclient.schema", "awmclient.conversation"),
-    },
+    "curriculum": {*("people", "episodes", "reviews", "experts", "runs", "awmclient.schema", "awmclient.words")},
     "runs": {
-        "people",
-        "episodes",
-        "reviews",
-        "experts",
-        "awmclient",
-        "awmenv.attesting",
-        "awmenv.blockers",
-        "awmenv.client",
-        "awmenv.errors",
-        "awmenv.health",
-        "awmenv.models",
-        "awmenv.worlds",
-        "awmenv.offers",
-        "awmenv.packs",
-        "awmenv.plain",
-        "awmenv.spans",
+        *("people", "episodes", "reviews", "experts", "awmclient"),
+        *("awmenv.attesting", "awmenv.blockers", "awmenv.client", "awmenv.errors", "awmenv.health", "awmenv.models"),
+        *("awmenv.offers", "awmenv.packs", "awmenv.plain", "awmenv.spans", "awmenv.worlds"),
     },
     "exports": {
         *("people", "episodes", "reviews", "experts", "runs", "curriculum"),
-        *("awmclient.fields", "awmclient.schema", "awmclient.conversation", "awmclient.prompts", "awmclient.thinking"),
-        "awmclient.gates",
-        *("awmenv.packs", "awmenv.health", "awmenv.errors"),
+        *("awmclient.schema", "awmclient.nouns", "awmclient.words", "awmclient.asking"),
+        *("awmenv.errors", "awmenv.health", "awmenv.packs"),
     },
-    "imports": {
-        *("people", "episodes", "reviews"),
-        *("awmclient.fields", "awmclient.faults", "awmclient.schema", "awmclient.conversation", "awmclient.thinking"),
-    },
+    "imports": {"people", "episodes", "reviews", "awmclient.schema", "awmclient.nouns", "awmclient.words"},
     "awmweb": {*APPS, "awmclient", "awmenv.kept", "awmenv.spans", "awmenv.version"},
     "awmenv": set[str](),
     "awmclient": set[str](),
@@ -194,29 +162,21 @@ WRITES = {
 """The rooms of each app that change rows. Rooms on a floor below the lowest of them are reads."""
 
 CLIENT_FLOORS = (
-    {"fields", "typed", "schema", "metrics", "interrupts"},
-    {
-        "errors",
-        "faults",
-        "wire",
-        "bodies",
-        "toolcalls",
-        "gates",
-        "listening",
-        "prompts",
-        "thinking",
-        "conversation",
-        "memory_store",
-        "observations",
-        "blotting",
-    },
-    {"policies", "outbox", "ports", "standing", "wheel"},
-    {"client", "chat", "scripted", "restoring", "captures", "asking"},
-    {"rollout", "testing", "collecting", "adapters.transcript", "adapters.missing", "__init__"},
+    {"nouns"},
+    {"errors"},
+    {"words"},
+    {"policies"},
+    {"record"},
+    {"asking", "client"},
+    {"choosing"},
+    {"loop"},
+    {"testing", "adapters.transcript", "adapters.missing"},
     {"adapters.recording", "adapters.pausing"},
     {"adapters"},
     {"adapters.openenv_collect"},
+    {"schema", "rollout", "collecting", "chat", "captures", "conversation", "toolcalls", "__init__"},
 )
+"""The highest floor has the public paths: names for users, which no module of the client imports."""
 
 FRAMEWORKS = {"agents": "openai_agents", "langchain_core": "langgraph", "langgraph": "langgraph"} | {
     name: name for name in ("ag_ui", "pydantic_ai", "smolagents", "inspect_ai")
@@ -550,10 +510,10 @@ def _is_text(node: ast.AST) -> TypeGuard[ast.Constant]:
 
 
 def lists_of_live_states(tree: Tree) -> list[str]:
-    """Places that spell two or more live states in a row, though `awmclient.schema` holds the tables."""
+    """Places that spell two or more live states in a row, though `awmclient.nouns.values` holds the tables."""
     found = []
     for module, path in tree.modules.items():
-        if module == "awmclient.schema" or ".migrations." in module:
+        if module == "awmclient.nouns.values" or ".migrations." in module:
             continue
         for node in nodes(path.read_text(encoding="utf-8")):
             if isinstance(node, ast.Tuple | ast.List | ast.Set):
@@ -761,15 +721,15 @@ def test_an_arrow_up_is_found_wherever_it_hides(tmp_path: Path) -> None:
             "people/record/members.py": "from people.pages import people\n",
             "people/pages/people.py": "def page():\n    from people.record import members\n",
             "episodes/models.py": "import people.models\n",
-            "awmclient/schema.py": "from awmclient.client import x\n",
-            "awmclient/client.py": "from awmclient import schema\n",
+            "awmclient/nouns/steps.py": "from awmclient.client import wire\n",
+            "awmclient/client/wire.py": "from awmclient.nouns import steps\n",
         },
     )
     assert upward_between_packages(tree) == ["people.models:2 imports episodes.models"]
     assert upward_inside(tree, "people", ROOMS["people"]) == ["people.record.members:1 imports people.pages.people"]
-    assert upward_inside(tree, "awmclient", CLIENT_FLOORS) == ["awmclient.schema:1 imports awmclient.client"]
+    assert upward_inside(tree, "awmclient", CLIENT_FLOORS) == ["awmclient.nouns.steps:1 imports awmclient.client.wire"]
     assert late_imports(tree) == ["people.pages.people:2 imports people.record.members in page"]
-    assert circles(tree) == ["awmclient.client", "awmclient.schema", "episodes.models", "people.models"]
+    assert circles(tree) == ["awmclient.client.wire", "awmclient.nouns.steps", "episodes.models", "people.models"]
 
 
 def test_a_module_of_a_sub_package_may_have_its_own_floor(tmp_path: Path) -> None:

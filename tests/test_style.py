@@ -51,9 +51,9 @@ CODE_ALLOWED = {
     ("wall", "runs/statistics/costs.py"): "`wall_s`, wall-clock seconds on the wire",
 }
 NOT_OURS = {
-    "awmclient/conversation.py": "a prompt",
-    "awmclient/prompts.py": "prompts",
-    "awmclient/scripted.py": "words of scripted agents",
+    "awmclient/words/conversation.py": "a prompt",
+    "awmclient/words/prompts.py": "prompts",
+    "awmclient/choosing/scripted.py": "words of scripted agents",
     "awmenv/server/verify/judge.py": "a prompt",
     "awmenv/server/world/rehearsal.py": "rows of a sample app",
 }
@@ -61,9 +61,9 @@ ALLOWED = {
     ("gone", "awmenv/server/session/channel.py"): "an error that agents read",
     ("gone", "awmenv/server/sandbox/framing.py"): "an error that agents read",
     ("gone", "awmenv/server/session/sessions.py"): "an error that agents read",
-    ("nobody", "awmclient/schema.py"): "the schema of ask_expert",
+    ("nobody", "awmclient/nouns/tools.py"): "the schema of ask_expert",
     ("nobody", "awmweb/embedded/paths.py"): "a user of the system",
-    ("nothing was done", "awmclient/rollout.py"): "a message to agents",
+    ("nothing was done", "awmclient/loop/rollout.py"): "a message to agents",
     ("played", "awmweb/views.py"): "a name in a template",
     ("played", "runs/rewards/__init__.py"): "a type",
     ("vocabulary", "awmweb/urls.py"): "the name of an address",

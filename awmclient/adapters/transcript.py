@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from awmclient.observations import TRACEBACK, bounded, plain
-from awmclient.schema import ASK_TOOL
-from awmclient.toolcalls import Call, id_of
+from awmclient.nouns.values import ASK_TOOL
+from awmclient.record.observations import TRACEBACK, bounded, plain
+from awmclient.words.toolcalls import Call, id_of
 
 Step = dict[str, Any]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from awmclient.fields import CAME, has_come, is_copied
+from awmclient.nouns.fields import CAME, has_come, is_copied
 from awmclient.schema import ASKS_BACK
 from awmenv.offers import OF_ENVIRONMENT
 from episodes.show.decisions import KINDS, Approval, Decided, approval_of, decided_lines

@@ -20,7 +20,7 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
-from awmclient.typed import REASON_MAX
+from awmclient.nouns.typed import REASON_MAX
 from episodes.show.decisions import value_in_words
 from experts import batch, closing, desk, queue, standing_answers
 from experts.errors import TooLate

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from awmclient.conversation import readable
-from awmclient.fields import has_come
+from awmclient.nouns.fields import has_come
 from awmclient.schema import ASK_TOOL
+from awmclient.words.conversation import readable
 from exports.formats.columns import sha256, source
 from exports.record import Record
 from exports.rules.leakage import Ground, result_of

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from awmclient.conversation import PromptMessage
 from awmclient.schema import CONTROL_TOOLS, NOT_COUNTED
+from awmclient.words.conversation import PromptMessage
 from episodes.find.near_tasks import NearTasks
 from episodes.quoting import SHINGLE
 from exports.recipe import Recipe

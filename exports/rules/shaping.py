@@ -14,10 +14,10 @@ from typing import Any
 
 import re2
 
-from awmclient.conversation import BRIEFED, PromptMessage, as_text, offered, readable
-from awmclient.prompts import ASK
 from awmclient.schema import ASK_TOOL
-from awmclient.thinking import with_reasoning
+from awmclient.words.conversation import BRIEFED, PromptMessage, as_text, offered, readable
+from awmclient.words.prompts import ASK
+from awmclient.words.thinking import with_reasoning
 from exports.recipe import AdviceMode, ReasoningChoice
 from exports.record import Record
 from exports.rules import wording

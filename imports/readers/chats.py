@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from awmclient.faults import fault_of
 from awmclient.schema import Fault, Trajectory
+from awmclient.words.faults import fault_of
 from imports.readers.found import EMPTY, MOMENT, TrajectoryDraft, UnreadableRow, tools_of, wants, whole
 from imports.readers.messages import add_messages, text_of
 from imports.readers.own import ended as own_end

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from awmclient.conversation import readable
-from awmclient.fields import Moment
+from awmclient.nouns.fields import Moment
 from awmclient.schema import EpisodeStart, ToolSpec, Trajectory
+from awmclient.words.conversation import readable
 from imports.readers.open_calls import OpenCalls
 
 TASK_MAX, LINE_MAX = 20_000, 200

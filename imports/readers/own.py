@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from awmclient.conversation import BRIEFED
 from awmclient.schema import ASK_TOOL, Fault, StopReason, Trajectory
+from awmclient.words.conversation import BRIEFED
 from imports.readers.found import STEPS_MAX, TrajectoryDraft, UnreadableRow, checked_tools, tools_of, wants
 from imports.readers.messages import add_messages
 

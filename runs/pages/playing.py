@@ -14,8 +14,8 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_http_methods
 
-from awmclient.conversation import as_seen
-from awmclient.fields import has_come
+from awmclient.nouns.fields import has_come
+from awmclient.words.conversation import as_seen
 from episodes.models import Episode, Run
 from episodes.visible import trajectory
 from episodes.visible.lens import MODEL

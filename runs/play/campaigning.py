@@ -21,7 +21,7 @@ from django.http import QueryDict
 from django.utils import timezone
 from pydantic import Field, StrictInt, ValidationError, field_validator, model_validator
 
-from awmclient.fields import Object, Shape, Text
+from awmclient.nouns.fields import Object, Shape, Text
 from episodes.find.facets import LOOKS
 from episodes.find.narrowing import matching
 from episodes.models import Episode, Origin

@@ -17,12 +17,13 @@ from asgiref.sync import async_to_sync
 from django.db import transaction
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from awmclient.bodies import question_problem
-from awmclient.fields import Shape, Text
-from awmclient.gates import is_approval, reached_world
-from awmclient.observations import WORLD
+from awmclient.asking.gates import reached_world
+from awmclient.client.bodies import question_problem
+from awmclient.nouns.fields import Shape, Text
+from awmclient.nouns.kinds import is_approval
+from awmclient.record.observations import WORLD
+from awmclient.record.standing import ENDS, active_s
 from awmclient.schema import ASK_TOOL, QUESTION_MAX, ToolCall
-from awmclient.standing import ENDS, active_s
 from awmenv.client import Made
 from awmenv.errors import AwmenvError
 from episodes.models import BranchArm, Certificate, Episode, ExpertMode, Fork, Knowledge, Privilege

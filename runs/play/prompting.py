@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from awmclient.conversation import messages
+from awmclient.words.conversation import messages
 from episodes.errors import BlindReview
 from episodes.models import Episode
 from episodes.visible import trajectory, visibility

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from awmclient.gates import is_approval
+from awmclient.nouns.kinds import is_approval
 from episodes.tool_schemas import Checker
 from runs.rewards.played import Played, Reward, RewardProfile, identity, is_error, is_executed
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from awmclient.asking import RANDOM, Row, Seen, chance_in, is_decision, row_of
-from awmclient.standing import LoopProgress
+from awmclient.asking.rules import RANDOM, Row, Seen, chance_in, is_decision, row_of
+from awmclient.record.standing import LoopProgress
 from episodes.models import Episode
 from episodes.visible.trajectory import steps_of
 from people.text.in_words import percent

@@ -118,9 +118,7 @@ async def test_client_package_installs_alone_and_runs_the_example(server, tmp_pa
     beneath = {"anyio", "certifi", "h11", "httpcore", "idna", "typing_extensions"}
     beneath |= {"annotated_types", "pydantic_core", "typing_inspection"}
     assert installed - {"pip", "setuptools"} == {"awmclient", "httpx", "pydantic"} | beneath
-    everything = (
-        "import awmclient.chat, awmclient.client, awmclient.rollout, awmclient.scripted, awmclient.testing as t; "
-    )
+    everything = "import awmclient.chat, awmclient.client, awmclient.rollout, awmclient.testing as t; "
     everything += "from pathlib import Path; assert Path(t.__file__).with_name('py.typed').exists()"
     subprocess.run([python, "-c", everything], cwd=tmp_path, check=True)
     code, out = await ended(await run(server, "own_agent.py", python, AWMWEB_ASK_S="1", PYTHONPATH=""))

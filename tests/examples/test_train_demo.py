@@ -11,8 +11,8 @@ import sys
 import pytest
 import yaml
 
-from awmclient.rollout import rollout
-from awmclient.scripted import ScriptedPolicy
+from awmclient.choosing.scripted import ScriptedPolicy
+from awmclient.loop.rollout import rollout
 from awmclient.testing import MemoryDashboard
 from awmenv.client import EnvironmentClient
 from examples.train_demo import results

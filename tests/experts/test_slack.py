@@ -14,7 +14,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from awmclient.chat import EndpointConfig
+from awmclient.choosing.chat import EndpointConfig
 from experts import advising, desk, queue, tasks
 from experts.models import Advice, Ask, Assignment
 from notices import sending, slack, subscriptions
