@@ -1,7 +1,7 @@
 """The port `Policy`, which chooses the next action, its input (`View`) and its output (`Turn`).
 
 Owns the shapes between loop and policy. A view never contains a reward, a reward type or an outcome: the loop strips
-them before. Adapters: `scripted.py` and `chat.py`; called by `rollout.py`.
+them before. Adapters: `scripted.py` and `chat.py`; called by the loop.
 """
 
 from __future__ import annotations

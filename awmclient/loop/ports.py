@@ -1,6 +1,6 @@
 """The ports of a rollout: what the loop requires of a dashboard and of an environment.
 
-Only protocols. `rollout.py` calls through them; adapters match them without importing them.
+Only protocols. The loop calls through them; adapters match them without importing them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Bring a fresh world to the recorded state: repeat the calls and compare the results.
 
-Leaves the reset to the caller. Called by `rollout.py`, which continues from there, and by callers that need a lost
+Leaves the reset to the caller. Called by the loop, which continues from there, and by callers that need a lost
 outcome.
 """
 

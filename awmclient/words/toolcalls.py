@@ -1,6 +1,6 @@
 """Parses tool calls: native ones, `<tool_call>` text, and calls inside the text of an advice.
 
-Pure; leaves executing to `rollout.py`. Unreadable calls raise `MalformedCall`, whose message is for the agent. The text
+Pure; leaves executing to the loop. Unreadable calls raise `MalformedCall`, whose message is for the agent. The text
 is untrusted: nothing is evaluated, every scan is bounded.
 """
 

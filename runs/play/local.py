@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from awmclient import errors
 from awmclient.client.bodies import StepLike, numbered
-from awmclient.loop.rollout import EpisodePort
+from awmclient.loop.ports import EpisodePort
 from awmclient.schema import (
     Advice,
     AskOpen,

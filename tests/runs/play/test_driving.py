@@ -195,7 +195,7 @@ def test_lease_that_ends_hands_the_wheel_back(queued, edo):
 
 
 def test_person_interrupts_an_agent_that_chooses(queued, edo, monkeypatch):
-    monkeypatch.setattr("awmclient.loop.rollout.LOOK_S", 0.02)
+    monkeypatch.setattr("awmclient.loop.choice.LOOK_S", 0.02)
 
     class Thinking(Agent):
         async def act(self, view):
