@@ -14,7 +14,7 @@ from typing import Any, Unpack, cast
 from awmclient.asking.rules import AskRule
 from awmclient.client.bodies import EpisodeFields, PlanFields
 from awmclient.errors import BoundaryFault, ClientError, DashboardFault, EpisodeEnded, Parked, Unreachable
-from awmclient.loop.live import LoopLimits, LiveRollout, LoopEnd, boundary
+from awmclient.loop.live import LiveRollout, LoopEnd, LoopLimits, boundary
 from awmclient.loop.ports import (
     ActionEnvironment,
     Dashboard,
