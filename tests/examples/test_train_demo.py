@@ -211,6 +211,6 @@ def test_space_page_tells_problem_environment_results_and_links():
     _, head, text = README.read_text().split("---\n", 2)
     assert yaml.safe_load(head)["sdk"] == "docker"
     titles = [line for line in text.splitlines() if line.startswith("## ")]
-    assert titles == ["## The problem", "## The environment", "## Results", "## Links"]
+    assert titles == ["## The problem", "## The environment", "## Run it", "## Results", "## Links"]
     named = re.findall(r"`(docs/[\w./-]+)`", text)
     assert named and all((ROOT / path).exists() for path in named)
