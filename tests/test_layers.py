@@ -1,7 +1,7 @@
 """The house's import rules, read from syntax trees: arrows point down, between packages and inside them.
 
-The tables are those of docs/architecture.md. A module that no floor names fails the test, so that whoever adds one says
-where it stands. Runs without a database.
+`MAY_IMPORT` is printed in docs/architecture.md, and a test compares the two. A module that no floor names fails the
+test, so that whoever adds one says where it stands. Runs without a database.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ MAY_IMPORT = {
     "reviews": {"people", "notices", "episodes", "awmclient.schema", "awmclient.nouns"},
     "experts": {
         *("people", "notices", "episodes", "reviews", "awmclient.schema", "awmclient.nouns", "awmclient.errors"),
-        *("awmclient.asking", "awmclient.choosing", "awmenv.blockers", "awmenv.packs", "awmenv.spans"),
+        *("awmclient.asking", "awmclient.choosing", "awmenv.blockers", "awmenv.spans"),
     },
-    "curriculum": {*("people", "episodes", "reviews", "experts", "runs", "awmclient.schema", "awmclient.words")},
+    "curriculum": {"people", "episodes", "reviews", "runs", "awmclient.schema", "awmclient.words"},
     "runs": {
         *("people", "episodes", "reviews", "experts", "awmclient"),
         *("awmenv.attesting", "awmenv.blockers", "awmenv.client", "awmenv.errors", "awmenv.health", "awmenv.models"),
@@ -45,10 +45,10 @@ MAY_IMPORT = {
     },
     "exports": {
         *("people", "episodes", "reviews", "experts", "runs", "curriculum"),
-        *("awmclient.schema", "awmclient.nouns", "awmclient.words", "awmclient.asking"),
+        *("awmclient.schema", "awmclient.nouns", "awmclient.words"),
         *("awmenv.errors", "awmenv.health", "awmenv.packs"),
     },
-    "imports": {"people", "episodes", "reviews", "awmclient.schema", "awmclient.nouns", "awmclient.words"},
+    "imports": {"people", "episodes", "awmclient.schema", "awmclient.nouns", "awmclient.words"},
     "awmweb": {*APPS, "awmclient", "awmenv.kept", "awmenv.spans", "awmenv.version"},
     "awmenv": set[str](),
     "awmclient": set[str](),
@@ -292,6 +292,30 @@ def upward_between_packages(tree: Tree) -> list[str]:
         if (home := one.module.split(".")[0]) != one.target.split(".")[0]
         and not any(f"{one.target}.".startswith(f"{allowed}.") for allowed in MAY_IMPORT[home])
     ]
+
+
+def row_of(package: str) -> str:
+    """Return the line of docs/architecture.md that says what a package may import."""
+    parts: dict[str, list[str]] = {}
+    for allowed in sorted(MAY_IMPORT[package], key=lambda one: (list(MAY_IMPORT).index(one.split(".")[0]), one)):
+        parts.setdefault(allowed.split(".")[0], []).extend(allowed.split(".")[1:])
+    named = [f"`{name}`" if not inside else f"`{name}.{_together(inside)}`" for name, inside in parts.items()]
+    return f"| `{package}` | {', '.join(named) or 'no other package'} |"
+
+
+def _together(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{{{','.join(names)}}}"
+
+
+def allowed_in_vain(tree: Tree) -> list[str]:
+    """Entries of `MAY_IMPORT` that no module makes use of."""
+    made = {(one.module.split(".")[0], f"{one.target}.") for one in tree.ours()}
+    return sorted(
+        f"{package}: {allowed}"
+        for package, all_allowed in MAY_IMPORT.items()
+        for allowed in all_allowed
+        if not any(home == package and target.startswith(f"{allowed}.") for home, target in made)
+    )
 
 
 def _floor(module: str, floors: tuple[set[str], ...], strict: bool = True) -> int | None:
@@ -555,6 +579,24 @@ def tree() -> Tree:
 
 def test_no_arrow_between_packages_points_up(tree: Tree) -> None:
     assert upward_between_packages(tree) == []
+
+
+def test_table_of_who_may_import_whom_is_that_of_the_code() -> None:
+    """The assertion's message has the lines that the page needs."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.split("\n## Who may import whom\n\n")[1].split("\n\n")[0].splitlines()
+    right = [row_of(package) for package in ("awmweb", *reversed(APPS), "awmclient", "awmenv")]
+    assert table[2:] == right, "\n".join(right)
+
+
+def test_nothing_is_allowed_that_no_module_needs(tree: Tree) -> None:
+    assert allowed_in_vain(tree) == []
+
+
+def test_permission_that_no_module_needs_is_found(tmp_path: Path) -> None:
+    files = {"notices/sending.py": "from episodes import events\n", "episodes/events.py": "", "people/models.py": ""}
+    found = allowed_in_vain(house(tmp_path, files))
+    assert "people: awmclient.schema" in found and "notices: episodes.events" not in found
 
 
 @pytest.mark.parametrize("app", APPS)
