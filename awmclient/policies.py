@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from awmclient.nouns.kinds import is_ask, is_call
 from awmclient.nouns.tools import ToolSpec
 from awmclient.nouns.values import ASK_TOOL
 from awmclient.words.toolcalls import Call
@@ -35,10 +36,10 @@ class View:
     def advice(self) -> Mapping[str, Any] | None:
         """Return the observation of the latest call of `ask_expert`, or None if it was refused or never made."""
         for step in reversed(self.steps):
-            if step.get("kind") == "ask":
+            if is_ask(step):
                 found = step.get("advice")
                 return found if isinstance(found, Mapping) else None
-            if step.get("kind") == "tool_call" and step.get("name") == ASK_TOOL:
+            if is_call(step) and step.get("name") == ASK_TOOL:
                 result = step.get("result")
                 return result if isinstance(result, Mapping) else None
         return None

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from awmclient.nouns.kinds import is_approval
+from awmclient.nouns.kinds import is_approval, is_call, is_tool_use
 from awmclient.nouns.typed import CALLS_MAX, REASON_MAX, TypedAsk
 from awmclient.nouns.values import ASK_TOOL
 from awmclient.record.observations import recordable
@@ -41,14 +41,13 @@ def is_gated(name: str, patterns: Sequence[str]) -> bool:
 
 def reached_world(step: Mapping[str, Any]) -> bool:
     """Return whether a recorded call was made: no control tool, and not rejected at a gate."""
-    is_call = step.get("kind") == "tool_call" and not is_reserved(step["name"])
-    return is_call and (step.get("approval") or {}).get("verdict") != "reject"
+    is_sent = is_call(step) and not is_reserved(step["name"])
+    return is_sent and (step.get("approval") or {}).get("verdict") != "reject"
 
 
 def place_in_turn(steps: Iterable[Mapping[str, Any]], turn: int) -> int:
     """Return the number of the next call of a turn, from 1: the same before and after a crash."""
-    made = [step for step in steps if step.get("turn") == turn and step["kind"] in ("tool_call", "ask")]
-    return 1 + sum(not is_approval(step) for step in made)
+    return 1 + sum(is_tool_use(step) for step in steps if step.get("turn") == turn)
 
 
 def proposed(calls: Sequence[Call], first: int, patterns: Sequence[str], why: str) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from awmclient.asking.gates import WRITES, is_gated
+from awmclient.nouns.kinds import is_call
 from awmclient.nouns.values import ASK_TOOL
 from awmclient.record.standing import LoopProgress
 
@@ -53,7 +54,7 @@ class Feature:
 
 
 def _calls(seen: Seen) -> list[Mapping[str, Any]]:
-    return [step for step in seen.steps if step.get("kind") == "tool_call" and step.get("name") != ASK_TOOL]
+    return [step for step in seen.steps if is_call(step) and step.get("name") != ASK_TOOL]
 
 
 def _repeats(seen: Seen) -> int:

@@ -18,6 +18,7 @@ from awmclient.client.bodies import unanswered
 from awmclient.errors import EpisodeEnded, ExpertOff, Invalid, KeyConflict, NotFound, SeqGap, StepConflict, refusal
 from awmclient.nouns.asks import Advice, AskOpen
 from awmclient.nouns.episodes import EpisodeStart, Finish
+from awmclient.nouns.kinds import is_briefing
 from awmclient.nouns.steps import LATE_BRIEFING, NO_BRIEFING_AFTER, STEP
 from awmclient.nouns.typed import typed_of
 from awmclient.nouns.values import AT_WORK_STATES
@@ -222,7 +223,7 @@ class MemoryStore:
 def _refuse_late_briefing(stored: Sequence[Mapping[str, Any]], fresh: Sequence[Mapping[str, Any]]) -> None:
     kinds = [step["kind"] for step in (*stored, *fresh)]
     late = any(kind == "briefing" and NO_BRIEFING_AFTER.intersection(kinds[:at]) for at, kind in enumerate(kinds))
-    if late and any(step["kind"] == "briefing" for step in fresh):
+    if late and any(is_briefing(step) for step in fresh):
         raise refusal(409, "briefing_late", LATE_BRIEFING)
 
 

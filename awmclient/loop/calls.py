@@ -11,6 +11,7 @@ from awmclient.client.bodies import NO_QUESTIONS_LEFT, context_text, question_pr
 from awmclient.errors import EnvironmentFault, ExpertFault
 from awmclient.loop.live import LiveRollout, boundary, naming
 from awmclient.loop.ports import ActionEnvironment, ToolEnvironment
+from awmclient.nouns.kinds import is_message, is_nudge
 from awmclient.nouns.values import ASK_TOOL
 from awmclient.record.observations import as_object, observed, result_of, signals_of
 from awmclient.record.standing import LoopProgress
@@ -55,7 +56,7 @@ async def _approval(loop: LiveRollout, call: Call, number: int) -> Mapping[str, 
     if str(place) not in known:
         # of several calls the turn's message has named those to come
         upcoming = loop.standing.pending or [call]
-        why = next((step["content"] for step in reversed(loop.steps) if step["kind"] == "message"), "")
+        why = next((step["content"] for step in reversed(loop.steps) if is_message(step)), "")
         said = why if loop.steps and loop.steps[-1].get("turn") == number else ""
         await _propose(loop, gates.proposed(upcoming, place, loop.limits.approve, said), number)
         known = gates.verdicts(loop.steps, number)
@@ -118,6 +119,6 @@ def _is_offered(loop: LiveRollout, number: int) -> bool:
     if (rule := loop.limits.ask) is None:
         return True
     before = [step for step in loop.steps if (step.get("turn") or 0) < number]
-    if before and before[-1]["kind"] == "nudge" and LoopProgress.after(before[:-1]).may_be_reminded:
+    if before and is_nudge(before[-1]) and LoopProgress.after(before[:-1]).may_be_reminded:
         return True  # its reminder
     return rule.offers(before, LoopProgress.after(before))

@@ -13,6 +13,7 @@ from awmclient.asking.gates import reached_world
 from awmclient.errors import EnvironmentFault
 from awmclient.loop.ports import ActionEnvironment, BatchedEnvironment, RecordedEnvironment, ToolEnvironment
 from awmclient.nouns.fields import has_come
+from awmclient.nouns.kinds import is_action
 from awmclient.record.observations import WORLD, as_object, bounded, observed, result_of
 
 COMPARED = ("result", "error")
@@ -28,7 +29,7 @@ async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Itera
     if record is not None and not await record.begin_again():
         record = None
     # Calls of reserved names and rejected calls were refused by the loop, and never reached the world.
-    made = [step for step in steps if reached_world(step) or step["kind"] == "action"]
+    made = [step for step in steps if reached_world(step) or is_action(step)]
     if isinstance(record, BatchedEnvironment) and all(map(reached_world, made)):
         found = record.calls_again((_name(step), _arguments(step), _mark(step)) for step in made)
         for step in made:
@@ -45,7 +46,7 @@ async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Itera
 async def _once_more(
     environment: ToolEnvironment | ActionEnvironment, record: RecordedEnvironment | None, step: Mapping[str, Any]
 ) -> dict[str, Any]:
-    if step["kind"] == "action":
+    if is_action(step):
         return bounded(as_object(observed(await cast(ActionEnvironment, environment).step(step["action"]))))
     if record is not None:
         return bounded(result_of(await record.call_again(_name(step), _arguments(step), _mark(step))))
@@ -54,8 +55,9 @@ async def _once_more(
 
 
 def _compare(step: Mapping[str, Any], came: dict[str, Any]) -> None:
-    is_action = step["kind"] == "action"
-    is_same = came == step.get("observation") if is_action else all(came.get(it) == step.get(it) for it in COMPARED)
+    is_same = (
+        came == step.get("observation") if is_action(step) else all(came.get(it) == step.get(it) for it in COMPARED)
+    )
     # null is what a tool can return; a step without a result says nothing of the world
     if not is_same or not has_come(step):
         raise EnvironmentFault(f"The world cannot be restored: step {step['seq']} brings something else now.")

@@ -26,6 +26,7 @@ from awmclient.loop.ports import (
 )
 from awmclient.loop.starting import close_environment, heartbeats, introduce, open_environment, take_up, version_of
 from awmclient.loop.turns import play_turns
+from awmclient.nouns.kinds import is_message
 from awmclient.nouns.steps import Briefing
 from awmclient.nouns.values import ExpertMode, Fault, StopReason
 from awmclient.policies import Policy
@@ -150,7 +151,7 @@ async def _run(
         async with heartbeats(loop, loop.episode):
             await take_up(loop, loop.episode)
             # A resumed episode has its introduction in the record.
-            if not any(step["kind"] == "message" for step in loop.steps):
+            if not any(is_message(step) for step in loop.steps):
                 await introduce(loop, system, first)
             end = await play_turns(loop)
             await loop.restored()

@@ -13,6 +13,7 @@ from awmclient.errors import ClientError, DashboardFault, EnvironmentFault, Expe
 from awmclient.loop.live import LiveRollout, boundary
 from awmclient.loop.ports import EpisodePort, ToolEnvironment
 from awmclient.loop.restoring import restore
+from awmclient.nouns.kinds import is_ask
 from awmclient.nouns.tools import tools_problem
 from awmclient.policies import View
 from awmclient.record import wheel
@@ -38,7 +39,7 @@ def version_of(first: Any) -> str | None:
 def _as_lived(step: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stored step as the loop that recorded it had it: without the dashboard's additions."""
     lived = {name: value for name, value in step.items() if name not in ("seq", "at", "ask")}
-    return lived | {"advice": as_seen(step)["advice"]} if step["kind"] == "ask" else lived
+    return lived | {"advice": as_seen(step)["advice"]} if is_ask(step) else lived
 
 
 async def open_environment(
@@ -115,12 +116,12 @@ async def take_up(loop: LiveRollout, episode: EpisodePort) -> None:
     with boundary(DashboardFault):
         recorded = await episode.steps()
     # After a crash during a wait the ask is the last step. Waiting for the same one, no expert is asked twice.
-    if recorded and recorded[-1]["kind"] == "ask":
+    if recorded and is_ask(recorded[-1]):
         with boundary(ExpertFault):
             advice = await episode.wait_for_advice(recorded[-1]["ask"], loop.limits.ask_deadline_s)
         recorded[-1] = {**recorded[-1], "advice": advice.observation()}
     loop.restoring = asyncio.create_task(restore(loop.environment, recorded))
-    lived = (step for step in recorded if step["kind"] in OF_LOOP or wheel.is_note(step))
+    lived = (step for step in recorded if step["kind"] in OF_LOOP or wheel.is_of_wheel(step))
     loop.add(*(_as_lived(step) for step in lived))
     # The time limit covers all attempts of the episode.
     loop.started -= active_s(recorded)

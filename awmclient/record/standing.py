@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
-from awmclient.nouns.kinds import is_approval
+from awmclient.nouns.kinds import is_approval, is_ask
 from awmclient.nouns.values import ASK_TOOL, StopReason
 from awmclient.record import wheel
 from awmclient.record.observations import plain
@@ -73,9 +73,9 @@ class LoopProgress:
 
     def add(self, step: Mapping[str, Any]) -> None:
         """Add one step; steps outside of a turn (the task, notes, verifications) change nothing."""
-        self.driven = wheel.word_of(step) == wheel.TAKEN if wheel.is_note(step) else self.driven
+        self.driven = wheel.word_of(step) == wheel.TAKEN if wheel.is_of_wheel(step) else self.driven
         self.acted = max(self.acted, wheel.order_of(step))
-        if wheel.is_note(step):
+        if wheel.is_of_wheel(step):
             # what the agent had decided is not made
             self.pending = []
         turn = step.get("turn")
@@ -172,6 +172,6 @@ def active_s(steps: Iterable[Mapping[str, Any]]) -> float:
         at = datetime.fromisoformat(step["at"])
         if before is not None and not was_ask and not is_driven:
             total += max(0.0, (at - before).total_seconds())
-        before, was_ask = at, step.get("kind") == "ask"
-        is_driven = wheel.word_of(step) == wheel.TAKEN if wheel.is_note(step) else is_driven
+        before, was_ask = at, is_ask(step)
+        is_driven = wheel.word_of(step) == wheel.TAKEN if wheel.is_of_wheel(step) else is_driven
     return total

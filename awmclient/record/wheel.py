@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from awmclient.nouns.kinds import is_note
 from awmclient.nouns.wheel import WheelOrderView
 from awmclient.policies import Turn
 from awmclient.words.toolcalls import Call
@@ -20,14 +21,14 @@ TAKEN, HANDED_BACK = "taken", "handed_back"
 _SHOWN, _WORDS = 5, 2000
 
 
-def is_note(step: Mapping[str, Any]) -> bool:
+def is_of_wheel(step: Mapping[str, Any]) -> bool:
     """Return whether a step is a loop's note about the wheel, which the loop needs to go on after a crash."""
-    return step.get("kind") == "note" and WHEEL in (step.get("meta") or {})
+    return is_note(step) and WHEEL in (step.get("meta") or {})
 
 
 def word_of(step: Mapping[str, Any]) -> str:
     """Return what a note says of the wheel; "" for any other step."""
-    return str(step["meta"][WHEEL]) if is_note(step) else ""
+    return str(step["meta"][WHEEL]) if is_of_wheel(step) else ""
 
 
 def order_of(step: Mapping[str, Any]) -> int:

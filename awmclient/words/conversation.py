@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from awmclient.nouns.asks import Advice
 from awmclient.nouns.fields import CAME, has_come, is_copied
-from awmclient.nouns.kinds import is_approval
+from awmclient.nouns.kinds import is_approval, is_ask, is_briefing
 from awmclient.nouns.tools import ASK_SPEC, ToolSpec
 from awmclient.nouns.values import ASK_TOOL
 from awmclient.words.thinking import ReasoningField, ReasoningMode, first_sent, reasoning_of, with_reasoning
@@ -120,9 +120,9 @@ def _offer(tool: ToolSpec) -> dict[str, Any]:
 def as_seen(step: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the agent sees of a step: no rewards, of an ask only its observation, of a briefing its text."""
     seen = {name: value for name, value in step.items() if name not in HIDDEN}
-    if seen.get("kind") == "ask":
+    if is_ask(seen):
         seen["advice"] = _observation(seen.get("advice"))
-    elif seen.get("kind") == "briefing":
+    elif is_briefing(seen):
         return {name: value for name, value in seen.items() if name not in ABOUT_BRIEFING}
     return seen
 
@@ -199,7 +199,7 @@ class _Telling:
         content: str | None
         self._calls += 1
         call_id = self._unused(readable(str(step.get("call_id") or f"call_{self._calls}")))
-        if step["kind"] == "ask":
+        if is_ask(step):
             name, arguments, content = ASK_TOOL, _question(step), as_text(step["advice"])
         else:
             name, arguments = str(step["name"]), step.get("arguments") or {}

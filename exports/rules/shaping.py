@@ -14,6 +14,7 @@ from typing import Any
 
 import re2
 
+from awmclient.nouns.kinds import is_ask
 from awmclient.schema import ASK_TOOL
 from awmclient.words.conversation import BRIEFED, PromptMessage, as_text, offered, readable
 from awmclient.words.prompts import ASK
@@ -151,7 +152,7 @@ def _asks(said: PromptMessage) -> bool:
 
 
 def _is_ask(step: Mapping[str, Any]) -> bool:
-    return step.get("kind") == "ask" or step.get("name") == ASK_TOOL
+    return is_ask(step) or step.get("name") == ASK_TOOL
 
 
 def _without_expert(said: Sequence[PromptMessage]) -> list[TrainingLine]:
