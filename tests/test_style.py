@@ -450,7 +450,7 @@ def test_read_of_a_kind_is_counted(tmp_path):
 SAME_NAMES = {
     "Command": "the class that Django looks for in each command",
     **dict.fromkeys(("Recording", "Pauses"), "one for each agent framework, by the same calls"),
-    "_Needles": "one file in two packages, equal byte for byte (decision 18)",
+    "_Needles": "one file in two packages (decision 18)",
     **dict.fromkeys(("Advice", "Briefing"), "a row, and its shape on the wire"),
     **dict.fromkeys(
         ("EpisodeEnded", "ExpertOff", "Invalid", "KeyConflict", "NotFound", "SeqGap", "StepConflict", "TooLarge"),

@@ -68,6 +68,12 @@ def test_patterns_are_heard_as_python_would():
     assert sum(found is not None for found in heard.values()) > len(heard) // 5
 
 
+def test_many_patterns_of_packs_need_what_re2_has_not():
+    """The reason for an engine of our own: without such patterns, RE2 could do it."""
+    look_around = [one for one in {*patterns()} if re.search(r"\(\?<?[=!]", one)]
+    assert len(look_around) == 11 and len({*patterns()}) == 20
+
+
 def test_only_the_beginning_of_an_advice_is_searched():
     assert listening.heard("x", " " * 1_999 + "x") == "x" and listening.heard("x", " " * 2_000 + "x") is None
 
