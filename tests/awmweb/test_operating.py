@@ -183,7 +183,7 @@ def test_full_disk_is_listed_until_it_has_space(ada, settings):
     assert listed(ada) == []
 
 
-def test_valkey_that_refuses_writes_is_listed_until_it_takes_them(ada):
+def test_valkey_that_refuses_writes_is_listed(ada):
     valkey = measures.connection()
     valkey.config_set("min-replicas-to-write", 1)
     try:

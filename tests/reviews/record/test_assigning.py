@@ -161,7 +161,7 @@ def test_fill_is_idempotent_and_leaves_unsettled_ones_out(ada, queue, episode):
         assigning.add_gold(ada, queue.pk, live.pk, "accept")
 
 
-def test_episode_that_was_cancelled_before_it_ran_is_not_offered(ada, queue, episode):
+def test_episode_that_never_ran_is_not_offered(ada, queue, episode):
     Episode.objects.filter(pk=episode.pk).update(state="cancelled", last_seq=0, scenario="desk")
     mine = Episode.objects.filter(pk=episode.pk)
     assert filling.choices(ada, mine, 100).ready == 0 == assigning.fill(ada, queue.pk, mine)
