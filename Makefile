@@ -53,8 +53,8 @@ lock: install-dev
 	"$$python" -m venv .venv || { rm -rf .venv; \
 	  echo "Python could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 
-# Twice as many processes as two cores have, each with servers of its own, whose tables are built once (tests/schema.py): tests wait for half of their time. A file's
-# tests stay together, as they share a product
+# Twice as many processes as two cores have, each with servers of its own, whose tables are built once
+# (tests/schema.py): tests wait for half of their time. A file's tests stay together, as they share a product
 test: install-dev
 	@$(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations=25 $(if $(COSTS),--costs $(COSTS)) \
 	  -m "not train and not frameworks and not chaos and not long and not image"
