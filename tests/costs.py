@@ -52,7 +52,18 @@ class _Table:
 
     def pytest_terminal_summary(self) -> None:
         rows = [f"| {file} | {seconds:,.1f} |" for file, seconds in self.seconds.most_common()]
-        head = ["| file | processor seconds |", "| --- | ---: |", f"| all {len(rows)} | {self.seconds.total():,.0f} |"]
+        about = [
+            "# What the tests cost",
+            "",
+            "The last run of `make costs`. What files share counts for the file that began it.",
+            "",
+        ]
+        head = [
+            *about,
+            "| file | processor seconds |",
+            "| --- | ---: |",
+            f"| all {len(rows)} | {self.seconds.total():,.0f} |",
+        ]
         self.file.write_text("\n".join([*head, *rows]) + "\n")
 
 

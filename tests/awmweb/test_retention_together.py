@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awmclient.schema import EpisodeStart, Finish, StepBatch
-from awmweb.retention import passes, rules
+from awmweb.retention import passes, rule_pass, rules
 from episodes.models import Episode, Step
 from episodes.record import recording
 from people.access import system
@@ -48,7 +48,7 @@ def passing(project, failures):
 
 @pytest.mark.django_db(transaction=True)
 def test_two_passes_empty_each_step_once(monkeypatch):
-    monkeypatch.setattr(passes, "STEPS_MAX", 6)
+    monkeypatch.setattr(rule_pass, "STEPS_MAX", 6)
     project = members.ensure_project("lab", "Lab")
     ada = person(project, "ada", "admin")
     keys = [ended(ada, f"e{number}") for number in range(24)]
