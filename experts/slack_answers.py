@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from experts import advising, closing, desk, looking, queue
+from experts import looking
 from experts.errors import TooLate
 from experts.find.reading import asks_of
 from experts.models import Ask, Draft
 from experts.notifications import KIND
+from experts.record import advising, closing, desk, queue
 from notices import slack
 from notices.models import Delivery
 from people.access import Actor, visible_or_404

@@ -123,8 +123,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "experts": (
         {*GROUND, "endings", "events"},
         {"rules", "find", "metrics", "notifications"},
-        {"advising", "attaching", "batch", "closing", "desk", "links"}
-        | {"opening", "pausing", "queue", "simulating", "standing_answers", "tagging"},
+        {"record"},
         {"consumers", "llm", "looking", "mcp", "metrics.pages", "slack_answers", *DOORS},
     ),
     "curriculum": (
@@ -174,18 +173,7 @@ WRITES = {
     "notices": {"allowances", "deliveries", "subscriptions", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},
-    "experts": {
-        "advising",
-        "attaching",
-        "closing",
-        "desk",
-        "opening",
-        "pausing",
-        "queue",
-        "simulating",
-        "standing_answers",
-    }
-    | {"llm", "looking", "slack_answers", "tagging"},
+    "experts": {"record", "llm", "looking", "slack_answers"},
     "runs": {"launch", "play"},
     "curriculum": {"steering", "taking", "training"},
     "exports": {"jobs"},
@@ -777,9 +765,9 @@ def test_a_module_of_a_sub_package_may_have_its_own_floor(tmp_path: Path) -> Non
         tmp_path,
         {
             "experts/metrics/records.py": "from experts.metrics import pages\n",
-            "experts/metrics/pages.py": "from experts.metrics import statistics\nfrom experts import queue\n",
+            "experts/metrics/pages.py": "from experts.metrics import statistics\nfrom experts.record import queue\n",
             "experts/metrics/statistics.py": "",
-            "experts/queue.py": "",
+            "experts/record/queue.py": "",
         },
     )
     assert upward_inside(tree, "experts", ROOMS["experts"]) == [

@@ -18,7 +18,6 @@ from pydantic import ValidationError
 
 from awmclient.schema import AnswerBody, StandingAnswerBody
 from episodes.stored import packs, repairs
-from experts import advising, desk, queue, standing_answers, tagging
 from experts.errors import DraftConflict
 from experts.find import availability
 from experts.find.earlier_decisions import earlier_decisions
@@ -35,6 +34,7 @@ from experts.find.panels import (
 from experts.find.reading import asks_of
 from experts.find.similar import earlier
 from experts.models import Ask, Privilege
+from experts.record import advising, desk, queue, standing_answers, tagging
 from experts.rules import decision_fields
 from experts.rules.suggested_calls import calls_of, refuse_unfit
 from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404

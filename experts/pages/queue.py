@@ -22,13 +22,13 @@ from django.views.decorators.http import require_GET, require_POST
 
 from awmclient.typed import REASON_MAX
 from episodes.show.decisions import value_in_words
-from experts import batch, closing, desk, queue, standing_answers
 from experts.errors import TooLate
 from experts.find import availability, board, eligibility, filters, my_answers
 from experts.find.panels import ways_of_project
 from experts.find.reading import active_standing, asks_of
 from experts.models import Ask, StandingAnswer
 from experts.pages.answer import give_ahead, transferred
+from experts.record import batch, closing, desk, queue, standing_answers
 from people.access import (
     Actor,
     MemberRequest,

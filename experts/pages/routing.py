@@ -20,10 +20,11 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from experts import desk, llm
+from experts import llm
 from experts.errors import PolicyRefused
 from experts.find import availability
 from experts.models import Desk, Tier
+from experts.record import desk
 from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required, scoped
 from people.errors import BadJson, NotFound
 from people.models import AuditEntry, Membership, display_name

@@ -13,12 +13,12 @@ from awmclient.conversation import messages
 from awmclient.schema import ToolCall
 from episodes.models import Episode
 from episodes.record import recording
-from experts import advising, queue
 from experts.errors import AlreadyClaimed, TooLate
 from experts.find import availability, board
 from experts.metrics import records
 from experts.metrics.statistics import Asked, desk_line
 from experts.models import Advice, Ask, Assignment
+from experts.record import advising, queue
 from exports.formats.columns import kind_of
 from people.access import bearer, system
 from people.errors import Invalid

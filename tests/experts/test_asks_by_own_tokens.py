@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from experts import advising, desk, queue
 from experts.errors import AlreadyClaimed, AlreadyDeclined, AtCapacity, NotForYou
 from experts.find import availability
 from experts.find.my_answers import my_answers
 from experts.find.reading import active_standing
 from experts.models import Advice, Ask, Presence, by_program
+from experts.record import advising, desk, queue
 from people.access import bearer
 from people.models import Membership, TokenUser
 from people.record import members

@@ -12,17 +12,10 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish
 from episodes.record import recording
 from episodes.show.step_cards import card_of
 from episodes.visible import trajectory
-from experts import (
-    advising,
-    closing,
-    desk,
-    endings,
-    notifications,
-    opening,
-    queue,
-)
+from experts import endings, notifications
 from experts.find import availability, board
 from experts.models import Ask, AskStatus
+from experts.record import advising, closing, desk, opening, queue
 from people.access import bearer, expert_model, system
 from people.record.members import issue_token
 from tests.asking import MODEL

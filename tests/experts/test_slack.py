@@ -15,8 +15,9 @@ from django.test import Client
 from django.utils import timezone
 
 from awmclient.chat import EndpointConfig
-from experts import advising, desk, queue, tasks
+from experts import tasks
 from experts.models import Advice, Ask, Assignment
+from experts.record import advising, desk, queue
 from notices import sending, slack, subscriptions
 from notices.models import Delivery
 from people.errors import Invalid

@@ -12,10 +12,10 @@ from awmclient.schema import RunStart
 from episodes.models import Episode, Step
 from episodes.record import recording
 from episodes.stored.entries import entry_of
-from experts import advising, closing, desk, queue
 from experts.errors import AlreadyDeclined, AtCapacity, DraftConflict, NotForYou, NotYours, StillOpen, TooLate, Used
 from experts.find import availability, board
 from experts.models import Advice, Ask, AskEvent, Draft, Presence
+from experts.record import advising, closing, desk, queue
 from people.access import bearer, expert_model, system
 from people.errors import Forbidden, Invalid, NotFound
 from people.models import Membership

@@ -11,10 +11,10 @@ from django.test import Client
 from django.utils import timezone
 
 from awmclient.schema import StandingAnswerBody
-from experts import standing_answers
 from experts.find import answer_links, authority, availability
 from experts.models import Ask
 from experts.notifications import KIND, AskSubject
+from experts.record import standing_answers
 from notices import deliveries, slack
 from notices.models import Channel, Delivery, Subscription
 from people.errors import Invalid

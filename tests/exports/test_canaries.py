@@ -18,7 +18,7 @@ from awmclient.typed import TYPED_FIELDS, Option, ProposedCall
 from curriculum import taking, training
 from episodes.models import Episode, Run
 from episodes.record import pinning, recording
-from experts import advising, attaching, opening, queue
+from experts.record import advising, attaching, opening, queue
 from exports.build import datasets
 from exports.build.building import Walk
 from exports.formats import FORMATS

@@ -9,8 +9,8 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from experts import advising, desk, queue
 from experts.models import Assignment
+from experts.record import advising, desk, queue
 from notices import deliveries, subscriptions
 from notices.deliveries import SendResult
 from notices.models import Delivery, QuietHours

@@ -18,7 +18,7 @@ from django.utils import timezone
 from awmweb import embedded
 from awmweb.settings import MailServer
 from episodes import events as live
-from experts import closing
+from experts.record import closing
 from notices import sending, subscriptions, webpush
 from notices.errors import TooManySent
 from notices.models import Delivery, Subscription

@@ -63,7 +63,7 @@ EVERY = {
     "experts.find.availability": "one episode",
     "experts.find.reading": "one episode",
     "experts.llm": "one episode",
-    "experts.tagging": "one episode",
+    "experts.record.tagging": "one episode",
     "exports.explain.errata": "the tasks of episodes that a caller names",
     "exports.explain.explaining": "one episode, to say why it is left out",
     "exports.select.reading": "episodes of a snapshot",

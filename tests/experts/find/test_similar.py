@@ -10,10 +10,10 @@ from django.utils import timezone
 from awmclient.schema import AskOpen, EpisodeStart, Finish, ToolCall
 from episodes.models import VerifierOutcome
 from episodes.record import recording
-from experts import advising, closing, opening, queue
 from experts.find.similar import began_with, earlier, marks_of, origins
 from experts.metrics import records
 from experts.models import EARLIER, Advice, Ask
+from experts.record import advising, closing, opening, queue
 from people.errors import Invalid
 from tests.browsing import as_person, html
 

@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from awmclient.schema import RunStart
 from episodes.record import recording
-from experts import advising, closing, desk, queue
 from experts.find import availability, board, eligibility
 from experts.models import Ask, Presence
+from experts.record import advising, closing, desk, queue
 from people.models import Membership, Role
 from tests.asking import MODEL
 from tests.browsing import as_person, html

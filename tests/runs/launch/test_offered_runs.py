@@ -9,8 +9,8 @@ from django.db import IntegrityError, transaction
 from awmclient.chat import EndpointConfig
 from awmclient.schema import AskOpen
 from episodes.record import recording
-from experts import advising, opening, queue
 from experts.models import Advice
+from experts.record import advising, opening, queue
 from people.access import system
 from runs.errors import BadPlan, NoExpertModel
 from runs.launch import feeding, launching, planning, preflight

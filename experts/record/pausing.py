@@ -25,9 +25,9 @@ from episodes.errors import EpisodeEnded
 from episodes.models import Episode, Run
 from episodes.record import recording
 from episodes.record.appending import reopen_or_refuse
-from experts import closing, opening
 from experts.errors import AskConflict
 from experts.models import Ask, AskStatus
+from experts.record import closing, opening
 from experts.rules import sources
 from experts.rules.interrupts import asked, resumed, seconds_left
 from people.access import Actor, may_record, visible_or_404

@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from experts import closing, desk, events, notifications
+from experts import events, notifications
 from experts.errors import (
     AlreadyClaimed,
     AlreadyDeclined,
@@ -30,7 +30,8 @@ from experts.errors import (
 )
 from experts.find import availability
 from experts.models import MODEL, Ask, AskStatus, Assignment, Decline, Presence, Tier
-from experts.opening import tell_or_wake, toward
+from experts.record import closing, desk
+from experts.record.opening import tell_or_wake, toward
 from experts.rules.routing import lease_end, next_tier
 from notices import deliveries
 from people.access import Actor, is_id, may_advise, may_set_desk, visible_or_404

@@ -15,10 +15,10 @@ from django.utils import timezone
 
 from episodes.record import ask_steps
 from episodes.record.appending import refuse_other_loop
-from experts import closing
 from experts.errors import LeaseLost, TooLate, TooManyFiles
 from experts.find.attached import is_asker, question_files, unsent_files
 from experts.models import Advice, Ask, Assignment, Attachment
+from experts.record import closing
 from experts.rules.file_types import MOST_BYTES, MOST_FILES, NAME_MAX, TOO_LARGE, media_type_of, named_by_type
 from people.access import Actor, may_advise, may_record, visible_or_404
 from people.errors import Invalid, NotFound, TooLarge

@@ -19,11 +19,12 @@ from django.utils import timezone
 from awmclient.schema import ASKS_BACK, ToolCall
 from episodes.record import ask_steps
 from episodes.show.decisions import decision_in_words
-from experts import attaching, closing, events, queue, tagging
+from experts import events
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
 from experts.find.availability import desk_read_with
 from experts.find.similar import began_with, kept, origins
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draft, Privilege
+from experts.record import attaching, closing, queue, tagging
 from experts.rules import second_look
 from experts.rules.decisions import checked
 from experts.rules.suggested_calls import refuse_unfit

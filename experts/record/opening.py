@@ -26,7 +26,7 @@ from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
 from episodes.record.appending import refuse_other_loop, reopen_or_refuse
 from episodes.stored.packs import blockers_of
-from experts import attaching, closing, events, notifications, simulating
+from experts import events, notifications
 from experts.errors import (
     AskConflict,
     ExpertOff,
@@ -36,10 +36,11 @@ from experts.find import arriving, availability
 from experts.find.arriving import FoundDesk
 from experts.find.similar import began_with, marks_of
 from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Desk, Draft, Privilege, Tier
+from experts.record import attaching, closing, simulating
+from experts.record.standing_answers import decided_by_standing
 from experts.rules.decisions import refuse_default
 from experts.rules.risk import digest_of
 from experts.rules.routing import deadline, draft_time, draw, route
-from experts.standing_answers import decided_by_standing
 from notices import deliveries
 from people.access import Actor, is_id, may_record, visible_or_404
 from people.errors import Invalid, NotFound

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from experts import advising, queue
 from experts.errors import TooLate
 from experts.find.answer_links import AnswerLink
 from experts.models import Advice
+from experts.record import advising, queue
 from experts.rules.second_look import Returned
 
 
